@@ -1,0 +1,75 @@
+# `make` prints this help. Every target brings up what it needs by itself: the environment in .venv, the Delta jars.
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+MAKEFLAGS += --no-print-directory
+
+VENV   := .venv
+BIN    := $(VENV)/bin
+READY  := $(VENV)/.ready
+PYTEST := $(BIN)/python -m pytest
+SAY     = @printf '\n==> %s\n'
+
+.PHONY: help
+help: ## print this help
+	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
+
+.PHONY: demo
+demo: java $(READY) ## play the story: consents meet their accounts, in rounds, on real Delta tables
+	@$(BIN)/enrich demo
+
+.PHONY: test
+test: java $(READY) check jars ## everything that must hold: make check, then all tests
+	$(SAY) "tests (the JVM starts once for all of them)"
+	@$(PYTEST)
+
+.PHONY: test-fast
+test-fast: java $(READY) jars ## unit tests and a few on Spark, for the inner loop
+	$(SAY) "unit tests and a Spark smoke test"
+	@$(PYTEST) -q -m "unit or smoke"
+
+.PHONY: check
+check: $(READY) ## format, lint, types, import directions
+	$(SAY) "format"
+	@$(BIN)/ruff format --check .
+	$(SAY) "lint"
+	@$(BIN)/ruff check .
+	$(SAY) "types"
+	@$(BIN)/mypy
+	$(SAY) "import directions"
+	@$(BIN)/lint-imports
+
+.PHONY: format
+format: $(READY) ## format the code and mend what the linter can mend
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+.PHONY: clean
+clean: ## remove .venv and caches (the Delta jars in the user's cache stay)
+	rm -rf $(VENV) build dist lib/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+# --- what the targets above stand on -------------------------------------------------------------------------------------
+
+# The first Python that is new enough; PYTHON=... on the command line overrules it.
+PYTHON ?= $(shell for p in python3.11 python3; do \
+	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; done)
+
+$(READY): pyproject.toml constraints.txt
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer found; install python3.11 and its venv module" >&2; exit 7; }
+	$(SAY) "installing enrich and what it needs into $(VENV) (once; about 2 minutes)"
+	@$(PYTHON) -m venv --clear $(VENV)
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+.PHONY: java
+java:
+	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
+	found="$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' || true)"; \
+	case "$$found" in 17|21) ;; \
+	*) echo "Spark 4.1 runs on Java 17 or 21; '$$java' gives $${found:-none}: install openjdk-17-jre-headless or set JAVA_HOME" >&2; \
+	exit 7;; esac
+
+.PHONY: jars
+jars: $(READY)
+	@$(BIN)/python -m enrich.session
