@@ -1,0 +1,385 @@
+"""Read one YAML or JSON file into plain values that remember the line each of them stands on.
+
+YAML is read as version 1.2 with the core schema: ``on``, ``yes``, ``12:30``, ``2026-01-01`` and ``1_000`` are strings.
+PyYAML resolves scalars as YAML 1.1 does, so only its event stream is used and the scalars are resolved here. JSON has
+a reader of its own, because PyYAML refuses the tabs and the surrogate pairs that JSON allows and ``json`` drops lines.
+
+What lets one file mean two things (anchors, aliases, tags, several documents, duplicate keys) is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from dataclasses import dataclass, field
+from json.decoder import JSONDecodeError, JSONDecoder
+from typing import TYPE_CHECKING, Any, NoReturn
+
+import yaml
+
+from enrich.errors import ConfigError, Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+MAX_BYTES = 1_000_000
+MAX_LEVELS = 20
+
+Step = str | int
+"""A mapping's key or a list's index (from 0)."""
+
+_CONTROL = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
+_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
+_FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
+_INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
+_NANS = frozenset({".nan", ".NaN", ".NAN"})
+_MAX_DIGITS = 1_000
+
+
+@dataclass(frozen=True)
+class Tree:
+    """The plain values of one file and where they stand.
+
+    Attributes:
+        name: The file as messages name it, relative to the project directory.
+        value: ``dict``, ``list``, ``str``, ``int``, ``float``, ``bool`` and ``None``, nested.
+        lines: Line (from 1) of every node by its path, e.g. ``("sources", "orders", "key", 0)``. For an entry of a
+            mapping it is the line of the key. The root is ``()``.
+        texts: The text as written of every scalar that is no string, by path.
+    """
+
+    name: str
+    value: Any
+    lines: dict[tuple[Step, ...], int]
+    texts: dict[tuple[Step, ...], str]
+
+    def line(self, *path: Step) -> int:
+        """Return the line of the node at ``path``, or of the nearest enclosing node that exists."""
+        for end in range(len(path), 0, -1):
+            if (found := self.lines.get(path[:end])) is not None:
+                return found
+        return self.lines.get((), 1)
+
+    def at(self, *path: Step) -> str:
+        """Return ``file:line`` of the node at ``path``, or of the nearest enclosing node that exists."""
+        return f"{self.name}:{self.line(*path)}"
+
+
+def read_tree(path: Path, name: str) -> Tree:
+    """Read a file.
+
+    Args:
+        path: The file; one that ends in ``.json`` is JSON, any other YAML.
+        name: How messages name it.
+
+    Raises:
+        ConfigError: The file cannot be read, or see `load_tree`.
+    """
+    try:
+        if not path.is_file():
+            found = "this is a directory" if path.is_dir() else "no such file"
+            raise ConfigError.of([Fault(f"expected a file, but {found}", name)])
+        with path.open("rb") as file:
+            data = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise ConfigError.of([Fault(f"cannot be read: {error.strerror or type(error).__name__}", name)]) from None
+    if len(data) > MAX_BYTES:
+        raise ConfigError.of([Fault(f"larger than {MAX_BYTES:,} bytes (1 MB)", name)])
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data[: error.start].count(b"\n") + 1
+        raise ConfigError.of([Fault("not UTF-8 text; save the file as UTF-8", f"{name}:{line}")]) from None
+    return load_tree(text, name)
+
+
+def load_tree(text: str, name: str) -> Tree:
+    """Read the text of a file.
+
+    Args:
+        text: The file's content.
+        name: How messages name the file; JSON when it ends in ``.json``, else YAML.
+
+    Raises:
+        ConfigError: With one fault, at ``file:line``, for each thing that is refused.
+    """
+    if control := _CONTROL.search(text):
+        line = text.count("\n", 0, control.start()) + 1
+        message = f"control character U+{ord(control.group()):04X} is not allowed; write it as an escape"
+        raise ConfigError.of([Fault(message, f"{name}:{line}")])
+    reader = _Json(text, name) if name.lower().endswith(".json") else _Yaml(text, name)
+    value = reader.read()
+    if reader.faults:
+        raise ConfigError.of(reader.faults)
+    return Tree(name, value, reader.lines, reader.texts)
+
+
+def resolve_scalar(text: str) -> str | int | float | bool | None:
+    """Return the value of a plain (unquoted) scalar by the core schema of YAML 1.2."""
+    if text in _NULLS:
+        return None
+    if text in _BOOLEANS:
+        return _BOOLEANS[text]
+    if len(text) > _MAX_DIGITS:
+        return text
+    if _INTEGER.fullmatch(text):
+        return int(text[2:], {"o": 8, "x": 16}[text[1]]) if text[:2] in ("0o", "0x") else int(text)
+    if _FLOAT.fullmatch(text):
+        return float(text)
+    if infinity := _INFINITY.fullmatch(text):
+        return float(f"{infinity.group(1)}inf")
+    return float("nan") if text in _NANS else text
+
+
+class _StopReading(Exception):
+    """Ends a reader after a fault that leaves nothing sensible to read."""
+
+
+@dataclass
+class _Reader:
+    """What both readers share: the lines and texts noted and the faults found."""
+
+    text: str
+    name: str
+    lines: dict[tuple[Step, ...], int] = field(default_factory=dict)
+    texts: dict[tuple[Step, ...], str] = field(default_factory=dict)
+    faults: list[Fault] = field(default_factory=list)
+
+    def read(self) -> Any:
+        """Return the root's value; faults are left in `faults`."""
+        try:
+            if not self.text.strip():
+                self.stop("the file is empty", 1)
+            return self.document()
+        except _StopReading:
+            return None
+
+    def document(self) -> Any:
+        """Read the whole text."""
+        raise NotImplementedError
+
+    def fault(self, message: str, line: int) -> None:
+        """Note a fault and go on."""
+        self.faults.append(Fault(message, f"{self.name}:{line}"))
+
+    def stop(self, message: str, line: int) -> NoReturn:
+        """Note a fault and give up."""
+        self.fault(message, line)
+        raise _StopReading
+
+    def enter(self, path: tuple[Step, ...], line: int) -> None:
+        """Check the depth of a mapping or list at ``path``."""
+        if len(path) >= MAX_LEVELS:
+            self.stop(f"nested deeper than {MAX_LEVELS} levels", line)
+
+    def check_text(self, value: str, line: int) -> None:
+        """Refuse half of a surrogate pair, which no UTF-8 output could show."""
+        if _SURROGATE.search(value):
+            self.fault("half of a surrogate pair is no character", line)
+
+    def check_key(self, key: str, path: tuple[Step, ...], line: int) -> None:
+        """Refuse a key that its mapping holds already, and note its line."""
+        self.check_text(key, line)
+        if (first := self.lines.get((*path, key))) is not None:
+            self.fault(f"duplicate key {key!r}, first on line {first}", line)
+        else:
+            self.lines[*path, key] = line
+
+
+class _Yaml(_Reader):
+    """Builds values from PyYAML's events."""
+
+    def document(self) -> Any:
+        events = self.events()
+        next(events)  # the stream's start
+        first = next(events)
+        if isinstance(first, yaml.StreamEndEvent):
+            self.stop("the file is empty", 1)
+        line = self.line_of(first)
+        if first.version not in (None, (1, 2)):
+            self.fault("%YAML: only version 1.2 is read", line)
+        if first.tags:
+            self.fault("%TAG: tags are not allowed", line)
+        value = self.node(next(events), events, ())
+        next(events)  # the document's end
+        last = next(events)
+        if not isinstance(last, yaml.StreamEndEvent):
+            self.stop("several documents in one file; write one file each", self.line_of(last))
+        if value is None and not self.faults:
+            self.stop("the file is empty", 1)
+        return value
+
+    def events(self) -> Iterator[Any]:
+        """Yield PyYAML's events; its errors become faults."""
+        line = 1
+        try:
+            for event in yaml.parse(self.text, Loader=yaml.SafeLoader):
+                line = self.line_of(event)
+                yield event
+        except yaml.MarkedYAMLError as error:
+            problem = (error.problem or "syntax error").replace("character '\\t'", "a tab")
+            unclosed = "end of stream" in problem and error.context_mark is not None
+            mark = error.context_mark if unclosed else error.problem_mark or error.context_mark
+            context = f" ({error.context})" if error.context else ""
+            self.stop(f"not valid YAML: {problem}{context}", mark.line + 1 if mark else line)
+        except (yaml.YAMLError, ValueError, OverflowError):
+            self.stop("not valid YAML", line)
+
+    @staticmethod
+    def line_of(event: Any) -> int:
+        return int(event.start_mark.line) + 1
+
+    def node(self, event: Any, events: Iterator[Any], path: tuple[Step, ...]) -> Any:
+        """Return the value that starts with ``event``, reading what belongs to it."""
+        line = self.line_of(event)
+        self.lines.setdefault(path, line)
+        if isinstance(event, yaml.AliasEvent):
+            self.fault(f"alias *{event.anchor}: aliases are not allowed; repeat the value", line)
+            return None
+        self.check_properties(event, line)
+        if isinstance(event, yaml.ScalarEvent):
+            return self.scalar(event, path, line)
+        self.enter(path, line)
+        if isinstance(event, yaml.SequenceStartEvent):
+            items: list[Any] = []
+            while not isinstance(event := next(events), yaml.SequenceEndEvent):
+                items.append(self.node(event, events, (*path, len(items))))
+            return items
+        return self.mapping(events, path)
+
+    def mapping(self, events: Iterator[Any], path: tuple[Step, ...]) -> dict[str, Any]:
+        """Read the entries of a mapping; a scalar key counts as its text, so ``1`` and ``"1"`` are one key."""
+        entries: dict[str, Any] = {}
+        while not isinstance(event := next(events), yaml.MappingEndEvent):
+            line = self.line_of(event)
+            if not isinstance(event, yaml.ScalarEvent):
+                self.stop("a key must be a name, not a list, a mapping or an alias", line)
+            self.check_properties(event, line)
+            if event.implicit[0] and not event.value:
+                self.fault("a key is missing before ':'", line)
+            self.check_key(event.value, path, line)
+            entries.setdefault(event.value, None)
+            entries[event.value] = self.node(next(events), events, (*path, event.value))
+        return entries
+
+    def check_properties(self, event: Any, line: int) -> None:
+        """Refuse anchors and tags."""
+        if event.anchor is not None:
+            self.fault(f"anchor &{event.anchor}: anchors are not allowed", line)
+        if event.tag is not None:
+            self.fault(f"tag {event.tag}: tags are not allowed; quote the value when it is text", line)
+
+    def scalar(self, event: Any, path: tuple[Step, ...], line: int) -> Any:
+        """Return the value of a scalar; only a plain one can be anything but text."""
+        text: str = event.value
+        self.check_text(text, line)
+        value = resolve_scalar(text) if event.style is None else text
+        if not isinstance(value, str):
+            self.texts[path] = text
+        return value
+
+
+_JSON_DECODER = JSONDecoder()
+_JSON_BLANK = re.compile(r"[ \t\n\r]*")
+_JSON_LITERAL = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?|true|false|null")
+_JSON_WORDS = {"true": True, "false": False, "null": None}
+
+
+class _Json(_Reader):
+    """Reads JSON by RFC 8259, strictly: no comments, no trailing commas, no NaN."""
+
+    def document(self) -> Any:
+        self.position = 0
+        self.starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+        value = self.node(())
+        if self.peek():
+            self.stop("not valid JSON: text after the end of the value", self.line())
+        return value
+
+    def line(self) -> int:
+        """Return the line of the current position."""
+        return bisect_right(self.starts, self.position)
+
+    def peek(self) -> str:
+        """Skip blanks and return the next character, or an empty string at the end."""
+        blank = _JSON_BLANK.match(self.text, self.position)
+        self.position = blank.end() if blank else self.position
+        return self.text[self.position : self.position + 1]
+
+    def take(self, expected: str) -> str:
+        """Skip blanks and step over one of the ``expected`` characters, which is returned."""
+        found = self.peek()
+        if not found or found not in expected:
+            wanted = " or ".join(repr(character) for character in expected)
+            self.stop(f"not valid JSON: expected {wanted}", self.line())
+        self.position += 1
+        return found
+
+    def node(self, path: tuple[Step, ...]) -> Any:
+        """Read the value at the current position."""
+        first = self.peek()
+        line = self.line()
+        self.lines.setdefault(path, line)
+        if first == '"':
+            return self.string()
+        if first == "{":
+            self.enter(path, line)
+            return self.mapping(path)
+        if first == "[":
+            self.enter(path, line)
+            return self.sequence(path)
+        literal = _JSON_LITERAL.match(self.text, self.position)
+        if not literal:
+            self.stop("not valid JSON: expected a value", line)
+        self.position = literal.end()
+        text = self.texts[path] = literal.group()
+        if text in _JSON_WORDS:
+            return _JSON_WORDS[text]
+        if len(text) > _MAX_DIGITS:
+            self.stop("a number with too many digits", line)
+        return float(text) if literal.group(1) or literal.group(2) else int(text)
+
+    def string(self) -> str:
+        """Read a string; escapes and surrogate pairs are resolved."""
+        line = self.line()
+        try:
+            value, self.position = _JSON_DECODER.raw_decode(self.text, self.position)
+        except JSONDecodeError as error:
+            self.stop(f"not valid JSON: {error.msg.lower().removesuffix(' at')}", error.lineno)
+        text = str(value)
+        self.check_text(text, line)
+        return text
+
+    def mapping(self, path: tuple[Step, ...]) -> dict[str, Any]:
+        """Read an object."""
+        entries: dict[str, Any] = {}
+        self.take("{")
+        if self.peek() == "}":
+            self.take("}")
+            return entries
+        while True:
+            if self.peek() != '"':
+                self.stop("not valid JSON: expected a key in double quotes", self.line())
+            line = self.line()
+            key = self.string()
+            self.check_key(key, path, line)
+            self.take(":")
+            entries[key] = self.node((*path, key))
+            if self.take(",}") == "}":
+                return entries
+
+    def sequence(self, path: tuple[Step, ...]) -> list[Any]:
+        """Read an array."""
+        items: list[Any] = []
+        self.take("[")
+        if self.peek() == "]":
+            self.take("]")
+            return items
+        while True:
+            items.append(self.node((*path, len(items))))
+            if self.take(",]") == "]":
+                return items
