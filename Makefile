@@ -72,4 +72,4 @@ java:
 
 .PHONY: jars
 jars: $(READY)
-	@$(BIN)/python -m enrich.session
+	@$(BIN)/python -m enrich.jars
