@@ -1,0 +1,318 @@
+"""The rules between the fields of one job file.
+
+They read the file's plain values and not its model, so that a misspelt key hides none of the other faults. What has the
+wrong shape is skipped here: ``shape`` has said so already.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from pathlib import PurePath
+from typing import TYPE_CHECKING, Any
+
+from enrich.config.shape import did_you_mean
+from enrich.errors import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from enrich.config.yamlfile import Step, Tree
+
+_JOB_NAME = re.compile(r"\w[\w.-]*")
+_ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
+_NOT_IN_COLUMN = re.compile(r"[`\s,;{}()=\x00-\x1f\x7f-\x9f]")
+_RESERVED_COLUMNS = {
+    "_failed": "the quarantine",
+    "_run_id": "the quarantine",
+    "_change_type": "the change feed",
+    "_commit_version": "the change feed",
+    "_commit_timestamp": "the change feed",
+}
+_ONLY_WITH = {
+    "on": ("foreign_key",),
+    "how": ("table", "foreign_key"),
+    "elements": ("list",),
+    "element_key": ("list",),
+    "duplicates": ("list",),
+    "unmatched": ("list",),
+}
+_NEEDED = {"foreign_key": "on", "list": "elements"}
+_MAX_CLUSTER_BY = 4
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What can be read of a job file that may hold faults: only entries of the right shape.
+
+    Attributes:
+        tree: The file.
+        sources: Sources that are mappings, by alias.
+        joins: Joins that are mappings, by alias.
+        faults: What was found so far.
+    """
+
+    tree: Tree
+    root: dict[str, Any]
+    sources: dict[str, dict[str, Any]]
+    joins: dict[str, dict[str, Any]]
+    faults: list[Fault] = field(default_factory=list)
+
+    def fault(self, message: str, *path: Step) -> None:
+        """Note a fault at the line of ``path``."""
+        self.faults.append(Fault(message, self.tree.at(*path)))
+
+    def part(self, key: str) -> dict[str, Any]:
+        """Return a mapping of the file, or an empty one."""
+        return _mapping(self.root.get(key))
+
+    @property
+    def driving(self) -> str | None:
+        """The driving source's alias when it is one of the sources."""
+        alias = self.root.get("from")
+        return alias if isinstance(alias, str) and alias in self.sources else None
+
+    @property
+    def is_mirror(self) -> bool:
+        """True for ``kind: mirror``."""
+        return self.root.get("kind") == "mirror"
+
+    def key(self, alias: str | None) -> tuple[str, ...]:
+        """Return the key columns of a source; empty when they cannot be read."""
+        return names(self.sources.get(alias or "", {}).get("key"))
+
+
+def check_job(tree: Tree) -> list[Fault]:
+    """Return what contradicts itself in a job file, in the order of the rules."""
+    root = _mapping(tree.value)
+    sources = {alias: value for alias, value in _mapping(root.get("sources")).items() if isinstance(value, dict)}
+    joins = {alias: value for alias, value in _mapping(root.get("join")).items() if isinstance(value, dict)}
+    draft = Draft(tree, root, sources, joins)
+    rules: list[Callable[[Draft], None]] = [_check_name, _check_aliases, _check_references, _check_source_keys]
+    rules += [_check_mirror, _check_collect] if draft.is_mirror else [_check_join_job, _check_joins]
+    rules += [_check_target_columns, _check_clustering]
+    for rule in rules:
+        rule(draft)
+    return draft.faults
+
+
+def names(value: Any) -> tuple[str, ...]:
+    """Return a name or a list of names as a tuple; empty when it is neither."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    return ()
+
+
+def _mapping(value: Any) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def _check_name(draft: Draft) -> None:
+    """The job is named as its file is."""
+    name = draft.root.get("job")
+    file = PurePath(draft.tree.name)
+    if not isinstance(name, str) or not name.strip():
+        return
+    if not _JOB_NAME.fullmatch(name):
+        draft.fault(f"the job's name {name!r} may hold letters, digits, '_', '-' and '.' only", "job")
+    elif name != file.stem:
+        draft.fault(
+            f"job {name!r} stands in {file.name}; name the file {name}{file.suffix} or the job {file.stem}", "job"
+        )
+
+
+def _check_aliases(draft: Draft) -> None:
+    """Aliases are identifiers, unlike each other and unlike what expressions and the engine use themselves."""
+    seen: dict[str, str] = {}
+    if draft.root.get("sources") == {}:
+        draft.fault("'sources' is empty; name the tables that the job reads", "sources")
+    for alias in _mapping(draft.root.get("sources")):
+        place = ("sources", alias)
+        if alias.lower() == "key":
+            draft.fault("the alias 'key' is reserved: expressions call the coalesced key so", *place)
+        elif alias.startswith("_"):
+            draft.fault(f"the alias {alias!r} is reserved: names that begin with '_' are enrich's own", *place)
+        elif alias.strip() and not _ALIAS.fullmatch(alias):
+            draft.fault(f"the alias {alias!r} must be an identifier: a letter, then letters, digits and '_'", *place)
+        if (first := seen.setdefault(alias.lower(), alias)) != alias:
+            draft.fault(f"the aliases {first!r} and {alias!r} are equal but for case", *place)
+
+
+def _check_references(draft: Draft) -> None:
+    """``from`` and the joins name sources, and every source is used by one of them."""
+    known = _mapping(draft.root.get("sources"))
+    lookups = _mapping(draft.root.get("join"))
+    driving = draft.root.get("from")
+    if not known:
+        return
+    if isinstance(driving, str) and driving.strip() and driving not in known:
+        draft.fault(f"'from' names {driving!r}, which is not among the sources{did_you_mean(driving, known)}", "from")
+    for alias in lookups:
+        if alias not in known:
+            unused = [name for name in known if name not in lookups and name != driving]
+            draft.fault(
+                f"'join' names {alias!r}, which is not among the sources{did_you_mean(alias, unused or known)}",
+                "join",
+                alias,
+            )
+        elif alias == driving:
+            draft.fault(
+                f"the driving source {alias!r} cannot be joined to itself; give the table a second alias", "join", alias
+            )
+    for alias in known:
+        if alias != driving and alias not in lookups and isinstance(driving, str):
+            use = "a mirror reads one source" if draft.is_mirror else "join it or remove it"
+            draft.fault(f"the source {alias!r} is neither 'from' nor joined; {use}", "sources", alias)
+
+
+def _check_source_keys(draft: Draft) -> None:
+    for alias, source in draft.sources.items():
+        _check_list(draft, source, "key", ("sources", alias))
+
+
+def _check_list(draft: Draft, holder: dict[str, Any], key: str, path: tuple[Step, ...]) -> None:
+    """A list of columns is not empty and holds none twice."""
+    if holder.get(key) == []:
+        draft.fault(f"'{key}' is an empty list; name at least one column", *path, key)
+    seen: set[str] = set()
+    for index, name in enumerate(names(holder.get(key))):
+        if name.lower() in seen:
+            draft.fault(f"'{key}' names the column {name!r} twice", *path, key, index)
+        seen.add(name.lower())
+
+
+def _check_join_job(draft: Draft) -> None:
+    """A join job has no mirror, and its select is not empty."""
+    if "mirror" in draft.root:
+        draft.fault("'mirror' is only for kind: mirror; add 'kind: mirror' or remove it", "mirror")
+    if draft.root.get("select") == {}:
+        draft.fault("'select' is empty; leave it out to select every column", "select")
+
+
+def _check_joins(draft: Draft) -> None:
+    """Each join has what its kind needs and nothing else."""
+    keeps_right: str | None = None
+    for alias, join in draft.joins.items():
+        kind = join.get("kind")
+        if kind not in ("table", "foreign_key", "list"):
+            continue
+        for option, kinds in _ONLY_WITH.items():
+            if option in join and kind not in kinds:
+                draft.fault(f"{option!r} is not for kind {kind}, only for {' and '.join(kinds)}", "join", alias, option)
+        if (needed := _NEEDED.get(kind)) and needed not in join:
+            draft.fault(f"kind {kind} needs {needed!r}", "join", alias)
+        _check_key_length(draft, alias, kind, join)
+        if kind == "foreign_key" and join.get("how") in ("right", "full"):
+            if keeps_right:
+                first = f"{keeps_right!r}, line {draft.tree.line('join', keeps_right)}"
+                draft.fault(
+                    f"a job has at most one right or full foreign-key join, and has one ({first})", "join", alias, "how"
+                )
+            keeps_right = keeps_right or alias
+
+
+def _check_key_length(draft: Draft, alias: str, kind: str, join: dict[str, Any]) -> None:
+    """Both sides of a join have as many key columns."""
+    key = draft.key(alias)
+    if kind == "foreign_key" and join.get("on") == []:
+        draft.fault("'on' is an empty list; give one expression for each key column", "join", alias, "on")
+    elif kind == "foreign_key" and key and "on" in join:
+        count = len(join["on"]) if isinstance(join["on"], list) else 1
+        if count != len(key) and not isinstance(join["on"], dict):
+            draft.fault(
+                f"'on' has {_many(count, 'expression')}, but the key of {alias!r} has {len(key)}", "join", alias, "on"
+            )
+    if kind == "list" and len(key) > 1:
+        draft.fault(f"a list joins by one id, but the key of {alias!r} has {_many(len(key), 'column')}", "join", alias)
+    own = draft.key(draft.driving)
+    if kind == "table" and key and own and len(key) != len(own):
+        draft.fault(
+            f"a table join shares the key, but the key of {alias!r} has {_many(len(key), 'column')} and that of"
+            f" {draft.driving!r} {len(own)}",
+            *("join", alias),
+        )
+
+
+def _many(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+
+
+def _check_mirror(draft: Draft) -> None:
+    """A mirror job has a mirror and nothing of a join job."""
+    if "mirror" not in draft.root:
+        draft.fault("kind mirror needs 'mirror: {value: ...}'", "kind")
+    for option in ("join", "select", "where"):
+        if option in draft.root:
+            draft.fault(f"{option!r} is not for kind mirror; a mirror reads one source as it is", option)
+    mirror = draft.part("mirror")
+    for key in ("value", "columns"):
+        _check_list(draft, mirror, key, ("mirror",))
+    conflict = mirror.get("conflict", "fail")
+    if "order" in mirror and conflict in ("fail", "collect"):
+        draft.fault(f"'order' is only for conflict first and last, not {conflict}", "mirror", "order")
+
+
+def _check_collect(draft: Draft) -> None:
+    """What ``collect`` gives has no winning row, and names a composite key ``keys``."""
+    mirror = draft.part("mirror")
+    if mirror.get("conflict") == "collect" and "columns" in mirror:
+        draft.fault("'columns' is not for conflict collect, which has no winning row", "mirror", "columns")
+
+
+def _target_columns(draft: Draft) -> Iterator[tuple[str, tuple[Step, ...]]]:
+    """Yield the target's columns that the file names, each with its place."""
+    if not draft.is_mirror:
+        yield from ((name, ("select", name)) for name in draft.part("select"))
+        return
+    mirror = draft.part("mirror")
+    key = draft.key(draft.driving)
+    at_key: tuple[Step, ...] = ("sources", draft.driving or "", "key")
+    collects = mirror.get("conflict") == "collect"
+    yield from _distinct(names(mirror.get("value")), ("mirror", "value"))
+    yield from [("keys", at_key)] if collects and len(key) > 1 else _distinct(key, at_key)
+    yield from () if collects else _distinct(names(mirror.get("columns")), ("mirror", "columns"))
+
+
+def _distinct(columns: tuple[str, ...], path: tuple[Step, ...]) -> Iterator[tuple[str, tuple[Step, ...]]]:
+    """Yield each column once with its place; a list that names one twice is told so by `_check_list`."""
+    seen: set[str] = set()
+    for index, name in enumerate(columns):
+        if name.lower() not in seen:
+            yield name, (*path, index)
+        seen.add(name.lower())
+
+
+def _check_target_columns(draft: Draft) -> None:
+    """Target columns have names that Delta takes, and no two are equal but for case."""
+    seen: dict[str, str] = {}
+    for name, path in _target_columns(draft):
+        if bad := _NOT_IN_COLUMN.search(name):
+            draft.fault(f"the target column {name!r} must not hold {bad.group()!r}", *path)
+        if user := _RESERVED_COLUMNS.get(name.lower()):
+            draft.fault(f"the target column {name!r} is a column of {user}; choose another name", *path)
+        first = seen.get(name.lower())
+        seen.setdefault(name.lower(), name)
+        if first == name:
+            draft.fault(
+                f"the target column {name!r} stands in the mirror twice; a mirror keeps the master's names", *path
+            )
+        elif first is not None:
+            draft.fault(f"the target columns {first!r} and {name!r} are equal but for case", *path)
+
+
+def _check_clustering(draft: Draft) -> None:
+    """At most four columns, all of them the target's."""
+    target = draft.part("target")
+    _check_list(draft, target, "cluster_by", ("target",))
+    columns = names(target.get("cluster_by"))
+    if len(columns) > _MAX_CLUSTER_BY:
+        message = f"'cluster_by' has {len(columns)} columns; Delta clusters by at most {_MAX_CLUSTER_BY}"
+        draft.fault(message, "target", "cluster_by")
+    known = [name for name, _ in _target_columns(draft)]
+    for index, name in enumerate(columns):
+        if known and name not in known:
+            where = "a column of the mirror" if draft.is_mirror else "selected"
+            message = f"'cluster_by' names {name!r}, which is not {where}{did_you_mean(name, known)}"
+            draft.fault(message, "target", "cluster_by", index)

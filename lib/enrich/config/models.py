@@ -1,0 +1,158 @@
+"""The frozen models of what a project's files say. Rules between fields are in ``checks``; these hold one value each.
+
+Texts are expressions or names as written. Lists that a file may write as a single value are tuples here.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StrictBool, StrictStr, WithJsonSchema
+
+if TYPE_CHECKING:
+    from enrich.config.yamlfile import Step, Tree
+
+
+def _listed(value: Any) -> Any:
+    """Return a single value as a list of one."""
+    if isinstance(value, str | int | float):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
+_TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
+_SCALAR: dict[str, Any] = {"type": ["string", "number", "boolean"], "minLength": 1}
+
+
+def _one_or_many(item: dict[str, Any]) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [item, {"type": "array", "items": item, "minItems": 1}]})
+
+
+Text = Annotated[StrictStr, WithJsonSchema(_TEXT)]
+Expression = Annotated[StrictStr, WithJsonSchema(_SCALAR)]
+Names = Annotated[tuple[StrictStr, ...], BeforeValidator(_listed), _one_or_many({**_TEXT})]
+Expressions = Annotated[tuple[StrictStr, ...], BeforeValidator(_listed), _one_or_many({**_SCALAR})]
+
+
+class Model(BaseModel):
+    """What all models share."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Source(Model):
+    """A table that a job reads, under one alias."""
+
+    table: Text = Field(description="The table: a bare name, a catalog name, or a path.")
+    key: Names = Field(description="The column, or the list of columns, that identifies a row.")
+    unique: Literal["checked", "trusted"] = Field(
+        "checked", description="'trusted' switches off the search for two rows with one key."
+    )
+
+
+class Join(Model):
+    """A lookup that is joined to the driving source, or to what was joined before it."""
+
+    kind: Literal["table", "foreign_key", "list"] = Field(
+        description="table: both sides share the key. foreign_key: 'on' gives the lookup's key. list: an array of ids."
+    )
+    how: Literal["inner", "left", "right", "full"] = Field("left", description="Not with kind list.")
+    on: Expressions | None = Field(
+        None, description="foreign_key: the expression, or one for each key column, that gives the lookup's key."
+    )
+    elements: Expression | None = Field(None, description="list: the array of ids, or of structs that hold one.")
+    element_key: Text | None = Field(None, description="list: the struct's field that holds the id.")
+    duplicates: Literal["keep", "drop"] = Field("keep", description="list: 'drop' keeps the first of each id.")
+    unmatched: Literal["keep", "drop"] = Field("keep", description="list: 'drop' leaves out ids without a row.")
+
+
+class Mirror(Model):
+    """The inverse of a lookup: value -> key."""
+
+    value: Names = Field(description="The column, or the list of columns, that becomes the mirror's key.")
+    conflict: Literal["fail", "first", "last", "collect"] = Field(
+        "fail", description="What happens when several keys have one value."
+    )
+    order: Text | None = Field(None, description="first, last: the column that decides; ties go by the key.")
+    columns: Names = Field((), description="Further columns of the winning row; not with collect.")
+
+
+class Target(Model):
+    """The table that a job keeps."""
+
+    table: Text = Field(description="The table: a bare name, a catalog name, or a path.")
+    cluster_by: Names = Field((), description="At most four target columns to cluster by.")
+    change_feed: StrictBool | None = Field(
+        None, description="true: the target has a change feed though no job of the project reads it."
+    )
+
+
+class Job(Model):
+    """One file of ``jobs/``."""
+
+    job: Text = Field(description="The job's name, which is the file's name.")
+    kind: Literal["join", "mirror"] = "join"
+    sources: dict[StrictStr, Source] = Field(description="The tables that are read, by alias.")
+    from_: Text = Field(alias="from", description="The alias of the driving source.")
+    join: dict[StrictStr, Join] = Field({}, description="The lookups by alias, joined in this order.")
+    select: dict[StrictStr, Expression] | None = Field(
+        None, description="The target's columns and their expressions; left out: every column."
+    )
+    where: Expression | None = Field(
+        None, description="A condition on the joined rows; rows that leave it are deleted."
+    )
+    mirror: Mirror | None = Field(None, description="Only with kind mirror.")
+    target: Target
+    expectations: Text | None = Field(None, description="The suite in expectations/ that the rows are held against.")
+
+    _tree: Tree | None = PrivateAttr(default=None)
+
+    @property
+    def file(self) -> str:
+        """The job's file, relative to the project directory."""
+        return self._tree.name if self._tree else f"jobs/{self.job}.yml"
+
+    def at(self, *path: Step) -> str:
+        """Return ``file:line`` of a node, e.g. ``at("join", "accounts", "on")``, or of the nearest one around it."""
+        return self._tree.at(*path) if self._tree else self.file
+
+    @property
+    def lookups(self) -> dict[str, Source]:
+        """The sources that are joined, in the order of the joins."""
+        return {alias: self.sources[alias] for alias in self.join}
+
+
+class Spark(Model):
+    """How a Spark session is made where none is active."""
+
+    master: Text | None = Field(None, description="Left out: spark-submit, Databricks or an active session decides.")
+    conf: dict[StrictStr, Annotated[StrictStr, WithJsonSchema({"type": ["string", "number", "boolean"]})]] = Field(
+        {}, description="Spark settings; values become text."
+    )
+
+
+class Settings(Model):
+    """One file of ``conf/``, with the environment's variables put in."""
+
+    lake: Text | None = Field(None, description="Directory or object-store URI below which bare table names are.")
+    catalog: Text | None = Field(None, description="Catalog schema in which bare table names are, e.g. main.silver.")
+    state: Text | None = Field(None, description="Runs table, locks, reports; default <lake>/_enrich.")
+    spark: Spark = Spark(master=None, conf={})
+
+
+MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {
+    "job": {
+        (): Job,
+        ("sources", "*"): Source,
+        ("join", "*"): Join,
+        ("mirror",): Mirror,
+        ("target",): Target,
+    },
+    "conf": {(): Settings, ("spark",): Spark},
+}
+"""Which model stands where in which kind of file; ``*`` is a name of the user's."""
+
+
+def keys_of(model: type[Model]) -> tuple[str, ...]:
+    """Return the keys that a file may hold for ``model``."""
+    return tuple(field.alias or name for name, field in model.model_fields.items())

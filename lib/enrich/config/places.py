@@ -1,0 +1,183 @@
+"""Where tables and directories are: from a reference in a file to an absolute path, a URI or a catalog name.
+
+Before: ``accounts`` | ``main.crm.accounts`` | ``./extra/accounts`` | ``s3a://bucket/accounts``
+After:  ``/project/lake/accounts`` | ``CatalogName(("main", "crm", "accounts"))`` | ``/project/extra/accounts`` | as is
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+
+from enrich.errors import ConfigError
+
+SCHEMES = ("abfs", "abfss", "file", "gs", "hdfs", "s3a")
+"""Schemes that a plain Spark (Hadoop's connectors) and delta-rs 1.6 both know.
+
+Tried with deltalake 1.6.6: it also takes ``s3``, ``az``, ``adl`` and ``viewfs``, for which Hadoop has no connector by
+that name or delta-rs no complete one; it takes neither ``s3n`` nor ``wasb``.
+"""
+
+_SPELLING = {"s3": "s3a", "s3n": "s3a", "gcs": "gs", "az": "abfss", "azure": "abfss", "adl": "abfss", "wasbs": "abfss"}
+_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
+_NAME = re.compile(r"\w[\w-]*")
+_TIME_TRAVEL = re.compile(r"@(?:v\d+|\d{17})/?$")
+_FORBIDDEN = re.compile(r"[*?\[\]{}#%\\\x00-\x1f\x7f]")
+
+
+@dataclass(frozen=True)
+class CatalogName:
+    """A table that a catalog knows.
+
+    Attributes:
+        parts: The name's parts without quotes: two (schema, table) or three (catalog, schema, table).
+    """
+
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ".".join(self.parts)
+
+    def quoted(self) -> str:
+        """Return the name with every part in backticks, as Spark takes it."""
+        return ".".join("`" + part.replace("`", "``") + "`" for part in self.parts)
+
+    def sibling(self, suffix: str) -> CatalogName:
+        """Return the table beside this one whose name is longer by ``suffix``."""
+        return CatalogName((*self.parts[:-1], self.parts[-1] + suffix))
+
+
+Location = str | CatalogName
+"""An absolute path, a URI, or a catalog name."""
+
+
+def directory(text: str, base: Path) -> str:
+    """Return the absolute path or URI of a directory that a file of ``conf/`` names (``lake``, ``state``).
+
+    Args:
+        text: A path, relative to ``base`` or absolute, or a URI.
+        base: The project directory.
+
+    Raises:
+        ConfigError: The text is no path or its scheme is not known. The message does not repeat the text.
+    """
+    if not text.strip():
+        raise ConfigError("it is empty; give a directory, such as ./lake")
+    if text.startswith("~"):
+        raise ConfigError("'~' is not expanded; write ${HOME} instead")
+    if _SCHEME.match(text):
+        return _uri(text)
+    if ":" in text.split("/", 1)[0]:
+        raise ConfigError("it is neither a path nor a URI; a path is written ./x or /x, a URI scheme://bucket/x")
+    _check_characters(text)
+    return os.path.normpath(base / text)
+
+
+def catalog_schema(text: str) -> tuple[str, ...]:
+    """Return the parts of the schema that ``catalog`` names.
+
+    Raises:
+        ConfigError: The text is not one or two names with a dot between them.
+    """
+    parts = tuple(text.split("."))
+    if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
+        raise ConfigError("it must be a schema of a catalog, written catalog.schema or schema")
+    return parts
+
+
+def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...] | None) -> Location:
+    """Return where the table of a reference is.
+
+    Args:
+        reference: A bare name, a catalog name, or a path or URI.
+        base: The project directory.
+        lake: Absolute path or URI that bare names stand below, or None with a catalog.
+        schema: The parts of the catalog schema that bare names stand in, or None with a lake.
+
+    Raises:
+        ConfigError: The reference is none of them, or holds ``..``.
+    """
+    if ".." in re.split(r"[/\\]", reference):
+        raise ConfigError(
+            f"table reference {reference!r} must not hold '..'; give the path from the root or the project"
+        )
+    if match := _SCHEME.match(reference):
+        return _uri(reference, f"scheme {match.group(1)!r}")
+    if reference.startswith(("/", "./")):
+        _check_characters(reference)
+        return _not_root(os.path.normpath(base / reference))
+    if "/" in reference:
+        raise ConfigError(f"table reference {reference!r} is no name; write ./{reference} for a path")
+    parts = tuple(reference.split("."))
+    if not all(_NAME.fullmatch(part) for part in parts):
+        if "${" in reference:
+            raise ConfigError(f"table reference {reference!r}: variables are read in conf files only")
+        raise ConfigError(
+            f"table reference {reference!r} is no table name (letters, digits, '_' and '-', catalog names with dots);"
+            " a path is written ./x, /x or scheme://bucket/x"
+        )
+    if len(parts) > 3:
+        raise ConfigError(f"table reference {reference!r} has {len(parts)} parts; catalog.schema.table is the longest")
+    if len(parts) > 1:
+        return CatalogName(parts)
+    if schema is not None:
+        return CatalogName((*schema, reference))
+    return f"{(lake or str(base)).rstrip('/')}/{reference}"
+
+
+def sibling(location: Location, suffix: str) -> Location:
+    """Return the location of the table beside ``location`` whose name is longer by ``suffix``."""
+    return location.sibling(suffix) if isinstance(location, CatalogName) else location + suffix
+
+
+def identity(location: Location) -> str:
+    """Return a text that is equal for two spellings of one place (links resolved, catalog names without case)."""
+    if isinstance(location, CatalogName):
+        return f"catalog:{str(location).lower()}"
+    return location if _SCHEME.match(location) else os.path.realpath(location)
+
+
+def _uri(text: str, shown: str | None = None) -> str:
+    """Return a URI in one spelling: scheme in lower case, no slash at the end, ``file:`` as a path.
+
+    Messages hold no part of the URI but ``shown``: it may come from a variable or hold a password.
+    """
+    match = _SCHEME.match(text)
+    scheme = match.group(1).lower() if match else ""
+    if scheme not in SCHEMES:
+        known = ", ".join(SCHEMES)
+        hint = f"; write {_SPELLING[scheme]}://" if scheme in _SPELLING else ""
+        raise ConfigError(f"{shown or 'its scheme'} is not one that Spark and delta-rs both know ({known}){hint}")
+    rest = text[len(scheme) + 1 :]
+    _check_characters(rest)
+    if ".." in rest.split("/"):
+        raise ConfigError("a URI must not hold '..'")
+    if scheme == "file":
+        if rest.startswith("//") and not rest.startswith("///"):
+            raise ConfigError("a file: URI names no host; write file:///x or /x")
+        return _not_root(os.path.normpath("/" + rest.lstrip("/")))
+    authority, _, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", "")
+    if not authority:
+        raise ConfigError(f"a URI names its bucket, container or host: {scheme}://name/path")
+    if ":" in authority.partition("@")[0] and "@" in authority:
+        raise ConfigError(
+            "a URI must not hold a user and a password; give credentials by Spark settings or environment"
+        )
+    segments = [segment for segment in path.split("/") if segment not in ("", ".")]
+    return "/".join([f"{scheme}://{authority}", *segments])
+
+
+def _check_characters(text: str) -> None:
+    """Refuse what Spark or delta-rs read as something else than a name."""
+    if bad := _FORBIDDEN.search(text):
+        raise ConfigError(f"a path must not hold {bad.group()!r}")
+    if _TIME_TRAVEL.search(text):
+        raise ConfigError("a path must not end in '@v<number>' or '@<time>': Delta reads that as a version")
+
+
+def _not_root(path: str) -> str:
+    if path.strip("/") == "":
+        raise ConfigError("a table cannot be the root directory")
+    return path

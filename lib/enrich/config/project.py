@@ -1,0 +1,222 @@
+"""A project directory as a whole: find it, read its files, hold them against each other.
+
+``load_project`` reads every file before it complains, so that one call shows all that is wrong.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from enrich.config import places
+from enrich.config.checks import check_job
+from enrich.config.neighbours import check_neighbours, check_references
+from enrich.config.settings import load_settings
+from enrich.config.shape import build_job, did_you_mean
+from enrich.config.yamlfile import read_tree
+from enrich.errors import ConfigError, Fault
+
+if TYPE_CHECKING:
+    from enrich.config.models import Job, Settings
+    from enrich.config.yamlfile import Tree
+
+_YAML = (".yml", ".yaml")
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a project's files say for one deployment target.
+
+    Attributes:
+        dir: The project directory, absolute.
+        target: The deployment target.
+        settings: What ``conf/<target>.yml`` says.
+        jobs: The jobs by name.
+        suites: The suites (``enrich.quality.suites.Suite``) that jobs name, by the file's name without its ending; all
+            suites with ``load_project(all_suites=True)``.
+        targets: The deployment targets that there are, by name.
+    """
+
+    dir: Path
+    target: str
+    settings: Settings
+    jobs: dict[str, Job]
+    suites: dict[str, Any]
+    targets: tuple[str, ...]
+
+    @property
+    def lake(self) -> str | None:
+        """Absolute path or URI below which bare table names are; None with a catalog."""
+        return None if self.settings.lake is None else places.directory(self.settings.lake, self.dir)
+
+    @property
+    def state(self) -> str:
+        """Absolute path or URI of the runs table, the locks and the reports."""
+        if self.settings.state is not None:
+            return places.directory(self.settings.state, self.dir)
+        return f"{(self.lake or str(self.dir)).rstrip('/')}/_enrich"
+
+    def location(self, reference: str) -> places.Location:
+        """Return where the table of a reference is: an absolute path, a URI or a catalog name.
+
+        Raises:
+            ConfigError: The text is no table reference.
+        """
+        catalog = self.settings.catalog
+        return places.locate(reference, self.dir, self.lake, places.catalog_schema(catalog) if catalog else None)
+
+
+def load_project(
+    path: str | os.PathLike[str] | None = None, target: str = "dev", *, all_suites: bool = False
+) -> Project:
+    """Read a project's files; no table is touched and no JVM starts.
+
+    Args:
+        path: The project directory; None: the nearest parent of the current directory that has jobs/ and conf/.
+        target: The deployment target, a file of conf/.
+        all_suites: Read the suites that no job names, too.
+
+    Raises:
+        ConfigError: With one fault for each thing that is wrong, in the order of files and lines.
+    """
+    reader = _Reader(find_project(path))
+    targets = reader.files("conf", _YAML)
+    settings = reader.settings(target, targets)
+    trees = reader.job_trees()
+    jobs = reader.jobs(trees)
+    suites = reader.suites(trees, all_suites=all_suites)
+    reader.faults += check_references(trees, reader.base)
+    if settings is not None:
+        project = Project(reader.base, target, settings, jobs, suites, tuple(targets))
+        reader.faults += check_neighbours(trees, project)
+    if reader.faults or settings is None:
+        raise ConfigError.of(sorted(dict.fromkeys(reader.faults), key=_position))
+    return project
+
+
+def find_project(path: str | os.PathLike[str] | None = None) -> Path:
+    """Return the project directory: ``path``, or the nearest parent of the current directory that is one.
+
+    Raises:
+        ConfigError: There is none; the message says what to do.
+    """
+    try:
+        start = Path(path if path is not None else ".").resolve()
+        candidates = [start] if path is not None else [start, *start.parents]
+        for candidate in candidates:
+            if (candidate / "jobs").is_dir() and (candidate / "conf").is_dir():
+                return candidate
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"the project directory cannot be read: {type(error).__name__}") from None
+    if path is None:
+        message = f"no project here: neither {start} nor a directory above it holds jobs/ and conf/"
+        raise ConfigError(message, hint="change into a project, give --project-dir DIR, or run `enrich init`")
+    missing = "no such directory"
+    if start.is_dir():
+        missing = " and ".join(f"{part}/" for part in ("jobs", "conf") if not (start / part).is_dir()) + " is missing"
+    raise ConfigError(f"{start} is no project: {missing}", hint="run `enrich init` to make one")
+
+
+@dataclass
+class _Reader:
+    """Reads the files of one project directory and gathers their faults."""
+
+    base: Path
+    faults: list[Fault] = field(default_factory=list)
+
+    def files(self, folder: str, endings: tuple[str, ...]) -> dict[str, str]:
+        """Return the files of a folder as ``{name without ending: path from the project directory}``, by name."""
+        found: dict[str, str] = {}
+        try:
+            directory = self.base / folder
+            entries = sorted(directory.iterdir()) if directory.is_dir() else []
+        except OSError as error:
+            self.faults.append(Fault(f"cannot be read: {error.strerror}", folder))
+            return {}
+        for entry in entries:
+            if entry.name.startswith(".") or entry.suffix not in endings:
+                continue
+            name = f"{folder}/{entry.name}"
+            if not name.isprintable():
+                self.faults.append(Fault("the file's name is not printable text; rename it", ascii(name)))
+            elif entry.stem in found:
+                self.faults.append(Fault(f"{found[entry.stem]} has the same name; keep one of them", name))
+            else:
+                found[entry.stem] = name
+        return found
+
+    def tree(self, name: str) -> Tree | None:
+        """Read a file; None when it cannot be read."""
+        try:
+            return read_tree(self.base / name, name)
+        except ConfigError as error:
+            self.faults += error.faults
+            return None
+
+    def settings(self, target: str, targets: dict[str, str]) -> Settings | None:
+        """Return the settings of a deployment target."""
+        if target not in targets:
+            if targets:
+                message = f"there is no target {target!r}; there are {', '.join(targets)}"
+                near = did_you_mean(target, targets)
+                message += near if near.startswith("; did") else ""
+            else:
+                message = f"there are no targets; write conf/{target}.yml with 'lake: ./lake'"
+            self.faults.append(Fault(message, "conf"))
+            return None
+        tree = self.tree(targets[target])
+        if tree is None:
+            return None
+        settings, faults = load_settings(tree, self.base, os.environ)
+        self.faults += faults
+        return settings
+
+    def job_trees(self) -> dict[str, Tree]:
+        """Return the readable job files by name."""
+        files = self.files("jobs", _YAML)
+        if not files:
+            self.faults.append(Fault("there are no job files; write jobs/<job>.yml", "jobs"))
+        trees = {stem: self.tree(name) for stem, name in files.items()}
+        return {stem: tree for stem, tree in trees.items() if tree is not None}
+
+    def jobs(self, trees: dict[str, Tree]) -> dict[str, Job]:
+        """Return the jobs whose files are right."""
+        jobs = {}
+        for stem, tree in trees.items():
+            job, faults = build_job(tree)
+            self.faults += faults + check_job(tree)
+            if job is not None:
+                jobs[stem] = job
+        return jobs
+
+    def suites(self, trees: dict[str, Tree], *, all_suites: bool) -> dict[str, Any]:
+        """Return the suites that jobs name, or all there are."""
+        files = self.files("expectations", (".json", *_YAML))
+        wanted = set(files) if all_suites else set()
+        for tree in trees.values():
+            name = tree.value.get("expectations") if isinstance(tree.value, dict) else None
+            if not isinstance(name, str) or not name.strip():
+                continue
+            if name in files:
+                wanted.add(name)
+            else:
+                message = f"there is no suite {name!r} in expectations/{did_you_mean(name, files)}"
+                self.faults.append(Fault(message, tree.at("expectations")))
+        suites = {}
+        for name in sorted(wanted):
+            # By name, because `quality` stands above this package and linters see imports inside functions, too.
+            load_suite = importlib.import_module("enrich.quality.suites").load_suite
+            try:
+                suites[name] = load_suite(self.base / files[name], files[name])
+            except ConfigError as error:
+                self.faults += error.faults
+        return suites
+
+
+def _position(fault: Fault) -> tuple[str, int]:
+    """Return where a fault stands in the order of files and lines."""
+    file, _, line = (fault.where or "").rpartition(":")
+    return (file, int(line)) if file and line.isdigit() else (fault.where or "", 0)

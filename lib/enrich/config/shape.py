@@ -1,0 +1,193 @@
+"""From a file's plain values to its model, with every fault at its line.
+
+Pydantic checks the shape; its errors are put into our words here. A value that is missing, empty or unprintable is
+found before, so that it is one fault and not two.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from pydantic import ValidationError
+
+from enrich.config.models import MODELS, Job, Settings, keys_of
+from enrich.errors import Fault
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from enrich.config.yamlfile import Step, Tree
+
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_EXPRESSION_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def did_you_mean(word: str, known: Iterable[str]) -> str:
+    """Return ``; did you mean 'x'?`` for the nearest known word, else the list of those known, else nothing."""
+    words = list(known)
+    folded = {candidate.lower(): candidate for candidate in reversed(words)}
+    if near := get_close_matches(word.lower(), folded, n=1, cutoff=0.6):
+        return f"; did you mean {folded[near[0]]!r}?"
+    return f"; it can be {', '.join(words)}" if 0 < len(words) <= 12 else ""
+
+
+def describe(value: Any) -> str:
+    """Return what a plain value is, in words."""
+    match value:
+        case None:
+            return "nothing"
+        case bool():
+            return "true or false"
+        case int() | float():
+            return "a number"
+        case str():
+            return "text"
+        case list():
+            return "a list"
+        case _:
+            return "a mapping"
+
+
+def build_job(tree: Tree) -> tuple[Job | None, list[Fault]]:
+    """Return the job of a file, or None, with the faults of its shape."""
+    values = _Values(tree, _is_expression)
+    data = values.copy(tree.value)
+    model, shape = _validate(Job, "job", data, tree)
+    if model is not None:
+        model._tree = tree
+    return (None if values.faults else model), values.faults + shape
+
+
+def build_settings(tree: Tree) -> tuple[Settings | None, list[Fault]]:
+    """Return the settings of a file whose variables are put in, or None, with the faults of its shape."""
+    values = _Values(tree, lambda path: path[:2] == ("spark", "conf"))
+    data = values.copy(tree.value)
+    model, shape = _validate(Settings, "conf", data, tree)
+    return (None if values.faults else model), values.faults + shape
+
+
+def _is_expression(path: tuple[Step, ...]) -> bool:
+    """Return True for what the job file writes in Spark SQL, where ``1`` and ``true`` are texts as well."""
+    match path:
+        case ("where",) | ("select", _):
+            return True
+        case ("join", _, "on" | "elements") | ("join", _, "on", _):
+            return True
+    return False
+
+
+@dataclass(frozen=True)
+class _Values:
+    """A file's values on their way to the model: texts where the model wants texts, single values checked."""
+
+    tree: Tree
+    is_text: Callable[[tuple[Step, ...]], bool]
+    faults: list[Fault] = field(default_factory=list)
+
+    def copy(self, value: Any, path: tuple[Step, ...] = ()) -> Any:
+        """Return ``value`` with scalars as the file writes them where ``is_text(path)``."""
+        if isinstance(value, dict):
+            for key in value:
+                self.check_name(key, (*path, key))
+            return {key: self.copy(item, (*path, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.copy(item, (*path, index)) for index, item in enumerate(value)]
+        if value is None:
+            self.fault(f"{_called(path)} has no value; give one or leave it out", path)
+        elif isinstance(value, str):
+            self.check_text(value, path)
+        elif self.is_text(path):
+            text = self.tree.texts[path]
+            return text.lower() if isinstance(value, bool) else text
+        return value
+
+    def fault(self, message: str, path: tuple[Step, ...]) -> None:
+        self.faults.append(Fault(message, self.tree.at(*path)))
+
+    def check_name(self, key: str, path: tuple[Step, ...]) -> None:
+        """Refuse keys that cannot be shown."""
+        if not key.strip():
+            self.fault("a name is empty", path)
+        elif _CONTROL.search(key):
+            self.fault(f"the name {key!r} holds a control character", path)
+
+    def check_text(self, value: str, path: tuple[Step, ...]) -> None:
+        """Refuse empty texts, and line breaks where no expression stands. Spark decides about its own settings."""
+        if path[:2] == ("spark", "conf"):
+            return
+        if not value.strip():
+            self.fault(f"{_called(path)} is empty; give a value or leave it out", path)
+        elif (_EXPRESSION_CONTROL if self.is_text(path) else _CONTROL).search(value):
+            self.fault(f"{_called(path)} holds a control character or a line break", path)
+
+
+def _called(path: tuple[Step, ...]) -> str:
+    """Return how a message names the node at ``path``: ``'join.accounts.on'``, ``'key' (item 2)``."""
+    names = [step for step in path if isinstance(step, str)]
+    item = f" (item {path[-1] + 1})" if path and isinstance(path[-1], int) else ""
+    dotted = ".".join(names)
+    return f"'{dotted}'{item}" if names else "the file"
+
+
+def _validate(model: type[Any], file_kind: str, data: Any, tree: Tree) -> tuple[Any, list[Fault]]:
+    """Return an instance of ``model``, or None and the faults."""
+    try:
+        return model.model_validate(data, by_alias=True, by_name=False), []
+    except ValidationError as error:
+        return None, list(_translate(error, file_kind, tree))
+
+
+def _translate(error: ValidationError, file_kind: str, tree: Tree) -> Iterator[Fault]:
+    """Yield pydantic's errors in our words; what has no value is a fault already."""
+    for item in error.errors(include_url=False, include_context=True):
+        path: tuple[Step, ...] = tuple(item["loc"])
+        if item["type"] != "missing" and item["input"] is None:
+            continue
+        yield Fault(_message(item, path, file_kind), tree.at(*path))
+
+
+def _message(item: Any, path: tuple[Step, ...], file_kind: str) -> str:
+    """Return one pydantic error in our words."""
+    value = item["input"]
+    name = _called(path)
+    match item["type"]:
+        case "missing":
+            where = f" in {_called(path[:-1])}" if len(path) > 1 else ""
+            return f"'{path[-1]}' is missing{where}"
+        case "extra_forbidden":
+            return f"unknown key {path[-1]!r}{_where_known(path, file_kind)}"
+        case "literal_error":
+            known = re.findall(r"'([^']*)'", item["ctx"]["expected"])
+            shown = repr(value) if isinstance(value, str) else describe(value)
+            near = did_you_mean(value, known) if isinstance(value, str) else ""
+            suggestion = near if near.startswith("; did") else ""
+            return f"{name} is {shown}, but must be one of {', '.join(known)}{suggestion}"
+        case "string_type":
+            hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
+            return f"{name} must be text, not {describe(value)}{hint}"
+        case "tuple_type":
+            return f"{name} must be a name or a list of names, not {describe(value)}"
+        case "bool_type":
+            return f"{name} must be true or false, not {describe(value)}"
+        case "model_type" | "dict_type":
+            return f"{name} must be a mapping of keys and values, not {describe(value)}"
+    return f"{name}: {item['msg']}"
+
+
+def _where_known(path: tuple[Step, ...], file_kind: str) -> str:
+    """Return the suggestion for an unknown key: one of its mapping's, or the mapping that does know it."""
+    models = MODELS[file_kind]
+    place = tuple(str(step) for step in path[:-1])
+    model = models.get(place) or models.get((*place[:-1], "*"))
+    key = str(path[-1])
+    known = keys_of(model) if model else ()
+    near = did_you_mean(key, known)
+    if near.startswith("; did"):
+        return near
+    for other, candidate in models.items():
+        if key in keys_of(candidate) and candidate is not model:
+            return f"; it belongs into {'.'.join(other) or 'the file itself'!r}"
+    return near
