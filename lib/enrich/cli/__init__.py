@@ -1,0 +1,17 @@
+"""The command line: thin click commands over ``enrich.config`` and ``enrich.runner``.
+
+Nothing here imports pyspark, Great Expectations or deltalake at module level: ``enrich ls`` and a run that finds
+nothing to do must be back within a second.
+"""
+
+from __future__ import annotations
+
+from enrich.cli.commands import cli
+
+
+def main() -> None:
+    """Run the command line and end the process with its exit code (``docs/operations.md``)."""
+    cli.main(prog_name="enrich")
+
+
+__all__ = ["cli", "main"]

@@ -1,0 +1,73 @@
+"""The options that several commands share. Every option can also come from the environment, as ``ENRICH_<OPTION>``."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+import click
+
+if TYPE_CHECKING:
+    from enrich.config import Project
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+DEFAULT_TARGET = "dev"
+
+
+class Option(click.Option):
+    """An option that reads ``ENRICH_<OPTION>`` beside click's own ``ENRICH_<COMMAND>_<OPTION>``."""
+
+    def __init__(self, *args: Any, **attributes: Any) -> None:
+        super().__init__(*args, **attributes)
+        if self.envvar is None:
+            self.envvar = f"ENRICH_{self.name.upper()}"
+
+
+def option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
+    """Declare an option of a command."""
+    return click.option(*names, cls=Option, **attributes)
+
+
+def place(command: Command) -> Command:
+    """Give a command ``--project-dir`` and ``--target``, which may also stand before it; the later one wins.
+
+    Both reach the command in ``ctx.obj``; here they read no environment, or ``ENRICH_TARGET`` would overrule
+    ``enrich --target prod run``.
+    """
+
+    @click.option("--project-dir", type=click.Path(path_type=Path), allow_from_autoenv=False, hidden=True)
+    @click.option("--target", allow_from_autoenv=False, hidden=True)
+    @click.pass_context
+    @wraps(command)
+    def placed(ctx: click.Context, /, *args: Any, project_dir: Path | None, target: str | None, **named: Any) -> Any:
+        given = ctx.obj or {}
+        ctx.obj = {
+            "project_dir": project_dir or given.get("project_dir"),
+            "target": target or given.get("target") or DEFAULT_TARGET,
+        }
+        return ctx.invoke(command, *args, **named)
+
+    return placed  # type: ignore[return-value]  # the same command with two options more
+
+
+def project_of(ctx: click.Context, *, all_suites: bool = False) -> Project:
+    """Load the project that the command line names, from its files alone.
+
+    Raises:
+        ConfigError: With all faults of all files.
+    """
+    from enrich.config import load_project
+
+    return load_project(ctx.obj["project_dir"], target=ctx.obj["target"], all_suites=all_suites)
+
+
+output_option = option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    show_default=True,
+    help="What stdout carries: tables for people, or one compact JSON line.",
+)

@@ -1,0 +1,204 @@
+"""What the command line is as a process: its streams, its signals, and the exit code of whatever escaped a command."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import json
+import logging
+import os
+import signal
+import sys
+import threading
+import time
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+from types import FrameType
+from typing import Any, NoReturn, TextIO
+
+import click
+
+from enrich.console import clean
+from enrich.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed
+
+GRACE_SECONDS = 8.0
+"""After a signal the process ends by itself; where something keeps it, this long afterwards it is ended."""
+
+INTERRUPTED = {130: "interrupted (SIGINT)", 143: "terminated (SIGTERM)"}
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+
+
+class CommandLine(click.Group):
+    """A click group whose process ends with the exit codes of ``docs/operations.md``, whatever happens inside.
+
+    Commands return their exit code.
+    """
+
+    def main(  # type: ignore[override]  # never returns, and takes no callbacks
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run a command and exit with its code."""
+        tolerate_any_text()
+        take_signals()
+        extra["standalone_mode"] = False
+        try:
+            code = super().main(args=args, prog_name=prog_name, **extra)
+        except click.ClickException as error:
+            click.echo(clean(f"{usage_of(error)}error: {error.format_message()}"), err=True)
+            code = error.exit_code
+        except click.Abort:
+            code = 130
+        except BrokenPipeError:
+            silence(sys.stdout)
+            code = 0
+        except Exception as error:  # noqa: BLE001  # the last line of defence: one line instead of a traceback
+            code = tell(foresee(error))
+        flush()
+        sys.exit(int(code or 0))
+
+
+def usage_of(error: click.ClickException) -> str:
+    """Return the usage line of a command that was called wrongly, and where to read on."""
+    context = getattr(error, "ctx", None)
+    if not isinstance(context, click.Context):
+        return ""
+    return f"{context.get_usage()}\ntry: {context.command_path} --help\n"
+
+
+def tell(error: EnrichError) -> int:
+    """Print an error on stderr, one line a fault, and return its exit code."""
+    lines = [str(fault) for fault in error.faults] if isinstance(error, ConfigError) else [str(error)]
+    for line in lines:
+        click.echo(click.style("error: ", fg="red") + clean(line), err=True)
+    return error.exit_code
+
+
+def foresee(error: BaseException) -> EnrichError:
+    """Return any exception as one with an exit code and a message without values.
+
+    The text of a foreign exception may quote data, so that only its class and its place in enrich are told.
+    """
+    if isinstance(error, EnrichError):
+        return error
+    if isinstance(error, PermissionError) or (isinstance(error, OSError) and error.errno in _DISK_FULL):
+        name = f" {error.filename}" if isinstance(error.filename, str) else ""
+        return EnvironmentFault(f"{error.strerror}:{name}", hint="check the permissions and the disk, then run again")
+    here = str(Path(__file__).resolve().parent.parent)
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(here)]
+    place = f" at {Path(frames[-1].filename).relative_to(here)}:{frames[-1].lineno}" if frames else ""
+    return RunFailed(f"internal error: {type(error).__name__}{place}", hint="please report it with this line")
+
+
+# --- streams ---------------------------------------------------------------------------------------------------------
+
+
+def tolerate_any_text() -> None:
+    """Let stdout and stderr write what their encoding cannot hold as escapes, instead of failing."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+
+
+def silence(stream: TextIO | None) -> None:
+    """Point a stream whose reader has gone to nowhere, so that Python's own flush at exit is quiet."""
+    try:
+        if stream is not None:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+    except (OSError, ValueError):  # captured by a test, or closed already
+        return
+
+
+def flush() -> None:
+    """Flush both streams; a reader that has gone is not our failure."""
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            silence(stream)
+
+
+def say_result(text: str) -> None:
+    """Write the result to stdout.
+
+    A reader that has gone does not change what the run did, nor its exit code.
+
+    Raises:
+        EnvironmentFault: stdout cannot be written, for instance because its disk is full.
+    """
+    try:
+        click.echo(text)
+        if sys.stdout is not None:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        silence(sys.stdout)
+    except OSError as error:
+        silence(sys.stdout)
+        raise EnvironmentFault(f"the result could not be written to stdout: {error.strerror}") from error
+
+
+class _Lines(logging.Formatter):
+    """``10:57:09 message``, without anything that a terminal would obey."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = time.strftime("%H:%M:%S", time.gmtime(record.created))
+        level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
+        return clean(f"{at} {level}{record.getMessage()}")
+
+
+class _JsonLines(logging.Formatter):
+    """One JSON object a line: time (UTC), level, logger, message."""
+
+    def format(self, record: logging.LogRecord) -> str:
+        at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
+        line = {"time": at, "level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
+        return json.dumps(line, separators=(",", ":"))
+
+
+class _Stderr(logging.Handler):
+    """A handler that looks up ``sys.stderr`` when it writes, and gives up quietly when nobody reads."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        with contextlib.suppress(OSError, ValueError):  # a closed stderr must not end a run
+            click.echo(self.format(record), err=True)
+
+
+def log_to_stderr(log_format: str, *, quiet: bool) -> None:
+    """Send enrich's own log lines to stderr; ``quiet`` leaves warnings and errors."""
+    logger = logging.getLogger("enrich")
+    handler = _Stderr()
+    handler.setFormatter(_JsonLines() if log_format == "json" else _Lines())
+    logger.handlers = [handler]
+    logger.setLevel(logging.WARNING if quiet else logging.INFO)
+    logger.propagate = False
+
+
+# --- signals ---------------------------------------------------------------------------------------------------------
+
+
+class Terminated(SystemExit):
+    """SIGTERM arrived; carries 143."""
+
+
+def take_signals() -> None:
+    """Turn SIGTERM into ``SystemExit(143)``, so that locks and the JVM go as they do on Ctrl-C.
+
+    pyspark replaces the handler of SIGINT; that one raises KeyboardInterrupt as Python's own does. Handlers belong to
+    the main thread: elsewhere (an embedding program) its owner's handlers stay.
+    """
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
+
+
+def _terminate(_signal: int, _frame: FrameType | None) -> None:
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    end_within(GRACE_SECONDS, 143)
+    raise Terminated(143)
+
+
+def end_within(seconds: float, code: int) -> None:
+    """End the process after ``seconds``, should its own way out hang in a call to the JVM."""
+    timer = threading.Timer(seconds, os._exit, (code,))
+    timer.daemon = True
+    timer.start()

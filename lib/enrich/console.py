@@ -1,0 +1,149 @@
+"""Results for people: short aligned tables. Machines read ``--output json``.
+
+Everything printed goes through ``clean``: a message may quote a file, and a file may hold terminal escapes.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+import click
+
+from enrich.result import Finding, JobResult, RunResult, SourceWindow
+
+COLOURS = {
+    "created": "green",
+    "updated": "green",
+    "unchanged": None,
+    "blocked": "red",
+    "failed": "red",
+    "skipped": "yellow",
+    "locked": "yellow",
+}
+
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def clean(text: str) -> str:
+    r"""Return ``text`` with everything that a terminal would obey or hide shown as an escape.
+
+    Line breaks stay. ``"a\x1b[31m"`` becomes ``a\x1b[31m`` with a visible backslash; a zero-width space becomes
+    ``\u200b``.
+    """
+    if text.isascii() and text.replace("\n", "").isprintable():
+        return text
+    return "".join(
+        char if char == "\n" or unicodedata.category(char) not in _HIDDEN else _escaped(char) for char in text
+    )
+
+
+def _escaped(char: str) -> str:
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def width(text: str) -> int:
+    """Return how many columns of a terminal ``text`` takes; wide East Asian characters take two, accents none."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in click.unstyle(text)
+    )
+
+
+def table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Lay out rows under a header, columns two blanks apart; ``right`` names the columns that align right.
+
+    ```
+    job    status     inserted
+    a      updated           3
+    b_two  unchanged         0
+    ```
+    """
+    lines = [list(header), *(list(row) for row in rows)]
+    widths = [max(width(line[column]) for line in lines) for column in range(len(header))]
+
+    def padded(text: str, column: int) -> str:
+        gap = " " * (widths[column] - width(text))
+        return gap + text if column in right else text + gap
+
+    return "\n".join("  ".join(padded(text, column) for column, text in enumerate(line)).rstrip() for line in lines)
+
+
+def count_of(number: int, noun: str, plural: str | None = None) -> str:
+    """Return ``1 row`` or ``2 rows``."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+# --- enrich run ------------------------------------------------------------------------------------------------------
+
+
+def window_text(alias: str, window: SourceWindow) -> str:
+    """Return ``accounts 3->7 (12)``: the versions consumed and the keys that changed; ``start`` at a first run."""
+    start = "start" if window.start is None else str(window.start)
+    return f"{alias} {start}->{window.to} ({window.changes})"
+
+
+def run_text(result: RunResult, *, quiet: bool = False) -> str:
+    """Return the table of jobs of one run, each job's findings below its line, and the run's outcome last."""
+    header = ("job", "status", "mode", "inserted", "updated", "deleted", "windows")
+    rows = [
+        (
+            clean(job.job),
+            click.style(job.status, fg=COLOURS.get(job.status)),
+            job.mode or "-",
+            str(job.counts.inserted),
+            str(job.counts.updated),
+            str(job.counts.deleted),
+            ", ".join(window_text(alias, window) for alias, window in job.sources.items()) or "-",
+        )
+        for job in result.jobs
+    ]
+    first, *lines = table(header, rows, right=(3, 4, 5)).split("\n")
+    shown = [first]
+    for line, job in zip(lines, result.jobs, strict=True):
+        shown += [line, *(f"  {note}" for note in notes(job))]
+    if not quiet:
+        shown.append(clean(f"run {result.run_id}, target {result.target}: {outcome(result)}"))
+    return "\n".join(shown)
+
+
+def outcome(result: RunResult) -> str:
+    """Return the run's last word."""
+    if result.exit_code:
+        return f"exit {result.exit_code}"
+    done = sum(job.status in ("created", "updated") for job in result.jobs)
+    return f"{count_of(done, 'job')} changed" if done else "nothing to do"
+
+
+def notes(job: JobResult) -> list[str]:
+    """Return the lines below a job: counts that are not always there, findings, the error."""
+    counts = job.counts
+    extra = {
+        "quarantined": counts.quarantined,
+        "null foreign keys": counts.null_foreign_keys,
+        "null list ids": counts.null_list_ids,
+        "null values": counts.null_values,
+    }
+    told = ", ".join(f"{number} {name}" for name, number in extra.items() if number)
+    lines = [told] if told else []
+    lines += [finding_text(finding) for finding in job.findings if finding.success is not True]
+    if job.error is not None:
+        lines += [click.style("error", fg="red") + f" {clean(line)}" for line in job.error.splitlines()]
+    return lines
+
+
+def finding_text(finding: Finding) -> str:
+    """Return one line about a rule that did not pass; a rule that judged no row says so, it has not passed."""
+    columns = finding.column_list or ((finding.column,) if finding.column else ())
+    name = clean(f"{finding.expectation}({', '.join(columns)})" if columns else finding.expectation)
+    source = clean(f" in {finding.source}") if finding.source else ""
+    if finding.error is not None:
+        verdict = f"could not be judged: {clean(finding.error)}"
+    elif finding.success is None:
+        verdict = "0 rows checked"
+    else:
+        verdict = f"{finding.failed} of {count_of(finding.checked, 'row')} failed"
+    return f"{finding.action} {name}{source}: {verdict}"

@@ -1,0 +1,128 @@
+"""``enrich demo``: the product's story on real Delta tables, told in rounds, and checked against what it must give."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from enrich.console import finding_text, window_text
+from enrich.demo import picture
+from enrich.demo.directory import start_over
+from enrich.demo.story import Round, Row, Section, expected_tables, sections
+from enrich.demo.tables import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from enrich.config import Project
+    from enrich.result import RunResult
+
+log = logging.getLogger(__name__)
+
+Say = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Stage:
+    """What all rounds share: the project, its session, its lake, and where to print."""
+
+    project: Project
+    spark: SparkSession
+    lake: Lake
+    say: Say
+
+
+def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
+    """Play the story in ``directory``; return 0 when every table was as the story says, else 1.
+
+    Raises:
+        ConfigError: The directory is somebody else's, or a section is unknown.
+        EnvironmentFault: Spark does not start.
+    """
+    from enrich.config import load_project
+    from enrich.session import get_session
+
+    began, chosen = time.monotonic(), sections(names)
+    home = start_over(directory)
+    project = load_project(home, target="dev")
+    log.info("starting Spark, once for all rounds")
+    stage = Stage(project, get_session(project.settings.spark), Lake(home / "lake"), say)
+    say(picture.LEGEND)
+    wrong = sum(play_section(stage, section) for section in chosen)
+    say(f"\n{verdict(wrong)} in {time.monotonic() - began:.0f} s. Go on with: enrich --project-dir {directory} run")
+    return 1 if wrong else 0
+
+
+def verdict(wrong: int) -> str:
+    """Return the demo's last word."""
+    return f"{wrong} rounds were NOT as the story says" if wrong else "Every round was as the story says"
+
+
+def play_section(stage: Stage, section: Section) -> int:
+    """Play one job's rounds and print its table at the end; return how many rounds were wrong."""
+    stage.say(f"\n=== {section.title}\n{section.about}")
+    stage.lake.create(section)
+    before: dict[Any, Row] = {}
+    wrong = 0
+    for number, (each, expected) in enumerate(expected_tables(section), 1):
+        stage.say(f"\nround {number}: {each.title}")
+        for commit in each.commits:
+            stage.lake.write(section, commit)
+            stage.say(f"  another system commits: {picture.commit_text(commit)}")
+        result, after = play_round(stage, section, before)
+        faults = [*differences(stage, section, each, result), *table_difference(section, after, expected)]
+        for fault in faults:
+            stage.say(f"  FAIL {fault}")
+        wrong += bool(faults)
+        before = after
+    if len(section.rounds) > 1:
+        stage.say(indented(f"\n{section.job} now:\n{picture.whole_table(section, before)}"))
+    return wrong
+
+
+def play_round(stage: Stage, section: Section, before: dict[Any, Row]) -> tuple[RunResult, dict[Any, Row]]:
+    """Run the section's jobs, print what changed, and return the result and the target as it now stands."""
+    from enrich import run
+
+    began = time.monotonic()
+    result = run(stage.project, jobs=list(section.runs), spark=stage.spark)
+    took = time.monotonic() - began
+    for job in result.jobs:
+        windows = ", ".join(window_text(alias, window) for alias, window in job.sources.items())
+        counts = f"{job.counts.inserted} inserted, {job.counts.updated} updated, {job.counts.deleted} deleted"
+        stage.say(f"  enrich run {job.job}: {job.status}; {windows}; {counts}")
+        for finding in job.findings:
+            if finding.success is not True:
+                stage.say(f"    {finding_text(finding)}")
+        if job.error is not None:
+            stage.say(f"    {job.error}")
+    after = stage.lake.target(section)
+    stage.say(indented(picture.changes_table(section, before, after)) + f" ({took:.1f} s)")
+    return result, after
+
+
+def differences(stage: Stage, section: Section, each: Round, result: RunResult) -> list[str]:
+    """Return what of the run is not as the story says: exit code, status, number of rows in quarantine."""
+    status = next((job.status for job in result.jobs if job.job == section.job), "missing")
+    pairs = {"exit code": (result.exit_code, each.exit_code), "status": (status, each.status)}
+    if each.quarantine is not None:
+        held = len(stage.lake.rows(f"{section.job}__quarantine"))
+        stage.say(f"  in quarantine: {held}")
+        pairs["rows in quarantine"] = (held, each.quarantine)
+    return [f"{what}: {found}, expected {told}" for what, (found, told) in pairs.items() if found != told]
+
+
+def table_difference(section: Section, found: dict[Any, Row], expected: dict[Any, Row]) -> list[str]:
+    """Return the difference between the target and the story's table as one fault, or nothing."""
+    if found == expected:
+        return []
+    return [f"the table differs:\n{indented(picture.difference(section, found, expected))}"]
+
+
+def indented(text: str) -> str:
+    """Return text moved two columns to the right."""
+    return "\n".join(f"  {line}" if line else line for line in text.split("\n"))

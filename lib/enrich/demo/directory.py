@@ -1,0 +1,69 @@
+"""The demo's directory: a project of its own, known by a marker, so that only an earlier demo is ever deleted."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+from enrich.errors import ConfigError
+
+MARKER = ".enrich-demo"
+_MARK = "Written by `enrich demo`, which deletes this directory's content when it starts again.\n"
+PROJECT = Path(__file__).parent / "project"
+PARTS = ("conf", "jobs", "expectations")
+EXAMPLE = ("dev", "prod", "consents_with_email")
+"""Which files of the demo's project, by name without ending, ``enrich init`` writes."""
+
+
+def start_over(directory: Path) -> Path:
+    """Make ``directory`` a fresh copy of the demo's project and return its absolute path.
+
+    Raises:
+        ConfigError: The directory holds something that is not an earlier demo.
+    """
+    directory = directory.absolute()
+    marker = directory / MARKER
+    if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
+        raise _refusal(directory, "is not a directory")
+    if directory.exists() and any(directory.iterdir()):
+        if marker.is_symlink() or not marker.is_file() or marker.read_text(encoding="utf-8") != _MARK:
+            raise _refusal(directory, "is not empty, and no earlier demo's")
+        _empty(directory)
+    directory.mkdir(parents=True, exist_ok=True)
+    marker.write_text(_MARK, encoding="utf-8")
+    (directory / ".gitignore").write_text("*\n", encoding="utf-8")
+    for part in PARTS:
+        shutil.copytree(PROJECT / part, directory / part, copy_function=shutil.copyfile)
+    return directory
+
+
+def copy_example(directory: Path) -> list[str]:
+    """Write a project of one job into ``directory`` and return what was written, relative to it.
+
+    Raises:
+        ConfigError: One of the three folders is there already.
+    """
+    for part in PARTS:
+        if (directory / part).exists():
+            raise ConfigError(
+                f"{str(directory / part)!r} is there already", hint="name another directory: enrich init DIR"
+            )
+    files = [path for path in sorted(PROJECT.rglob("*")) if path.is_file() and path.stem in EXAMPLE]
+    for path in files:
+        copy = directory / path.relative_to(PROJECT)
+        copy.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, copy)
+    return [str(path.relative_to(PROJECT)) for path in files]
+
+
+def _empty(directory: Path) -> None:
+    """Delete what the directory holds, the marker last: a demo stopped halfway is still known as one."""
+    for path in sorted(directory.iterdir(), key=lambda path: path.name == MARKER):
+        if path.is_dir() and not path.is_symlink():
+            shutil.rmtree(path)
+        else:
+            path.unlink()
+
+
+def _refusal(directory: Path, what: str) -> ConfigError:
+    return ConfigError(f"{str(directory)!r} {what}", hint="name another directory: enrich demo DIR")

@@ -1,0 +1,128 @@
+"""The demo's other systems: they write the sources with delta-rs, and read the targets with it, as strangers would."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections import defaultdict
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from enrich.demo.story import Commit, Section, Table
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+
+class Lake:
+    """The directory of the demo's tables.
+
+    Attributes:
+        ever: For each source, the keys that it has held at any time.
+    """
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.ever: dict[str, set[Any]] = defaultdict(set)
+
+    def create(self, section: Section) -> None:
+        """Create the section's sources that do not exist yet, empty, with their change feed on."""
+        from deltalake import DeltaTable
+
+        for name, table in section.tables.items():
+            if not DeltaTable.is_deltatable(str(self.root / name)):
+                feed = {"delta.enableChangeDataFeed": "true"}
+                DeltaTable.create(str(self.root / name), schema_of(table), configuration=feed)
+
+    def write(self, section: Section, commit: Commit) -> None:
+        """Commit upserts and deletes: one Delta commit a table."""
+        for name in commit.tables:
+            rows, gone = commit.upsert.get(name, []), commit.delete.get(name, [])
+            key = section.tables[name].key
+            self.ever[name] |= {row[key] for row in rows}
+            self._merge(name, section.tables[name], [*marked(rows, gone=False), *marked([{key: k} for k in gone])])
+
+    def _merge(self, name: str, table: Table, rows: list[dict[str, Any]]) -> None:
+        import pyarrow as pa
+        from deltalake import DeltaTable
+
+        data = pa.Table.from_pylist(rows, schema=schema_of(table).append(pa.field("_gone", pa.bool_())))
+        values = {column: f"s.{column}" for column in table.columns}
+        DeltaTable(str(self.root / name)).merge(
+            data, f"t.{table.key} = s.{table.key}", source_alias="s", target_alias="t"
+        ).when_matched_delete(predicate="s._gone").when_matched_update(updates=values).when_not_matched_insert(
+            updates=values, predicate="NOT s._gone"
+        ).execute()
+
+    def rows(self, name: str) -> list[dict[str, Any]]:
+        """Return all rows of a table, in no order; none where there is no table."""
+        import pyarrow as pa
+        from deltalake import DeltaTable, QueryBuilder
+
+        path = str(self.root / name)
+        if not DeltaTable.is_deltatable(path):
+            return []
+        found = QueryBuilder().register("t", DeltaTable(path)).execute("SELECT * FROM t").read_all()
+        rows: list[dict[str, Any]] = pa.table(found).to_pylist()
+        return rows
+
+    def target(self, section: Section) -> dict[Any, tuple[Any, ...]]:
+        """Return the section's target by key: its columns and, in sections that tell one, the reason."""
+        keys = {name: {row[section.tables[name].key] for row in self.rows(name)} for name, _ in section.why}
+        found = {}
+        for row in self.rows(section.job):
+            values = tuple(plain(row[column]) for column in section.columns)
+            reasons = [self.reason(row[column], name, keys[name]) for name, column in section.why]
+            told = next((reason for reason in reasons if reason != "matched"), "matched")
+            found[values[0]] = (*values, told) if section.why else values
+        return found
+
+    def reason(self, value: Any, table: str, keys: set[Any]) -> str:
+        """Return in one word why ``value`` has a partner in ``table``, or why not; lists give their worst element's.
+
+        ``matched``; ``foreign_key_null``; ``deleted``: was there before; ``near_miss``: a key differs by characters
+        that nobody sees; ``no_such_key``.
+        """
+        if isinstance(value, list):
+            ids = [next(iter(element.values())) for element in value]
+            return next((why for each in ids if (why := self.reason(each, table, keys)) != "matched"), "matched")
+        if value is None:
+            return "foreign_key_null"
+        if value in keys:
+            return "matched"
+        if value in self.ever[table]:
+            return "deleted"
+        return "near_miss" if visible(value) in {visible(key) for key in keys} else "no_such_key"
+
+
+def marked(rows: list[dict[str, Any]], *, gone: bool = True) -> list[dict[str, Any]]:
+    """Return rows for a merge, each saying whether it deletes; maps as pairs, as Arrow takes them."""
+    return [
+        {name: list(value.items()) if isinstance(value, dict) else value for name, value in row.items()}
+        | {"_gone": gone}
+        for row in rows
+    ]
+
+
+def schema_of(table: Table) -> pa.Schema:
+    """Return a source's Arrow schema."""
+    import pyarrow as pa
+
+    types = {
+        "string": pa.string(),
+        "double": pa.float64(),
+        "array<string>": pa.list_(pa.string()),
+        "map<string,boolean>": pa.map_(pa.string(), pa.bool_()),
+    }
+    return pa.schema([(name, types[kind]) for name, kind in table.columns.items()])
+
+
+def plain(value: Any) -> Any:
+    """Return a value as the story writes it: structs as lists of their fields."""
+    if isinstance(value, dict):
+        return [plain(field) for field in value.values()]
+    return [plain(element) for element in value] if isinstance(value, list) else value
+
+
+def visible(key: str) -> str:
+    """Return what a reader sees of a key: without format characters and outer blanks."""
+    return "".join(char for char in key if unicodedata.category(char) != "Cf").strip()
