@@ -1,0 +1,148 @@
+"""Columns of the generated tables: abstract values (small, JSON) and the typed cells that they become.
+
+A history knows only abstract values. ``render`` turns one into a cell, and puts the history's number into every key
+and every reference to a key.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+
+TAGS = (
+    *(
+        "a",
+        "b",
+        "c",
+        "d",
+        "fk",
+        "fk1",
+        "fk11",
+        "Tombstone",
+        "null",
+        "NULL",
+        "",
+        " ",
+        "  ",
+        "a ",
+        " a",
+        "a|b",
+        "|",
+        "||",
+    ),
+    *("it's", '"q"', "`t`", "%", "_", "a%", "\\", "\\n", "\n", "\t", "A", "0", "00", "1e0", "NaN", "true", "--", ";"),
+    *("\u00e9", "e\u0301", "\U0001f600", "\u200fx", "\u200bx", "\ufeffx", "\u0130", "\u00df", "ss", "${x}", "{}", "$"),
+)
+"""What follows the history's number in a text key: every pair of these is two different keys."""
+
+NAN = float("nan")
+DOMAINS: dict[str, tuple[Any, ...]] = {
+    "text": ("", "x", "y", "null", "caf\u00e9", "cafe\u0301", " x", "Tombstone"),
+    "int": (0, 1, 2, 3, -1, 2**31 - 1),
+    "long": (0, 1, 2, -1, 2**63 - 1),
+    "bool": (True, False),
+    "double": (0.0, -0.0, NAN, 1.5, float("inf"), -1e300),
+    "decimal": (Decimal("0.00"), Decimal("0.10"), Decimal("-1.25"), Decimal("99999999.99")),
+    "date": (date(1970, 1, 1), date(2024, 2, 29), date(1899, 12, 31), date(9999, 12, 31)),
+    "ts": (
+        datetime(1970, 1, 1, tzinfo=UTC),
+        datetime(2026, 3, 29, 1, 30, 0, 1, tzinfo=UTC),
+        datetime(2026, 3, 29, 1, 30, 0, 2, tzinfo=UTC),
+        datetime(1901, 12, 13, 20, 45, tzinfo=UTC),
+    ),
+    "binary": (b"", b"\x00", b"\x00\x00", b"\xff\xfe", b"x"),
+    "struct": ({"a": 1, "b": "x"}, {"a": None, "b": "x"}, {"a": None, "b": None}, {"a": 1, "b": ""}),
+    "array": ([], ["x"], ["x", None], [None], ["x", "y"], ["y", "x"]),
+    "map": ({}, {"r1": True}, {"r1": False}, {"r1": True, "r2": None}, {"r2": None}),
+}
+TYPES: dict[str, pa.DataType] = {
+    "text": pa.string(),
+    "int": pa.int32(),
+    "long": pa.int64(),
+    "bool": pa.bool_(),
+    "double": pa.float64(),
+    "decimal": pa.decimal128(10, 2),
+    "date": pa.date32(),
+    "ts": pa.timestamp("us", tz="UTC"),
+    "binary": pa.binary(),
+    "struct": pa.struct([("a", pa.int32()), ("b", pa.string())]),
+    "array": pa.list_(pa.string()),
+    "map": pa.map_(pa.string(), pa.bool_()),
+    "key": pa.string(),
+    "ikey": pa.int64(),
+    "code": pa.int32(),
+    "order": pa.int64(),
+    "keys": pa.list_(pa.string()),
+    "ikeys": pa.list_(pa.int64()),
+    "items": pa.list_(pa.struct([("id", pa.string()), ("note", pa.string()), ("n", pa.int32())])),
+    "ref": pa.struct([("id", pa.string()), ("since", pa.int32())]),
+}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One column of a generated table.
+
+    Attributes:
+        kind: A name of ``TYPES``. ``key``, ``ikey``, ``keys``, ``ikeys``, ``items`` and ``ref`` hold the
+            number of the history.
+        pool: The set of keys that the column takes its values from; None for plain values.
+        nulls: Share of nulls among new values.
+    """
+
+    name: str
+    kind: str
+    pool: str | None = None
+    nulls: float = 0.15
+
+    @property
+    def type(self) -> pa.DataType:
+        """The column's Arrow type."""
+        return TYPES[self.kind]
+
+
+def render_key(tag: Any, history: int) -> str | None:
+    """Return the text key of ``tag`` in one history."""
+    return None if tag is None else f"h{history:05d}|{tag}"
+
+
+def render(kind: str, value: Any, history: int) -> Any:
+    """Return the cell that the abstract ``value`` stands for in ``history``."""
+    if value is None:
+        return None
+    if kind == "key":
+        return render_key(value, history)
+    if kind == "ikey":
+        return history * 1000 + value
+    if kind == "keys":
+        return [render_key(tag, history) for tag in value]
+    if kind == "ikeys":
+        return [None if tag is None else history * 1000 + tag for tag in value]
+    if kind == "items":
+        return [None if item is None else _item(item, history) for item in value]
+    if kind == "ref":
+        return {"id": render_key(value[0], history), "since": value[1]}
+    return DOMAINS[kind][value] if kind in DOMAINS else value
+
+
+def _item(item: list[Any], history: int) -> dict[str, Any]:
+    tag, note, number = item
+    return {"id": render_key(tag, history), "note": None if note is None else f"n{note}", "n": number}
+
+
+_NUMBERED = re.compile(r"h(\d{5})\|")
+
+
+def history_of(cell: Any) -> int | None:
+    """Return the number of the history that a key cell belongs to; None for cells that do not tell."""
+    if isinstance(cell, str):
+        match = _NUMBERED.match(cell)
+        return int(match[1]) if match else None
+    if isinstance(cell, int) and not isinstance(cell, bool):
+        return cell // 1000
+    return None

@@ -1,0 +1,95 @@
+"""What can be put under test: enrich itself, and a stand-in (a rebuild in DuckDB) that proves the machinery."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from differential import oracle, reader
+from differential.compare import canonical_row
+from differential.model import identity, net_change
+from differential.spec import Shape, World, target_types
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from differential.trial import Engine
+
+
+def enrich_engine(spark: SparkSession, **options: Any) -> Engine:
+    """Return enrich as an engine; ``options`` go to ``enrich.run``."""
+    import enrich
+
+    def run(base: Path, jobs: Sequence[str]) -> Mapping[str, Any]:
+        return enrich.run(enrich.load_project(base), jobs=list(jobs), spark=spark, **options).to_dict()
+
+    return run
+
+
+def stand_in(world: World, spoil: Callable[[Shape, pa.Table], pa.Table] = lambda _, rows: rows) -> Engine:
+    """Return an engine that rebuilds every target in DuckDB and writes the difference; ``spoil`` may make it wrong."""
+
+    def run(base: Path, jobs: Sequence[str]) -> Mapping[str, Any]:
+        tables = {t.name: reader.read(base / "lake" / t.name) for t in world.tables}
+        reports = []
+        for shape in world.shapes:
+            if shape.name in jobs:
+                used = {name: tables[name] for name in shape.aliases().values()}
+                tables[shape.name] = spoil(shape, oracle.answer(world, shape, used))
+                reports.append(_publish(base / "lake" / shape.name, world, shape, tables[shape.name]))
+        return {"jobs": reports}
+
+    return run
+
+
+def _publish(path: Path, world: World, shape: Shape, rows: pa.Table) -> dict[str, Any]:
+    schema = pa.schema(list(target_types(world, shape).items()))
+    columns = schema.names
+    maps = frozenset(f.name for f in schema if pa.types.is_map(f.type))
+
+    def keyed(found: list[dict[str, Any]]) -> dict[Any, Any]:
+        return {identity(shape, row): canonical_row(row, columns, maps) for row in found}
+
+    new = rows.to_pylist()
+    if not reader.exists(path):
+        feed = {"delta.enableChangeDataFeed": "true"} if shape.change_feed else None
+        write_deltalake(str(path), pa.Table.from_pylist(new, schema=schema), configuration=feed)
+        return {"job": shape.name, "status": "created", **net_change({}, keyed(new))}
+    before, after = keyed(reader.rows(path)), keyed(new)
+    wanted = net_change(before, after)
+    if wanted.total():
+        _replace_changed(path, shape, schema, new, before)
+    return {"job": shape.name, "status": "updated" if wanted.total() else "unchanged", **wanted}
+
+
+def _replace_changed(
+    path: Path, shape: Shape, schema: pa.Schema, new: list[dict[str, Any]], before: dict[Any, Any]
+) -> None:
+    """One delta-rs MERGE of the changed rows, so that the change feed holds nothing else."""
+    maps = frozenset(f.name for f in schema if pa.types.is_map(f.type))
+    current = {identity(shape, row): row for row in new}
+    rows = [
+        {**row, "gone_": False}
+        for key, row in current.items()
+        if before.get(key) != canonical_row(row, schema.names, maps)
+    ]
+    old = {identity(shape, row): row for row in reader.rows(path)}
+    rows += [{**row, "gone_": True} for key, row in old.items() if key not in current]
+    data = pa.Table.from_pylist(rows, schema=schema.append(pa.field("gone_", pa.bool_())))
+    keys = (*shape.key, *shape.right_key)
+    on = " AND ".join(f'(t."{key}" IS NOT DISTINCT FROM s."{key}")' for key in keys)
+    if shape.right_key:
+        left = shape.key[0]
+        on = (
+            f'(t."{left}" IS NOT NULL AND t."{left}" = s."{left}" '
+            + "".join(f'AND t."{key}" = s."{key}" ' for key in shape.key[1:])
+            + f') OR (t."{left}" IS NULL AND s."{left}" IS NULL AND {on})'
+        )
+    values = {name: f's."{name}"' for name in schema.names}
+    merge = DeltaTable(str(path)).merge(data, on, source_alias="s", target_alias="t")
+    merge = merge.when_matched_delete(predicate="s.gone_").when_matched_update(updates=values)
+    merge.when_not_matched_insert(updates=values, predicate="NOT s.gone_").execute()

@@ -1,0 +1,186 @@
+"""First reference: the joins over plain dictionaries, row by row, straight from docs/semantics.md.
+
+``truth(world, shape, tables)`` is the whole target. No incremental step, no SQL, nothing of enrich.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from differential.spec import Join, Mirror, Row, Scope, Shape, Table, World, selection
+
+Tables = Mapping[str, list[Row]]
+Key = tuple[Any, ...]
+
+
+def key_of(row: Row, columns: Iterable[str]) -> Key | None:
+    """Return the row's key; None when any part of it is null."""
+    key = tuple(row[name] for name in columns)
+    return None if any(part is None for part in key) else key
+
+
+def keyed(table: Table, rows: list[Row]) -> dict[Key, Row]:
+    """Return the rows by key, without those whose key is null; two rows with one key are an error of the test."""
+    found: dict[Key, Row] = {}
+    for row in rows:
+        key = key_of(row, table.key)
+        if key is not None:
+            assert key not in found, f"{table.name}: two rows with one key"
+            found[key] = row
+    return found
+
+
+def truth(world: World, shape: Shape, tables: Tables) -> list[Row]:
+    """Return the rows of the target of ``shape`` over the current ``tables``."""
+    if shape.mirror is not None:
+        return _mirror(world.table(shape.source), shape.mirror, tables[shape.source])
+    scopes = [scope for scope in scopes_of(world, shape, tables) if _kept(shape, scope)]
+    columns = selection(world, shape)
+    return [{name: expr.fn(scope) for name, expr in columns.items()} for scope in scopes]
+
+
+def scopes_of(world: World, shape: Shape, tables: Tables) -> list[Scope]:
+    """Return the joined rows as scopes (alias -> row or None), before ``where``."""
+    driving = world.table(shape.source)
+    scopes: list[Scope] = [
+        {shape.driving: row, "key": dict(zip(driving.key, key, strict=True))}
+        for key, row in keyed(driving, tables[shape.source]).items()
+    ]
+    for alias, join in shape.joins.items():
+        lookup = world.table(join.table)
+        rows = keyed(lookup, tables[join.table])
+        if join.kind == "table":
+            scopes = _table_join(scopes, alias, join, rows, shape, driving)
+        elif join.kind == "foreign_key":
+            scopes = _foreign_key_join(scopes, alias, join, rows, shape)
+        else:
+            scopes = [{**scope, alias: _elements(scope, join, lookup, rows)} for scope in scopes]
+    return scopes
+
+
+def _kept(shape: Shape, scope: Scope) -> bool:
+    return shape.where is None or shape.where.fn(scope) is True
+
+
+def _missing(shape: Shape, upto: str) -> Scope:
+    """Return the scope of a row that has nothing on the left of the join ``upto``."""
+    aliases = [shape.driving, *shape.joins]
+    return dict.fromkeys(aliases[: aliases.index(upto)])
+
+
+def _table_join(
+    scopes: list[Scope], alias: str, join: Join, rows: dict[Key, Row], shape: Shape, driving: Table
+) -> list[Scope]:
+    left = {tuple(scope["key"].values()): scope for scope in scopes}
+    both = [key for key in left if key in rows]
+    keys: list[Key] = list(both)
+    if join.how in ("left", "full"):
+        keys += [key for key in left if key not in rows]
+    if join.how in ("right", "full"):
+        keys += [key for key in rows if key not in left]
+    nothing = _missing(shape, alias)
+    return [
+        {**left.get(key, nothing), "key": dict(zip(driving.key, key, strict=True)), alias: rows.get(key)}
+        for key in keys
+    ]
+
+
+def _foreign_key_join(scopes: list[Scope], alias: str, join: Join, rows: dict[Key, Row], shape: Shape) -> list[Scope]:
+    found, used = [], set()
+    for scope in scopes:
+        key: Key | None = tuple(expr.fn(scope) for expr in join.on)
+        if key is not None and any(part is None for part in key):
+            key = None
+        right = rows.get(key) if key is not None else None
+        if right is not None:
+            used.add(key)
+        if right is not None or join.how in ("left", "full"):
+            found.append({**scope, alias: right})
+    if join.how in ("right", "full"):
+        nothing = {**_missing(shape, alias), "key": None}
+        found += [{**nothing, alias: row} for key, row in rows.items() if key not in used]
+    return found
+
+
+def _elements(scope: Scope, join: Join, lookup: Table, rows: dict[Key, Row]) -> list[Row] | None:
+    assert join.elements is not None
+    elements = join.elements.fn(scope)
+    if elements is None:
+        return None
+    (key_name,) = lookup.key
+    payload = [column.name for column in lookup.all_columns if column.name != key_name]
+    own = [f.name for f in join.elements.type.value_type] if join.elements.type and join.element_key else []
+    own = [name for name in own if name != join.element_key]
+    result, seen = [], set()
+    for element in elements:
+        id_ = element
+        if join.element_key is not None:
+            id_ = None if element is None else element[join.element_key]
+        if join.duplicates == "drop" and id_ is not None:
+            if id_ in seen:
+                continue
+            seen.add(id_)
+        right = None if id_ is None else rows.get((id_,))
+        if right is None and join.unmatched == "drop":
+            continue
+        fields = {name: None if element is None else element[name] for name in own}
+        result.append({key_name: id_, **fields, **{n: None if right is None else right[n] for n in payload}})
+    return result
+
+
+def _mirror(master: Table, mirror: Mirror, rows: list[Row]) -> list[Row]:
+    holders: dict[Key, list[Row]] = defaultdict(list)
+    for row in keyed(master, rows).values():
+        value = key_of(row, mirror.value)
+        if value is not None:
+            holders[value].append(row)
+    found = []
+    for value, group in holders.items():
+        values = dict(zip(mirror.value, value, strict=True))
+        if mirror.conflict == "collect":
+            keys = sorted(tuple(row[name] for name in master.key) for row in group)
+            if len(master.key) == 1:
+                found.append({**values, master.key[0]: [key[0] for key in keys]})
+            else:
+                found.append({**values, "keys": [dict(zip(master.key, key, strict=True)) for key in keys]})
+            continue
+        assert mirror.conflict != "fail" or len(group) == 1, "a history for conflict: fail holds a conflict"
+        winner = _winner(master, mirror, group)
+        found.append({**values, **{n: winner[n] for n in (*master.key, *mirror.columns)}})
+    return found
+
+
+def _winner(master: Table, mirror: Mirror, group: list[Row]) -> Row:
+    """Return the row that holds the value: by (order, key); a row with a null order loses to every other."""
+
+    def rank(row: Row) -> Key:
+        return (row[mirror.order] if mirror.order else 0, *(row[name] for name in master.key))
+
+    ordered = [row for row in group if mirror.order is None or row[mirror.order] is not None]
+    if ordered:
+        return (min if mirror.conflict == "first" else max)(ordered, key=rank)
+    keys_only = sorted(group, key=lambda row: tuple(row[name] for name in master.key))
+    return keys_only[0 if mirror.conflict == "first" else -1]
+
+
+def identity(shape: Shape, row: Row) -> tuple[Any, ...]:
+    """Return what identifies a target row: its key, or the lookup's key where it has no left side."""
+    key = tuple(row[name] for name in shape.key)
+    if shape.right_key and all(part is None for part in key):
+        return ("right", *(row[name] for name in shape.right_key))
+    return ("left", *key)
+
+
+def net_change(before: Mapping[Any, Any], after: Mapping[Any, Any]) -> Counter[str]:
+    """Return how many rows a run must insert, update and delete between two targets given as identity -> row."""
+    counts: Counter[str] = Counter(inserted=0, updated=0, deleted=0)
+    for key in before.keys() | after.keys():
+        if key not in before:
+            counts["inserted"] += 1
+        elif key not in after:
+            counts["deleted"] += 1
+        elif before[key] != after[key]:
+            counts["updated"] += 1
+    return counts

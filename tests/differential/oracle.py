@@ -1,0 +1,123 @@
+"""Second reference: each job as one DuckDB query over the source tables as delta-rs reads them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import duckdb
+import pyarrow as pa
+
+from differential.spec import Join, Mirror, Shape, Table, World, element_type, selection
+
+
+def answer(world: World, shape: Shape, tables: Mapping[str, pa.Table]) -> pa.Table:
+    """Return the target of ``shape`` over ``tables`` (table name -> its current rows), computed by DuckDB."""
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'; SET threads = 1")
+    for name, rows in tables.items():
+        connection.register(name, rows)
+    found = connection.sql(query(world, shape)).to_arrow_table()
+    connection.close()
+    return found
+
+
+def query(world: World, shape: Shape) -> str:
+    """Return the DuckDB query of a job."""
+    if shape.mirror is not None:
+        return _mirror(world.table(shape.source), shape.mirror)
+    driving = world.table(shape.source)
+    keys = ", ".join(f"{_name(shape.driving)}.{_name(k)} AS k{i}" for i, k in enumerate(driving.key))
+    steps = [f"s0 AS (SELECT {_name(shape.driving)}, {keys} FROM ({_live(driving)}) AS {_name(shape.driving)})"]
+    aliases = [shape.driving]
+    for number, (alias, join) in enumerate(shape.joins.items(), 1):
+        step = {"table": _table, "foreign_key": _foreign_key, "list": _list}[join.kind]
+        body = step(world, shape, alias, aliases, f"s{number - 1}")
+        steps.append(f"s{number} AS ({body})")
+        aliases.append(alias)
+    last = f"s{len(shape.joins)}"
+    if len(driving.key) == 1:
+        key = "k0 AS key"
+    else:
+        key = "{" + ", ".join(f"'{k}': k{i}" for i, k in enumerate(driving.key)) + "} AS key"
+    columns = ", ".join(f"{expr.sql} AS {_name(name)}" for name, expr in selection(world, shape).items())
+    where = f" WHERE {shape.where.sql}" if shape.where is not None else ""
+    return f"WITH {', '.join(steps)}, f AS (SELECT *, {key} FROM {last}) SELECT {columns} FROM f{where}"
+
+
+def _name(identifier: str) -> str:
+    return '"' + identifier.replace('"', '""') + '"'
+
+
+def _live(table: Table) -> str:
+    return f"SELECT * FROM {_name(table.name)} WHERE " + " AND ".join(f"{_name(k)} IS NOT NULL" for k in table.key)
+
+
+def _table(world: World, shape: Shape, alias: str, aliases: list[str], before: str) -> str:
+    join = shape.joins[alias]
+    lookup, key_count = world.table(join.table), len(world.table(shape.source).key)
+    on = " AND ".join(f"s.k{i} = x_.{_name(k)}" for i, k in enumerate(lookup.key))
+    keys = ", ".join(f"coalesce(s.k{i}, x_.{_name(lookup.key[i])}) AS k{i}" for i in range(key_count))
+    carried = ", ".join(f"s.{_name(a)}" for a in aliases)
+    return (
+        f"SELECT {carried}, x_ AS {_name(alias)}, {keys} FROM {before} AS s "
+        f"{join.how.upper()} JOIN ({_live(lookup)}) AS x_ ON {on}"
+    )
+
+
+def _foreign_key(world: World, shape: Shape, alias: str, aliases: list[str], before: str) -> str:
+    join = shape.joins[alias]
+    lookup, key_count = world.table(join.table), len(world.table(shape.source).key)
+    on = " AND ".join(f"({expr.sql}) = x_.{_name(k)}" for expr, k in zip(join.on, lookup.key, strict=True))
+    carried = ", ".join([*(_name(a) for a in aliases), *(f"k{i}" for i in range(key_count))])
+    return (
+        f"SELECT {carried}, x_ AS {_name(alias)} FROM {before} AS s "
+        f"{join.how.upper()} JOIN ({_live(lookup)}) AS x_ ON {on}"
+    )
+
+
+def _list(world: World, shape: Shape, alias: str, aliases: list[str], before: str) -> str:
+    join = shape.joins[alias]
+    assert join.elements is not None
+    lookup, struct = world.table(join.table), element_type(world, shape, alias).value_type
+    owner = ", ".join(f"k{i}" for i in range(len(world.table(shape.source).key)))
+    id_ = f"e.{_name(join.element_key)}" if join.element_key else "e"
+    key = _name(lookup.key[0])
+    payload = {c.name for c in lookup.all_columns}
+    fields = [f"{_name(lookup.key[0])} := id"]
+    fields += [
+        f"{_name(f.name)} := " + (f"x_.{_name(f.name)}" if f.name in payload else f"e.{_name(f.name)}")
+        for f in list(struct)[1:]
+    ]
+    kept = ["true"]
+    if join.duplicates == "drop":
+        kept.append("(id IS NULL OR first = 1)")
+    if join.unmatched == "drop":
+        kept.append(f"x_.{key} IS NOT NULL")
+    return (
+        f"WITH o AS (SELECT {owner}, {join.elements.sql} AS l FROM {before}), "
+        f"u AS (SELECT {owner}, unnest(l) AS e, unnest(range(len(l))) AS i FROM o WHERE len(l) > 0), "
+        f"n AS (SELECT *, {id_} AS id, row_number() OVER (PARTITION BY {owner}, {id_} ORDER BY i) AS first FROM u), "
+        f"g AS (SELECT {owner}, list(struct_pack({', '.join(fields)}) ORDER BY i) AS made FROM n "
+        f"LEFT JOIN ({_live(lookup)}) AS x_ ON n.id = x_.{key} WHERE {' AND '.join(kept)} GROUP BY {owner}) "
+        f"SELECT s.*, CASE WHEN l IS NULL THEN NULL ELSE coalesce(made, []) END AS {_name(alias)} "
+        f"FROM {before} AS s JOIN o USING ({owner}) LEFT JOIN g USING ({owner})"
+    )
+
+
+def _mirror(master: Table, mirror: Mirror) -> str:
+    values = ", ".join(_name(v) for v in mirror.value)
+    live = f"{_live(master)} AND " + " AND ".join(f"{_name(v)} IS NOT NULL" for v in mirror.value)
+    keys = [_name(k) for k in master.key]
+    if mirror.conflict == "collect":
+        packed = keys[0] if len(keys) == 1 else "struct_pack(" + ", ".join(f"{k} := {k}" for k in keys) + ")"
+        name = keys[0] if len(keys) == 1 else "keys"
+        return f"SELECT {values}, list({packed} ORDER BY {', '.join(keys)}) AS {name} FROM ({live}) GROUP BY {values}"
+    way = "DESC" if mirror.conflict == "last" else "ASC"
+    order = [f"{_name(mirror.order)} {way} NULLS LAST"] if mirror.order else []
+    order += [f"{key} {way}" for key in keys]
+    columns = ", ".join([values, *keys, *(_name(c) for c in mirror.columns)])
+    ranked = f"SELECT *, row_number() OVER (PARTITION BY {values} ORDER BY {', '.join(order)}) AS rank_ FROM ({live})"
+    return f"SELECT {columns} FROM ({ranked}) WHERE rank_ = 1"
+
+
+__all__ = ["Join", "answer", "query"]

@@ -1,0 +1,79 @@
+"""Write a world as a project directory: conf and job files in the public syntax."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from differential.spec import Shape, World
+
+
+def write_project(base: Path, world: World, rng: random.Random | None = None) -> Path:
+    """Write conf and jobs below ``base``, the jobs' files in a random order if ``rng`` is given; return ``base``."""
+    (base / "conf").mkdir(parents=True)
+    (base / "jobs").mkdir()
+    (base / "conf" / "dev.yml").write_text("lake: ./lake\n", encoding="utf-8")
+    shapes = list(world.shapes)
+    if rng is not None:
+        rng.shuffle(shapes)
+    for shape in shapes:
+        text = yaml.safe_dump(job_file(world, shape), sort_keys=False, allow_unicode=True, width=200)
+        (base / "jobs" / f"{shape.name}.yml").write_text(text, encoding="utf-8")
+    return base
+
+
+def job_file(world: World, shape: Shape) -> dict[str, Any]:
+    """Return the job's file as a dictionary."""
+    job: dict[str, Any] = {"job": shape.name}
+    if shape.mirror is not None:
+        job["kind"] = "mirror"
+    job["sources"] = {
+        alias: {"table": table, "key": _one_or_list(world.table(table).key)} for alias, table in shape.aliases().items()
+    }
+    job["from"] = shape.driving
+    if shape.joins:
+        job["join"] = {alias: _join(shape, alias) for alias in shape.joins}
+    if shape.mirror is not None:
+        mirror = shape.mirror
+        job["mirror"] = {"value": _one_or_list(mirror.value), "conflict": mirror.conflict}
+        if mirror.order is not None:
+            job["mirror"]["order"] = mirror.order
+        if mirror.columns:
+            job["mirror"]["columns"] = list(mirror.columns)
+    if shape.select is not None:
+        job["select"] = {name: expr.text for name, expr in shape.select.items()}
+    if shape.where is not None:
+        job["where"] = shape.where.text
+    job["target"] = {"table": shape.name}
+    if shape.cluster_by:
+        job["target"]["cluster_by"] = list(shape.cluster_by)
+    if shape.change_feed:
+        job["target"]["change_feed"] = True
+    return job
+
+
+def _join(shape: Shape, alias: str) -> dict[str, Any]:
+    join = shape.joins[alias]
+    if join.kind == "list":
+        assert join.elements is not None
+        made: dict[str, Any] = {"kind": "list", "elements": join.elements.text}
+        if join.element_key is not None:
+            made["element_key"] = join.element_key
+        if join.duplicates != "keep":
+            made["duplicates"] = join.duplicates
+        if join.unmatched != "keep":
+            made["unmatched"] = join.unmatched
+        return made
+    made = {"kind": join.kind, "how": join.how}
+    if join.on:
+        made["on"] = _one_or_list([expr.text for expr in join.on])
+    return made
+
+
+def _one_or_list(values: Iterable[str]) -> str | list[str]:
+    found = list(values)
+    return found[0] if len(found) == 1 else found

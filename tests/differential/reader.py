@@ -1,0 +1,66 @@
+"""Read tables with delta-rs: rows, types, change feed. No JVM, nothing of enrich."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, QueryBuilder
+
+from differential.spec import Row
+
+
+def exists(path: Path) -> bool:
+    """Tell whether a Delta table stands at ``path``."""
+    return (path / "_delta_log").is_dir()
+
+
+def read(path: Path) -> pa.Table:
+    """Return all rows of the table at ``path``, deletion vectors applied."""
+    return pa.table(QueryBuilder().register("t", DeltaTable(str(path))).execute("SELECT * FROM t").read_all())
+
+
+def rows(path: Path) -> list[Row]:
+    """Return all rows of the table at ``path`` as dictionaries."""
+    return read(path).to_pylist()
+
+
+def version(path: Path) -> int:
+    """Return the table's latest version; -1 when there is none."""
+    return int(DeltaTable(str(path)).version()) if exists(path) else -1
+
+
+def types(path: Path) -> dict[str, str]:
+    """Return column -> Delta type as JSON text, in order."""
+    return {field.name: delta_type(field.type) for field in DeltaTable(str(path)).schema().fields}
+
+
+def delta_type(type_: Any) -> str:
+    """Return one spelling of a Delta type, without nullability."""
+    text = type_.to_json() if hasattr(type_, "to_json") else str(type_)
+    return (
+        str(text)
+        .replace('"nullable":false', '"nullable":true')
+        .replace('"containsNull":false', '"containsNull":true')
+        .replace('"valueContainsNull":false', '"valueContainsNull":true')
+    )
+
+
+def changes(path: Path, first: int, last: int) -> list[Row]:
+    """Return the rows of the change feed of the commits ``first`` to ``last``, both included."""
+    if first > last:
+        return []
+    return pa.table(DeltaTable(str(path)).load_cdf(starting_version=first, ending_version=last).read_all()).to_pylist()
+
+
+def data_commits(path: Path, first: int, last: int) -> int:
+    """Return how many of the commits ``first`` to ``last`` added or removed data (dataChange), from the log itself."""
+    import json
+
+    count = 0
+    for number in range(first, last + 1):
+        lines = (path / "_delta_log" / f"{number:020d}.json").read_text().splitlines()
+        actions = [json.loads(line) for line in lines]
+        count += any(a.get(kind, {}).get("dataChange", False) for a in actions for kind in ("add", "remove"))
+    return count

@@ -1,0 +1,88 @@
+"""The long version: a million history-runs in lanes, resumable.
+
+    PYTHONPATH=lib:tests python -m differential.soak --progress soak.jsonl [--history-runs 1000000] [--minutes 80]
+
+A lane ends before --minutes are over; start it again with the same progress file and it goes on with the next chunk.
+A chunk is one world with 1,000 histories of 5 windows and a seed of its own; its line in the file holds the tally.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import tempfile
+import time
+from dataclasses import asdict
+from pathlib import Path
+
+from differential.engines import enrich_engine
+from differential.generator import make_histories
+from differential.shrink import save_case, shrink
+from differential.trial import Engine, play
+from differential.worlds import WORLDS
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Play chunks until the goal or the time is reached; 0 when no history differed, 3 when more lanes are needed."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--progress", type=Path, required=True)
+    parser.add_argument("--history-runs", type=int, default=1_000_000)
+    parser.add_argument("--minutes", type=float, default=80.0)
+    parser.add_argument("--histories", type=int, default=1_000)
+    parser.add_argument("--seed", type=int, default=1, help="of the first chunk; every chunk has its own")
+    options = parser.parse_args(arguments)
+    done = _read(options.progress)
+    from enrich.config.models import Spark
+    from enrich.session import get_session
+
+    spark = get_session(Spark(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"}))
+    engine, end, longest = enrich_engine(spark), time.monotonic() + 60 * options.minutes, 0.0
+    names = list(WORLDS)
+    while sum(line["history_runs"] for line in done) < options.history_runs:
+        started = time.monotonic()
+        if started + 1.3 * longest > end:
+            break
+        number = len(done)
+        line = _chunk(names[number % len(names)], options.seed + number, options.histories, engine)
+        done.append(line)
+        with options.progress.open("a", encoding="utf-8") as progress:
+            progress.write(json.dumps(line) + "\n")
+        longest = max(longest, time.monotonic() - started)
+        _say(f"{json.dumps(line)}")
+    spark.stop()
+    total = sum(line["history_runs"] for line in done)
+    failures = sum(line["failures"] for line in done)
+    _say(f"{total:,} of {options.history_runs:,} history-runs in {len(done)} chunks, {failures} failures")
+    return 1 if failures else 0 if total >= options.history_runs else 3
+
+
+def _read(progress: Path) -> list[dict[str, int]]:
+    if not progress.exists():
+        return []
+    return [json.loads(line) for line in progress.read_text(encoding="utf-8").splitlines()]
+
+
+def _say(text: str) -> None:
+    sys.stdout.write(text + "\n")
+    sys.stdout.flush()
+
+
+def _chunk(name: str, seed: int, count: int, engine: Engine) -> dict[str, int]:
+    """Play one chunk; keep the first failing history, shrunk."""
+    world, started = WORLDS[name], time.monotonic()
+    histories = list(make_histories(world, count, 5, seed))
+    with tempfile.TemporaryDirectory(prefix="soak-") as base:
+        tally, failures = play(Path(base) / "p", world, histories, engine, seed=seed)
+    for failure in [f for f in failures if f.history is not None][:1]:
+        smallest = shrink(world, failure.shape, histories[failure.history or 0], engine)
+        if smallest is not None:
+            _say(f"kept {save_case(world, failure.shape, smallest, failure.what)}")
+    for failure in failures[:5]:
+        _say(str(failure))
+    seconds = round(time.monotonic() - started)
+    return {"world": name, "seed": seed, "seconds": seconds, "failures": len(failures), **asdict(tally)}  # type: ignore[dict-item]
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,262 @@
+"""What is played: tables, jobs and worlds (tables with the jobs over them), as plain data."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from differential.columns import TYPES, Column
+
+Row = dict[str, Any]
+Scope = dict[str, Any]
+
+RID = Column("rid", "key", None, 0.0)
+"""Physical identity of a source row, known to the writer alone: a key update is an update of the row with this rid."""
+
+
+@dataclass(frozen=True)
+class Table:
+    """A source table; ``rid`` is added as its last column.
+
+    Attributes:
+        unique: Further column sets that the generator keeps free of duplicates (nulls aside).
+    """
+
+    name: str
+    key: tuple[str, ...]
+    columns: tuple[Column, ...]
+    unique: tuple[tuple[str, ...], ...] = ()
+
+    @property
+    def all_columns(self) -> tuple[Column, ...]:
+        """The declared columns and ``rid``."""
+        return (*self.columns, RID)
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The Arrow schema with which the table is written."""
+        return pa.schema([(column.name, column.type) for column in self.all_columns])
+
+    def column(self, name: str) -> Column:
+        """Return the column called ``name``."""
+        return next(column for column in self.all_columns if column.name == name)
+
+
+@dataclass(frozen=True)
+class Expr:
+    """One expression in three languages.
+
+    Attributes:
+        text: Spark SQL, as in the job's file.
+        fn: Its value over a scope: alias -> row or None, ``key`` -> coalesced key as a row.
+        type: Arrow type of its value.
+        duck: DuckDB's text, where it differs.
+    """
+
+    text: str
+    fn: Callable[[Scope], Any]
+    type: pa.DataType | None = None
+    duck: str | None = None
+
+    @property
+    def sql(self) -> str:
+        """The text for DuckDB."""
+        return self.duck or re.sub(r"`([^`]*)`", r'"\1"', self.text)
+
+
+def col(path: str, type_: pa.DataType | None = None) -> Expr:
+    """Return the expression that is just the path ``alias.column`` (or deeper, or the bare alias ``key`` or a list)."""
+    steps = [step.strip("`") for step in re.findall(r"`[^`]*`|[^.]+", path)]
+
+    def value(scope: Scope) -> Any:
+        found: Any = scope
+        for step in steps:
+            found = None if found is None else found[step]
+        if steps == ["key"]:
+            (found,) = found.values()
+        return found
+
+    return Expr(path, value, type_)
+
+
+@dataclass(frozen=True)
+class Join:
+    """One join of a job, in the words of a job's file; ``on`` and ``elements`` are expressions."""
+
+    table: str
+    kind: str
+    how: str = "left"
+    on: tuple[Expr, ...] = ()
+    elements: Expr | None = None
+    element_key: str | None = None
+    duplicates: str = "keep"
+    unmatched: str = "keep"
+
+
+@dataclass(frozen=True)
+class Mirror:
+    """A mirror's declaration, in the words of a job's file."""
+
+    value: tuple[str, ...]
+    conflict: str = "fail"
+    order: str | None = None
+    columns: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Shape:
+    """One job.
+
+    Attributes:
+        name: Of the job and of its target.
+        source: Name of the driving table; also its alias unless ``alias`` says otherwise.
+        joins: Alias -> join, left to right.
+        select: Target column -> expression; None for the default.
+        key: Target columns that are the target's key.
+        right_key: Those that identify a row without a left side (right and full foreign-key joins).
+        change_feed: Whether the target has a change feed, which is then checked as well.
+    """
+
+    name: str
+    source: str
+    key: tuple[str, ...]
+    right_key: tuple[str, ...] = ()
+    joins: Mapping[str, Join] = field(default_factory=dict)
+    select: Mapping[str, Expr] | None = None
+    where: Expr | None = None
+    mirror: Mirror | None = None
+    change_feed: bool = False
+    cluster_by: tuple[str, ...] = ()
+    alias: str | None = None
+
+    @property
+    def driving(self) -> str:
+        """Alias of the driving source."""
+        return self.alias or self.source
+
+    def aliases(self) -> dict[str, str]:
+        """Return alias -> table, the driving source first."""
+        return {self.driving: self.source, **{alias: join.table for alias, join in self.joins.items()}}
+
+
+@dataclass(frozen=True)
+class World:
+    """Tables, the jobs over them, and what the generator must know.
+
+    Attributes:
+        pools: Pool of keys -> (fewest, most) keys of it in one history.
+        shapes: In an order in which a job stands after the jobs whose targets it reads.
+    """
+
+    name: str
+    tables: tuple[Table, ...]
+    shapes: tuple[Shape, ...]
+    pools: Mapping[str, tuple[int, int]]
+
+    def table(self, name: str) -> Table:
+        """Return the source table ``name``, or the target of that name seen as a table."""
+        for table in self.tables:
+            if table.name == name:
+                return table
+        shape = next(shape for shape in self.shapes if shape.name == name)
+        return Derived(name, shape.key, tuple(Typed(n, t) for n, t in target_types(self, shape).items()))
+
+    def only(self, *names: str) -> World:
+        """Return this world with the named jobs alone."""
+        return World(self.name, self.tables, tuple(s for s in self.shapes if s.name in names), self.pools)
+
+
+@dataclass(frozen=True)
+class Typed:
+    """A column of a target: a name and an Arrow type."""
+
+    name: str
+    type: pa.DataType
+
+
+class Derived(Table):
+    """A target that another job reads: it has no ``rid``."""
+
+    @property
+    def all_columns(self) -> tuple[Any, ...]:
+        """The target's columns."""
+        return self.columns
+
+
+def default_select(world: World, shape: Shape) -> dict[str, Expr]:
+    """Return the columns of a job without ``select``, by the rules of docs/semantics.md."""
+    driving, selected = world.table(shape.source), {}
+    coalesced = any(join.kind == "table" and join.how in ("right", "full") for join in shape.joins.values())
+    lists = {join.elements.text: alias for alias, join in shape.joins.items() if join.elements is not None}
+    for column in driving.all_columns:
+        path = f"{shape.driving}.`{column.name}`"
+        if coalesced and column.name in driving.key:
+            path = "key" if len(driving.key) == 1 else f"key.`{column.name}`"
+        path = lists.get(f"{shape.driving}.{column.name}", path)
+        selected[column.name] = col(path, column.type)
+    for alias, join in shape.joins.items():
+        if join.kind == "list":
+            continue
+        lookup = world.table(join.table)
+        keys_too = join.kind == "foreign_key" and join.how in ("right", "full")
+        for column in lookup.all_columns:
+            if column.name not in lookup.key or keys_too:
+                selected[f"{alias}_{column.name}"] = col(f"{alias}.`{column.name}`", column.type)
+    return selected
+
+
+def selection(world: World, shape: Shape) -> dict[str, Expr]:
+    """Return target column -> expression."""
+    return dict(shape.select) if shape.select is not None else default_select(world, shape)
+
+
+def target_types(world: World, shape: Shape) -> dict[str, pa.DataType]:
+    """Return target column -> Arrow type, in order."""
+    if shape.mirror is not None:
+        return _mirror_types(world.table(shape.source), shape.mirror)
+    return {name: _type(world, shape, expr) for name, expr in selection(world, shape).items()}
+
+
+def _type(world: World, shape: Shape, expr: Expr) -> pa.DataType:
+    if expr.text in shape.joins:
+        return element_type(world, shape, expr.text)
+    if expr.type is not None:
+        return expr.type
+    alias, *rest = [step.strip("`") for step in re.findall(r"`[^`]*`|[^.]+", expr.text)]
+    if alias == "key":
+        table = world.table(shape.source)
+        return table.column(rest[0] if rest else table.key[0]).type
+    found = world.table(shape.aliases()[alias]).column(rest[0]).type
+    for step in rest[1:]:
+        found = found.field(step).type
+    return found
+
+
+def element_type(world: World, shape: Shape, alias: str) -> pa.DataType:
+    """Return the type of a list join's column: id, the struct's own fields, the lookup's columns."""
+    join = shape.joins[alias]
+    lookup = world.table(join.table)
+    assert join.elements is not None
+    elements = _type(world, shape, join.elements).value_type
+    own = []
+    if join.element_key is not None:
+        own = [(f.name, f.type) for f in elements if f.name != join.element_key]
+    rest = [(c.name, c.type) for c in lookup.all_columns if c.name not in lookup.key]
+    return pa.list_(pa.struct([(lookup.key[0], lookup.column(lookup.key[0]).type), *own, *rest]))
+
+
+def _mirror_types(master: Table, mirror: Mirror) -> dict[str, pa.DataType]:
+    types = {name: master.column(name).type for name in mirror.value}
+    keys = {name: master.column(name).type for name in master.key}
+    if mirror.conflict != "collect":
+        return {**types, **keys, **{name: master.column(name).type for name in mirror.columns}}
+    if len(keys) == 1:
+        return {**types, **{name: pa.list_(type_) for name, type_ in keys.items()}}
+    return {**types, "keys": pa.list_(pa.struct(list(keys.items())))}
+
+
+__all__ = ["TYPES", "Column", "Expr", "Join", "Mirror", "Row", "Scope", "Shape", "Table", "World", "col"]

@@ -1,0 +1,62 @@
+"""Random histories of every kind of change over every kind of join and mirror, compared after every run.
+
+ENRICH_TEST_SEED repeats a run; ENRICH_TEST_HISTORIES sets how many histories a world plays (default 160).
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from differential.engines import enrich_engine
+from differential.generator import make_histories
+from differential.shrink import save_case, shrink
+from differential.trial import Tally, play
+from differential.worlds import WORLDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+HISTORIES = int(os.environ.get("ENRICH_TEST_HISTORIES", "160"))
+WINDOWS = 5
+
+
+@pytest.mark.parametrize("name", WORLDS)
+def test_every_target_equals_the_truth_after_every_run(
+    name: str, spark: SparkSession, tmp_path: Path, seed: int, totals: dict[str, Tally]
+) -> None:
+    world, engine = WORLDS[name], enrich_engine(spark)
+    histories = list(make_histories(world, HISTORIES, WINDOWS, seed))
+    tally, failures = play(tmp_path / "p", world, histories, engine, seed=seed)
+    totals[f"random histories, {name}"] = tally
+    if not failures:
+        return
+    first = next((f for f in failures if f.history is not None), failures[0])
+    kept = "nothing (the difference belongs to no single history)"
+    if first.history is not None:
+        smallest = shrink(world, first.shape, histories[first.history], engine)
+        kept = "nothing (the history alone does not fail)"
+        if smallest is not None:
+            kept = str(save_case(world, first.shape, smallest, first.what))
+    pytest.fail(f"seed {seed}: {len(failures)} failures; kept {kept}\n" + "\n".join(map(str, failures[:5])))
+
+
+def test_enough_was_compared(totals: dict[str, Tally], seed: int) -> None:
+    """The counts are of what happened; the worlds above must have been played in this session."""
+    tallies = [tally for name, tally in totals.items() if name.startswith("random histories, ")]
+    if len(tallies) < len(WORLDS):
+        pytest.skip("not every world was played in this session")
+    total = Tally()
+    for tally in tallies:
+        total.add(tally)
+    totals["random histories, all"] = total
+    print(f"seed {seed}: {total}")  # noqa: T201 - the counts are what this test is about
+    full_size = 160
+    share = min(1.0, HISTORIES / full_size)
+    assert total.history_runs >= 20_000 * share
+    assert total.history_runs_with_changes >= 10_000 * share
+    assert total.rows_compared >= 30_000 * share
+    assert total.job_runs == WINDOWS * sum(len(world.shapes) for world in WORLDS.values())

@@ -1,0 +1,289 @@
+"""Play histories against an engine and compare every target after every run."""
+
+from __future__ import annotations
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from differential import oracle, reader
+from differential.compare import canonical_row, difference, histories_in
+from differential.generator import History
+from differential.model import identity, net_change, truth
+from differential.project import write_project
+from differential.spec import Row, Shape, Table, World, target_types
+from differential.writer import SourceWriter, render_row
+
+Engine = Callable[[Path, Sequence[str]], Mapping[str, Any]]
+"""Runs the named jobs of the project in a directory and returns the result JSON."""
+
+
+@dataclass
+class Tally:
+    """What really happened, counted where it happens."""
+
+    histories: int = 0
+    source_commits: int = 0
+    engine_runs: int = 0
+    job_runs: int = 0
+    history_runs: int = 0
+    history_runs_with_changes: int = 0
+    rows_compared: int = 0
+    oracle_comparisons: int = 0
+    change_feed_rows: int = 0
+
+    def add(self, other: Tally) -> None:
+        """Add another tally to this one."""
+        for item in fields(self):
+            setattr(self, item.name, getattr(self, item.name) + getattr(other, item.name))
+
+    def __str__(self) -> str:
+        return ", ".join(f"{item.name.replace('_', ' ')} {getattr(self, item.name):,}" for item in fields(self))
+
+
+@dataclass(frozen=True)
+class Failure:
+    """One difference between an engine's answer and the truth.
+
+    Attributes:
+        history: Index of the history; None when it concerns the whole run.
+        expected: Rows that are missing (or what should have been), ``found``: surplus rows (or what was).
+    """
+
+    shape: str
+    window: int
+    history: int | None
+    what: str
+    expected: Any
+    found: Any
+
+    def __str__(self) -> str:
+        return (
+            f"{self.shape}, window {self.window}, history {self.history}: {self.what}\n"
+            f"  expected {self.expected}\n  found    {self.found}"
+        )
+
+
+@dataclass
+class Target:
+    """What is known of one job's target between two runs."""
+
+    shape: Shape
+    columns: list[str]
+    maps: frozenset[str]
+    types: dict[str, str]
+    rows: dict[Any, Any] = field(default_factory=dict)
+    null_keys: Counter[Any] = field(default_factory=Counter)
+    version: int = -1
+    broken: set[int | None] = field(default_factory=set)
+
+
+class Trial:
+    """One world with its histories in one project directory.
+
+    Args:
+        base: An empty directory.
+        engine: What is under test.
+        seed: Decides the styles of commit and the order of rows.
+        style: One style for every commit instead of random ones.
+    """
+
+    def __init__(
+        self,
+        base: Path,
+        world: World,
+        histories: Sequence[History],
+        engine: Engine,
+        *,
+        seed: int = 0,
+        style: str | None = None,
+    ) -> None:
+        self.base, self.world, self.histories, self.engine = base, world, list(histories), engine
+        self.rng, self.style = random.Random(seed), style
+        self.tally, self.failures = Tally(histories=len(self.histories)), []  # type: ignore[var-annotated]
+        write_project(base, world, self.rng)
+        self.writers = {t.name: SourceWriter(base / "lake" / t.name, t, self.rng) for t in world.tables}
+        self.targets = {shape.name: self._target(shape) for shape in world.shapes}
+
+    def _target(self, shape: Shape) -> Target:
+        types = target_types(self.world, shape)
+        maps = frozenset(name for name, type_ in types.items() if pa.types.is_map(type_))
+        return Target(shape, list(types), maps, _delta_types(types))
+
+    def play(self) -> list[Failure]:
+        """Write, run and compare window after window; return all failures, at most one per history and job."""
+        for window in range(max((len(h.windows) for h in self.histories), default=0)):
+            changed = self.write(window)
+            self.run(window, changed)
+        return self.failures
+
+    def write(self, window: int) -> set[int]:
+        """Commit one window of every history; return the histories that changed something."""
+        slots: dict[int, dict[str, dict[str, Row | None]]] = defaultdict(lambda: defaultdict(dict))
+        changed = set()
+        for number, history in enumerate(self.histories):
+            commits = history.windows[window] if window < len(history.windows) else []
+            for slot, commit in enumerate(commits):
+                for name, rid, row in commit:
+                    table = self.world.table(name)
+                    cells = None if row is None else render_row(table, number, rid, row)
+                    slots[slot][name][f"h{number:05d}|{rid}"] = cells
+                    changed.add(number)
+        for slot in sorted(slots):
+            names = list(slots[slot])
+            self.rng.shuffle(names)
+            for name in names:
+                self.writers[name].write(slots[slot][name].items(), self.style)
+        if self.rng.random() < 0.2:
+            self.rng.choice(list(self.writers.values())).optimize()
+        self.tally.source_commits = sum(writer.commits for writer in self.writers.values())
+        return changed
+
+    def run(self, window: int, changed: set[int]) -> Mapping[str, Any]:
+        """Run all jobs once and compare."""
+        result = self.engine(self.base, [shape.name for shape in self.world.shapes])
+        self.tally.engine_runs += 1
+        reports = {job["job"]: job for job in result["jobs"]}
+        tables: dict[str, list[Row]] = {name: list(w.rows.values()) for name, w in self.writers.items()}
+        sources = {name: reader.read(self.base / "lake" / name) for name in self.writers}
+        for shape in self.world.shapes:
+            tables[shape.name] = truth(self.world, shape, tables)
+            sources[shape.name] = oracle.answer(self.world, shape, _used(sources, shape))
+            self._compare(self.targets[shape.name], window, reports.get(shape.name), tables, sources[shape.name])
+            self.tally.job_runs += 1
+            self.tally.history_runs += len(self.histories)
+            self.tally.history_runs_with_changes += len(changed)
+        return result
+
+    def _compare(
+        self, target: Target, window: int, report: Any, tables: Mapping[str, list[Row]], answer: pa.Table
+    ) -> None:
+        shape = target.shape
+        expected = {identity(shape, row): canonical_row(row, target.columns, target.maps) for row in tables[shape.name]}
+        assert len(expected) == len(tables[shape.name]), f"{shape.name}: the model gives two rows with one key"
+        reference = Counter(canonical_row(row, target.columns, target.maps) for row in answer.to_pylist())
+        missing, surplus = difference(Counter(expected.values()), reference)
+        assert missing == surplus == [], f"{shape.name}: model and DuckDB differ: {missing[:3]} {surplus[:3]}"
+        self.tally.oracle_comparisons += len(expected)
+        path = self.base / "lake" / shape.name
+        if report is None or report["status"] not in ("created", "updated", "unchanged") or not reader.exists(path):
+            self._fail(target, window, {None}, "the job did not succeed", "success", report and report.get("error"))
+            return
+        self._compare_rows(target, window, expected, path)
+        self._compare_report(target, window, report, expected, tables)
+        target.rows = expected
+
+    def _compare_rows(self, target: Target, window: int, expected: dict[Any, Any], path: Path) -> None:
+        types = reader.types(path)
+        if types != target.types:
+            self._fail(target, window, {None}, "columns or types", target.types, types)
+            return
+        found = Counter(canonical_row(row, target.columns, target.maps) for row in reader.rows(path))
+        self.tally.rows_compared += found.total()
+        missing, surplus = difference(Counter(expected.values()), found)
+        places = self._places(target.shape)
+        by_history = {h: ([], []) for h in histories_in([*missing, *surplus], places)}  # type: ignore[var-annotated]
+        for side, rows in enumerate((missing, surplus)):
+            for row in rows:
+                (number,) = histories_in([row], places)
+                by_history[number][side].append(row)
+        for number, (lacking, extra) in by_history.items():
+            self._fail(target, window, {number}, "rows", lacking, extra)
+
+    def _compare_report(
+        self,
+        target: Target,
+        window: int,
+        report: Mapping[str, Any],
+        expected: dict[Any, Any],
+        tables: Mapping[str, list[Row]],
+    ) -> None:
+        """Compare counts, status, commits and change feed with what had to change."""
+        if target.broken:
+            target.version = reader.version(self.base / "lake" / target.shape.name)
+            return
+        path = self.base / "lake" / target.shape.name
+        first, last = target.version + 1, reader.version(path)
+        target.version = last
+        wanted = net_change(target.rows, expected)
+        counts = {name: report[name] for name in wanted}
+        if counts != dict(wanted):
+            self._fail(target, window, {None}, "counts", dict(wanted), counts)
+        source = self.world.table(target.shape.source)
+        nulls = Counter(
+            canonical_row(row, list(row))
+            for row in tables[source.name]
+            if any(row[name] is None for name in source.key)
+        )
+        still = nulls == target.null_keys
+        target.null_keys = nulls
+        if window == 0:
+            return
+        if wanted.total() and report["status"] != "updated":
+            self._fail(target, window, {None}, "status", "updated", report["status"])
+        if not wanted.total():
+            if still and report["status"] != "unchanged":
+                self._fail(target, window, {None}, "status", "unchanged", report["status"])
+            if data := reader.data_commits(path, first, last):
+                self._fail(target, window, {None}, "commits with data although nothing changed", 0, data)
+        if target.shape.change_feed:
+            self._compare_feed(target, window, expected, reader.changes(path, first, last))
+
+    def _compare_feed(self, target: Target, window: int, expected: dict[Any, Any], feed: list[Row]) -> None:
+        """Compare the target's change feed with the net change: one change a key, and none that changes nothing."""
+        self.tally.change_feed_rows += len(feed)
+        seen: dict[Any, dict[str, list[Any]]] = defaultdict(lambda: {"old": [], "new": []})
+        for row in feed:
+            side = "old" if row["_change_type"] in ("delete", "update_preimage") else "new"
+            seen[identity(target.shape, row)][side].append(canonical_row(row, target.columns, target.maps))
+        wanted: dict[Any, dict[str, list[Any]]] = {}
+        for key in target.rows.keys() | expected.keys():
+            old, new = target.rows.get(key), expected.get(key)
+            if old != new:
+                wanted[key] = {"old": [] if old is None else [old], "new": [] if new is None else [new]}
+        wrong = {key for key in seen.keys() | wanted.keys() if seen.get(key) != wanted.get(key)}
+        for key in list(wrong)[:3]:
+            rows = [row for side in (seen.get(key) or wanted[key]).values() for row in side]
+            numbers = histories_in(rows, self._places(target.shape))
+            self._fail(target, window, numbers, "change feed", wanted.get(key), seen.get(key))
+
+    def _places(self, shape: Shape) -> list[int]:
+        columns = self.targets[shape.name].columns
+        return [columns.index(name) for name in (*shape.key, *shape.right_key)]
+
+    def _fail(
+        self, target: Target, window: int, numbers: set[int | None], what: str, expected: Any, found: Any
+    ) -> None:
+        for number in numbers - target.broken:
+            self.failures.append(Failure(target.shape.name, window, number, what, expected, found))
+        target.broken |= numbers
+
+
+def _delta_types(types: Mapping[str, pa.DataType]) -> dict[str, str]:
+    from deltalake import Schema
+
+    schema = Schema.from_arrow(pa.schema(list(types.items())))
+    return {item.name: reader.delta_type(item.type) for item in schema.fields}
+
+
+def _used(sources: Mapping[str, pa.Table], shape: Shape) -> dict[str, pa.Table]:
+    return {name: sources[name] for name in set(shape.aliases().values())}
+
+
+def play(
+    base: Path, world: World, histories: Sequence[History], engine: Engine, *, seed: int = 0, style: str | None = None
+) -> tuple[Tally, list[Failure]]:
+    """Play ``histories`` in a new project below ``base``."""
+    trial = Trial(base, world, histories, engine, seed=seed, style=style)
+    failures = trial.play()
+    return trial.tally, failures
+
+
+def rows_of(table: Table, history: int, rows: Mapping[int, list[Any]]) -> list[Row]:
+    """Return an abstract state of one table as typed rows."""
+    return [render_row(table, history, rid, row) for rid, row in rows.items()]

@@ -1,0 +1,99 @@
+"""Write the sources as another system would: with delta-rs, in several styles of commit."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+from deltalake import DeltaTable, write_deltalake
+
+from differential.columns import render, render_key
+from differential.spec import Row, Table
+
+STYLES = ("merge", "merge", "merge", "overwrite", "delete_append", "rewrite_rows")
+Change = tuple[str, Row | None]
+
+
+def render_row(table: Table, history: int, rid: int, row: list[Any]) -> Row:
+    """Return the typed row that the abstract ``row`` stands for."""
+    cells = {c.name: render(c.kind, value, history) for c, value in zip(table.columns, row, strict=True)}
+    return {**cells, "rid": render_key(rid, history)}
+
+
+class SourceWriter:
+    """One source table, and the rows that it must hold.
+
+    Attributes:
+        rows: rid -> row, what a reader must find.
+        commits: Commits written so far.
+    """
+
+    def __init__(self, path: Path, table: Table, rng: random.Random) -> None:
+        self.path, self.table, self.rng = str(path), table, rng
+        self.rows: dict[str, Row] = {}
+        self.commits = 0
+        DeltaTable.create(self.path, table.schema, configuration={"delta.enableChangeDataFeed": "true"})
+
+    def write(self, changes: Iterable[Change], style: str | None = None) -> None:
+        """Commit ``changes`` (rid -> new row, or None for a delete) in one commit, or two with ``delete_append``."""
+        changed = dict(changes)
+        for rid, row in changed.items():
+            if row is None:
+                self.rows.pop(rid, None)
+            else:
+                self.rows[rid] = row
+        if changed:
+            getattr(self, "_" + (style or self.rng.choice(STYLES)))(changed)
+
+    def optimize(self) -> None:
+        """Compact the files: commits that change no data."""
+        DeltaTable(self.path).optimize.compact()
+
+    def _arrow(self, rows: Iterable[Row]) -> pa.Table:
+        return pa.Table.from_pylist(list(rows), schema=self.table.schema)
+
+    def _merge(self, changed: dict[str, Row | None]) -> None:
+        names = [column.name for column in self.table.all_columns]
+        empty = dict.fromkeys(names)
+        rows = [{**empty, **(row or {}), "rid": rid, "gone_": row is None} for rid, row in changed.items()]
+        schema = self.table.schema.append(pa.field("gone_", pa.bool_()))
+        values = {f'"{name}"' if not name.isidentifier() else name: f's."{name}"' for name in names}
+        merge = DeltaTable(self.path).merge(
+            pa.Table.from_pylist(rows, schema=schema), "t.rid = s.rid", source_alias="s", target_alias="t"
+        )
+        merge = merge.when_matched_delete(predicate="s.gone_").when_matched_update(updates=values)
+        merge.when_not_matched_insert(updates=values, predicate="NOT s.gone_").execute()
+        self.commits += 1
+
+    def _overwrite(self, _changed: dict[str, Row | None]) -> None:
+        rows = list(self.rows.values())
+        self.rng.shuffle(rows)
+        write_deltalake(self.path, self._arrow(rows), mode="overwrite")
+        self.commits += 1
+
+    def _delete_append(self, changed: dict[str, Row | None]) -> None:
+        self._delete(changed)
+        rows = [row for row in changed.values() if row is not None]
+        if rows:
+            write_deltalake(self.path, self._arrow(rows), mode="append")
+            self.commits += 1
+
+    def _delete(self, changed: dict[str, Row | None]) -> None:
+        rids = ", ".join(f"'{rid}'" for rid in changed)
+        DeltaTable(self.path).delete(f"rid IN ({rids})")
+        self.commits += 1
+
+    def _rewrite_rows(self, changed: dict[str, Row | None]) -> None:
+        """Overwrite a part of the table: the changed rows and others, which come back as they were."""
+        others = self.rng.sample(list(self.rows), min(20, len(self.rows)))
+        touched = dict.fromkeys([*changed, *others])
+        rids = ", ".join(f"'{rid}'" for rid in touched)
+        rows = [self.rows[rid] for rid in touched if rid in self.rows]
+        if not rows:
+            self._delete(changed)
+            return
+        write_deltalake(self.path, self._arrow(rows), mode="overwrite", predicate=f"rid IN ({rids})")
+        self.commits += 1
