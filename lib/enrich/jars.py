@@ -135,10 +135,9 @@ def spark_home() -> Path:
 
 def condensed(output: str) -> str:
     """Return the one line of a JVM's ``output`` that says what went wrong, without addresses."""
-    lines = [line.strip() for line in output.splitlines() if line.strip()]
-    telling = [line for line in lines if re.search(r"exception|error|unrecognized|could not|unresolved", line, re.I)]
-    told = [line for line in telling if not line.startswith(("at ", "Error: Could not create", "Error: A fatal"))]
-    line = (told or telling or lines or ["it said nothing"])[-1 if not told else 0]
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not re.match(r"\s*at |Error: ", line)]
+    telling = [line for line in lines if re.search(r"exception|error|could not|unresolved", line, re.IGNORECASE)]
+    line = (telling[:1] or lines[-1:] or ["it said nothing"])[0]
     line = re.sub(r'^Exception in thread "[^"]*" ([\w.$]+: )?', "", line)
     return re.sub(r"\w+://\S+", "<address>", line).strip(" []")[:200]
 
