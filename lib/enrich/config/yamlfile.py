@@ -225,7 +225,10 @@ class _Yaml(_Reader):
             unclosed = "end of stream" in problem and error.context_mark is not None
             mark = error.context_mark if unclosed else error.problem_mark or error.context_mark
             context = f" ({error.context})" if error.context else ""
-            self.stop(f"not valid YAML: {problem}{context}", mark.line + 1 if mark else line)
+            line = mark.line + 1 if mark else line
+            braces = "${" in "".join(self.text.split("\n")[line - 1 : line])
+            hint = "; inside { } and [ ] put '${...}' in quotes" if braces else ""
+            self.stop(f"not valid YAML: {problem}{context}{hint}", line)
         except (yaml.YAMLError, ValueError, OverflowError):
             self.stop("not valid YAML", line)
 

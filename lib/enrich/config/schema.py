@@ -1,0 +1,92 @@
+"""JSON Schemas of the project's files, for editors: generated from the models, kept in ``conf/schema/``.
+
+``python -m enrich.config.schema conf/schema`` writes them anew; a test says when that is due.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+
+from enrich.config.models import MODELS
+
+if TYPE_CHECKING:
+    from pydantic_core import core_schema
+
+_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_JOIN_KINDS = (
+    ("table", ("kind",), ("how",)),
+    ("foreign_key", ("kind", "on"), ("how",)),
+    ("list", ("kind", "elements"), ("element_key", "duplicates", "unmatched")),
+)
+
+
+class _Schema(GenerateJsonSchema):
+    """What a file may hold: a key is given a value or left out, so there is no null."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        generated = super().default_schema(schema)
+        if generated.get("default", ...) is None:
+            del generated["default"]
+        return generated
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the signature is pydantic's
+        return False
+
+
+def schemas() -> dict[str, dict[str, Any]]:
+    """Return the schemas by file name: ``job.schema.json`` and ``conf.schema.json``."""
+    job = MODELS["job"][()].model_json_schema(by_alias=True, schema_generator=_Schema)
+    job["allOf"] = [
+        {
+            "if": {"properties": {"kind": {"const": "mirror"}}, "required": ["kind"]},
+            "then": {"required": ["mirror"], "not": _any_of(("join", "select", "where"))},
+            "else": {"not": _any_of(("mirror",))},
+        }
+    ]
+    options = ("how", "on", "elements", "element_key", "duplicates", "unmatched")
+    job["$defs"]["Join"]["allOf"] = [
+        {
+            "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
+            "then": {
+                "required": list(required),
+                "not": _any_of([option for option in options if option not in (*required, *optional)]),
+            },
+        }
+        for kind, required, optional in _JOIN_KINDS
+    ]
+    conf = MODELS["conf"][()].model_json_schema(by_alias=True, schema_generator=_Schema)
+    conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
+    conf["dependentRequired"] = {"catalog": ["state"]}
+    conf["properties"]["spark"].pop("default", None)
+    named = {"job": ("A job of enrich", job), "conf": ("A deployment target of enrich", conf)}
+    return {
+        f"{name}.schema.json": {"$schema": _DIALECT, **schema, "title": title}
+        for name, (title, schema) in named.items()
+    }
+
+
+def write_schemas(directory: Path) -> list[Path]:
+    """Write the schemas into ``directory``, which is made when it is missing, and return the files."""
+    directory.mkdir(parents=True, exist_ok=True)
+    written = []
+    for name, schema in schemas().items():
+        path = directory / name
+        path.write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+        written.append(path)
+    return written
+
+
+def _any_of(keys: Any) -> dict[str, Any]:
+    return {"anyOf": [{"required": [key]} for key in keys]}
+
+
+if __name__ == "__main__":
+    write_schemas(Path(sys.argv[1] if len(sys.argv) > 1 else "conf/schema"))
