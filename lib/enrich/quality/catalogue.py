@@ -1,0 +1,334 @@
+"""Great Expectations' core expectation types as plain data, so that a suite is checked without importing GX.
+
+GX takes more than two seconds to import and drops what it does not understand with a log line; a job file must fail
+in milliseconds, with a line. ``tests/unit/quality/test_catalogue.py`` compares every entry with the installed GX.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from datetime import date, datetime
+from typing import Any
+
+COLUMN, PAIR, MULTI, AGGREGATE = "column", "pair", "multi", "aggregate"
+
+ROW_KINDS = frozenset({COLUMN, PAIR, MULTI})
+
+COMMON = frozenset({"batch_id", "result_format", "catch_exceptions", "windows", "library_metadata"})
+"""Arguments that GX writes into ``kwargs`` and that decide nothing about a verdict; accepted and dropped."""
+
+CONDITION = frozenset({"row_condition", "condition_parser"})
+"""Arguments that say which rows a rule looks at."""
+
+_BOOLEAN_TEXTS = frozenset({"0", "1", "off", "on", "f", "t", "false", "true", "n", "y", "no", "yes"})
+_DATE = re.compile(r"\d{4}-\d{1,2}-\d{1,2}")
+_CLOCK = re.compile(r"[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}(:?\d{2})?)?", re.IGNORECASE)
+
+Check = Callable[[Any], bool]
+
+
+def _is_number(value: Any) -> bool:
+    if isinstance(value, str):
+        try:
+            float(value)
+        except ValueError:
+            return False
+        return True
+    return isinstance(value, (int, float))
+
+
+def _is_integer(value: Any) -> bool:
+    if isinstance(value, str):
+        try:
+            int(value)
+        except ValueError:
+            return False
+        return True
+    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+
+
+def _is_moment(value: Any) -> bool:
+    if not isinstance(value, str) or not (day := _DATE.match(value)):
+        return False
+    try:
+        date(*map(int, day.group().split("-")))
+    except ValueError:
+        return False
+    rest = value[day.end() :]
+    return not rest or _CLOCK.fullmatch(rest) is not None
+
+
+def _is_bound(value: Any) -> bool:
+    return _is_number(value) or _is_moment(value) or isinstance(value, (date, datetime))
+
+
+def _is_boolean(value: Any) -> bool:
+    if isinstance(value, str):
+        return value.lower() in _BOOLEAN_TEXTS
+    return isinstance(value, (bool, int, float)) and value in (0, 1)
+
+
+def _is_text(value: Any) -> bool:
+    return isinstance(value, (str, int, float))
+
+
+def _is_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(_is_text(item) for item in value)
+
+
+def _is_share(value: Any) -> bool:
+    return _is_number(value) and 0 <= float(value) <= 1
+
+
+def _is_pairs(value: Any) -> bool:
+    return isinstance(value, list) and bool(value) and all(isinstance(item, list) and len(item) == 2 for item in value)
+
+
+def _is_quantile_ranges(value: Any) -> bool:
+    if not isinstance(value, dict) or set(value) != {"quantiles", "value_ranges"}:
+        return False
+    quantiles, ranges = value["quantiles"], value["value_ranges"]
+    if not (isinstance(quantiles, list) and isinstance(ranges, list) and len(quantiles) == len(ranges)):
+        return False
+    return all(_is_number(item) for item in quantiles) and all(_is_range(item) for item in ranges)
+
+
+def _is_range(value: Any) -> bool:
+    if not isinstance(value, list) or not all(item is None or _is_number(item) for item in value):
+        return False
+    bounds = [float(item) for item in value if item is not None]
+    return len(value) == 2 and bounds == sorted(bounds)
+
+
+def _is_regex(value: Any) -> bool:
+    """Tell whether a pattern compiles; Python's ``re`` stands in for Java's, which Spark uses."""
+    try:
+        re.compile(_from_java(str(value)))
+    except (re.error, OverflowError, RecursionError):
+        return False
+    return _is_text(value)
+
+
+def _from_java(pattern: str) -> str:
+    r"""Rewrite what Java's regular expressions have and Python's lack (``\p{..}``, ``\z``, ``\h``, ``(?<name>``)."""
+    pattern = re.sub(r"\\[pP]\{[^}]*\}|\\[hHRX]", "x", pattern)
+    pattern = re.sub(r"\\[zG]", r"\\Z", pattern)
+    pattern = re.sub(r"\\Q(.*?)(?:\\E|$)", lambda found: re.escape(found.group(1)), pattern, flags=re.DOTALL)
+    pattern = re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", pattern)
+    pattern = re.sub(r"\\k<([A-Za-z]\w*)>", r"(?P=\1)", pattern)
+    return pattern.replace("&&[", "[")
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What one argument takes: its description for messages, and the test that GX's own model applies."""
+
+    text: str
+    accepts: Check
+
+
+NUMBER = Kind("a number", _is_number)
+INTEGER = Kind("a whole number", _is_integer)
+BOUND = Kind("a number, a date or a timestamp", _is_bound)
+BOOLEAN = Kind("true or false", _is_boolean)
+TEXT = Kind("a text", _is_text)
+TEXTS = Kind("a list of texts", _is_texts)
+SHARE = Kind("a share from 0 to 1", _is_share)
+PAIRS = Kind("a list of pairs, each a list of two values", _is_pairs)
+VALUES = Kind("a list of values", lambda value: isinstance(value, list))
+FULL_VALUES = Kind("a list of at least one value", lambda value: isinstance(value, list) and bool(value))
+MAPPING = Kind("a mapping", lambda value: isinstance(value, dict))
+NAME = Kind("a column's name", lambda value: isinstance(value, str) and bool(value))
+NAMES = Kind(
+    "a list of at least two columns' names",
+    lambda value: isinstance(value, list) and len(value) > 1 and all(isinstance(item, str) for item in value),
+)
+NAME_LIST = Kind("a list of columns' names", lambda value: isinstance(value, list) and all(map(_is_text, value)))
+REGEX = Kind("a regular expression that compiles", _is_regex)
+REGEXES = Kind(
+    "a list of at least one regular expression that compiles",
+    lambda value: isinstance(value, list) and bool(value) and all(map(_is_regex, value)),
+)
+QUANTILES = Kind(
+    "a mapping of `quantiles` and `value_ranges`, lists of one length, every range [low, high]", _is_quantile_ranges
+)
+RELATIVE_ERROR = Kind("true, false or a text", lambda value: _is_boolean(value) or _is_text(value))
+
+
+def _one_of(*words: str) -> Kind:
+    return Kind(" or ".join(words), lambda value: value in words)
+
+
+PAIR_NULLS = _one_of("both_values_are_missing", "either_value_is_missing", "neither")
+MULTI_NULLS = _one_of("all_values_are_missing", "any_value_is_missing", "never")
+
+
+@dataclass(frozen=True)
+class Type:
+    """One expectation type.
+
+    Attributes:
+        kind: ``column``, ``pair``, ``multi`` (rules that judge rows) or ``aggregate`` (one verdict for all rows).
+        required: Arguments that must be given, with what they take.
+        optional: Arguments that may be left out or null.
+        single: True when every row is judged by itself, which quarantine needs.
+        refused: Why enrich does not run this type; None for those it runs.
+        verdict_only: True for row types that GX answers from the schema, without counts.
+        either: At least one of these must be given.
+        windowed: True when the condition looks at other rows through a window.
+        measured: True when the condition holds figures that GX computes from the rows first.
+    """
+
+    kind: str
+    required: Mapping[str, Kind] = field(default_factory=dict)
+    optional: Mapping[str, Kind] = field(default_factory=dict)
+    single: bool = True
+    refused: str | None = None
+    verdict_only: bool = False
+    either: tuple[str, ...] = ()
+    windowed: bool = False
+    measured: bool = False
+
+    @property
+    def is_row(self) -> bool:
+        """True for row expectations: those whose failures are counted by row, and the two types GX files with them."""
+        return self.kind in ROW_KINDS
+
+    def arguments(self) -> dict[str, Kind]:
+        """Return every argument that may stand in ``kwargs``, but for `COMMON` and `CONDITION`."""
+        return {**self.required, **self.optional}
+
+
+def _column(optional: Mapping[str, Kind] | None = None, **more: Any) -> Type:
+    """Build a row type on one column."""
+    required = {"column": NAME, **more.pop("required", {})}
+    return Type(COLUMN, required, {"mostly": SHARE, **(optional or {})}, **more)
+
+
+def _pair(optional: Mapping[str, Kind] | None = None, **more: Any) -> Type:
+    """Build a row type on two columns."""
+    required = {"column_A": NAME, "column_B": NAME, **more.pop("required", {})}
+    return Type(PAIR, required, {"mostly": SHARE, "ignore_row_if": PAIR_NULLS, **(optional or {})}, **more)
+
+
+def _multi(optional: Mapping[str, Kind] | None = None, **more: Any) -> Type:
+    """Build a row type on several columns."""
+    required = {"column_list": NAMES, **more.pop("required", {})}
+    return Type(MULTI, required, {"mostly": SHARE, "ignore_row_if": MULTI_NULLS, **(optional or {})}, **more)
+
+
+def _aggregate(optional: Mapping[str, Kind] | None = None, **required: Kind) -> Type:
+    """Build an aggregate type on one column."""
+    return Type(AGGREGATE, {"column": NAME, **required}, optional or {}, single=False)
+
+
+def _table(optional: Mapping[str, Kind] | None = None, **required: Kind) -> Type:
+    """Build an aggregate type on the whole table."""
+    return Type(AGGREGATE, required, optional or {}, single=False)
+
+
+_STRICT = {"strict_min": BOOLEAN, "strict_max": BOOLEAN}
+_BOUNDS = {"min_value": BOUND, "max_value": BOUND, **_STRICT}
+_NUMBERS = {"min_value": NUMBER, "max_value": NUMBER, **_STRICT}
+_INTEGERS = {"min_value": INTEGER, "max_value": INTEGER, **_STRICT}
+_EITHER = ("min_value", "max_value")
+
+_ORDER = "it judges the order of rows, and the rows of a table have none"
+_LIKE = "Great Expectations has no Spark provider for LIKE patterns; use expect_column_values_to_match_regex"
+_SPARKLESS = "Great Expectations has no Spark provider for it"
+_OTHER = "it reads another table, at a version that no run records; join the table in the job instead"
+_SQL = "it runs SQL of its own; use row expectations, or `where` in the job"
+
+_LIKES = {"like_pattern": TEXT}
+_ESCAPE = {"escape": Kind("a single character", lambda value: isinstance(value, str) and len(value) == 1)}
+_MATCH_ON = {"match_on": _one_of("any", "all")}
+
+TYPES: dict[str, Type] = {
+    "expect_column_distinct_values_to_be_in_set": _aggregate(value_set=FULL_VALUES),
+    "expect_column_distinct_values_to_contain_set": _aggregate(value_set=VALUES),
+    "expect_column_distinct_values_to_equal_set": _aggregate(value_set=VALUES),
+    "expect_column_kl_divergence_to_be_less_than": _aggregate(
+        {
+            "partition_object": MAPPING,
+            "threshold": NUMBER,
+            "internal_weight_holdout": SHARE,
+            "tail_weight_holdout": SHARE,
+            "bucketize_data": BOOLEAN,
+            "min_value": BOUND,
+            "max_value": BOUND,
+        }
+    ),
+    "expect_column_max_to_be_between": _aggregate(_BOUNDS),
+    "expect_column_mean_to_be_between": _aggregate(_BOUNDS),
+    "expect_column_median_to_be_between": _aggregate(_BOUNDS),
+    "expect_column_min_to_be_between": _aggregate(_BOUNDS),
+    "expect_column_most_common_value_to_be_in_set": _aggregate({"ties_okay": BOOLEAN}, value_set=VALUES),
+    "expect_column_pair_values_a_to_be_greater_than_b": _pair({"or_equal": BOOLEAN}),
+    "expect_column_pair_values_to_be_equal": _pair(),
+    "expect_column_pair_values_to_be_in_set": _pair(required={"value_pairs_set": PAIRS}),
+    "expect_column_proportion_of_non_null_values_to_be_between": _aggregate(_NUMBERS),
+    "expect_column_proportion_of_unique_values_to_be_between": _aggregate(_NUMBERS),
+    "expect_column_quantile_values_to_be_between": _aggregate(
+        {"allow_relative_error": RELATIVE_ERROR}, quantile_ranges=QUANTILES
+    ),
+    "expect_column_stdev_to_be_between": _aggregate(_NUMBERS),
+    "expect_column_sum_to_be_between": _aggregate(_BOUNDS),
+    "expect_column_to_exist": _aggregate({"column_index": INTEGER}),
+    "expect_column_type_to_be": _aggregate(type_=TEXT),
+    "expect_column_unique_value_count_to_be_between": _aggregate(_INTEGERS),
+    "expect_column_value_lengths_to_be_between": _column(_INTEGERS, either=_EITHER),
+    "expect_column_value_lengths_to_equal": _column(required={"value": NUMBER}),
+    "expect_column_value_z_scores_to_be_less_than": _column(
+        required={"threshold": NUMBER, "double_sided": BOOLEAN}, single=False, measured=True
+    ),
+    "expect_column_values_to_be_between": _column(_BOUNDS, either=_EITHER),
+    "expect_column_values_to_be_dateutil_parseable": _column(refused=_SPARKLESS),
+    "expect_column_values_to_be_decreasing": _column({"strictly": BOOLEAN}, refused=_ORDER),
+    "expect_column_values_to_be_in_set": _column(required={"value_set": VALUES}),
+    "expect_column_values_to_be_in_type_list": _column({"type_list": TEXTS}, single=False, verdict_only=True),
+    "expect_column_values_to_be_increasing": _column({"strictly": BOOLEAN}, refused=_ORDER),
+    "expect_column_values_to_be_json_parseable": _column(),
+    "expect_column_values_to_be_null": _column(),
+    "expect_column_values_to_be_of_type": _column(required={"type_": TEXT}, single=False, verdict_only=True),
+    "expect_column_values_to_be_unique": _column(single=False, windowed=True),
+    "expect_column_values_to_match_json_schema": _column(required={"json_schema": MAPPING}),
+    "expect_column_values_to_match_like_pattern": _column(_ESCAPE, required=_LIKES, refused=_LIKE),
+    "expect_column_values_to_match_like_pattern_list": _column(
+        _ESCAPE | _MATCH_ON, required={"like_pattern_list": TEXTS}, refused=_LIKE
+    ),
+    "expect_column_values_to_match_regex": _column({"regex": REGEX}),
+    "expect_column_values_to_match_regex_list": _column(_MATCH_ON, required={"regex_list": REGEXES}),
+    "expect_column_values_to_match_strftime_format": _column(required={"strftime_format": TEXT}),
+    "expect_column_values_to_not_be_in_set": _column(required={"value_set": VALUES}),
+    "expect_column_values_to_not_be_null": _column(),
+    "expect_column_values_to_not_be_outliers": _column(
+        {"method": _one_of("iqr", "std"), "multiplier": NUMBER}, single=False, measured=True
+    ),
+    "expect_column_values_to_not_match_like_pattern": _column(_ESCAPE, required=_LIKES, refused=_LIKE),
+    "expect_column_values_to_not_match_like_pattern_list": _column(
+        _ESCAPE, required={"like_pattern_list": TEXTS}, refused=_LIKE
+    ),
+    "expect_column_values_to_not_match_regex": _column(required={"regex": REGEX}),
+    "expect_column_values_to_not_match_regex_list": _column(required={"regex_list": REGEXES}),
+    "expect_compound_columns_to_be_unique": _multi(single=False, windowed=True),
+    "expect_multicolumn_sum_to_equal": _multi(required={"sum_total": NUMBER}),
+    "expect_multicolumn_values_to_be_equal": _multi(),
+    "expect_query_results_to_match_comparison": Type(
+        AGGREGATE,
+        {"base_query": TEXT, "comparison_data_source_name": TEXT, "comparison_query": TEXT},
+        {"mostly": SHARE},
+        refused=_OTHER,
+    ),
+    "expect_select_column_values_to_be_unique_within_record": _multi(),
+    "expect_table_column_count_to_be_between": _table({"min_value": BOUND, "max_value": BOUND}),
+    "expect_table_column_count_to_equal": _table(value=INTEGER),
+    "expect_table_columns_to_match_ordered_list": _table({"column_list": NAME_LIST}),
+    "expect_table_columns_to_match_set": _table({"column_set": NAME_LIST, "exact_match": BOOLEAN}),
+    "expect_table_row_count_to_be_between": _table(_INTEGERS),
+    "expect_table_row_count_to_equal": _table(value=INTEGER),
+    "expect_table_row_count_to_equal_other_table": Type(AGGREGATE, {"other_table_name": TEXT}, refused=_OTHER),
+    "unexpected_rows_expectation": Type(AGGREGATE, {"unexpected_rows_query": TEXT}, refused=_SQL),
+}

@@ -1,0 +1,377 @@
+"""Expectation suites: a file in GX's own format -> frozen rules, with every fault at its line.
+
+Nothing here imports GX or Spark: `enrich validate` reads all suites in milliseconds. `enrich.quality.gx.check_with_gx`
+is the second opinion of GX's own models.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from enrich.config.shape import describe, did_you_mean
+from enrich.config.yamlfile import read_tree
+from enrich.errors import ConfigError, Fault
+from enrich.quality.catalogue import COMMON, CONDITION, TYPES, Type
+from enrich.quality.conditions import (
+    Condition,
+    ConditionError,
+    check_spark_texts,
+    condition_columns,
+    read_condition,
+)
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from enrich.config.yamlfile import Step, Tree
+
+WARN, QUARANTINE, FAIL = "warn", "quarantine", "fail"
+ACTIONS = (WARN, QUARANTINE, FAIL)
+CHANGED, TARGET = "changed", "target"
+SCOPES = (CHANGED, TARGET)
+SEVERITIES = ("critical", "warning", "info")
+
+_SUITE_KEYS = ("name", "expectations", "id", "meta", "notes", "suite_parameters", "ge_cloud_id", "data_context_id")
+_RULE_KEYS = (
+    "type", "kwargs", "severity", "meta", "id", "notes", "description", "rendered_content", "expectation_context",
+    "success_on_last_run", "ge_cloud_id",
+)  # fmt: skip
+_ENRICH_KEYS = ("action", "tolerate", "scope")
+_OLD = {"expectation_suite_name": "name", "expectation_type": "type", "data_asset_type": None}
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One expectation of a suite.
+
+    Attributes:
+        index: Its position in the suite, from 0.
+        type: GX's type.
+        kwargs: GX's arguments, without the row condition and without what decides nothing (``result_format`` ...).
+        severity: ``critical``, ``warning`` or ``info``.
+        action: ``warn``, ``quarantine`` or ``fail``.
+        tolerate: Rows (int) or share of the checked rows (float) that may fail; None: none.
+        scope: ``changed`` or ``target``.
+        row_condition: Which rows are judged, in GX's mapping form; None: all.
+        where: ``expectations/x.json:7``.
+        places: ``file:line`` of single arguments, by name.
+    """
+
+    index: int
+    type: str
+    kwargs: Mapping[str, Any]
+    severity: str
+    action: str
+    tolerate: int | float | None
+    scope: str
+    row_condition: Condition | None
+    where: str
+    places: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
+
+    @property
+    def spec(self) -> Type:
+        """What is known of the type."""
+        return TYPES[self.type]
+
+    @property
+    def column(self) -> str | None:
+        """The rule's ``column``, when it has exactly one."""
+        return self.kwargs.get("column")
+
+    @property
+    def column_list(self) -> tuple[str, ...] | None:
+        """The rule's columns, when it has several."""
+        if "column_A" in self.kwargs:
+            return self.kwargs["column_A"], self.kwargs["column_B"]
+        columns = self.kwargs.get("column_list")
+        return None if columns is None else tuple(str(name) for name in columns)
+
+    @property
+    def label(self) -> str:
+        """How ``_failed`` of the quarantine names the rule: ``<type>:<column>``, the bare type without columns."""
+        columns = [self.column] if self.column is not None else self.column_list or ()
+        return f"{self.type}:{','.join(columns)}" if columns else self.type
+
+    def judged_columns(self) -> tuple[str, ...]:
+        """Return the columns that must exist for the rule to be judged at all, the row condition's included."""
+        own: Sequence[str] = ()
+        if self.spec.is_row or (self.column is not None and self.type != "expect_column_to_exist"):
+            own = [self.column] if self.column is not None else self.column_list or ()
+        return tuple(dict.fromkeys((*own, *condition_columns(self.row_condition))))
+
+
+@dataclass(frozen=True)
+class Suite:
+    """One suite file.
+
+    Attributes:
+        name: As the file gives it; may differ from the file's name, and may be any text.
+        rules: In the order of the file.
+        file: How messages name the file.
+    """
+
+    name: str
+    rules: tuple[Rule, ...]
+    file: str
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target columns that the rules need, in order of appearance."""
+        return tuple(dict.fromkeys(name for rule in self.rules for name in rule.judged_columns()))
+
+
+def load_suite(path: Path, name: str) -> Suite:
+    """Read a suite file, JSON or YAML.
+
+    Args:
+        path: The file.
+        name: How messages name it, e.g. ``expectations/orders.json``.
+
+    Raises:
+        ConfigError: With one fault, at ``file:line``, for each thing that is refused.
+    """
+    tree = read_tree(path, name)
+    reader = _Reader(tree)
+    suite = reader.suite()
+    if reader.faults or suite is None:
+        raise ConfigError.of(reader.faults)
+    return suite
+
+
+def columns(suite: Suite) -> tuple[str, ...]:
+    """Return the target columns that the rules of ``suite`` need, in order of appearance."""
+    return suite.columns
+
+
+def check_columns(suite: Suite, names: Sequence[str]) -> list[Fault]:
+    """Return a fault for each column that a rule needs and the job does not select.
+
+    A name is taken literally first; then as GX writes one with a dot, in backticks; then as a path into a struct.
+
+    Args:
+        suite: The suite.
+        names: The target's columns.
+    """
+    faults: list[Fault] = []
+    for rule in suite.rules:
+        missing = [column for column in rule.judged_columns() if resolve_column(column, names) is None]
+        for column in missing:
+            message = f"{rule.type}: the job selects no column {column!r}{did_you_mean(column, names)}"
+            faults.append(Fault(message, _place(rule, column)))
+        if not missing and (message := check_spark_texts(rule.row_condition, names)):
+            faults.append(Fault(f"{rule.type}: {message}", rule.places.get("row_condition", rule.where)))
+    return faults
+
+
+def resolve_column(column: str, names: Sequence[str]) -> str | None:
+    """Return ``column`` as Spark and GX must be given it, a name with a dot in backticks; None when there is none."""
+    if column in names:
+        return f"`{column}`" if "." in column else column
+    if column.startswith("`") and column.endswith("`") and column[1:-1] in names:
+        return column if "." in column else column[1:-1]
+    head, dot, _ = column.partition(".")
+    return column if dot and head in names else None
+
+
+def quarantine_fingerprint(suite: Suite) -> str:
+    """Return a canonical text of what decides which rows are held: the quarantine rules alone, in their order."""
+    rules = [
+        {"type": rule.type, "kwargs": rule.kwargs, "row_condition": rule.row_condition}
+        for rule in suite.rules
+        if rule.action == QUARANTINE
+    ]
+    return json.dumps(rules, sort_keys=True, ensure_ascii=True, separators=(",", ":")) if rules else ""
+
+
+def _place(rule: Rule, column: str) -> str:
+    """Return where the file names ``column``."""
+    for argument in ("column", "column_A", "column_B", "column_list"):
+        value = rule.kwargs.get(argument)
+        if value == column or (isinstance(value, list) and column in value):
+            return rule.places.get(argument, rule.where)
+    return rule.places.get("row_condition", rule.where)
+
+
+class _Reader:
+    """Builds a suite from the plain values of its file and collects what is wrong."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.faults: list[Fault] = []
+
+    def fault(self, message: str, *path: Step) -> None:
+        """Note one fault at the node ``path``."""
+        self.faults.append(Fault(message, self.tree.at(*path)))
+
+    def suite(self) -> Suite | None:
+        """Return the suite, or None when the file is none at all."""
+        data = self.tree.value
+        if not isinstance(data, dict):
+            self.fault(f"a suite must be a mapping with 'name' and 'expectations', not {describe(data)}")
+            return None
+        self.check_keys(data, _SUITE_KEYS, ())
+        name, entries = data.get("name"), data.get("expectations")
+        if "name" not in data:
+            self.fault("'name' is missing")
+        elif not isinstance(name, str) or not name:
+            self.fault("'name' must be text", "name")
+        self.check_meta(data.get("meta"), "meta")
+        if "expectations" not in data:
+            self.fault("'expectations' is missing")
+        elif not isinstance(entries, list):
+            self.fault(f"'expectations' must be a list, not {describe(entries)}", "expectations")
+        rules = [self.rule(index, entry) for index, entry in enumerate(entries if isinstance(entries, list) else [])]
+        return Suite(str(name), tuple(rule for rule in rules if rule is not None), self.tree.name)
+
+    def check_keys(self, data: Mapping[str, Any], known: Sequence[str], path: tuple[Step, ...]) -> None:
+        """Refuse keys that GX does not write and enrich does not know."""
+        for key in data:
+            if key in known:
+                continue
+            hint = did_you_mean(key, known)
+            if key in _OLD:
+                new = _OLD[key]
+                hint = " of Great Expectations before 1.0" + (f"; write {new!r}" if new else "; leave it out")
+            self.fault(f"unknown key {key!r}{hint}", *path, key)
+
+    def check_meta(self, meta: Any, *path: Step) -> None:
+        """Refuse a ``meta`` that is no mapping, which GX would not load."""
+        if meta is not None and not isinstance(meta, dict):
+            self.fault(f"'meta' must be a mapping, not {describe(meta)}", *path)
+
+    def rule(self, index: int, entry: Any) -> Rule | None:
+        """Return one rule, or None with faults."""
+        path: tuple[Step, ...] = ("expectations", index)
+        if not isinstance(entry, dict):
+            self.fault(f"an expectation must be a mapping with 'type' and 'kwargs', not {describe(entry)}", *path)
+            return None
+        before = len(self.faults)
+        self.check_keys(entry, _RULE_KEYS, path)
+        spec = self.spec(entry, path)
+        severity = entry.get("severity", "critical")
+        if severity not in SEVERITIES:
+            near = did_you_mean(severity, SEVERITIES) if isinstance(severity, str) else f": {', '.join(SEVERITIES)}"
+            self.fault(f"'severity' must be one of GX's{near}", *path, "severity")
+        self.check_meta(entry.get("meta"), *path, "meta")
+        kwargs = entry.get("kwargs", {})
+        if not isinstance(kwargs, dict):
+            self.fault(f"'kwargs' must be a mapping, not {describe(kwargs)}", *path, "kwargs")
+            return None
+        if spec is None:
+            return None
+        for message, argument in check_kwargs(entry["type"], spec, kwargs):
+            self.fault(message, *path, "kwargs", *([argument] if argument else []))
+        condition = self.condition(kwargs, path)
+        action, tolerate, scope = self.settings(entry, spec, path)
+        if len(self.faults) > before:
+            return None
+        own = {key: value for key, value in kwargs.items() if key not in COMMON | CONDITION and value is not None}
+        places = {key: self.tree.at(*path, "kwargs", key) for key in kwargs}
+        place = self.tree.at(*path)
+        return Rule(index, entry["type"], own, severity, action, tolerate, scope, condition, place, places)
+
+    def spec(self, entry: Mapping[str, Any], path: tuple[Step, ...]) -> Type | None:
+        """Return what is known of the rule's type; None, with a fault, when enrich does not run it."""
+        kind = entry.get("type")
+        if "type" not in entry:
+            if "expectation_type" not in entry:
+                self.fault("'type' is missing", *path)
+        elif not isinstance(kind, str):
+            self.fault(f"'type' must be text, not {describe(kind)}", *path, "type")
+        elif kind not in TYPES:
+            near = did_you_mean(kind, [name for name, spec in TYPES.items() if spec.refused is None])
+            self.fault(f"unknown expectation type {kind!r}{near}", *path, "type")
+        elif reason := TYPES[kind].refused:
+            self.fault(f"{kind} is not run by enrich: {reason}", *path, "type")
+        else:
+            return TYPES[kind]
+        return None
+
+    def condition(self, kwargs: Mapping[str, Any], path: tuple[Step, ...]) -> Condition | None:
+        """Return the rule's row condition."""
+        try:
+            return read_condition(kwargs.get("row_condition"), kwargs.get("condition_parser"))
+        except ConditionError as error:
+            argument = "condition_parser" if "condition_parser" in error.message else "row_condition"
+            self.fault(error.message, *path, "kwargs", argument)
+            return None
+
+    def settings(
+        self, entry: Mapping[str, Any], spec: Type, path: tuple[Step, ...]
+    ) -> tuple[str, int | float | None, str]:
+        """Return action, tolerate and scope: from ``meta.enrich``, or by default."""
+        meta = entry.get("meta")
+        own = meta.get("enrich", {}) if isinstance(meta, dict) else {}
+        place = (*path, "meta", "enrich")
+        action = FAIL if entry.get("severity", "critical") == "critical" else WARN
+        scope = TARGET if not spec.is_row or spec.windowed else CHANGED
+        if not isinstance(own, dict):
+            self.fault(f"'meta.enrich' must be a mapping, not {describe(own)}", *place)
+            return action, None, scope
+        self.check_keys(own, _ENRICH_KEYS, place)
+        action = self.word(own, "action", ACTIONS, action, place)
+        scope = self.word(own, "scope", SCOPES, scope, place)
+        tolerate = own.get("tolerate")
+        if action == QUARANTINE and not spec.single:
+            self.fault(
+                f"'quarantine' is for rules that judge a row by itself; {entry['type']} does not: use warn or fail",
+                *place, *(["action"] if "action" in own else []),
+            )  # fmt: skip
+        for message in self.check_tolerate(own, action, spec) if "tolerate" in own else ():
+            self.fault(message, *place, "tolerate")
+        return action, tolerate, scope
+
+    def word(
+        self, own: Mapping[str, Any], key: str, known: Sequence[str], default: str, place: tuple[Step, ...]
+    ) -> str:
+        """Return one setting that is a word out of a list."""
+        value = own.get(key, default)
+        if isinstance(value, str) and value in known:
+            return value
+        near = did_you_mean(value, known) if isinstance(value, str) else f"; it can be {', '.join(known)}"
+        shown = repr(value) if isinstance(value, str) else describe(value)
+        self.fault(f"'meta.enrich.{key}' is {shown}{near}", *place, key)
+        return default
+
+    @staticmethod
+    def check_tolerate(own: Mapping[str, Any], action: str, spec: Type) -> Iterator[str]:
+        """Yield what is wrong with ``tolerate``."""
+        value = own["tolerate"]
+        if isinstance(value, bool) or not isinstance(value, int | float):
+            yield f"'tolerate' must be a whole number of rows or a share from 0.0 to 1.0, not {describe(value)}"
+        elif isinstance(value, float) and not (math.isfinite(value) and 0 <= value <= 1):
+            yield "'tolerate' with a decimal point is a share from 0.0 to 1.0; write rows as a whole number"
+        elif value < 0:
+            yield "'tolerate' cannot be negative"
+        if action == QUARANTINE:
+            yield (
+                "'tolerate' goes with warn and fail: with quarantine the table would depend on how its history is cut "
+                "into runs"
+            )
+        elif spec.verdict_only or not spec.is_row:
+            yield "'tolerate' counts rows that fail, and this rule has one verdict for all rows"
+
+
+def check_kwargs(kind: str, spec: Type, kwargs: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    """Yield ``(message, argument)`` for what is wrong with the arguments of one expectation."""
+    known = spec.arguments()
+    for name in kwargs:
+        if name not in known and name not in COMMON | CONDITION:
+            near = did_you_mean(name, [*known, "row_condition"])
+            yield f"{kind} has no argument {name!r}{near}", name
+    for name in spec.required:
+        if kwargs.get(name) is None:
+            yield f"{kind} needs the argument {name!r}: {spec.required[name].text}", name if name in kwargs else None
+    for name, value in kwargs.items():
+        if name not in known or value is None:
+            continue
+        if isinstance(value, dict) and "$PARAMETER" in value:
+            yield f"{name!r}: suite parameters get their values at run time, and a job has none; write the value", name
+        elif not known[name].accepts(value):
+            yield f"{name!r} must be {known[name].text}", name
+    if spec.either and all(kwargs.get(name) is None for name in spec.either):
+        yield f"{kind} needs {' or '.join(map(repr, spec.either))}", None
