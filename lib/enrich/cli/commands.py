@@ -14,6 +14,18 @@ from enrich.errors import ConfigError
 from enrich.result import RunResult
 
 
+def say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    """Print the installed version and leave."""
+    if asked and not ctx.resilient_parsing:
+        from importlib.metadata import PackageNotFoundError, version
+
+        try:
+            say_result(f"enrich {version('enrich')}")
+        except PackageNotFoundError:
+            say_result("enrich, from a source tree that is not installed")
+        ctx.exit()
+
+
 @click.group(
     cls=CommandLine,
     context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "ENRICH", "max_content_width": 110},
@@ -24,7 +36,15 @@ from enrich.result import RunResult
     help="The project; left out: the nearest directory upwards that has jobs/ and conf/.",
 )
 @option("--target", help=f"The deployment target: conf/<target>.yml.  [default: {DEFAULT_TARGET}]")
-@click.version_option(None, "-V", "--version", package_name="enrich", message="enrich %(version)s")
+@click.option(
+    "-V",
+    "--version",
+    is_flag=True,
+    is_eager=True,
+    expose_value=False,
+    callback=say_version,
+    help="Show the version and exit.",
+)
 @click.pass_context
 def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> None:
     """Keep joins of Delta tables current, incrementally and exactly.
@@ -143,7 +163,7 @@ def validate(ctx: click.Context, /, *, output: str) -> int:
 
 
 @cli.command(epilog="Example: enrich schema job > job.schema.json")
-@click.argument("kind", type=click.Choice(["job", "conf", "suite"]), default="job")
+@click.argument("kind", type=click.Choice(["job", "conf"]), default="job")
 def schema(kind: str) -> int:
     """Print a JSON Schema, for editors and other tools."""
     from enrich.cli.listing import schema_text

@@ -70,6 +70,6 @@ def validated_text(project: Project) -> str:
 
 def schema_text(kind: str) -> str:
     """Return the JSON Schema of a kind of file."""
-    from enrich.config.schema import json_schema
+    from enrich.config.schema import schemas
 
-    return json.dumps(json_schema(kind), indent=2)
+    return json.dumps(schemas()[f"{kind}.schema.json"], indent=2)

@@ -45,7 +45,7 @@ class CommandLine(click.Group):
         try:
             code = super().main(args=args, prog_name=prog_name, **extra)
         except click.ClickException as error:
-            click.echo(clean(f"{usage_of(error)}error: {error.format_message()}"), err=True)
+            put(clean(f"{usage_of(error)}error: {error.format_message()}"), sys.stderr)
             code = error.exit_code
         except click.Abort:
             code = 130
@@ -62,7 +62,7 @@ def usage_of(error: click.ClickException) -> str:
     """Return the usage line of a command that was called wrongly, and where to read on."""
     context = getattr(error, "ctx", None)
     if not isinstance(context, click.Context):
-        return ""
+        return "try: enrich --help\n"
     return f"{context.get_usage()}\ntry: {context.command_path} --help\n"
 
 
@@ -70,7 +70,7 @@ def tell(error: EnrichError) -> int:
     """Print an error on stderr, one line a fault, and return its exit code."""
     lines = [str(fault) for fault in error.faults] if isinstance(error, ConfigError) else [str(error)]
     for line in lines:
-        click.echo(click.style("error: ", fg="red") + clean(line), err=True)
+        put(click.style("error: ", fg="red") + clean(line), sys.stderr)
     return error.exit_code
 
 
@@ -98,6 +98,13 @@ def tolerate_any_text() -> None:
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
+
+
+def put(text: str, stream: TextIO | None) -> None:
+    """Write a line in the stream's own encoding, without colours where they are unwanted; None is a closed stream."""
+    if stream is not None:
+        plain = os.environ.get("NO_COLOR") or os.environ.get("TERM") == "dumb"
+        click.echo(text, file=stream, color=False if plain else None)
 
 
 def silence(stream: TextIO | None) -> None:
@@ -128,9 +135,7 @@ def say_result(text: str) -> None:
         EnvironmentFault: stdout cannot be written, for instance because its disk is full.
     """
     try:
-        click.echo(text)
-        if sys.stdout is not None:
-            sys.stdout.flush()
+        put(text, sys.stdout)
     except BrokenPipeError:
         silence(sys.stdout)
     except OSError as error:
@@ -161,7 +166,7 @@ class _Stderr(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         with contextlib.suppress(OSError, ValueError):  # a closed stderr must not end a run
-            click.echo(self.format(record), err=True)
+            put(self.format(record), sys.stderr)
 
 
 def log_to_stderr(log_format: str, *, quiet: bool) -> None:

@@ -1,0 +1,180 @@
+"""The commands that read files only, and how options reach them."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from tests.cli.conftest import Call, Start
+from tests.cli.shop import CONF, JOB, ROOT, files_below
+
+
+def test_ls_lists_jobs_in_run_order(call: Call) -> None:
+    result = call("--project-dir", ROOT, "ls")
+    lines = [line.split() for line in result.stdout.splitlines()]
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert lines[0] == ["job", "kind", "sources", "target", "after"]
+    names = [line[0] for line in lines[1:]]
+    assert names.index("consents_with_email") < names.index("reachable_customers")
+    assert lines[1] == [
+        "consents_with_email",
+        "join",
+        "consents=customer_consents,",
+        "accounts=customer_accounts",
+        "consents_with_email",
+        "-",
+    ]
+
+
+def test_ls_as_json_is_one_line(call: Call) -> None:
+    result = call("--project-dir", ROOT, "ls", "--output", "json")
+    assert result.stdout.count("\n") == 1
+    listed = {job["job"]: job for job in json.loads(result.stdout)["jobs"]}
+    assert listed["reachable_customers"]["after"] == ["consents_with_email"]
+    assert listed["lookup_mirror"]["kind"] == "mirror"
+    assert listed["products_with_merchant"]["sources"]["countries"] == "countries"
+
+
+def test_target_and_project_may_stand_before_or_after_the_command(call: Call, bare_project: Path) -> None:
+    (bare_project / "conf" / "prod.yml").write_text(CONF)
+
+    def target(*args: object, **environment: str) -> str:
+        result = call(*args, **environment)
+        assert result.exit_code == 0, result.stderr
+        return str(json.loads(result.stdout)["target"])
+
+    ls = ("ls", "--output", "json")
+    here = ("--project-dir", bare_project)
+    assert target(*here, *ls) == "dev"
+    assert target(*here, "--target", "prod", *ls) == "prod"
+    assert target(*ls, *here, "--target", "prod") == "prod"
+    assert target(*here, "--target", "dev", *ls, "--target", "prod") == "prod"
+    assert target(*here, *ls, ENRICH_TARGET="prod") == "prod"
+    assert target(*here, "--target", "dev", *ls, ENRICH_TARGET="prod") == "dev"
+    assert target(*here, *ls, "--target", "dev", ENRICH_TARGET="prod") == "dev"
+    assert target(*ls, ENRICH_PROJECT_DIR=str(bare_project)) == "dev"
+
+
+@pytest.mark.parametrize("name", ["ENRICH_OUTPUT", "ENRICH_LS_OUTPUT"])
+def test_options_come_from_the_environment(call: Call, bare_project: Path, name: str) -> None:
+    assert call("--project-dir", bare_project, "ls", **{name: "json"}).stdout.startswith('{"target":"dev"')
+    assert call("--project-dir", bare_project, "ls", "--output", "text", **{name: "json"}).stdout.startswith("job ")
+    wrong = call("--project-dir", bare_project, "ls", **{name: "xml"})
+    assert wrong.exit_code == 2
+    assert "xml" in wrong.stderr
+
+
+def test_the_project_is_found_upwards_from_where_one_is(start: Start, bare_project: Path) -> None:
+    deep = bare_project / "lake" / "x" / "y"
+    deep.mkdir(parents=True)
+    assert "customers" in start("ls", cwd=deep).stdout
+    nowhere = bare_project.parent
+    outside = start("ls", cwd=nowhere)
+    assert (outside.returncode, outside.stdout) == (2, "")
+    assert "no project here" in outside.stderr
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["nonsense"],
+        ["ls", "--nonsense"],
+        ["ls", "--output", "xml"],
+        ["ls", "surplus"],
+        ["run", "--skip-code", "0"],
+        ["run", "--skip-code", "256"],
+        ["run", "--skip-code", "x"],
+        ["run", "--log-format", "xml"],
+        ["run", "--result-file"],
+        ["schema", "suites"],
+    ],
+)
+def test_wrong_usage_exits_2_and_says_where_to_read_on(call: Call, bare_project: Path, args: list[str]) -> None:
+    result = call("--project-dir", bare_project, *args)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "try: enrich " in result.stderr
+    assert result.stderr.splitlines()[-1].startswith("error: ")
+
+
+def test_no_command_prints_help(call: Call) -> None:
+    result = call()
+    assert result.exit_code == 2
+    assert "Commands:" in result.stdout + result.stderr
+
+
+def test_version(start: Start) -> None:
+    result = start("--version")
+    assert result.returncode == 0
+    assert result.stdout.startswith("enrich")
+
+
+def test_schema_prints_json_schema(call: Call) -> None:
+    for kind in ("job", "conf"):
+        schema = json.loads(call("schema", kind).stdout)
+        assert schema["$schema"].startswith("https://json-schema.org/")
+    assert "sources" in json.loads(call("schema").stdout)["properties"]
+
+
+def test_init_writes_a_project_that_loads(call: Call, tmp_path: Path) -> None:
+    home = tmp_path / "new" / "shop"
+    result = call("init", home)
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert set(result.stdout.split()) == files_below(home)
+    assert {"conf/dev.yml", "conf/prod.yml"} < files_below(home)
+    listed = call("--project-dir", home, "ls")
+    assert (listed.exit_code, listed.stderr) == (0, "")
+
+
+def test_init_leaves_what_is_there_alone(call: Call, bare_project: Path) -> None:
+    before = files_below(bare_project)
+    result = call("init", bare_project)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "is there already" in result.stderr
+    assert files_below(bare_project) == before
+    assert (bare_project / "jobs" / "customers.yml").read_text() == JOB
+
+
+def test_the_samples_are_the_demos_project() -> None:
+    packaged = ROOT / "lib" / "enrich" / "demo" / "project"
+    for name in files_below(packaged):
+        assert (ROOT / name).read_bytes() == (packaged / name).read_bytes(), f"{name} differs from the demo's"
+    samples = {f"{part}/{path.name}" for part in ("jobs", "expectations", "conf") for path in (ROOT / part).glob("*.*")}
+    assert samples - {"jobs/airflow_dag.py"} == files_below(packaged)
+
+
+def test_the_airflow_sample_compiles_and_skips() -> None:
+    text = (ROOT / "jobs" / "airflow_dag.py").read_text(encoding="utf-8")
+    compile(text, "airflow_dag.py", "exec")
+    assert "run --output json --skip-code 99" in text
+    assert "skip_on_exit_code=99" in text
+
+
+def test_ls_needs_neither_java_nor_heavy_imports(start: Start, bare_project: Path) -> None:
+    code = (
+        "import sys; from enrich.cli import cli\n"
+        "try: cli.main(['ls'])\n"
+        "finally: print(*{'pyspark','great_expectations','deltalake','pandas','duckdb'} & set(sys.modules), 'loaded')"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib"), "PATH": "", "ENRICH_PROJECT_DIR": str(bare_project)}
+    environment.pop("JAVA_HOME", None)
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "loaded"
+
+
+def test_a_project_of_someone_else_is_not_mixed_in(call: Call, bare_project: Path, tmp_path: Path) -> None:
+    """``--project-dir`` names the project itself: it is not searched upwards."""
+    inner = bare_project / "jobs"
+    result = call("--project-dir", inner, "ls")
+    assert result.exit_code == 2
+    assert "is no project" in result.stderr
+    shutil.rmtree(bare_project / "conf")
+    gone = call("--project-dir", bare_project, "ls")
+    assert "conf/ is missing" in gone.stderr

@@ -1,0 +1,102 @@
+"""What people see: tables that align, nothing that a terminal obeys, no rule that passed without judging."""
+
+from __future__ import annotations
+
+import pytest
+from click import unstyle
+
+from enrich.console import clean, finding_text, notes, run_text, table, width
+from enrich.result import Counts, Finding, JobResult, RunResult, SourceWindow
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("plain text", "plain text"),
+        ("two\nlines", "two\nlines"),
+        ("\x1b[31mred", "\\x1b[31mred"),
+        ("bell\x07 tab\t", "bell\\x07 tab\\x09"),
+        ("\u200buser", "\\u200buser"),
+        ("\ufeffuser", "\\ufeffuser"),
+        ("abc\u202eexe.txt", "abc\\u202eexe.txt"),
+        ("\x9b2J", "\\x9b2J"),
+        ("line\u2028break", "line\\u2028break"),
+        ("tag\U000e0041", "tag\\U000e0041"),
+        ("\ud800", "\\ud800"),
+        ("Zürich, 東京, 😀", "Zürich, 東京, 😀"),
+    ],
+)
+def test_clean_shows_what_a_terminal_would_obey_or_hide(text: str, shown: str) -> None:
+    assert clean(text) == shown
+
+
+def test_table_aligns_wide_and_combining_characters() -> None:
+    lines = table(("name", "n"), [("東京", "1"), ("e\u0301", "22")], right=(1,)).split("\n")
+    assert len({width(line) for line in lines}) == 1
+
+
+def test_table_ignores_colours_when_it_aligns() -> None:
+    plain = table(("a", "b"), [("updated", "x"), ("failed", "y")])
+    styled = table(("a", "b"), [("\x1b[32mupdated\x1b[0m", "x"), ("\x1b[31mfailed\x1b[0m", "y")])
+    assert unstyle(styled) == plain
+
+
+def finding(**given: object) -> Finding:
+    values = {"index": 0, "expectation": "expect_x", "column": "email", "action": "warn", "checked": 12, "failed": 1}
+    return Finding(**{**values, "success": False, **given})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("found", "text"),
+    [
+        (finding(), "warn expect_x(email): 1 of 12 rows failed"),
+        (finding(checked=1), "warn expect_x(email): 1 of 1 row failed"),
+        (finding(success=None, checked=0, failed=0), "warn expect_x(email): 0 rows checked"),
+        (finding(success=None, error="KeyError"), "warn expect_x(email): could not be judged: KeyError"),
+        (finding(column=None, column_list=("a", "b")), "warn expect_x(a, b): 1 of 12 rows failed"),
+        (
+            finding(expectation="key_unique", column=None, source="accounts", action="fail"),
+            "fail key_unique in accounts: 1 of 12 rows failed",
+        ),
+        (finding(column="\x1b[2J"), "warn expect_x(\\x1b[2J): 1 of 12 rows failed"),
+    ],
+)
+def test_finding_text(found: Finding, text: str) -> None:
+    assert finding_text(found) == text
+
+
+def test_a_job_tells_its_rare_counts_findings_and_error() -> None:
+    passed = finding(success=True, failed=0)
+    job = JobResult(
+        "j",
+        "blocked",
+        counts=Counts(quarantined=1, null_values=2),
+        findings=(passed, finding(action="fail")),
+        error="a\nb\x1b",
+        exit_code=3,
+    )
+    assert [unstyle(note) for note in notes(job)] == [
+        "1 quarantined, 2 null values",
+        "fail expect_x(email): 1 of 12 rows failed",
+        "error a",
+        "error b\\x1b",
+    ]
+
+
+def test_run_text_is_one_line_a_job_and_the_outcome_last() -> None:
+    windows = {"consents": SourceWindow(None, 3, 9), "accounts": SourceWindow(3, 7, 12)}
+    jobs = (
+        JobResult("customers", "updated", "incremental", windows, Counts(inserted=3, updated=7, deleted=2)),
+        JobResult("other_job", "unchanged"),
+    )
+    lines = unstyle(run_text(RunResult("01H", "dev", jobs))).split("\n")
+    assert lines == [
+        "job        status     mode         inserted  updated  deleted  windows",
+        "customers  updated    incremental         3        7        2  consents start->3 (9), accounts 3->7 (12)",
+        "other_job  unchanged  -                   0        0        0  -",
+        "run 01H, target dev: 1 job changed",
+    ]
+    assert unstyle(run_text(RunResult("01H", "dev", jobs), quiet=True)).split("\n") == lines[:-1]
+    assert run_text(RunResult("01H", "dev", jobs[1:])).endswith("nothing to do")
+    failed = RunResult("01H", "dev", (JobResult("j", "failed", exit_code=5),))
+    assert run_text(failed).endswith("exit 5")

@@ -1,0 +1,61 @@
+"""Names, patterns and the graph operators of ``--select`` and ``--exclude``."""
+
+from __future__ import annotations
+
+import pytest
+
+from enrich.cli.selection import choose
+from enrich.errors import ConfigError
+
+# raw_a -> mart_a -> top, raw_b -> mart_b -> top; lone
+GRAPH = {
+    "lone": frozenset[str](),
+    "raw_a": frozenset[str](),
+    "raw_b": frozenset[str](),
+    "mart_a": frozenset({"raw_a"}),
+    "mart_b": frozenset({"raw_b"}),
+    "top": frozenset({"mart_a", "mart_b"}),
+}
+
+
+@pytest.mark.parametrize(
+    ("names", "select", "exclude", "chosen"),
+    [
+        ([], [], [], "lone raw_a raw_b mart_a mart_b top"),
+        (["top", "lone"], [], [], "lone top"),
+        (["top", "top"], [], [], "top"),
+        ([], ["mart_*"], [], "mart_a mart_b"),
+        ([], ["*_[ab]"], ["raw_?"], "mart_a mart_b"),
+        ([], ["mart_a", "lone"], [], "lone mart_a"),
+        (["lone"], ["raw_a"], [], "lone raw_a"),
+        ([], ["raw_a+"], [], "raw_a mart_a top"),
+        ([], ["+mart_a"], [], "raw_a mart_a"),
+        ([], ["+top"], [], "raw_a raw_b mart_a mart_b top"),
+        ([], ["+mart_a+"], [], "raw_a mart_a top"),
+        ([], [], ["raw_a+"], "lone raw_b mart_b"),
+        ([], ["+top"], ["lone", "raw_b+"], "raw_a mart_a"),
+        ([], ["raw_*+"], ["top"], "raw_a raw_b mart_a mart_b"),
+    ],
+)
+def test_choose(names: list[str], select: list[str], exclude: list[str], chosen: str) -> None:
+    assert choose(GRAPH, names, select, exclude) == chosen.split()
+
+
+@pytest.mark.parametrize(
+    ("names", "select", "exclude", "message"),
+    [
+        (["tpo"], [], [], "no job 'tpo'; did you mean 'top'?"),
+        (["zzz"], [], [], "no job 'zzz'; see the jobs with: enrich ls"),
+        (["mart_*"], [], [], "no job 'mart_*'"),
+        ([], ["MART_*"], [], "--select 'MART_*' fits no job"),
+        ([], ["+tpo"], [], "--select '+tpo' fits no job; did you mean 'top'?"),
+        ([], [""], [], "--select '' fits no job"),
+        ([], ["+"], [], "--select '+' fits no job"),
+        ([], [], ["nope_*"], "--exclude 'nope_*' fits no job"),
+        (["top"], [], ["*"], "the selection leaves no job"),
+    ],
+)
+def test_what_fits_no_job_is_an_error(names: list[str], select: list[str], exclude: list[str], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        choose(GRAPH, names, select, exclude)
+    assert str(caught.value).startswith(message)
