@@ -1,0 +1,173 @@
+"""Expressions in job files and conditions in suites: read, checked and referred to their columns, without a JVM.
+
+Spark gets the original text, so the text itself is what is checked: cut by `lexer`, read by `grammar` against the
+allow-list in `functions`, and read once more by sqlglot (`second`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+from enrich.expressions.functions import FUNCTIONS
+from enrich.expressions.grammar import Grammar, Names
+from enrich.expressions.lexer import ExpressionError, Token, tokenize
+from enrich.expressions.second import check_again
+
+__all__ = ["FUNCTIONS", "Expression", "ExpressionError", "Scope", "check_condition", "parse_expression"]
+
+
+@dataclass(frozen=True)
+class Expression:
+    """A checked expression.
+
+    Attributes:
+        text: As written; the only form that is ever run.
+        canonical: The same with white space, case of keywords and functions, and backticks made equal; for comparing
+            definitions.
+        paths: Every column reference: ``(alias, column, field…)``, ``("key",)``, ``("key", column)``, or ``(alias,)``
+            for a list.
+        is_path: Whether the whole expression is one dotted reference without function, operator or subscript.
+    """
+
+    text: str
+    canonical: str
+    paths: frozenset[tuple[str, ...]]
+    is_path: bool
+
+
+@dataclass(frozen=True)
+class Scope:
+    """What an expression of a job may refer to.
+
+    Attributes:
+        aliases: Aliases of the sources in scope; a reference names a column of one.
+        lists: Those that are lists, which may stand alone.
+        key: Whether the coalesced ``key`` of table joins exists.
+    """
+
+    aliases: frozenset[str]
+    lists: frozenset[str] = frozenset()
+    key: bool = False
+
+    @property
+    def reserved(self) -> Collection[str]:
+        """Names that no lambda variable may hide."""
+        return self.aliases | self.lists | ({"key"} if self.key else set())
+
+    def resolve(self, parts: tuple[str, ...], where: str) -> tuple[str, ...]:
+        """Return ``parts`` when it refers to something in scope."""
+        first = parts[0]
+        if first == "key" and self.key:
+            return parts
+        if first not in self.reserved:
+            raise ExpressionError(f"unknown name {first!r} {where} of the expression", hint=self._hint(parts))
+        if len(parts) == 1 and first not in self.lists:
+            raise ExpressionError(
+                f"{first!r} {where} of the expression is a whole source", hint=f"name a column of it: {first}.column"
+            )
+        return parts
+
+    def _hint(self, parts: tuple[str, ...]) -> str:
+        name, length = parts[0], len(parts)
+        if meant := closest(name, self.reserved):
+            return f"did you mean {meant!r}?"
+        if name.lower() == "key" and length == 1:
+            return "key exists only with table joins"
+        known = ", ".join(sorted(self.reserved))
+        return f"write alias.column; known here: {known}" if length == 1 else f"known here: {known}"
+
+
+@dataclass(frozen=True)
+class _Columns:
+    """The columns of one table, as bare names."""
+
+    columns: frozenset[str]
+
+    @property
+    def reserved(self) -> Collection[str]:
+        return self.columns
+
+    def resolve(self, parts: tuple[str, ...], where: str) -> tuple[str, ...]:
+        if parts[0] in self.columns:
+            return parts
+        meant = closest(parts[0], self.columns)
+        raise ExpressionError(
+            f"unknown column {parts[0]!r} {where} of the condition", hint=f"did you mean {meant!r}?" if meant else None
+        )
+
+
+def parse_expression(text: str, scope: Scope) -> Expression:
+    """Check an expression of a job's ``on``, ``elements``, ``select`` or ``where``.
+
+    Args:
+        text: A Spark SQL scalar expression over ``alias.column``, at most 10 kB.
+        scope: What it may refer to.
+
+    Raises:
+        ExpressionError: When it is not provably a single harmless scalar expression over names in scope; says
+            where, and what to write instead.
+    """
+    return _parse(text, scope)
+
+
+def check_condition(text: str, columns: Collection[str]) -> Expression:
+    """Check a ``row_condition`` of kind ``spark``, whose names are bare columns of the target.
+
+    Args:
+        text: A Spark SQL condition, at most 10 kB.
+        columns: The target's columns.
+
+    Raises:
+        ExpressionError: As `parse_expression`.
+    """
+    return _parse(text, _Columns(frozenset(columns)))
+
+
+def closest(name: str, known: Collection[str]) -> str | None:
+    """Return the one of ``known`` that ``name`` probably means, by case alone or by spelling."""
+    for candidate in sorted(known):
+        if candidate.lower() == name.lower():
+            return candidate
+    found = get_close_matches(name, sorted(known), n=1, cutoff=0.7)
+    return found[0] if found else None
+
+
+def _parse(text: str, names: Names) -> Expression:
+    tokens = tokenize(text)
+    grammar = Grammar(tokens, names)
+    grammar.read()
+    check_again(_with_backticks(text, tokens, grammar.identifiers), grammar.paths)
+    # A path is nothing but names and the dots between them; constants such as null are no names.
+    is_path = 0 in grammar.identifiers and all(
+        at in grammar.identifiers or token.lower == "." for at, token in enumerate(tokens[:-1])
+    )
+    return Expression(text, _canonical(tokens, grammar.identifiers), frozenset(grammar.paths), is_path)
+
+
+def _with_backticks(text: str, tokens: tuple[Token, ...], identifiers: Collection[int]) -> str:
+    """Return ``text`` with every name in backticks, since sqlglot takes more words for keywords than Spark does."""
+    pieces, end = [], 0
+    for at in sorted(identifiers):
+        token = tokens[at]
+        pieces += [text[end : token.start], _in_backticks(token.name)]
+        end = token.start + len(token.text)
+    return "".join([*pieces, text[end:]])
+
+
+def _in_backticks(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
+
+
+def _canonical(tokens: tuple[Token, ...], identifiers: Collection[int]) -> str:
+    """Join the tokens by single blanks: own work, as a definition must not change with another release of a parser."""
+    return " ".join(_canonical_token(token, at in identifiers) for at, token in enumerate(tokens[:-1]))
+
+
+def _canonical_token(token: Token, identifier: bool) -> str:
+    if identifier:
+        return _in_backticks(token.name)
+    if token.kind == "string":
+        return token.text
+    return {"==": "=", "<>": "!="}.get(token.text, token.text.lower())

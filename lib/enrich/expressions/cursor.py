@@ -1,0 +1,75 @@
+"""The step-by-step reading of tokens that the grammar is written with."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import NoReturn
+
+from enrich.expressions.lexer import ExpressionError, Token, place
+
+MAX_DEPTH = 32
+"""How deep parentheses, calls, subscripts, cases and types may be nested; Spark runs out of stack at some hundreds."""
+
+MAX_OPERATORS = 500
+"""Operators and steps in one expression: each is a level of Spark's tree, and its stack ends near a thousand."""
+
+
+class Cursor:
+    """A place among the tokens of one expression, and limits on what is read.
+
+    Args:
+        tokens: Of the whole text, ended by a token of kind ``end``.
+    """
+
+    def __init__(self, tokens: tuple[Token, ...]) -> None:
+        self._tokens = tokens
+        self._at = 0
+        self._depth = 0
+        self._operators = 0
+
+    @property
+    def _token(self) -> Token:
+        return self._tokens[self._at]
+
+    @property
+    def _next(self) -> Token:
+        return self._tokens[min(self._at + 1, len(self._tokens) - 1)]
+
+    def _take(self, *wanted: str) -> bool:
+        """Step over the token when it is one of the ``wanted`` words or operators."""
+        found = self._token.lower in wanted
+        self._at += found
+        return found
+
+    def _expect(self, wanted: str) -> None:
+        if not self._take(wanted):
+            self._fail(f"expected {wanted!r}, found {self._shown()}")
+
+    def _expect_kind(self, kind: str, what: str) -> Token:
+        token = self._token
+        if token.kind != kind:
+            self._fail(f"expected {what}, found {self._shown()}")
+        self._at += 1
+        return token
+
+    def _shown(self) -> str:
+        """Name the token without showing literals, which may be somebody's data."""
+        token = self._token
+        return {"end": "the end", "string": "a text literal", "number": "a number"}.get(token.kind) or repr(token.text)
+
+    def _fail(self, message: str, hint: str | None = None) -> NoReturn:
+        raise ExpressionError(f"{message} {place(self._token.start)} of the expression", hint=hint)
+
+    def _count(self) -> None:
+        self._operators += 1
+        if self._operators > MAX_OPERATORS:
+            self._fail(f"more than {MAX_OPERATORS} operators")
+
+    @contextmanager
+    def _nested(self) -> Iterator[None]:
+        self._depth += 1
+        if self._depth > MAX_DEPTH:
+            self._fail(f"nested deeper than {MAX_DEPTH} levels")
+        yield
+        self._depth -= 1

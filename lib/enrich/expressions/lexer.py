@@ -1,0 +1,155 @@
+"""Cut the original text of an expression into tokens, and refuse every character that has no place in one.
+
+The text goes to Spark as it stands, so this lexer works on exactly that text and knows less than Spark's: whatever
+the two might cut differently (comments, raw strings, non-ASCII letters that Spark upper-cases into ASCII ones,
+``${…}``) is refused.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from dataclasses import dataclass
+from typing import Literal, NoReturn
+
+from enrich.errors import ConfigError
+
+MAX_BYTES = 10_000
+"""Longest accepted text, in bytes of UTF-8."""
+
+Kind = Literal["word", "quoted", "string", "number", "op", "end"]
+
+
+class ExpressionError(ConfigError):
+    """An expression that is not a harmless scalar one over the names in scope."""
+
+
+@dataclass(frozen=True)
+class Token:
+    """One piece of the text.
+
+    Attributes:
+        kind: ``word`` (name or keyword), ``quoted`` (name in backticks), ``string``, ``number``, ``op`` or ``end``.
+        text: As written.
+        start: Offset of its first character.
+    """
+
+    kind: Kind
+    text: str
+    start: int
+
+    @property
+    def lower(self) -> str:
+        """The word or operator in lower case; empty for names in backticks and literals, which are never keywords."""
+        return self.text.lower() if self.kind in ("word", "op") else ""
+
+    @property
+    def name(self) -> str:
+        """The name that a ``word`` or ``quoted`` token stands for."""
+        return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text
+
+
+# Doubled quotes are Spark 4's way to write a quote. A backslash takes the next character with it, as in Spark.
+_TOKEN = re.compile(
+    r"""
+    (?P<string>[xX]'[0-9A-Fa-f]*'|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
+  | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
+  | (?P<number>(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:[bB][dD]|[lLsSyYdDfF])?(?![A-Za-z0-9_.]))
+  | (?P<quoted>`(?:[^`]|``)+`)
+  | (?P<op><=>|<>|<=|>=|==|!=|<<|>>|\|\||::|->|[-+*/%=<>!&|^~().,:\[\]])
+    """,
+    re.VERBOSE,
+)
+_SPACE = re.compile(r"[ \t\r\n]*")
+_PLAIN_STRING = re.compile(r"""(?:[^\\]|\\(?!['"uU]|[0-3][0-7][0-7]).)*""")
+_RELATIVE_TIMES = frozenset({"now", "today", "tomorrow", "yesterday"})
+
+
+def tokenize(text: str) -> tuple[Token, ...]:
+    """Return the tokens of ``text``, the last one of kind ``end``.
+
+    Raises:
+        ExpressionError: At the first character that no accepted expression holds.
+    """
+    _check_whole(text)
+    tokens: list[Token] = []
+    at = _end_of_space(text, 0)
+    while at < len(text):
+        found = _TOKEN.match(text, at)
+        if found is None:
+            _refuse_character(text, at)
+        token = Token(_kind(found), found[0], at)
+        _check_token(text, token)
+        tokens.append(token)
+        at = _end_of_space(text, found.end())
+    return (*tokens, Token("end", "", len(text)))
+
+
+def place(offset: int) -> str:
+    """Say where ``offset`` is, for people: characters count from 1."""
+    return f"at character {offset + 1}"
+
+
+def _kind(found: re.Match[str]) -> Kind:
+    for kind in ("word", "number", "string", "quoted"):
+        if found[kind] is not None:
+            return kind
+    return "op"
+
+
+def _end_of_space(text: str, at: int) -> int:
+    found = _SPACE.match(text, at)
+    return found.end() if found else at
+
+
+def _check_whole(text: str) -> None:
+    if not text.strip():
+        raise ExpressionError("an expression is empty")
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise ExpressionError(f"an expression is longer than {MAX_BYTES} bytes")
+    if "${" in text:
+        # Spark replaces ${env:…}, ${system:…} and ${any.conf} before it parses, in string literals and backticks too.
+        raise ExpressionError("'${' is not allowed: Spark would put a setting or an environment variable there")
+
+
+def _refuse_character(text: str, at: int) -> NoReturn:
+    char = text[at]
+    if char in "'\"`":
+        raise ExpressionError(f"a quote {char} {place(at)} is not closed, or quotes nothing")
+    if char.isdigit() or char == ".":
+        raise ExpressionError(f"a malformed number {place(at)}; a name that starts with a digit goes into backticks")
+    if char.isprintable() and ord(char) < 128:
+        raise ExpressionError(f"{char!r} {place(at)} is not allowed in an expression")
+    raise ExpressionError(
+        f"character U+{ord(char):04X} {place(at)} is not allowed outside quotes", hint="put the name into backticks"
+    )
+
+
+def _check_token(text: str, token: Token) -> None:
+    pair = text[token.start : token.start + 2]
+    if token.kind == "op" and pair in ("--", "/*", "*/", "|>", "=>", "!>", "!<"):
+        raise ExpressionError(f"{pair!r} {place(token.start)} is not allowed in an expression")
+    if token.kind in ("string", "quoted"):
+        for offset, char in enumerate(token.text):
+            # Cc, Cf, Co, Cs, Cn: controls, invisible and direction marks, private, surrogates. Zl, Zp: line breaks.
+            if unicodedata.category(char)[0] == "C" or unicodedata.category(char) in ("Zl", "Zp"):
+                raise ExpressionError(
+                    f"character U+{ord(char):04X} {place(token.start + offset)} is not allowed in quotes"
+                )
+    if token.kind == "string":
+        _check_string(token)
+
+
+def _check_string(token: Token) -> None:
+    if not _PLAIN_STRING.fullmatch(token.text[1:-1]):
+        raise ExpressionError(
+            f"a text literal {place(token.start)} escapes a quote or a character by its number",
+            hint="double the quote, and write the character itself",
+        )
+    plain = re.sub(r"\\(.)", lambda found: " " if found[1] in "0btnrZ" else found[1], token.text[1:-1])
+    if plain.strip().lower() in _RELATIVE_TIMES:
+        # Spark takes such a text for the present time wherever it meets a date, also in a mere comparison.
+        word = plain.strip().lower()
+        raise ExpressionError(
+            f"{word!r} {place(token.start)} is not allowed: beside a date Spark reads it as the time of the run"
+        )

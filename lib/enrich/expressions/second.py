@@ -1,0 +1,48 @@
+"""A second reader, sqlglot: it must find no query and no column that the grammar has not found."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from enrich.expressions.lexer import ExpressionError
+
+if TYPE_CHECKING:
+    from sqlglot import exp
+
+
+def check_again(text: str, paths: Collection[tuple[str, ...]]) -> None:
+    """Parse ``text`` with sqlglot and compare with the references already found.
+
+    Args:
+        text: An expression that the grammar has accepted.
+        paths: The column references that the grammar has found in it.
+
+    Raises:
+        ExpressionError: When the two readers disagree: better a harmless expression refused than a harmful one run.
+    """
+    import sqlglot  # 0.2 s
+    from sqlglot import errors, exp
+
+    try:
+        tree = sqlglot.parse_one(text, dialect="spark", into=exp.Condition)
+    except (errors.SqlglotError, RecursionError) as error:
+        raise ExpressionError("the expression is no Spark SQL that can be understood") from error
+    forbidden = (exp.Query, exp.Window, exp.Star, exp.UDTF, exp.Command, exp.Placeholder, exp.Parameter, exp.Hint)
+    known = {tuple(part.lower() for part in path) for path in paths}
+    for node in tree.walk():
+        if isinstance(node, forbidden) or node.comments:
+            raise ExpressionError("the expression holds something other than scalars")
+        if isinstance(node, exp.Column) and _parts(node) not in known:
+            raise ExpressionError("the expression is read in two ways", hint="put names into backticks")
+
+
+def _parts(column: exp.Column) -> tuple[str, ...]:
+    from sqlglot import exp
+
+    parts = [part.name for part in column.parts]
+    node: exp.Expression = column
+    while isinstance(node.parent, exp.Dot) and node.parent.this is node:
+        node = node.parent
+        parts.append(node.expression.name)
+    return tuple(part.lower() for part in parts)
