@@ -162,7 +162,7 @@ def _check_references(draft: Draft) -> None:
                 f"the driving source {alias!r} cannot be joined to itself; give the table a second alias", "join", alias
             )
     for alias in known:
-        if alias != driving and alias not in lookups and isinstance(driving, str):
+        if alias != driving and alias not in lookups and isinstance(driving, str) and driving.strip():
             use = "a mirror reads one source" if draft.is_mirror else "join it or remove it"
             draft.fault(f"the source {alias!r} is neither 'from' nor joined; {use}", "sources", alias)
 

@@ -184,10 +184,7 @@ def _where_known(path: tuple[Step, ...], file_kind: str) -> str:
     model = models.get(place) or models.get((*place[:-1], "*"))
     key = str(path[-1])
     known = keys_of(model) if model else ()
-    near = did_you_mean(key, known)
-    if near.startswith("; did"):
-        return near
     for other, candidate in models.items():
-        if key in keys_of(candidate) and candidate is not model:
-            return f"; it belongs into {'.'.join(other) or 'the file itself'!r}"
-    return near
+        if candidate is not model and key in keys_of(candidate):
+            return f"; it belongs into {'.'.join(other).replace('*', '<alias>') or 'the file itself'!r}"
+    return did_you_mean(key, known)

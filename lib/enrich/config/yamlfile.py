@@ -222,7 +222,7 @@ class _Yaml(_Reader):
                 yield event
         except yaml.MarkedYAMLError as error:
             problem = (error.problem or "syntax error").replace("character '\\t'", "a tab")
-            unclosed = "end of stream" in problem and error.context_mark is not None
+            unclosed = ("end of stream" in problem or "stream end" in problem) and error.context_mark is not None
             mark = error.context_mark if unclosed else error.problem_mark or error.context_mark
             context = f" ({error.context})" if error.context else ""
             line = mark.line + 1 if mark else line

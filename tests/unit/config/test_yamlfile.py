@@ -112,7 +112,7 @@ def test_windows_line_ends_and_a_byte_order_mark(tmp_path: Path) -> None:
         ("<<: {a: 1}\n<<: {b: 1}\n", ["2: duplicate key '<<'"]),
         ("a:\n? [b]\n: c\n", ["2: a key must be a name"]),
         ("{a: b}: c\n", ["1: a key must be a name"]),
-        ("{a: 1,\n : 2}\n", ["2: a key is missing"]),
+        ("a: 1\n? \n: 2\n", ["2: a key is missing"]),
         ("a:\n\tb: 1\n", ["2: not valid YAML: found a tab"]),
         ("b: 1\na: [1,\nb: 2\n", ["2: not valid YAML"]),
         ("a: 1\nb: 'x\nc: d\n", ["2: not valid YAML: found unexpected end of stream"]),
