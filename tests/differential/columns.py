@@ -7,8 +7,9 @@ and every reference to a key.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass
-from datetime import UTC, date, datetime
+from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
@@ -81,7 +82,10 @@ TYPES: dict[str, pa.DataType] = {
     "ikeys": pa.list_(pa.int64()),
     "items": pa.list_(pa.struct([("id", pa.string()), ("note", pa.string()), ("n", pa.int32())])),
     "ref": pa.struct([("id", pa.string()), ("since", pa.int32())]),
+    "key_int": pa.int32(), "key_decimal": pa.decimal128(12, 2), "key_date": pa.date32(),
+    "key_ts": pa.timestamp("us", tz="UTC"), "key_binary": pa.binary(),
 }
+_DAY, _INSTANT = date(1700, 1, 1), datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)
@@ -117,8 +121,8 @@ def render(kind: str, value: Any, history: int) -> Any:
         return None
     if kind == "key":
         return render_key(value, history)
-    if kind == "ikey":
-        return history * 1000 + value
+    if kind.startswith("key_") or kind == "ikey":
+        return _typed_key(kind, history, value)
     if kind == "keys":
         return [render_key(tag, history) for tag in value]
     if kind == "ikeys":
@@ -128,6 +132,19 @@ def render(kind: str, value: Any, history: int) -> Any:
     if kind == "ref":
         return {"id": render_key(value[0], history), "since": value[1]}
     return DOMAINS[kind][value] if kind in DOMAINS else value
+
+
+def _typed_key(kind: str, history: int, value: int) -> Any:
+    number = history * 1000 + value
+    makers: dict[str, Callable[[], Any]] = {
+        "ikey": lambda: number,
+        "key_int": lambda: number,
+        "key_decimal": lambda: Decimal(number) / 100,
+        "key_date": lambda: _DAY + timedelta(days=number),
+        "key_ts": lambda: _INSTANT + timedelta(microseconds=number),
+        "key_binary": lambda: render_key("", history).encode() + bytes([0, value, 0xFF]),  # type: ignore[union-attr]
+    }
+    return makers[kind]()
 
 
 def _item(item: list[Any], history: int) -> dict[str, Any]:
@@ -143,6 +160,23 @@ def history_of(cell: Any) -> int | None:
     if isinstance(cell, str):
         match = _NUMBERED.match(cell)
         return int(match[1]) if match else None
-    if isinstance(cell, int) and not isinstance(cell, bool):
-        return cell // 1000
-    return None
+    if isinstance(cell, bytes):
+        return int(cell[1:6])
+    if isinstance(cell, Decimal):
+        return int(cell * 100) // 1000
+    if isinstance(cell, datetime):
+        return (cell - _INSTANT) // timedelta(microseconds=1) // 1000
+    if isinstance(cell, date):
+        return (cell - _DAY).days // 1000
+    return cell // 1000 if isinstance(cell, int) and not isinstance(cell, bool) else None
+
+
+def without_number(cell: Any) -> Any:
+    """Return a cell with the histories' numbers taken out of its text keys, at any depth."""
+    if isinstance(cell, str):
+        return _NUMBERED.sub("", cell)
+    if isinstance(cell, list):
+        return [without_number(item) for item in cell]
+    if isinstance(cell, dict):
+        return {name: without_number(value) for name, value in cell.items()}
+    return cell

@@ -51,6 +51,6 @@ def histories_in(rows: Iterable[tuple[Any, ...]], places: Sequence[int]) -> set[
     """Return the numbers of the histories that canonical ``rows`` belong to, by their key cells at ``places``."""
     found: set[int | None] = set()
     for row in rows:
-        numbers = [history_of(row[place][1]) for place in places if row[place][0] in ("str", "int")]
+        numbers = [history_of(row[place][1]) for place in places]
         found.add(next((number for number in numbers if number is not None), None))
     return found

@@ -13,6 +13,7 @@ from differential import oracle, reader
 from differential.compare import canonical_row
 from differential.model import identity, net_change
 from differential.spec import Shape, World, target_types
+from differential.writer import assignments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -89,7 +90,7 @@ def _replace_changed(
             + "".join(f'AND t."{key}" = s."{key}" ' for key in shape.key[1:])
             + f') OR (t."{left}" IS NULL AND s."{left}" IS NULL AND {on})'
         )
-    values = {name: f's."{name}"' for name in schema.names}
+    values = assignments(schema.names)
     merge = DeltaTable(str(path)).merge(data, on, source_alias="s", target_alias="t")
     merge = merge.when_matched_delete(predicate="s.gone_").when_matched_update(updates=values)
     merge.when_not_matched_insert(updates=values, predicate="NOT s.gone_").execute()

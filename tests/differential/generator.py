@@ -102,7 +102,7 @@ class Generator:
         if self.rng.random() < 0.05:
             size = high * self.rng.choice((2, 2, 5))
         kinds = {c.kind for table in self.world.tables for c in table.columns if c.pool == name}
-        if kinds & {"ikey", "ikeys", "code", "order"}:
+        if kinds - {"key", "keys", "items", "ref"}:
             return list(range(size))
         return list("abcdefghijklmnopqrstuvwxyz"[:size]) if self.plain else self.rng.sample(TAGS, min(size, len(TAGS)))
 

@@ -12,11 +12,12 @@ from typing import Any
 import pyarrow as pa
 
 from differential import oracle, reader
+from differential.columns import history_of, without_number
 from differential.compare import canonical_row, difference, histories_in
 from differential.generator import History
 from differential.model import identity, net_change, truth
 from differential.project import write_project
-from differential.spec import Row, Shape, Table, World, target_types
+from differential.spec import Row, Shape, World, target_types
 from differential.writer import SourceWriter, render_row
 
 Engine = Callable[[Path, Sequence[str]], Mapping[str, Any]]
@@ -84,7 +85,7 @@ class Target:
 
 
 class Trial:
-    """One world with its histories in one project directory.
+    """One world with its histories in one project directory; ``seen`` keeps (job, window) -> the target's rows.
 
     Args:
         base: An empty directory.
@@ -105,6 +106,7 @@ class Trial:
     ) -> None:
         self.base, self.world, self.histories, self.engine = base, world, list(histories), engine
         self.rng, self.style = random.Random(seed), style
+        self.seen: dict[tuple[str, int], list[Row]] = {}
         self.tally, self.failures = Tally(histories=len(self.histories)), []  # type: ignore[var-annotated]
         write_project(base, world, self.rng)
         self.writers = {t.name: SourceWriter(base / "lake" / t.name, t, self.rng) for t in world.tables}
@@ -183,7 +185,8 @@ class Trial:
         if types != target.types:
             self._fail(target, window, {None}, "columns or types", target.types, types)
             return
-        found = Counter(canonical_row(row, target.columns, target.maps) for row in reader.rows(path))
+        read = self.seen[target.shape.name, window] = reader.rows(path)
+        found = Counter(canonical_row(row, target.columns, target.maps) for row in read)
         self.tally.rows_compared += found.total()
         missing, surplus = difference(Counter(expected.values()), found)
         places = self._places(target.shape)
@@ -284,6 +287,12 @@ def play(
     return trial.tally, failures
 
 
-def rows_of(table: Table, history: int, rows: Mapping[int, list[Any]]) -> list[Row]:
-    """Return an abstract state of one table as typed rows."""
-    return [render_row(table, history, rid, row) for rid, row in rows.items()]
+def rows_of_history(trial: Trial, shape: str, window: int, history: int) -> list[Row]:
+    """Return the rows that one history had in a target after a window, without the history's number in the keys."""
+    keys = next((*s.key, *s.right_key) for s in trial.world.shapes if s.name == shape)
+    found = []
+    for row in trial.seen.get((shape, window), []):
+        numbers = [n for n in (history_of(row[key]) for key in keys) if n is not None]
+        if numbers[0] == history:
+            found.append({name: without_number(cell) for name, cell in row.items()})
+    return found

@@ -23,6 +23,11 @@ def render_row(table: Table, history: int, rid: int, row: list[Any]) -> Row:
     return {**cells, "rid": render_key(rid, history)}
 
 
+def assignments(names: Iterable[str]) -> dict[str, str]:
+    """Return the columns of a delta-rs MERGE, each taken from the source ``s``; dots and blanks need quotes."""
+    return {name if name.isidentifier() else f'"{name}"': f's."{name}"' for name in names}
+
+
 class SourceWriter:
     """One source table, and the rows that it must hold.
 
@@ -60,7 +65,7 @@ class SourceWriter:
         empty = dict.fromkeys(names)
         rows = [{**empty, **(row or {}), "rid": rid, "gone_": row is None} for rid, row in changed.items()]
         schema = self.table.schema.append(pa.field("gone_", pa.bool_()))
-        values = {f'"{name}"' if not name.isidentifier() else name: f's."{name}"' for name in names}
+        values = assignments(names)
         merge = DeltaTable(self.path).merge(
             pa.Table.from_pylist(rows, schema=schema), "t.rid = s.rid", source_alias="s", target_alias="t"
         )
