@@ -149,9 +149,9 @@ def _check_references(draft: Draft) -> None:
         return
     if isinstance(driving, str) and driving.strip() and driving not in known:
         draft.fault(f"'from' names {driving!r}, which is not among the sources{did_you_mean(driving, known)}", "from")
+    unused = [name for name in known if name not in lookups and name != driving]
     for alias in lookups:
         if alias not in known:
-            unused = [name for name in known if name not in lookups and name != driving]
             draft.fault(
                 f"'join' names {alias!r}, which is not among the sources{did_you_mean(alias, unused or known)}",
                 "join",

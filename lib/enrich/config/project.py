@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from enrich.config.yamlfile import Tree
 
 _YAML = (".yml", ".yaml")
+_MAX_MESSAGE = 500
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ def load_project(
         project = Project(reader.base, target, settings, jobs, suites, tuple(targets))
         reader.faults += check_neighbours(trees, project)
     if reader.faults or settings is None:
-        raise ConfigError.of(sorted(dict.fromkeys(reader.faults), key=_position))
+        raise ConfigError.of(sorted(dict.fromkeys(map(_shortened, reader.faults)), key=_position))
     return project
 
 
@@ -214,6 +215,11 @@ class _Reader:
             except ConfigError as error:
                 self.faults += error.faults
         return suites
+
+
+def _shortened(fault: Fault) -> Fault:
+    """Return a fault that is no longer than a reader bears, whatever the file held."""
+    return fault if len(fault.message) <= _MAX_MESSAGE else Fault(f"{fault.message[:_MAX_MESSAGE]}...", fault.where)
 
 
 def _position(fault: Fault) -> tuple[str, int]:

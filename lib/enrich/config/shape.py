@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from pydantic import ValidationError
 
 from enrich.config.models import MODELS, Job, Settings, keys_of
+from enrich.config.yamlfile import shown
 from enrich.errors import Fault
 
 if TYPE_CHECKING:
@@ -21,17 +22,21 @@ if TYPE_CHECKING:
 
     from enrich.config.yamlfile import Step, Tree
 
+_MAX_WORD = 100
+_MAX_WORDS = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _EXPRESSION_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
 
 def did_you_mean(word: str, known: Iterable[str]) -> str:
     """Return ``; did you mean 'x'?`` for the nearest known word, else the list of those known, else nothing."""
-    words = list(known)
+    words = [candidate for candidate in known if len(candidate) <= _MAX_WORD]
+    if len(word) > _MAX_WORD or len(words) > _MAX_WORDS:
+        return ""
     folded = {candidate.lower(): candidate for candidate in reversed(words)}
     if near := get_close_matches(word.lower(), folded, n=1, cutoff=0.6):
         return f"; did you mean {folded[near[0]]!r}?"
-    return f"; it can be {', '.join(words)}" if 0 < len(words) <= 12 else ""
+    return f"; it can be {shown(', '.join(words))}" if words else ""
 
 
 def describe(value: Any) -> str:
@@ -128,7 +133,7 @@ def _called(path: tuple[Step, ...]) -> str:
     """Return how a message names the node at ``path``: ``'join.accounts.on'``, ``'key' (item 2)``."""
     names = [step for step in path if isinstance(step, str)]
     item = f" (item {path[-1] + 1})" if path and isinstance(path[-1], int) else ""
-    dotted = ".".join(names)
+    dotted = shown(".".join(names))
     return f"'{dotted}'{item}" if names else "the file"
 
 
@@ -161,10 +166,10 @@ def _message(item: Any, path: tuple[Step, ...], file_kind: str) -> str:
             return f"unknown key {path[-1]!r}{_where_known(path, file_kind)}"
         case "literal_error":
             known = re.findall(r"'([^']*)'", item["ctx"]["expected"])
-            shown = repr(value) if isinstance(value, str) else describe(value)
+            given = repr(shown(value)) if isinstance(value, str) else describe(value)
             near = did_you_mean(value, known) if isinstance(value, str) else ""
             suggestion = near if near.startswith("; did") else ""
-            return f"{name} is {shown}, but must be one of {', '.join(known)}{suggestion}"
+            return f"{name} is {given}, but must be one of {', '.join(known)}{suggestion}"
         case "string_type":
             hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
             return f"{name} must be text, not {describe(value)}{hint}"

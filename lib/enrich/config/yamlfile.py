@@ -38,6 +38,7 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
 _NANS = frozenset({".nan", ".NaN", ".NAN"})
 _MAX_DIGITS = 1_000
+_MAX_SHOWN = 120
 
 
 @dataclass(frozen=True)
@@ -116,6 +117,12 @@ def load_tree(text: str, name: str) -> Tree:
     if reader.faults:
         raise ConfigError.of(reader.faults)
     return Tree(name, value, reader.lines, reader.texts)
+
+
+def shown(text: str) -> str:
+    """Return a user's text as a message may hold it: control characters escaped, long ones cut."""
+    text = text if text.isprintable() else ascii(text)[1:-1]
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
 def resolve_scalar(text: str) -> str | int | float | bool | None:
@@ -274,7 +281,7 @@ class _Yaml(_Reader):
         if event.anchor is not None:
             self.fault(f"anchor &{event.anchor}: anchors are not allowed", line)
         if event.tag is not None:
-            self.fault(f"tag {event.tag}: tags are not allowed; quote the value when it is text", line)
+            self.fault(f"tag {shown(event.tag)}: tags are not allowed; quote the value when it is text", line)
 
     def scalar(self, event: Any, path: tuple[Step, ...], line: int) -> Any:
         """Return the value of a scalar; only a plain one can be anything but text."""

@@ -296,6 +296,17 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
     ),
     ({11: "target: {table: _enrich}"}, [(11, "the target '_enrich' and the state directory must not hold each other")]),
     ({11: "target: {table: ./lake/orders_raw/wide}"}, [(11, "and the table 'orders_raw' must not hold each other")]),
+    # --- nothing that a terminal would obey, nothing endless --------------------------------------------------
+    (
+        {10: '  "a\\u001b[31m": ""'},
+        [(10, "the name 'a\\x1b[31m' holds"), (10, "'select.a\\x1b[31m' is empty"), (10, "must not hold '\\x1b'")],
+    ),
+    ({5: "from: !%1b[31m x"}, [(5, "tag !\\x1b[31m: tags are not allowed")]),
+    (
+        {3: f"  orders: {{table: t, key: k, unique: {'x' * 9000}}}"},
+        [(3, "xxx...', but must be one of checked, trusted")],
+    ),
+    ({5: f"from: {'x' * 9000}"}, [(3, "is neither"), (5, "xxx...")]),
     # --- several at once ------------------------------------------------------------------------------------------
     (
         {
@@ -373,6 +384,7 @@ def check(base: Path, name: str, expected: list[Expected]) -> None:
     found = [(where, message) for where, message in faults_of(base) if where and where.startswith(f"jobs/{name}.yml")]
     lines = [int(where.rpartition(":")[2]) for where, _ in found if where]
     assert lines == sorted(lines)
+    assert all(message.isprintable() and len(message) < 510 for _, message in found)
     for line, words in expected:
         assert any(where == f"jobs/{name}.yml:{line}" and words in message for where, message in found), found
     assert len(found) == len([line for line, _ in expected]), found
