@@ -1,0 +1,17 @@
+"""Keep joined Delta Lake tables right, incrementally, from cron.
+
+    job -> window (pinned versions) -> changes (CDF, net per key) -> affected keys -> join at the pinned versions
+        -> expectations -> MERGE + cursor in one commit -> report
+
+>>> import enrich
+>>> project = enrich.load_project("path/to/project", target="dev")      # files only, no JVM
+>>> result = enrich.run(project, jobs=["products_with_merchant"])       # doctest: +SKIP
+>>> result.exit_code, result.to_dict()                                   # doctest: +SKIP
+"""
+
+from enrich.config import Project, load_project
+from enrich.errors import ConfigError, EnrichError
+from enrich.result import JobResult, RunResult
+from enrich.runner import run
+
+__all__ = ["ConfigError", "EnrichError", "JobResult", "Project", "RunResult", "load_project", "run"]

@@ -1,0 +1,123 @@
+"""Change feed of one source in a window -> net change per key.
+
+The feed is read as a multiset of row images with weights, +1 for what a commit added and -1 for what it removed, and
+summed per image. What is left is the difference of the two snapshots, whatever the order of the commits: RESTORE and
+overwrite list unchanged rows (they cancel), A -> B -> A cancels, and an update that touches unused columns alone
+cancels because only used columns are part of the image. No commit order and no timestamp is needed.
+
+====================================  =======================
+feed of K1                            net
+====================================  =======================
+insert a, update a -> b               +b
+update a -> b, update b -> a          nothing
+delete a, insert a (RESTORE)          nothing
+update whose key moves K1 -> K2       -a of K1, +a of K2
+====================================  =======================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from enrich.spec import SourceSpec, comparable, quoted, reference_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+WEIGHT = "__enrich_weight"
+
+
+@dataclass(frozen=True)
+class NetChanges:
+    """The net changes of one source in a window.
+
+    Attributes:
+        images: The used columns and ``WEIGHT`` (never 0): rows gone (< 0) and rows come (> 0); persisted.
+        keys: ``__enrich_j*`` of the changed keys, distinct, without nulls, and ``WEIGHT``, by how many rows the key
+            grew; persisted.
+        count: Number of ``keys``.
+        null_keys: Rows come whose key has a null.
+        null_images: Images, come or gone, whose key has a null.
+        rows: Rows come.
+        grown: Number of keys that have more rows than before: only these can have become ambiguous.
+    """
+
+    images: DataFrame
+    keys: DataFrame
+    count: int
+    null_keys: int
+    null_images: int
+    rows: int
+    grown: int
+
+    def changed(self) -> DataFrame:
+        """Return ``__enrich_j*`` alone."""
+        return self.keys.drop(WEIGHT)
+
+    def release(self) -> None:
+        """Give the memory back."""
+        self.keys.unpersist()
+        self.images.unpersist()
+
+
+def net(feed: DataFrame, source: SourceSpec) -> NetChanges:
+    """Net a feed to what differs between the window's two ends.
+
+    Args:
+        feed: The used columns of ``source`` and ``WEIGHT`` (+1 or -1), in any order.
+        source: The source.
+    """
+    from pyspark.sql import functions as F
+
+    columns = [F.col(quoted(name)) for name in source.columns]
+    images = [comparable(F.col(quoted(name)), feed.schema[name].dataType) for name in source.columns]
+    grouped = [image.alias(f"__enrich_image{i}") for i, image in enumerate(images)]
+    kept = [F.any_value(column).alias(name) for column, name in zip(columns, source.columns, strict=True)]
+    summed = feed.groupBy(*grouped).agg(F.sum(WEIGHT).cast("int").alias(WEIGHT), *kept)
+    rows = summed.where(F.col(WEIGHT) != 0).select(*columns, WEIGHT).persist()
+    names = reference_names(len(source.key))
+    parts = [F.col(quoted(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
+    keys = rows.select(*parts, WEIGHT).dropna(subset=names).groupBy(*names).agg(F.sum(WEIGHT).alias(WEIGHT)).persist()
+    is_null = reduce(or_, [F.col(quoted(column)).isNull() for column in source.key])
+    come = F.when(F.col(WEIGHT) > 0, F.col(WEIGHT)).otherwise(0)
+    of_rows = rows.agg(
+        F.coalesce(F.sum(come), F.lit(0)).alias("come"),
+        F.coalesce(F.sum(F.when(is_null, come)), F.lit(0)).alias("nulls"),
+        F.count(F.when(is_null, 1)).alias("null_images"),
+    ).first()
+    of_keys = keys.agg(F.count("*").alias("keys"), F.count(F.when(F.col(WEIGHT) > 0, 1)).alias("grown")).first()
+    assert of_rows is not None and of_keys is not None  # noqa: S101 - an aggregate without groups has one row
+    return NetChanges(
+        images=rows,
+        keys=keys,
+        count=of_keys["keys"],
+        null_keys=of_rows["nulls"],
+        null_images=of_rows["null_images"],
+        rows=of_rows["come"],
+        grown=of_keys["grown"],
+    )
+
+
+def surplus_rows(rows: DataFrame, source: SourceSpec, among: DataFrame | None = None) -> tuple[int, int]:
+    """Count rows that share their key with another one.
+
+    Args:
+        rows: The source at the window's end, without null keys.
+        source: The source.
+        among: ``__enrich_j*``, the keys to look at; None for all.
+
+    Returns:
+        Rows looked at, and rows beyond the first of their key.
+    """
+    from pyspark.sql import functions as F
+
+    names = reference_names(len(source.key))
+    keys = rows.select(*[F.col(quoted(column)).alias(name) for column, name in zip(source.key, names, strict=True)])
+    if among is not None:
+        keys = keys.join(among, on=names, how="left_semi")
+    counted = keys.groupBy(*names).count()
+    found = counted.agg(F.sum("count").alias("rows"), F.sum(F.col("count") - 1).alias("surplus")).first()
+    return (int(found["rows"] or 0), int(found["surplus"] or 0)) if found is not None else (0, 0)

@@ -1,0 +1,63 @@
+"""One run per job at a time, on one machine: a lock that the operating system drops when the process dies.
+
+Between machines, and where a file system has no locks, the transaction number of the commit decides instead.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+
+from enrich.errors import EnvironmentFault, Locked
+from enrich.tables import local_path
+
+
+@contextmanager
+def held(state: str, job: str, run_id: str) -> Iterator[None]:
+    """Hold the lock of a job.
+
+    Args:
+        state: The state directory; object stores have no locks.
+        job: The job's name.
+        run_id: Noted in the lock's file for whoever is refused.
+
+    Raises:
+        Locked: Another process holds it.
+        EnvironmentFault: The state directory cannot be written.
+    """
+    local = local_path(state)
+    if local is None:
+        yield
+        return
+    path = local / "locks" / f"{job}.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot write {path} ({type(error).__name__})", hint="check the permissions of the state directory"
+        ) from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            raise Locked(f"job {job!r} is held by {_holder(path)}", hint="run again when it has ended") from None
+        note = {"run_id": run_id, "pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, json.dumps(note).encode(), 0)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _holder(path: Path) -> str:
+    try:
+        note = json.loads(path.read_text())
+        return f"run {note['run_id']} (pid {int(note['pid'])}, since {note['since']})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another run"

@@ -1,0 +1,271 @@
+"""New rows of the affected keys -> the difference to the table -> one commit that also carries the cursor.
+
+====  ==================  =================  ===========
+key   table               new row            operation
+====  ==================  =================  ===========
+P1    (a)                 (b)                ``U``
+P2    -                   (c)                ``I``
+P3    (d)                 -                  ``D``
+P4    (e)                 (e)                none
+====  ==================  =================  ===========
+
+The comparison is null-safe on every column, maps and nested ones too, so a row that stays the same is not written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
+from typing import TYPE_CHECKING
+
+from enrich.spec import Affected, comparable, left_names, quoted, right_names
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from pyspark.sql import Column, DataFrame, SparkSession
+
+OPERATION = "__enrich_op"
+_TXN_APP = "spark.databricks.delta.write.txnAppId"
+_TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
+
+
+@dataclass(frozen=True)
+class Identity:
+    """How a table's rows are told apart.
+
+    Attributes:
+        left: Columns that hold the left key.
+        right: Columns that hold the lookup's key; they count only where the left key has a null.
+    """
+
+    left: tuple[str, ...]
+    right: tuple[str, ...] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The identity's columns in staged frames."""
+        return [*left_names(len(self.left)), *right_names(len(self.right))]
+
+    def of(self, prefix: str = "") -> dict[str, Column]:
+        """Return staged name -> expression over the table's columns (below ``prefix``)."""
+        from pyspark.sql import functions as F
+
+        def column(name: str) -> Column:
+            return F.col(prefix + quoted(name))
+
+        lefts = {name: column(of) for name, of in zip(left_names(len(self.left)), self.left, strict=True)}
+        lone = reduce(or_, [part.isNull() for part in lefts.values()])
+        rights = zip(right_names(len(self.right)), self.right, strict=True)
+        return {**lefts, **{name: F.when(lone, column(of)) for name, of in rights}}
+
+    def same(self, ours: Column, theirs: Column) -> Column:
+        """Compare one part; with right keys a part may be null on both sides."""
+        return ours.eqNullSafe(theirs) if self.right else ours == theirs
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What has to be written.
+
+    Attributes:
+        rows: The identity's columns, ``OPERATION`` and the table's columns (null for deletes); computed once.
+    """
+
+    rows: DataFrame
+    inserted: int
+    updated: int
+    deleted: int
+
+    @property
+    def is_empty(self) -> bool:
+        """True when the table is already as it should be."""
+        return not (self.inserted or self.updated or self.deleted)
+
+def identities(affected: Affected, identity: Identity) -> DataFrame:
+    """Return the affected keys under the identity's names, null on the side that they do not have."""
+    left = affected.left
+    if affected.right is None:
+        return left
+    return left.unionByName(affected.right, allowMissingColumns=True).select(*identity.names)
+
+
+def difference(new: DataFrame, table: DataFrame | None, identity: Identity, keys: DataFrame | None) -> Difference:
+    """Compare the new rows of the affected keys with what the table holds for them.
+
+    Args:
+        new: The identity's columns and the table's columns; one row per identity.
+        table: The table's rows at its pinned version; None when it does not exist.
+        identity: How rows are told apart.
+        keys: The affected identities; None for all.
+    """
+    from pyspark.sql import functions as F
+
+    names = identity.names
+    columns = [name for name in new.columns if name not in names]
+    if table is None:
+        rows = new.withColumn(OPERATION, F.lit("I"))
+    else:
+        missing = [F.lit(None).cast(new.schema[name].dataType).alias(name) for name in columns if name not in table.columns]
+        old = table.select(*[F.col(quoted(name)) for name in columns if name in table.columns], *missing)
+        old = old.select(*[part.alias(name) for name, part in identity.of().items()], F.struct("*").alias("__enrich_old"))
+        if keys is not None:
+            old = _among(old, keys, identity)
+        rows = _compared(new, old, identity, columns)
+    rows = rows.select(*names, OPERATION, *[F.col(quoted(name)) for name in columns])
+    # A checkpoint and not a cache: MERGE would stage a cached source once more, and refuses one that it may not stage.
+    rows = rows.localCheckpoint()
+    counted = {row[OPERATION]: row["count"] for row in rows.groupBy(OPERATION).count().collect()}
+    return Difference(rows, counted.get("I", 0), counted.get("U", 0), counted.get("D", 0))
+
+
+def _among(old: DataFrame, keys: DataFrame, identity: Identity) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    renamed = keys.withColumnsRenamed({name: f"{name}_of" for name in identity.names})
+    condition = reduce(and_, [identity.same(F.col(name), F.col(f"{name}_of")) for name in identity.names])
+    return old.join(renamed, on=condition, how="left_semi")
+
+
+def _compared(new: DataFrame, old: DataFrame, identity: Identity, columns: Sequence[str]) -> DataFrame:
+    """Join new and old rows on their identity and name the operation that leads from old to new."""
+    from pyspark.sql import functions as F
+
+    names = identity.names
+    fresh = new.select(*names, F.struct(*[F.col(quoted(name)) for name in columns]).alias("__enrich_new"))
+    stale = old.withColumnsRenamed({name: f"{name}_old" for name in names})
+    condition = reduce(and_, [identity.same(F.col(name), F.col(f"{name}_old")) for name in names])
+    both = fresh.join(stale, on=condition, how="full")
+    now, before = F.col("__enrich_new"), F.col("__enrich_old")
+    kinds = {name: new.schema[name].dataType for name in columns}
+    same = reduce(
+        and_,
+        [
+            comparable(now.getField(name), kind).eqNullSafe(comparable(before.getField(name), kind))
+            for name, kind in kinds.items()
+        ],
+    )
+    operation = F.when(before.isNull(), "I").when(now.isNull(), "D").when(~same, "U")
+    whose = {name: F.when(now.isNull(), F.col(f"{name}_old")).otherwise(F.col(name)) for name in names}
+    values = {name: now.getField(name) for name in columns}
+    return both.withColumns({OPERATION: operation, **whose}).where(F.col(OPERATION).isNotNull()).withColumns(values)
+
+
+def ambiguous(new: DataFrame, identity: Identity) -> int:
+    """Count identities with more than one new row: MERGE would insert them all, silently."""
+    from pyspark.sql import functions as F
+
+    return new.groupBy(*identity.names).count().where(F.col("count") > 1).count()
+
+
+@dataclass(frozen=True)
+class Commit:
+    """What the commit records beside its rows.
+
+    Attributes:
+        application: ``txnAppId``; None for tables without a cursor of their own.
+        number: ``txnVersion``.
+        metadata: ``userMetadata``, the cursor as JSON.
+    """
+
+    application: str | None
+    number: int
+    metadata: str
+
+
+@contextmanager
+def _recorded(session: SparkSession, commit: Commit) -> Iterator[None]:
+    """Let the next write of this session carry the record; the settings hold for the whole session, hence undone."""
+    settings = {_USER_METADATA: commit.metadata, _MATERIALIZE: "none"}
+    if commit.application is not None:
+        settings |= {_TXN_APP: commit.application, _TXN_VERSION: str(commit.number)}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            session.conf.unset(name)
+
+
+def merge(session: SparkSession, uri: str, changed: DataFrame, identity: Mapping[str, Column], commit: Commit) -> None:
+    """Apply a difference to an existing table in one commit; an empty one still records the cursor.
+
+    Columns that the table lacks are added in the same commit.
+
+    Args:
+        session: The job's own session.
+        uri: The table.
+        changed: The identity's columns, ``OPERATION`` and the table's columns.
+        identity: Column of ``changed`` -> what it equals (null-safe) over the table's columns below ``t``.
+        commit: What to record.
+    """
+    from delta.tables import DeltaTable
+    from pyspark.sql import functions as F
+
+    columns = [name for name in changed.columns if name not in identity and name != OPERATION]
+    condition = reduce(and_, [theirs.eqNullSafe(F.col(f"s.{name}")) for name, theirs in identity.items()])
+    values: Mapping[str, Column] = {quoted(name): F.col("s." + quoted(name)) for name in columns}
+    is_op = {letter: F.col(f"s.{OPERATION}") == letter for letter in "DUI"}
+    target = DeltaTable.forPath(session, uri)
+    known = {name.lower() for name in target.toDF().columns}
+    builder = target.alias("t").merge(changed.alias("s"), condition)
+    if any(name.lower() not in known for name in columns):
+        builder = builder.withSchemaEvolution()
+    builder = builder.whenMatchedDelete(is_op["D"]).whenMatchedUpdate(is_op["U"], set=dict(values))
+    with _recorded(session, commit):
+        builder.whenNotMatchedInsert(is_op["I"], values=dict(values)).execute()
+
+
+def create(
+    session: SparkSession,
+    name: str,
+    rows: DataFrame,
+    *,
+    cluster_by: Sequence[str],
+    properties: Mapping[str, str],
+    commit: Commit,
+) -> None:
+    """Create a table with its rows, properties, clustering and cursor in one commit.
+
+    ``DataFrameWriter.clusterBy`` is ignored by ``save(path)``, so this is a CREATE TABLE AS SELECT put together from
+    quoted identifiers and literals; the rows come in through a view of this session.
+
+    Args:
+        session: The job's own session.
+        name: The quoted table name, ```delta`.`/path``` or a catalog name.
+        rows: Exactly the table's columns.
+        cluster_by: Up to four columns.
+        properties: Table properties.
+        commit: What to record.
+    """
+    view = "__enrich_staged"
+    rows.createOrReplaceTempView(view)
+    parts = ["CREATE TABLE", name, "USING delta"]
+    if cluster_by:
+        parts.append("CLUSTER BY (" + ", ".join(quoted(column) for column in cluster_by) + ")")
+    options = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in properties.items())
+    parts.append("TBLPROPERTIES (" + options + ")")
+    parts.append("AS SELECT * FROM " + quoted(view))
+    try:
+        with _recorded(session, commit):
+            session.sql(" ".join(parts))
+    finally:
+        session.catalog.dropTempView(view)
+
+
+def _literal(text: str) -> str:
+    """Return a SQL string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def replace(session: SparkSession, uri: str, rows: DataFrame, commit: Commit) -> None:
+    """Put other rows and another schema into an existing table in one commit (full refresh of a changed definition)."""
+    with _recorded(session, commit):
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        writer.save(uri)

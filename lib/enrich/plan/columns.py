@@ -1,0 +1,133 @@
+"""One job's names against its tables: which columns exist, which are used, of which type a path is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+from enrich.config.models import Job
+from enrich.errors import Fault
+from enrich.expressions import Expression, ExpressionError, Scope, parse_expression
+from enrich.plan.schemas import fields_of, find, kind_of, may_be_key, meant, name_of, shape
+from enrich.spec import DataType
+
+TypeOf = Callable[[str], DataType]
+"""An expression over the joined frame -> its Delta type, as Spark finds it; needs a session."""
+
+
+class Columns:
+    """The columns of a job's sources, and the faults found while resolving names.
+
+    Args:
+        job: The job.
+        tables: Alias -> column -> type, for every alias whose table could be read.
+    """
+
+    def __init__(self, job: Job, tables: Mapping[str, dict[str, DataType]]) -> None:
+        self.job = job
+        self.tables = tables
+        self.faults: list[Fault] = []
+        self.used: dict[str, set[str]] = {alias: set() for alias in job.sources}
+
+    def fault(self, message: str, *path: str | int) -> None:
+        """Note a fault at a place of the job's file."""
+        self.faults.append(Fault(message, self.job.at(*path)))
+
+    def named(self, alias: str, name: str, *path: str | int) -> str:
+        """Resolve a column that the file names literally, and note it as used."""
+        columns = self.tables[alias]
+        found = find(name, columns)
+        if found is None:
+            table = self.job.sources[alias].table
+            self.fault(f"{name!r} is no column of {alias!r} (table {table}); {meant(name, columns)}", *path)
+            return name
+        self.used[alias].add(found)
+        return found
+
+    def keys(self) -> dict[str, tuple[str, ...]]:
+        """Resolve the key columns of all sources; a type that cannot be a key is a fault."""
+        found: dict[str, tuple[str, ...]] = {}
+        for alias, source in self.job.sources.items():
+            found[alias] = tuple(self.named(alias, name, "sources", alias, "key") for name in source.key)
+            for name in found[alias]:
+                kind = self.tables[alias].get(name)
+                if kind is not None and not may_be_key(kind):
+                    self.fault(f"key column {name!r} is of type {name_of(kind)}, which is no key", "sources", alias, "key")
+        return found
+
+    def use_all(self, alias: str) -> None:
+        """Note every column of a source as used."""
+        self.used[alias].update(self.tables[alias])
+
+    def parse(self, text: str, scope: Scope, *path: str | int) -> Expression | None:
+        """Read an expression and note the columns that it uses; None when it has a fault."""
+        try:
+            expression = parse_expression(text, scope)
+        except ExpressionError as error:
+            self.faults.append(Fault(f"{error.message}{'; ' + error.hint if error.hint else ''}", self.job.at(*path)))
+            return None
+        sound = [self._resolve(parts, *path) for parts in sorted(expression.paths)]
+        return expression if all(sound) else None
+
+    def _resolve(self, parts: tuple[str, ...], *path: str | int) -> bool:
+        """Check one reference down to its last nested field."""
+        alias, *rest = parts
+        if alias == "key":
+            return self._resolve_key(rest, *path)
+        if self.is_list(alias):
+            self.use_all(alias)
+            return True
+        before = len(self.faults)
+        column = self.named(alias, rest[0], *path)
+        if len(self.faults) > before:
+            return False
+        kind = self.tables[alias][column]
+        return self._descend(f"{alias}.{column}", kind, rest[1:], *path) is not None
+
+    def _resolve_key(self, rest: list[str], *path: str | int) -> bool:
+        names = dict.fromkeys(self.job.sources[self.job.from_].key)
+        if not rest and len(names) > 1:
+            self.fault("the key is composite; write key." + ", key.".join(names), *path)
+            return False
+        if len(names) > 1 and find(rest[0], names) is None:
+            self.fault(f"{rest[0]!r} is no part of the key; {meant(rest[0], names)}", *path)
+            return False
+        return True
+
+    def _descend(self, where: str, kind: DataType, rest: list[str], *path: str | int) -> DataType | None:
+        for name in rest:
+            if kind_of(kind) == "map":
+                kind = kind["valueType"]  # type: ignore[index]
+                continue
+            fields = fields_of(kind)
+            found = find(name, fields) if fields is not None else None
+            if fields is None or found is None:
+                what = meant(name, fields) if fields else f"it is of type {name_of(kind)}"
+                self.fault(f"{where} has no field {name!r}; {what}", *path)
+                return None
+            kind, where = fields[found], f"{where}.{found}"
+        return kind
+
+    def is_list(self, alias: str) -> bool:
+        """Return whether an alias is a list join."""
+        join = self.job.join.get(alias)
+        return join is not None and join.kind == "list"
+
+    def type_of(self, expression: Expression) -> DataType | None:
+        """Return the type of a path; None for anything that only Spark can type."""
+        if not expression.is_path:
+            return None
+        alias, *rest = next(iter(expression.paths))
+        if alias == "key":
+            driving = self.job.sources[self.job.from_]
+            name = find(rest[0], dict.fromkeys(driving.key)) if rest else driving.key[0]
+            return self.tables[self.job.from_].get(name or "")
+        if self.is_list(alias):
+            return None
+        column = find(rest[0], self.tables[alias])
+        kind: DataType = self.tables[alias][column or rest[0]]
+        for name in rest[1:]:
+            if kind_of(kind) in ("array", "map"):
+                return None
+            fields = fields_of(kind) or {}
+            kind = fields[find(name, fields) or name]
+        return shape(kind)

@@ -1,0 +1,194 @@
+"""A job, the logs of its tables and its target's cursor -> what this run has to do; files and logs only, no JVM."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from enrich.config.models import Job
+from enrich.cursor import Cursor, Mark, TargetState, digest
+from enrich.errors import ConfigError, DriftError, Fault, HistoryError
+from enrich.plan import Plan, compile_job
+from enrich.plan.schemas import shape
+from enrich.result import SourceWindow
+from enrich.spec import JobSpec
+from enrich.tables import CHANGE_FEED, TableState
+
+if TYPE_CHECKING:
+    from enrich.plan.compile import Typer
+    from enrich.quality.suites import Suite
+
+BOOTSTRAP, INCREMENTAL, FULL_REFRESH = "bootstrap", "incremental", "full_refresh"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a target is.
+
+    Attributes:
+        uri: Absolute path or URI; for a catalog table that does not exist yet, its name.
+        name: The quoted name for CREATE TABLE.
+        change_feed: True when somebody reads the target's changes.
+    """
+
+    uri: str
+    name: str
+    change_feed: bool
+
+
+@dataclass(frozen=True)
+class Task:
+    """One job of one run, ready for the engine.
+
+    Attributes:
+        tables: Alias -> the pinned state of its table.
+        window: Alias -> the versions to consume.
+        target: What is at the target now.
+        number: This run's transaction number; 0 until the intent is written.
+    """
+
+    job: Job
+    plan: Plan
+    suite: Suite | None
+    tables: Mapping[str, TableState]
+    window: Mapping[str, SourceWindow]
+    place: Place
+    target: TargetState
+    mode: str
+    run_id: str
+    dry_run: bool = False
+    number: int = 0
+
+    @property
+    def spec(self) -> JobSpec:
+        """The compiled job."""
+        return self.plan.spec
+
+    @property
+    def everything(self) -> bool:
+        """True when all keys are computed anew."""
+        return self.mode != INCREMENTAL
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """Aliases with new versions."""
+        return tuple(alias for alias, each in self.window.items() if each.start != each.to)
+
+    @property
+    def needs_feed(self) -> bool:
+        """True when the target exists, has a reader and records no changes yet."""
+        table = self.target.table
+        return table is not None and self.place.change_feed and not table.has_change_feed
+
+    @property
+    def definition(self) -> str:
+        """The hash of what the job means."""
+        return definition_of(self.plan, self.suite)
+
+    def cursor(self) -> Cursor:
+        """Return the record of this run, for the intent and for the commit."""
+        marks = {
+            alias: Mark(self.tables[alias].table_id, each.start, each.to, dict(self.spec.sources[alias].columns))
+            for alias, each in self.window.items()
+        }
+        return Cursor(self.run_id, self.job.job, self.number, self.definition, marks, self.spec.columns)
+
+
+def definition_of(plan: Plan, suite: Suite | None) -> str:
+    """Hash the job's meaning: sources, keys, joins, columns, condition, and the rules that move rows to quarantine."""
+    from enrich.quality.suites import quarantine_fingerprint
+
+    rules = quarantine_fingerprint(suite) if suite is not None else None
+    return digest({**plan.meaning, "quarantine": rules} if rules else plan.meaning)
+
+
+def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
+    """Refuse sources without change feed; the message holds the statement that mends it.
+
+    Raises:
+        ConfigError: Naming every such source.
+    """
+    faults = []
+    for alias, table in tables.items():
+        if not table.has_change_feed:
+            faults.append(
+                Fault(
+                    f"source {alias!r} ({job.sources[alias].table}) has no change feed; run: ALTER TABLE"
+                    f" delta.`{table.uri}` SET TBLPROPERTIES ('{CHANGE_FEED}' = 'true')",
+                    job.at("sources", alias),
+                )
+            )
+    if faults:
+        raise ConfigError.of(faults)
+
+
+def compiled(job: Job, tables: Mapping[str, TableState], cursor: Cursor | None, typer: Typer | None = None) -> Plan:
+    """Compile a job against its tables.
+
+    A column that the cursor knows and the table lost is not a slip in the job file: the source changed.
+
+    Raises:
+        ConfigError: The job file does not fit its tables.
+        HistoryError: It did when the target was last written.
+    """
+    schemas = {alias: table.columns for alias, table in tables.items()}
+    if cursor is not None:
+        _check_schemas(job, schemas, cursor)
+    return compile_job(job, schemas, typer)
+
+
+def _check_schemas(job: Job, schemas: Mapping[str, Mapping[str, object]], cursor: Cursor) -> None:
+    for alias, mark in cursor.sources.items():
+        for name, kind in mark.columns.items():
+            now = schemas.get(alias, {}).get(name) if alias in schemas else kind
+            if now is None or shape(now) != shape(kind):  # type: ignore[arg-type]
+                what = "is gone" if now is None else "has another type"
+                raise HistoryError(
+                    f"column {name!r} of source {alias!r} {what} since the target was written",
+                    hint=f"correct the job file if need be, then run `enrich run {job.job} --full-refresh`",
+                )
+
+
+def opened(task: Task, *, full_refresh: bool) -> Task:
+    """Decide mode and window, and refuse what cannot be continued.
+
+    Raises:
+        DriftError: Somebody else changed the target's rows.
+        HistoryError: The definition changed, the cursor is lost, or a source is another table than before.
+    """
+    name, target = task.job.job, task.target
+    if target.table is None:
+        return _whole(task, BOOTSTRAP)
+    if full_refresh:
+        return _whole(task, FULL_REFRESH)
+    repair = f"run `enrich run {name} --full-refresh`"
+    if target.cursor is None:
+        raise HistoryError(f"neither the log of {task.place.uri} nor the runs table says what it has consumed", hint=repair)
+    if target.foreign:
+        versions = ", ".join(str(version) for version in sorted(target.foreign)[:5])
+        raise DriftError(f"the target of {name!r} was changed by another writer (version {versions})", hint=repair)
+    if target.cursor.definition != task.definition:
+        raise HistoryError(f"the definition of {name!r} changed since its target was written", hint=repair)
+    window = {}
+    for alias, mark in target.cursor.sources.items():
+        table = task.tables[alias]
+        _check_identity(name, alias, mark, table)
+        window[alias] = SourceWindow(mark.to, table.version)
+    return replace(task, mode=INCREMENTAL, window=window)
+
+
+def _whole(task: Task, mode: str) -> Task:
+    window = {alias: SourceWindow(None, table.version) for alias, table in task.tables.items()}
+    return replace(task, mode=mode, window=window)
+
+
+def _check_identity(name: str, alias: str, mark: Mark, table: TableState) -> None:
+    """Refuse a source that was dropped and created again: its versions count something else."""
+    if mark.table_id != table.table_id or table.version < mark.to:
+        raise HistoryError(
+            f"source {alias!r} of {name!r} is another table than the one consumed up to version {mark.to}",
+            hint=f"run `enrich run {name} --full-refresh`",
+        )
+
+

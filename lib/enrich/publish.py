@@ -1,0 +1,242 @@
+"""The difference -> the quarantine's commit, then the target's commit with the cursor, then the proof that it is there."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from enrich import cursor, join, merge, quarantine, tables
+from enrich.errors import RunFailed
+from enrich.gate import Judged
+from enrich.merge import OPERATION, Commit, Difference
+from enrich.prepare import Task
+from enrich.result import CREATED, UNCHANGED, UPDATED, JobResult
+from enrich.runs import INTENT, RunRow, RunsTable
+from enrich.spec import Affected, JoinSpec, quoted
+from enrich.stages import Work, identity_of, target_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Held:
+    """The quarantine's part of a run.
+
+    Attributes:
+        rows: Identity, content, operation and the table's columns; None when nothing differs.
+        come: Rows newly held.
+    """
+
+    rows: DataFrame | None
+    come: int = 0
+
+
+@dataclass(frozen=True)
+class Staged:
+    """What a run is about to write."""
+
+    target: Difference
+    held: Held
+
+
+def staged(work: Work, verdict: Judged, affected: Affected | None) -> Staged:
+    """Compare the judged rows with the target and with the quarantine."""
+    task = work.task
+    identity = identity_of(task)
+    among = merge.identities(affected, identity) if affected is not None else None
+    found = merge.difference(verdict.good, target_rows(work), identity, among)
+    return Staged(found, _held(work, verdict, among))
+
+
+def quarantine_uri(task: Task) -> str:
+    """Return where a job's quarantine is."""
+    return task.place.uri.rstrip("/") + quarantine.SUFFIX
+
+
+def _held(work: Work, verdict: Judged, among: DataFrame | None) -> Held:
+    """Compare what is to be held with the quarantine table; both its parts in one frame."""
+    from pyspark.sql import functions as F
+
+    task = work.task
+    uri = quarantine_uri(task)
+    there = tables.exists(uri)
+    without_key = _keyless(work)
+    if not there and verdict.bad is None and without_key is None:
+        return Held(None)
+    identity, columns = identity_of(task), list(task.spec.columns)
+    table = None
+    if there:
+        state = tables.read_state(uri)
+        rows = tables.snapshot(work.session, uri, state.version, [*columns, quarantine.FAILED])
+        table = work.kept(rows)
+    keyed = table.where(~quarantine.is_keyless()) if table is not None else None
+    nothing = verdict.good.limit(0).withColumn(quarantine.FAILED, F.array().cast("array<string>"))
+    found = merge.difference(verdict.bad if verdict.bad is not None else nothing, keyed, identity, among)
+    frame = found.rows.withColumn(quarantine.CONTENT, F.lit(None).cast("string"))
+    new = without_key if without_key is not None else nothing.drop(*identity.names)
+    old = table.where(quarantine.is_keyless()) if table is not None else nothing.drop(*identity.names)
+    lone = quarantine.keyless(new, old, columns)
+    if found.is_empty and not lone.changed:
+        return Held(None)
+    frame = frame.unionByName(lone.rows, allowMissingColumns=True)
+    frame = frame.withColumn(quarantine.RUN_ID, F.lit(task.run_id)).localCheckpoint()
+    return Held(frame, found.inserted + lone.come)
+
+
+def _keyless(work: Work) -> DataFrame | None:
+    """Return the driving rows with a null in their key as the quarantine holds them; None when there are none."""
+    from pyspark.sql import functions as F
+
+    spec = work.task.spec
+    rows = work.kept(work.snapshot(spec.driving, null_keys=True))
+    if rows.isEmpty():
+        return None
+    if isinstance(spec, JoinSpec):
+        found = join.keyless(work.sources(), rows)
+    else:
+        keys = [F.col(quoted(name)) for name in spec.key]
+        whole = F.array(keys[0] if len(keys) == 1 else F.struct(*keys)).alias(spec.columns[len(spec.value)])
+        shown = [whole] if spec.conflict == "collect" else keys
+        found = rows.select(*[F.col(quoted(n)) for n in spec.value], *shown, *[F.col(quoted(n)) for n in spec.extra])
+    return work.kept(found.withColumn(quarantine.FAILED, F.array(F.lit(quarantine.KEY_NOT_NULL))))
+
+
+def written(work: Work, result: JobResult, found: Staged, runs: RunsTable) -> JobResult:
+    """Write intent, quarantine and target, in this order, and prove that the commit is ours."""
+    task, target = work.task, found.target
+    counts = replace(
+        result.counts,
+        inserted=target.inserted,
+        updated=target.updated,
+        deleted=target.deleted,
+        quarantined=found.held.come,
+    )
+    changed = not target.is_empty or found.held.rows is not None
+    status = CREATED if task.target.table is None else UPDATED if changed else UNCHANGED
+    result = replace(result, status=status, counts=counts)
+    if task.dry_run:
+        return replace(result, target_version=task.target.table.version if task.target.table else None)
+    task = _intended(task, runs)
+    commit = Commit(cursor.application(task.job.job), task.number, task.cursor().to_json())
+    if found.held.rows is not None:
+        _write_quarantine(work, found.held.rows, commit)
+    _write_target(replace_task(work, task), target, commit)
+    return replace(result, target_version=_proved(task))
+
+
+def replace_task(work: Work, task: Task) -> Work:
+    """Return the work with another task."""
+    return replace(work, task=task)
+
+
+def cursor_alone(work: Work, result: JobResult, runs: RunsTable) -> JobResult:
+    """Record the new versions in a commit without data."""
+    from pyspark.sql import functions as F
+
+    task = work.task
+    table = target_rows(work)
+    assert table is not None and task.target.table is not None  # noqa: S101 - an incremental run has a target
+    if task.dry_run or not task.moved:
+        if task.needs_feed and not task.dry_run:
+            _enable_feed(work)
+        return replace(result, status=UNCHANGED, target_version=task.target.table.version)
+    identity = identity_of(task)
+    empty = table.limit(0).withColumns({**identity.of(), OPERATION: F.lit("U")})
+    task = _intended(task, runs)
+    commit = Commit(cursor.application(task.job.job), task.number, task.cursor().to_json())
+    _write_target(replace_task(work, task), Difference(empty, 0, 0, 0), commit)
+    return replace(result, status=UNCHANGED, target_version=_proved(task))
+
+
+def _intended(task: Task, runs: RunsTable) -> Task:
+    """Write the intent under the next number."""
+    number = max(task.target.number, runs.last_number(task.place.uri)) + 1
+    task = replace(task, number=number)
+    record = task.cursor().to_dict()
+    runs.append(RunRow(task.run_id, task.job.job, task.place.uri, INTENT, record, number, mode=task.mode))
+    return task
+
+
+def _properties(task: Task, columns: Sequence[str]) -> dict[str, str]:
+    """Return a new table's properties: deletion vectors, statistics of keys and clustering columns alone."""
+    wanted = dict.fromkeys([*task.spec.identity, *task.spec.right_identity, *task.job.target.cluster_by])
+    measured = ",".join(quoted(name) for name in wanted if name in columns)
+    return {
+        "delta.enableDeletionVectors": "true",
+        "delta.dataSkippingStatsColumns": measured,
+        "delta.checkpointInterval": "50",
+    }
+
+
+def _write_target(work: Work, changed: Difference, commit: Commit) -> None:
+    from pyspark.sql import functions as F
+
+    task = work.task
+    columns = [F.col(quoted(name)) for name in task.spec.columns]
+    properties = _properties(task, task.spec.columns)
+    if task.place.change_feed:
+        properties[tables.CHANGE_FEED] = "true"
+    if task.target.table is None:
+        rows = changed.rows.select(*columns)
+        merge.create(
+            work.session,
+            task.place.name,
+            rows,
+            cluster_by=task.job.target.cluster_by,
+            properties=properties,
+            commit=commit,
+        )
+        return
+    if task.needs_feed:
+        _enable_feed(work)
+    identity = identity_of(task)
+    merge.merge(work.session, task.place.uri, changed.rows, identity.of("t."), commit)
+
+
+def _enable_feed(work: Work) -> None:
+    """Switch the target's change feed on for its first reader."""
+    work.session.sql(
+        " ".join(["ALTER TABLE", work.task.place.name, "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"])
+    )
+
+
+def _write_quarantine(work: Work, rows: DataFrame, commit: Commit) -> None:
+    """Write the quarantine: a crash after this and before the target's commit is made good by the next run."""
+    from pyspark.sql import functions as F
+
+    task = work.task
+    uri = quarantine_uri(task)
+    names = [*task.spec.columns, quarantine.FAILED, quarantine.RUN_ID]
+    own = replace(commit, application=None)
+    if not tables.exists(uri):
+        merge.create(
+            work.session,
+            quoted("delta", uri),
+            rows.select(*[F.col(quoted(name)) for name in names]),
+            cluster_by=(),
+            properties=_properties(task, task.spec.columns),
+            commit=own,
+        )
+        return
+    table = tables.snapshot(work.session, uri, tables.read_state(uri).version, names)
+    same = quarantine.identity(identity_of(task).of("t."), table, task.spec.columns)
+    merge.merge(work.session, uri, rows.select(*same, OPERATION, *[F.col(quoted(n)) for n in names]), same, own)
+
+
+def _proved(task: Task) -> int:
+    """Find this run's commit in the target's log.
+
+    A number that was used already is skipped silently, so an answer without exception proves nothing.
+
+    Raises:
+        RunFailed: It is not there.
+    """
+    log = tables.open_log(task.place.uri)
+    for entry in tables.history(log, 20):
+        if task.run_id in str(entry.get("userMetadata") or ""):
+            return int(entry["version"])
+    raise RunFailed(f"the commit of run {task.run_id} is not in the log of {task.place.uri}", hint="run again")
+
+

@@ -1,0 +1,99 @@
+"""Rows that are kept out of the target -> the difference to the quarantine table.
+
+The quarantine is the function of the pinned sources that the target is, for the rows that the target may not have: a
+healed row leaves it, a row that is deleted at its source disappears from it, nothing is appended twice.
+
+Rows with a whole key are told apart by the target's key. Rows of the driving source that have a null in their key have
+nothing to be told apart by but their content: as a multiset, they are exactly those of the pinned snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from enrich.spec import comparable, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+SUFFIX = "__quarantine"
+"""What the quarantine's table name adds to the target's."""
+FAILED, RUN_ID = "_failed", "_run_id"
+KEY_NOT_NULL = "key_not_null"
+CONTENT = "__enrich_content"
+_NEW = "new"
+
+
+@dataclass(frozen=True)
+class KeylessDifference:
+    """What differs among the rows without key: ``CONTENT``, ``__enrich_op``, and the table's columns."""
+
+    rows: DataFrame
+    come: int
+    changed: bool
+
+
+def keyless(new: DataFrame, held: DataFrame, columns: Sequence[str]) -> KeylessDifference:
+    """Compare the rows without key as multisets.
+
+    Args:
+        new: Columns of the quarantine, of the pinned snapshot.
+        held: The same columns, as the quarantine table has them.
+        columns: The target's columns.
+
+    Returns:
+        For every content whose number differs: one ``D`` that takes all copies out and an ``I`` for each copy.
+    """
+    from pyspark.sql import functions as F
+
+    now = new.withColumn(CONTENT, content(new, columns))
+    before = held.select(content(held, columns).alias(CONTENT))
+    ours = now.groupBy(CONTENT).agg(F.count("*").alias("__enrich_now"))
+    theirs = before.groupBy(CONTENT).agg(F.count("*").alias("__enrich_before"))
+    counts = ours.join(theirs, on=CONTENT, how="full").na.fill(0, ["__enrich_now", "__enrich_before"])
+    differing = counts.where(F.col("__enrich_now") != F.col("__enrich_before")).persist()
+    growth = F.greatest(F.col("__enrich_now") - F.col("__enrich_before"), F.lit(0))
+    found = differing.agg(F.count("*").alias("contents"), F.sum(growth).alias("come")).first()
+    gone = differing.where(F.col("__enrich_before") > 0).select(CONTENT, F.lit("D").alias("__enrich_op"))
+    come = now.join(differing, on=CONTENT, how="left_semi").withColumns(
+        {CONTENT: F.lit(_NEW), "__enrich_op": F.lit("I")}
+    )
+    rows = come.unionByName(gone, allowMissingColumns=True)
+    contents, number = (found["contents"], found["come"]) if found is not None else (0, 0)
+    return KeylessDifference(rows, int(number or 0), bool(contents))
+
+
+def content(rows: DataFrame, columns: Sequence[str], prefix: str = "") -> Column:
+    """Return a fingerprint of a row's target columns."""
+    from pyspark.sql import functions as F
+
+    parts = [
+        comparable(F.col(prefix + quoted(name)), rows.schema[name].dataType).alias(f"c{i}")
+        for i, name in enumerate(columns)
+    ]
+    return F.sha2(F.to_json(F.struct(*parts)), 256)
+
+
+def is_keyless(prefix: str = "") -> Column:
+    """Tell the rows without key apart in the quarantine table."""
+    from pyspark.sql import functions as F
+
+    return F.coalesce(F.array_contains(F.col(prefix + FAILED), KEY_NOT_NULL), F.lit(False))
+
+
+def identity(keyed: Mapping[str, Column], rows: DataFrame, columns: Sequence[str]) -> dict[str, Column]:
+    """Return what a staged quarantine row matches in the table: its key, or its content when it has none.
+
+    Args:
+        keyed: Staged identity column -> expression over the table below ``t``.
+        rows: The quarantine table's rows, for their types.
+        columns: The target's columns.
+    """
+    from pyspark.sql import functions as F
+
+    parts = {name: F.when(~is_keyless("t."), part) for name, part in keyed.items()}
+    return {**parts, CONTENT: F.when(is_keyless("t."), content(rows, columns, "t."))}
+
+

@@ -1,0 +1,167 @@
+"""What a run did, for machines: the JSON of ``enrich run --output json`` and of the runs table.
+
+No field ever holds a cell value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from enrich.errors import EnrichError, gravest
+
+CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
+BLOCKED, FAILED, SKIPPED, LOCKED = "blocked", "failed", "skipped", "locked"
+
+_STATUS_OF_CODE = {3: BLOCKED, 4: LOCKED}
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One rule's verdict over the rows of a run; see ``docs/quality.md``.
+
+    Attributes:
+        index: Position of the rule in its suite; None for built-in rules.
+        expectation: Great Expectations' type, or the built-in rule's name.
+        column: The rule's ``column``, when it has exactly one.
+        action: ``warn``, ``quarantine`` or ``fail``.
+        checked: Rows that the rule judged.
+        failed: Rows that it found wanting; 0 or 1 for aggregates.
+        success: The verdict; None when the rule raised or judged no row.
+        error: The class of what went wrong, never its text.
+        source: The source's alias, for rules about a source.
+        column_list: The rule's columns, when it has several.
+    """
+
+    index: int | None
+    expectation: str
+    column: str | None
+    action: str
+    checked: int
+    failed: int
+    success: bool | None
+    error: str | None = None
+    source: str | None = None
+    column_list: tuple[str, ...] | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the finding as in the result JSON; ``source`` and ``column_list`` only where they apply."""
+        found: dict[str, Any] = {
+            "index": self.index,
+            "expectation": self.expectation,
+            "column": self.column,
+            "action": self.action,
+            "checked": self.checked,
+            "failed": self.failed,
+            "success": self.success,
+            "error": self.error,
+        }
+        if self.column_list is not None:
+            found["column_list"] = list(self.column_list)
+        if self.source is not None:
+            found["source"] = self.source
+        return found
+
+
+@dataclass(frozen=True)
+class SourceWindow:
+    """The versions of one source that a run consumed.
+
+    Attributes:
+        start: The last version already contained in the target; None at the first run.
+        to: The pinned version.
+        changes: Net changed keys in the window (at the first run: rows).
+    """
+
+    start: int | None
+    to: int
+    changes: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the window as in the result JSON."""
+        return {"from": self.start, "to": self.to, "changes": self.changes}
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Rows of one job's run, by what happened to them."""
+
+    affected_keys: int = 0
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    quarantined: int = 0
+    null_foreign_keys: int = 0
+    null_list_ids: int = 0
+    null_values: int = 0
+
+
+@dataclass(frozen=True)
+class JobResult:
+    """What one run did to one job's target.
+
+    Attributes:
+        status: ``created updated unchanged blocked failed skipped locked``.
+        mode: ``bootstrap incremental full_refresh replay``; None when the job did not get that far.
+        exit_code: This job's share in the run's exit code.
+        error: One line with the next step, for jobs that did not succeed.
+    """
+
+    job: str
+    status: str
+    mode: str | None = None
+    sources: dict[str, SourceWindow] = field(default_factory=dict)
+    counts: Counts = Counts()
+    target_version: int | None = None
+    findings: tuple[Finding, ...] = ()
+    error: str | None = None
+    exit_code: int = 0
+    seconds: float = 0.0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the job's part of the result JSON."""
+        return {
+            "job": self.job,
+            "status": self.status,
+            "mode": self.mode,
+            "sources": {alias: window.to_dict() for alias, window in self.sources.items()},
+            **vars(self.counts),
+            "target_version": self.target_version,
+            "findings": [finding.to_dict() for finding in self.findings],
+            "error": self.error,
+        }
+
+    def failed_with(self, error: EnrichError) -> JobResult:
+        """Return this result ended by ``error``, with nothing counted as written."""
+        status = _STATUS_OF_CODE.get(error.exit_code, FAILED)
+        return replace(self, status=status, counts=Counts(), error=str(error), exit_code=error.exit_code)
+
+
+@dataclass(frozen=True)
+class RunResult:
+    """What one ``enrich run`` did."""
+
+    run_id: str
+    target: str
+    jobs: tuple[JobResult, ...] = ()
+    error: str | None = None
+    interrupted: int | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """The gravest exit code of the jobs, or the signal's when the run was interrupted."""
+        codes: Sequence[int] = [job.exit_code for job in self.jobs]
+        return gravest([*codes, *([self.interrupted] if self.interrupted else [])])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the result JSON of ``enrich run --output json``."""
+        found: dict[str, Any] = {
+            "run_id": self.run_id,
+            "target": self.target,
+            "exit_code": self.exit_code,
+            "jobs": [job.to_dict() for job in self.jobs],
+        }
+        if self.error is not None:
+            found["error"] = self.error
+        return found

@@ -1,0 +1,310 @@
+"""All jobs of one run: their order, one consistent cut of their sources, one result; a JVM only when there is work."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from enrich import cursor, locks, tables
+from enrich.config import graph
+from enrich.config.models import Job
+from enrich.config.places import CatalogName
+from enrich.config.project import Project
+from enrich.cursor import TargetState
+from enrich.errors import ConfigError, EnrichError, Locked, RunFailed
+from enrich.prepare import Place, Task, check_sources, compiled, opened
+from enrich.result import FAILED, SKIPPED, UNCHANGED, JobResult, RunResult
+from enrich.runs import OUTCOME, RunRow, RunsTable
+from enrich.spec import quoted
+from enrich.tables import TableState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("enrich")
+
+_CONFLICTS = ("Concurrent", "ProtocolChanged", "MetadataChanged")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run.
+
+    Attributes:
+        full_refresh: Compute all keys anew.
+        dry_run: Compute and count, write nothing.
+    """
+
+    full_refresh: bool = False
+    dry_run: bool = False
+
+
+def run(
+    project: Project,
+    jobs: Sequence[str] | None = None,
+    *,
+    exclude: Iterable[str] = (),
+    spark: SparkSession | None = None,
+    since: str | None = None,
+    until: str | None = None,
+    allow_gap: bool = False,
+    full_refresh: bool = False,
+    dry_run: bool = False,
+    fail_fast: bool = False,
+    on_result: Callable[[JobResult], None] | None = None,
+) -> RunResult:
+    """Run jobs in the order of their dependencies.
+
+    Args:
+        project: What ``load_project`` gave.
+        jobs: Names; None for all.
+        exclude: Names to leave out.
+        spark: A Delta-capable session, left as it was found; None: the active one, or one is built when there is work.
+        since: Not supported yet.
+        until: Not supported yet.
+        allow_gap: Not supported yet.
+        full_refresh: Compute every row anew and write the difference.
+        dry_run: Compute and count, write nothing.
+        fail_fast: Skip the remaining jobs after the first that does not succeed.
+        on_result: Called with each job's result as it ends.
+
+    Returns:
+        One result per job; a failed job is a result, not an exception.
+
+    Raises:
+        ConfigError: An unknown job, or an option that cannot be honoured.
+    """
+    for name, value in (("--since", since), ("--until", until), ("--allow-gap", allow_gap or None)):
+        if value is not None:
+            raise ConfigError(f"{name} is not supported by this release", hint="leave it out: a run starts at its cursor")
+    names = _chosen(project, jobs, exclude)
+    running = _Run(project, Options(full_refresh, dry_run), uuid.uuid4().hex, spark)
+    running.pin(names)
+    results: list[JobResult] = []
+    for name in names:
+        stopped = fail_fast and any(each.exit_code for each in results)
+        result = running.skipped(name) if stopped else running.job(name)
+        results.append(result)
+        if on_result is not None:
+            on_result(result)
+    return RunResult(running.run_id, project.target, tuple(results))
+
+
+def _chosen(project: Project, jobs: Sequence[str] | None, exclude: Iterable[str]) -> list[str]:
+    """Return the jobs to run, in order; unknown names are errors."""
+    out = set(exclude)
+    wanted = list(project.jobs) if jobs is None else list(jobs)
+    for name in [*wanted, *out]:
+        if name not in project.jobs:
+            close = get_close_matches(name, project.jobs, n=1)
+            hint = f"did you mean {close[0]!r}?" if close else "see `enrich ls`"
+            raise ConfigError(f"there is no job {name!r}", hint=hint)
+    return graph.ordered([name for name in wanted if name not in out], project)
+
+
+@dataclass
+class _Run:
+    """One run's state: pinned tables, the session once it is needed, what became of each job."""
+
+    project: Project
+    options: Options
+    run_id: str
+    given: SparkSession | None = None
+    built: SparkSession | None = None
+    pins: dict[str, TableState | EnrichError] = field(default_factory=dict)
+    places: dict[CatalogName, str | None] = field(default_factory=dict)
+    done: dict[str, JobResult] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> RunsTable:
+        return RunsTable(self.project.state)
+
+    def session(self) -> SparkSession:
+        """Return the run's session, built at its first use."""
+        if self.built is None:
+            from enrich.session import get_session
+
+            if self.given is None:
+                log.info("starting Spark")
+            self.built = self.given or get_session(self.project.settings.spark)
+        return self.built
+
+    def uri(self, reference: str) -> str | None:
+        """Return where a table is; None for a catalog table that does not exist."""
+        place = self.project.location(reference)
+        if isinstance(place, str):
+            return place
+        if place not in self.places:
+            self.places[place] = tables.catalog_location(self.session(), place.parts)
+        return self.places[place]
+
+    def pin(self, names: Sequence[str]) -> None:
+        """Read the version of every source once, before the first job: all jobs see the same cut.
+
+        A source that another job of this run writes is pinned when that job is done.
+        """
+        written = {self.project.location(self.project.jobs[name].target.table) for name in names}
+        for name in names:
+            for source in self.project.jobs[name].sources.values():
+                place = self.project.location(source.table)
+                if place not in written and isinstance(place, str):
+                    self.table(source.table)
+
+    def table(self, reference: str) -> TableState:
+        """Return the pinned state of a source."""
+        uri = self.uri(reference)
+        if uri is None:
+            raise ConfigError(f"the catalog has no table {reference!r}", hint="create it, or correct the name")
+        if uri not in self.pins:
+            try:
+                self.pins[uri] = tables.read_state(uri)
+            except EnrichError as error:
+                self.pins[uri] = error
+        found = self.pins[uri]
+        if isinstance(found, EnrichError):
+            raise found
+        return found
+
+    def skipped(self, name: str) -> JobResult:
+        """Note a job that is not run because another one did not succeed."""
+        self.done[name] = JobResult(name, SKIPPED, error="skipped: an earlier job did not succeed", exit_code=0)
+        return self.done[name]
+
+    def job(self, name: str) -> JobResult:
+        """Run one job and record its outcome; never raises for what a job can do wrong."""
+        for other in graph.upstream(self.project, name):
+            if other in self.done and (self.done[other].exit_code or self.done[other].status == SKIPPED):
+                result = JobResult(name, SKIPPED, error=f"skipped: job {other!r}, which it reads, did not succeed")
+                self.done[name] = result
+                return result
+        started = time.monotonic()
+        try:
+            with locks.held(self.project.state, name, self.run_id):
+                result = self._run(self.project.jobs[name])
+        except Exception as error:
+            result = JobResult(name, FAILED).failed_with(_named(error, name))
+            log.debug("job %s failed", name, exc_info=error)
+        result = replace(result, seconds=round(time.monotonic() - started, 3))
+        self.done[name] = result
+        return self._recorded(result)
+
+    def _recorded(self, result: JobResult) -> JobResult:
+        """Append the outcome to the runs table; a state directory that cannot be written fails the job."""
+        if self.options.dry_run:
+            return result
+        row = RunRow(
+            self.run_id,
+            result.job,
+            self._target_name(self.project.jobs[result.job]),
+            OUTCOME,
+            result.to_dict(),
+            None,
+            result.status,
+            result.mode,
+            result.exit_code,
+            result.seconds,
+        )
+        try:
+            self.runs.append(row)
+        except EnrichError as error:
+            return result if result.exit_code else replace(result.failed_with(error), counts=result.counts)
+        return result
+
+    def _target_name(self, job: Job) -> str:
+        return str(self.project.location(job.target.table))
+
+    def _run(self, job: Job) -> JobResult:
+        log.info("%s: reading versions", job.job)
+        task = self._task(job)
+        task = opened(task, full_refresh=self.options.full_refresh)
+        unchanged = JobResult(job.job, UNCHANGED, task.mode, dict(task.window))
+        table = task.target.table
+        if not task.everything and not task.moved and not task.needs_feed and table is not None:
+            return replace(unchanged, target_version=table.version)
+        from enrich import join, pipeline
+        from enrich.session import activated, job_session
+
+        session = self.session()
+        own = job_session(session)
+        with activated(own):
+            if not task.plan.complete:
+                plan = compiled(job, task.tables, task.target.cursor, join.typer(own))
+                task = replace(task, plan=plan)
+            log.info("%s: %s", job.job, _described(task))
+            result = pipeline.run_job(task, own, self.runs)
+        self._moved_on(job)
+        return result
+
+    def _moved_on(self, job: Job) -> None:
+        """Forget the pin of a table that this run has just written, for the jobs that read it."""
+        uri = self.uri(job.target.table)
+        self.pins.pop(uri or "", None)
+
+    def _task(self, job: Job) -> Task:
+        """Put together what the job has to do, from files and logs."""
+        pinned = {alias: self._source(job, alias) for alias in job.sources}
+        target, place = self._target(job)
+        full = self.options.full_refresh or target.table is None
+        plan = compiled(job, pinned, None if full else target.cursor)
+        check_sources(job, pinned)
+        suite = self.project.suites.get(job.expectations) if job.expectations else None
+        if suite is not None:
+            from enrich.quality.suites import check_columns
+
+            faults = check_columns(suite, plan.spec.columns)
+            if faults:
+                raise ConfigError.of(faults)
+        return Task(job, plan, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run)
+
+    def _source(self, job: Job, alias: str) -> TableState:
+        try:
+            return self.table(job.sources[alias].table)
+        except ConfigError as error:
+            raise ConfigError(error.message, hint=error.hint, where=job.at("sources", alias)) from None
+
+    def _target(self, job: Job) -> tuple[TargetState, Place]:
+        read = bool(graph.downstream(self.project, job.job)) or bool(job.target.change_feed)
+        location = self.project.location(job.target.table)
+        uri = self.uri(job.target.table)
+        if isinstance(location, CatalogName):
+            place = Place(uri or str(location), location.quoted(), read)
+        else:
+            place = Place(location, quoted("delta", location), read)
+        if uri is None or not tables.exists(uri):
+            _check_free(job, uri)
+            return TargetState(None, None, 0), place
+        return cursor.read(uri, job.job, self.runs), place
+
+
+def _check_free(job: Job, uri: str | None) -> None:
+    """Refuse to create a target where something else already is."""
+    local = tables.local_path(uri) if uri is not None else None
+    if local is not None and local.exists() and (not local.is_dir() or any(local.iterdir())):
+        raise ConfigError(
+            f"{uri} exists and is no Delta table", hint="move it away, or name another target", where=job.at("target")
+        )
+
+
+def _described(task: Task) -> str:
+    windows = [f"{alias} {each.start}->{each.to}" for alias, each in task.window.items() if each.start != each.to]
+    return f"{task.mode} of {', '.join(windows)}" if not task.everything else task.mode
+
+
+def _named(error: Exception, job: str) -> EnrichError:
+    """Turn what a job raised into one line without values: Spark's own texts quote the data."""
+    if isinstance(error, EnrichError):
+        return error
+    text = type(error).__name__
+    condition = getattr(error, "getCondition", None)
+    if callable(condition):
+        text = f"{text} {condition() or ''}".strip()
+    java = str(getattr(error, "java_exception", "") or "").split(":", 1)[0]
+    text = f"{text} {java.rsplit('.', 1)[-1]}".strip()
+    if any(word in text or word in str(error)[:400] for word in _CONFLICTS):
+        return Locked(f"another writer changed the target of {job!r} meanwhile", hint="run again")
+    return RunFailed(f"job {job!r} failed: {text}", hint="run again; with --log-format debug the log says where")

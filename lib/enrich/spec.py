@@ -1,0 +1,248 @@
+"""A job as the engine runs it: names resolved against the sources' schemas, expressions checked, nothing left to guess.
+
+``enrich.plan`` builds these from a job file and the tables' schemas; the verbs (``changes``, ``keys``, ``join``,
+``mirror``, ``merge``) read them and know neither configuration nor storage. Frames between the verbs carry
+
+* ``__k0 ..``: the parts of the left key, coalesced over table joins; null in a row that has no left side,
+* ``__r0 ..``: the parts of the lookup's key in a row without left side (right and full foreign-key joins only),
+* one struct column per joined alias, null where the join found no partner, and one array column per list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType as SparkType
+
+DataType = str | dict[str, Any]
+"""A type as Delta's schema JSON writes it: ``"string"``, ``"decimal(10,2)"``, ``{"type": "struct", ...}``."""
+
+
+def quoted(*parts: str) -> str:
+    """Return a dotted identifier with every part in backticks: ``quoted("a", "b.c")`` is ```a`.`b.c```."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+LIVE = "__enrich_live"
+"""True when the row belongs to the target (before quality rules)."""
+NULL_FOREIGN_KEYS = "__enrich_null_fks"
+"""How many of the row's foreign keys are null."""
+NULL_LIST_IDS = "__enrich_null_ids"
+"""How many ids in the row's lists are null."""
+HOLDERS = "__enrich_holders"
+"""How many keys of the master hold a mirror's value."""
+
+
+def left_names(count: int) -> list[str]:
+    """Return the columns of the left key: ``__enrich_k0 ..``."""
+    return [f"__enrich_k{i}" for i in range(count)]
+
+
+def right_names(count: int) -> list[str]:
+    """Return the columns of the lookup's key in a row without left side: ``__enrich_r0 ..``."""
+    return [f"__enrich_r{i}" for i in range(count)]
+
+
+def reference_names(count: int) -> list[str]:
+    """Return the columns of a referenced key: ``__enrich_j0 ..``."""
+    return [f"__enrich_j{i}" for i in range(count)]
+
+
+@dataclass(frozen=True)
+class Affected:
+    """Keys whose target rows may differ.
+
+    Attributes:
+        left: ``__enrich_k*``, distinct, not null.
+        right: ``__enrich_r*``, distinct, not null; None when the job has no right or full foreign-key join.
+    """
+
+    left: DataFrame
+    right: DataFrame | None = None
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """One alias of a job.
+
+    Attributes:
+        alias: The name in the job file.
+        table: The table reference as the job file writes it, for messages.
+        key: The key columns.
+        columns: The used columns with their types, key columns first.
+        trusted: True when the search for two rows with one key is switched off.
+    """
+
+    alias: str
+    table: str
+    key: tuple[str, ...]
+    columns: dict[str, DataType]
+    trusted: bool = False
+
+
+@dataclass(frozen=True)
+class Step:
+    """One join, in the job's order.
+
+    Attributes:
+        alias: The lookup.
+        kind: ``table``, ``foreign_key`` or ``list``.
+        how: ``inner``, ``left``, ``right`` or ``full``.
+        on: The foreign key's expressions, one per key column of the lookup.
+        elements: The expression that gives a list join's array.
+        element_key: The struct field that holds the id; None for an array of ids.
+        element_fields: The element struct's other fields, in order.
+        drop_duplicates: Keep only the first element of each id.
+        drop_unmatched: Leave out elements without partner.
+        needs: Aliases of earlier joins that ``on`` or ``elements`` depends on, directly or through other joins.
+    """
+
+    alias: str
+    kind: str
+    how: str
+    on: tuple[str, ...] = ()
+    elements: str | None = None
+    element_key: str | None = None
+    element_fields: tuple[str, ...] = ()
+    drop_duplicates: bool = False
+    drop_unmatched: bool = False
+    needs: frozenset[str] = frozenset()
+
+    @property
+    def keeps_right(self) -> bool:
+        """True when a row of the lookup without partner makes a row of its own."""
+        return self.how in ("right", "full")
+
+
+@dataclass(frozen=True)
+class Output:
+    """One target column: its name and the Spark SQL expression over the joined frame that fills it."""
+
+    name: str
+    expression: str
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """A join job.
+
+    Attributes:
+        job: The job's name.
+        sources: Every alias; the driving one is ``driving``.
+        steps: The joins, in order.
+        outputs: The target's columns, in order.
+        where: The condition after all joins, or None.
+        identity: Target columns that hold the left key, in the driving key's order.
+        right_identity: Target columns that hold the lookup's key of a right or full foreign-key join, else empty.
+    """
+
+    job: str
+    sources: dict[str, SourceSpec]
+    driving: str
+    steps: tuple[Step, ...]
+    outputs: tuple[Output, ...]
+    where: str | None
+    identity: tuple[str, ...]
+    right_identity: tuple[str, ...] = ()
+
+    @property
+    def has_key(self) -> bool:
+        """True when the job has a table join, and with it the coalesced ``key``."""
+        return any(step.kind == "table" for step in self.steps)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The names of the left key's parts: the driving source's key columns."""
+        return self.sources[self.driving].key
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target's columns."""
+        return tuple(output.name for output in self.outputs)
+
+    def right_step(self) -> Step | None:
+        """Return the right or full foreign-key join, of which a job has at most one."""
+        return next((step for step in self.steps if step.kind == "foreign_key" and step.keeps_right), None)
+
+
+@dataclass(frozen=True)
+class MirrorSpec:
+    """A mirror job: value -> key of one master.
+
+    Attributes:
+        value: The master's columns that become the mirror's key.
+        conflict: ``fail``, ``first``, ``last`` or ``collect``.
+        order: The column that decides ``first`` and ``last``; None: the master's key alone.
+        extra: Further columns of the winning row.
+    """
+
+    job: str
+    sources: dict[str, SourceSpec]
+    driving: str
+    value: tuple[str, ...]
+    conflict: str
+    order: str | None = None
+    extra: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The master's key columns."""
+        return self.sources[self.driving].key
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The target's key: the value columns."""
+        return self.value
+
+    @property
+    def right_identity(self) -> tuple[str, ...]:
+        """Mirrors have none."""
+        return ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target's columns: value columns, key columns (``keys`` for a collected composite key), extra ones."""
+        key = ("keys",) if self.conflict == "collect" and len(self.key) > 1 else self.key
+        return (*self.value, *key, *self.extra)
+
+
+JobSpec = JoinSpec | MirrorSpec
+
+
+def comparable(column: Column, kind: SparkType) -> Column:
+    """Return ``column`` in a form that Spark can group and compare: maps as their entries in the order of their keys.
+
+    ``<=>`` is not defined on maps, and two maps with the same entries in another order are the same value.
+    """
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    if not _holds_map(kind):
+        return column
+    if isinstance(kind, T.MapType):
+        values = kind.valueType
+        entries = F.transform(
+            F.map_entries(column),
+            lambda entry: F.struct(
+                entry.getField("key").alias("key"), comparable(entry.getField("value"), values).alias("value")
+            ),
+        )
+        return F.array_sort(entries)
+    if isinstance(kind, T.ArrayType):
+        element = kind.elementType
+        return F.transform(column, lambda item: comparable(item, element))
+    fields = [comparable(column.getField(f.name), f.dataType).alias(f.name) for f in kind.fields]  # type: ignore[attr-defined]
+    return F.when(column.isNotNull(), F.struct(*fields))
+
+
+def _holds_map(kind: SparkType) -> bool:
+    from pyspark.sql import types as T
+
+    if isinstance(kind, T.MapType):
+        return True
+    if isinstance(kind, T.ArrayType):
+        return _holds_map(kind.elementType)
+    return isinstance(kind, T.StructType) and any(_holds_map(field.dataType) for field in kind.fields)

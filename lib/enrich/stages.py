@@ -1,0 +1,240 @@
+"""The steps of the flow for one job, between the verbs and storage: ``pipeline`` says their order."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from functools import partial, reduce
+from operator import or_
+from typing import TYPE_CHECKING
+
+from enrich import changes as net_changes
+from enrich import join, keys, merge, mirror, tables
+from enrich.changes import NetChanges
+from enrich.errors import HistoryError
+from enrich.prepare import Task
+from enrich.result import Counts, Finding, SourceWindow
+from enrich.spec import HOLDERS, LIVE, NULL_FOREIGN_KEYS, NULL_LIST_IDS, Affected, JoinSpec, MirrorSpec, quoted
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Work:
+    """One job's run inside Spark.
+
+    Attributes:
+        session: The job's own session.
+        cleanup: Releases what the stages persisted.
+    """
+
+    task: Task
+    session: SparkSession
+    cleanup: ExitStack
+
+    def kept(self, frame: DataFrame) -> DataFrame:
+        """Persist a frame until the job ends."""
+        frame = frame.persist()
+        self.cleanup.callback(frame.unpersist)
+        return frame
+
+    def snapshot(self, alias: str, version: int | None = None, *, null_keys: bool = False) -> DataFrame:
+        """Return the rows of a source, at the window's end unless told otherwise, with or only without a whole key."""
+        from pyspark.sql import functions as F
+
+        source, state = self.task.spec.sources[alias], self.task.tables[alias]
+        at = self.task.window[alias].to if version is None else version
+        rows = tables.snapshot(self.session, state.uri, at, list(source.columns))
+        is_null = reduce(or_, [F.col(quoted(name)).isNull() for name in source.key])
+        return rows.where(is_null if null_keys else ~is_null)
+
+    def sources(self, *, before: bool = False) -> join.Sources:
+        """Return all snapshots, at the window's end or before it."""
+        spec = self.task.spec
+        assert isinstance(spec, JoinSpec)  # noqa: S101 - callers have looked at the kind
+        window = self.task.window
+        return join.Sources(spec, {a: self.snapshot(a, window[a].start if before else None) for a in spec.sources})
+
+
+@dataclass(frozen=True)
+class Changed:
+    """What the window brought.
+
+    Attributes:
+        net: Alias -> net changes, of the sources that moved; empty when everything is computed anew.
+        window: The windows with their counts of changes.
+        findings: Null and ambiguous keys in the sources.
+    """
+
+    net: Mapping[str, NetChanges]
+    window: dict[str, SourceWindow]
+    findings: tuple[Finding, ...]
+
+    @property
+    def differing(self) -> dict[str, DataFrame]:
+        """Alias -> changed keys, of the sources that have any, or whose rows without key changed."""
+        return {alias: each.changed() for alias, each in self.net.items() if each.count or each.null_images}
+
+
+def read_changes(work: Work) -> Changed:
+    """Read the window of every source and look for null and ambiguous keys in what it brings."""
+    task = work.task
+    net: dict[str, NetChanges] = {}
+    window, findings = {}, []
+    for alias, source in task.spec.sources.items():
+        at = task.window[alias]
+        if task.everything:
+            rows, surplus = _whole_source(work, alias)
+            nulls = work.snapshot(alias, null_keys=True).count()
+            count, come = rows, rows + nulls
+        elif at.start == at.to or at.start is None:
+            count = come = nulls = surplus = 0
+        else:
+            net[alias] = _read_window(work, alias, (at.start, at.to))
+            count, come, nulls = net[alias].count, net[alias].rows, net[alias].null_keys
+            grown = net[alias].keys.where(f"{net_changes.WEIGHT} > 0").drop(net_changes.WEIGHT)
+            search = net[alias].grown and not source.trusted
+            surplus = net_changes.surplus_rows(work.snapshot(alias), source, grown)[1] if search else 0
+        window[alias] = SourceWindow(at.start, at.to, count)
+        driving = alias == task.spec.driving
+        if nulls:
+            findings.append(_built_in("key_not_null", "quarantine" if driving else "warn", (come, nulls), alias))
+        if surplus:
+            findings.append(_built_in("key_unique", "fail", (come - nulls, surplus), alias))
+    return Changed(net, window, tuple(findings))
+
+
+def _whole_source(work: Work, alias: str) -> tuple[int, int]:
+    """Count a source's rows and those that share their key."""
+    source = work.task.spec.sources[alias]
+    if source.trusted:
+        return work.snapshot(alias).count(), 0
+    return net_changes.surplus_rows(work.snapshot(alias), source)
+
+
+def _read_window(work: Work, alias: str, window: tuple[int, int]) -> NetChanges:
+    """Net a source's change feed; where the feed cannot be read whole, net the two snapshots instead."""
+    source, uri = work.task.spec.sources[alias], work.task.tables[alias].uri
+    names = list(source.columns)
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    try:
+        found = net_changes.net(tables.change_feed(work.session, uri, window, names), source)
+    except (PySparkException, Py4JJavaError):
+        log.info("the change feed of %s cannot be read whole; comparing its two snapshots", alias)
+        try:
+            found = net_changes.net(tables.snapshot_difference(work.session, uri, window, names), source)
+        except (PySparkException, Py4JJavaError) as error:
+            raise HistoryError(
+                f"source {alias!r} cannot be read from version {window[0]} to {window[1]} ({type(error).__name__})",
+                hint=f"run `enrich run {work.task.job.job} --full-refresh`",
+            ) from error
+    work.cleanup.callback(found.release)
+    return found
+
+
+def _built_in(rule: str, action: str, counts: tuple[int, int], alias: str | None) -> Finding:
+    return Finding(None, rule, None, action, counts[0], counts[1], success=False, source=alias)
+
+
+def affected_keys(work: Work, changed: Changed) -> Affected | None:
+    """Return the target keys whose rows may differ; None for all."""
+    task, spec = work.task, work.task.spec
+    if task.everything:
+        return None
+    if isinstance(spec, MirrorSpec):
+        return Affected(work.kept(mirror.affected_values(spec, changed.net[spec.driving].images)))
+    now = work.sources()
+    refer = partial(join.references, now)
+    left = work.kept(keys.affected_left(spec, changed.differing, refer))
+    right = spec.right_step()
+    if right is None:
+        return Affected(left)
+    moved = [
+        frame.select(*[name for name in frame.columns if name.startswith("__enrich_j")])
+        for frame in (
+            join.references(now, right, Affected(left)),
+            join.references(work.sources(before=True), right, Affected(left)),
+        )
+    ]
+    return Affected(left, work.kept(keys.affected_right(spec, changed.differing, refer, moved) or left))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The affected rows, computed anew.
+
+    Attributes:
+        frame: The identity's columns, ``LIVE`` and the target's columns; persisted.
+        counts: Affected keys and nulls in references.
+        findings: Conflicting mirror values.
+    """
+
+    frame: DataFrame
+    counts: Counts
+    findings: tuple[Finding, ...] = ()
+
+
+def new_rows(work: Work, changed: Changed, affected: Affected | None) -> Rows:
+    """Compute the affected rows from the pinned snapshots."""
+    if isinstance(work.task.spec, MirrorSpec):
+        return _mirrored(work, work.task.spec, changed, affected)
+    from pyspark.sql import functions as F
+
+    frame = work.kept(join.enriched(work.sources(), affected))
+    found = frame.agg(
+        F.count("*").alias("rows"), F.sum(NULL_FOREIGN_KEYS).alias("keys"), F.sum(NULL_LIST_IDS).alias("ids")
+    ).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    count = _count(affected) if affected is not None else found["rows"]
+    counts = Counts(affected_keys=count, null_foreign_keys=found["keys"] or 0, null_list_ids=found["ids"] or 0)
+    return Rows(frame.drop(NULL_FOREIGN_KEYS, NULL_LIST_IDS), counts)
+
+
+def _mirrored(work: Work, spec: MirrorSpec, changed: Changed, affected: Affected | None) -> Rows:
+    from pyspark.sql import functions as F
+
+    frame = work.kept(mirror.derived(spec, work.snapshot(spec.driving), affected.left if affected else None))
+    found = frame.agg(F.count("*").alias("rows"), F.count(F.when(F.col(HOLDERS) > 1, 1)).alias("shared")).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    is_null = reduce(or_, [F.col(quoted(name)).isNull() for name in spec.value])
+    come = work.snapshot(spec.driving) if affected is None else changed.net[spec.driving].images.where("__enrich_weight > 0")
+    whole = reduce(or_, [F.col(quoted(name)).isNull() for name in spec.key])
+    nulls = come.where(is_null & ~whole).count()
+    counts = Counts(affected_keys=_count(affected) if affected else found["rows"], null_values=nulls)
+    conflict = spec.conflict == "fail" and found["shared"]
+    findings = (_built_in("value_unique", "fail", (found["rows"], found["shared"]), spec.driving),) if conflict else ()
+    return Rows(frame.drop(HOLDERS), counts, findings)
+
+
+def _count(affected: Affected) -> int:
+    return affected.left.count() + (affected.right.count() if affected.right is not None else 0)
+
+
+def identity_of(task: Task) -> merge.Identity:
+    """Return how the target's rows are told apart."""
+    return merge.Identity(task.spec.identity, task.spec.right_identity)
+
+
+def target_rows(work: Work) -> DataFrame | None:
+    """Return the target's rows at its pinned version; None when it does not exist."""
+    table = work.task.target.table
+    if table is None:
+        return None
+    names = [name for name in work.task.spec.columns if name in table.columns]
+    return tables.snapshot(work.session, table.uri, table.version, names)
+
+
+def live_rows(work: Work, rows: Rows) -> DataFrame:
+    """Return the rows that belong to the target, with the identity's columns."""
+    from pyspark.sql import functions as F
+
+    names = identity_of(work.task).names
+    columns = [F.col(quoted(name)) for name in work.task.spec.columns]
+    return rows.frame.where(F.col(LIVE)).select(*names, *columns)

@@ -1,0 +1,163 @@
+"""Delta tables: names, versions, identities, schemas, time travel and change feeds.
+
+Everything that the log alone can answer is read with delta-rs, which needs no JVM (``docs/adr``); rows are read with
+Spark, always at a pinned version.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlparse
+
+from enrich.errors import ConfigError, RunFailed
+from enrich.spec import DataType, quoted
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+
+CHANGE_FEED = "delta.enableChangeDataFeed"
+WEIGHT = "__enrich_weight"
+_GONE = ("delete", "update_preimage")
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One table at one version, as its log says.
+
+    Attributes:
+        uri: Absolute path or object-store URI.
+        table_id: Delta's ``metaData.id``; another id is another table.
+        version: The version that was read.
+        columns: Name -> Delta type, in the table's order.
+        properties: Table properties.
+    """
+
+    uri: str
+    table_id: str
+    version: int
+    columns: dict[str, DataType]
+    properties: dict[str, str]
+
+    @property
+    def has_change_feed(self) -> bool:
+        """True when commits from here on record their changes."""
+        return self.properties.get(CHANGE_FEED, "false").lower() == "true"
+
+
+def open_log(uri: str) -> DeltaTable:
+    """Open a table's log at its latest version.
+
+    Raises:
+        ConfigError: There is no table, or what is there is not Delta.
+        RunFailed: The storage did not answer, or the log cannot be read.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        return DeltaTable(uri)
+    except TableNotFoundError:
+        local = local_path(uri)
+        if local is not None and local.exists() and (not local.is_dir() or any(local.iterdir())):
+            raise ConfigError(f"{uri} is not a Delta table", hint="convert it with CONVERT TO DELTA first") from None
+        raise ConfigError(f"there is no table at {uri}", hint="create it, or correct the table's name") from None
+    except Exception as error:
+        raise RunFailed(f"cannot read the log of {uri} ({type(error).__name__})", hint="check the storage") from error
+
+
+def exists(uri: str) -> bool:
+    """Return whether a Delta table is at ``uri``."""
+    from deltalake import DeltaTable
+
+    local = local_path(uri)
+    if local is not None and not (local / "_delta_log").is_dir():
+        return False
+    return bool(DeltaTable.is_deltatable(uri))
+
+
+def local_path(uri: str) -> Path | None:
+    """Return the local path of ``uri``; None for object stores."""
+    parsed = urlparse(uri)
+    if parsed.scheme == "file":
+        return Path(parsed.path)
+    return Path(uri) if parsed.scheme == "" else None
+
+
+def state_of(log: DeltaTable) -> TableState:
+    """Read identity, version, schema and properties from an open log."""
+    metadata = log.metadata()
+    schema = json.loads(log.schema().to_json())
+    columns = {field["name"]: field["type"] for field in schema["fields"]}
+    return TableState(log.table_uri, str(metadata.id), log.version(), columns, dict(metadata.configuration))
+
+
+def read_state(uri: str, version: int | None = None) -> TableState:
+    """Read a table's state at its latest or at the given version; errors as ``open_log``."""
+    log = open_log(uri)
+    if version is not None and log.version() != version:
+        log.load_as_version(version)
+    return state_of(log)
+
+
+def catalog_location(spark: SparkSession, name: Sequence[str]) -> str | None:
+    """Return where a catalog table lies; None when the catalog does not know it."""
+    from delta.tables import DeltaTable
+    from pyspark.errors import AnalysisException
+
+    try:
+        row = DeltaTable.forName(spark, quoted(*name)).detail().select("location").first()
+    except AnalysisException:
+        return None
+    return None if row is None else _plain(str(row["location"]))
+
+
+def _plain(uri: str) -> str:
+    """Return local URIs as paths, so that one table has one name."""
+    parsed = urlparse(uri)
+    return parsed.path if parsed.scheme == "file" else uri
+
+
+def snapshot(spark: SparkSession, uri: str, version: int, columns: Sequence[str]) -> DataFrame:
+    """Return the rows of ``columns`` at ``version``."""
+    from pyspark.sql import functions as F
+
+    rows = spark.read.format("delta").option("versionAsOf", version).load(uri)
+    return rows.select(*[F.col(quoted(name)) for name in columns])
+
+
+def change_feed(spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]) -> DataFrame:
+    """Return what the commits after ``window[0]`` up to ``window[1]`` removed and added.
+
+    Both ends are pinned: Delta clamps an open end silently and resolves it anew at each action.
+
+    Returns:
+        ``columns`` and ``WEIGHT``: -1 for a removed row, +1 for an added one.
+    """
+    from pyspark.sql import functions as F
+
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    feed = reader.option("startingVersion", window[0] + 1).option("endingVersion", window[1]).load(uri)
+    weight = F.when(F.col("_change_type").isin(*_GONE), F.lit(-1)).otherwise(F.lit(1))
+    return feed.select(*[F.col(quoted(name)) for name in columns], weight.alias(WEIGHT))
+
+
+def snapshot_difference(spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]) -> DataFrame:
+    """Return the same as ``change_feed`` from the two snapshots, for ranges whose feed cannot be read.
+
+    Unchanged rows stand in it twice, with weights that cancel.
+    """
+    from pyspark.sql import functions as F
+
+    before = snapshot(spark, uri, window[0], columns).withColumn(WEIGHT, F.lit(-1))
+    after = snapshot(spark, uri, window[1], columns).withColumn(WEIGHT, F.lit(1))
+    return before.unionByName(after)
+
+
+def history(log: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:
+    """Return the commits that the log still holds, latest first."""
+    return [dict(entry) for entry in log.history(limit)]
