@@ -89,7 +89,10 @@ def check_job(tree: Tree) -> list[Fault]:
     joins = {alias: value for alias, value in _mapping(root.get("join")).items() if isinstance(value, dict)}
     draft = Draft(tree, root, sources, joins)
     rules: list[Callable[[Draft], None]] = [_check_name, _check_aliases, _check_references, _check_source_keys]
-    rules += [_check_mirror, _check_collect] if draft.is_mirror else [_check_join_job, _check_joins]
+    if draft.is_mirror:
+        rules += [_check_mirror, _check_collect]
+    elif root.get("kind", "join") == "join":
+        rules += [_check_join_job, _check_joins]
     rules += [_check_target_columns, _check_clustering]
     for rule in rules:
         rule(draft)
@@ -311,8 +314,14 @@ def _check_clustering(draft: Draft) -> None:
         message = f"'cluster_by' has {len(columns)} columns; Delta clusters by at most {_MAX_CLUSTER_BY}"
         draft.fault(message, "target", "cluster_by")
     known = [name for name, _ in _target_columns(draft)]
+    collected: tuple[str, ...] = ()
+    if draft.is_mirror and draft.part("mirror").get("conflict") == "collect":
+        collected = ("keys", *draft.key(draft.driving))
     for index, name in enumerate(columns):
-        if known and name not in known:
+        if name in collected:
+            message = f"'cluster_by' names {name!r}, which is an array; cluster by the mirror's value"
+            draft.fault(message, "target", "cluster_by", index)
+        elif known and name not in known:
             where = "a column of the mirror" if draft.is_mirror else "selected"
             message = f"'cluster_by' names {name!r}, which is not {where}{did_you_mean(name, known)}"
             draft.fault(message, "target", "cluster_by", index)

@@ -272,6 +272,9 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
             ("${LAKE}", "variables are read in conf files only"),
             ("~x", "is no table name"),
             ("./a*", "must not hold '*'"),
+            ("s3a://b/a*", "must not hold '*'"),
+            ("s3a://b/a%20b", "must not hold '%'"),
+            ("gs://b/x@v3", "Delta reads that as a version"),
             ("./x@v3", "Delta reads that as a version"),
             ("/", "cannot be the root directory"),
             ("s3a:x", "is no table name"),
@@ -332,6 +335,11 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
 ]
 
 MIRROR_CASES: list[tuple[Edits, list[Expected]]] = [
+    ({2: "kind: mirrors"}, [(2, "'kind' is 'mirrors', but must be one of join, mirror; did you mean 'mirror'?")]),
+    (
+        {8: "  conflict: collect", 9: None, 10: None, 11: "target: {table: mails, cluster_by: [mail, person_id]}"},
+        [(9, "'cluster_by' names 'person_id', which is an array")],
+    ),
     ({6: None, 7: None, 8: None, 9: None, 10: None}, [(2, "kind mirror needs 'mirror: {value: ...}'")]),
     (
         {6: "mirror: mail", 7: None, 8: None, 9: None, 10: None},
