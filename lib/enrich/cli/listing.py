@@ -53,12 +53,13 @@ def named(alias: str, reference: str) -> str:
 
 def find_faults(load: Callable[[], Project]) -> tuple[Project | None, tuple[Fault, ...]]:
     """Load a project and hold it against its tables' logs; return it and everything that is wrong."""
-    from enrich.runner import validate
-
     try:
         project = load()
     except ConfigError as error:
         return None, error.faults
+
+    from enrich.runner import validate
+
     return project, tuple(validate(project))
 
 

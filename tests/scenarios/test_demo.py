@@ -1,0 +1,210 @@
+"""``enrich demo`` plays its story right, starts again cleanly, and what it leaves is a project to go on with."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from deltalake import DeltaTable
+
+from enrich.config import load_project
+from enrich.demo import picture, play
+from enrich.demo.directory import MARKER, start_over
+from enrich.demo.story import Section, expected_tables, sections
+from enrich.demo.tables import Lake
+from enrich.errors import ConfigError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+ROOT = Path(__file__).parents[2]
+BLOCK = re.compile(r"<!-- demo: (\w+) -->\n(.*?)<!-- end -->", re.DOTALL)
+
+
+def section(name: str) -> Section:
+    return sections((name,))[0]
+
+
+# --- the story itself, without Spark ---------------------------------------------------------------------------------
+
+
+def test_the_story_is_the_one_that_the_issue_tells() -> None:
+    tables = [(each, dict(table)) for each, table in expected_tables(section("consents"))]
+    emails = [[row[1] for row in table.values()] for _, table in tables]
+    assert (len(emails[0]), emails[0].count(None)) == (10, 2)
+    assert emails[1].count(None) == 0
+    assert tables[2][0].status == "unchanged"
+    erased = next(table for each, table in tables if "GDPR" in each.title)
+    assert "eight@example.com" not in [row[1] for row in erased.values()]
+    assert erased["user_8"][-1] == "deleted"
+    assert {row[-1] for key, row in tables[-1][1].items() if "user_11" in key} == {"near_miss"}
+
+
+def test_the_samples_write_what_the_story_reads(tmp_path: Path) -> None:
+    project = load_project(start_over(tmp_path / "demo"))
+    for each in sections():
+        job = project.jobs[each.job]
+        if job.select is not None:
+            assert tuple(job.select) == each.columns
+        written = {table for part in sections() for table in part.tables} | {other.job for other in sections()}
+        assert {source.table for source in job.sources.values()} <= written
+
+
+@pytest.mark.parametrize(
+    ("value", "reason"),
+    [("a", "matched"), (None, "foreign_key_null"), ("b", "deleted"), ("z", "no_such_key"), ("\u200ba", "near_miss")],
+)
+def test_a_reason_is_one_word(tmp_path: Path, value: str | None, reason: str) -> None:
+    lake = Lake(tmp_path)
+    lake.ever["t"] = {"a", "b"}
+    assert lake.reason(value, "t", {"a", "c"}) == reason
+    listed = [{"id": "a"}, {"id": value}, {"id": "c"}]
+    assert lake.reason(listed, "t", {"a", "c"}) == reason
+    assert lake.reason([], "t", {"a"}) == "matched"
+
+
+def test_changes_are_shown_as_old_and_new() -> None:
+    part = section("consents")
+    before = {"user_2": ("user_2", None, True, True, "no_such_key"), "user_10": ("user_10", "x", True, True, "matched")}
+    after = {"user_2": ("user_2", "y", True, True, "matched"), "user_3": ("user_3", "z", None, True, "matched")}
+    lines = picture.changes_table(part, before, after | {"user_1": before["user_10"]}).splitlines()
+    assert [line.split()[:3] for line in lines[1:]] == [
+        ["+", "user_10", "x"],
+        ["~", "user_2", "null"],
+        ["+", "user_3", "z"],
+        ["-", "user_10", "x"],
+    ]
+    assert "null => y" in lines[2]
+    assert picture.changes_table(part, before, before) == "2 rows as before"
+
+
+def test_readme_shows_the_table_that_the_story_ends_with() -> None:
+    path = ROOT / "README.md"
+    text = path.read_text(encoding="utf-8")
+
+    def drawn(found: re.Match[str]) -> str:
+        part = section(found[1])
+        *_, (_, table) = expected_tables(part)
+        shown = "\n".join(line.rstrip() for line in picture.whole_table(part, table).splitlines())
+        return f"<!-- demo: {found[1]} -->\n```\n{shown}\n```\n<!-- end -->"
+
+    fresh = BLOCK.sub(drawn, text)
+    if os.environ.get("ENRICH_WRITE_DOCS") == "1":
+        path.write_text(fresh, encoding="utf-8")
+    assert BLOCK.search(fresh)
+    assert path.read_text(encoding="utf-8") == fresh
+
+
+# --- the directory ---------------------------------------------------------------------------------------------------
+
+
+def test_a_second_demo_starts_again_cleanly(tmp_path: Path) -> None:
+    home = start_over(tmp_path / "demo")
+    (home / "lake").mkdir()
+    (home / "jobs" / "mine.yml").write_text("x")
+    assert start_over(tmp_path / "demo") == home
+    assert not (home / "lake").exists()
+    assert not (home / "jobs" / "mine.yml").exists()
+    assert (home / "jobs" / "consents_with_email.yml").is_file()
+
+
+@pytest.mark.parametrize("kind", ["a full directory", "a false marker", "a link as marker", "a file", "a link"])
+def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path, kind: str) -> None:
+    home = tmp_path / "home"
+    real = start_over(tmp_path / "real")
+    if kind == "a file":
+        home.write_text("mine")
+    elif kind == "a link":
+        home.symlink_to(real)
+    else:
+        home.mkdir()
+        (home / "thesis.txt").write_text("mine")
+        if kind == "a false marker":
+            (home / MARKER).write_text("hello")
+        if kind == "a link as marker":
+            (home / MARKER).symlink_to(real / MARKER)
+    with pytest.raises(ConfigError) as caught:
+        start_over(home)
+    assert caught.value.exit_code == 2
+    assert "enrich demo DIR" in str(caught.value)
+    assert (home / "thesis.txt").exists() or kind in ("a file", "a link")
+    assert (real / "jobs").is_dir()
+
+
+def test_an_empty_directory_will_do(tmp_path: Path) -> None:
+    assert (start_over(tmp_path) / MARKER).is_file()
+
+
+def test_an_unknown_section_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="no section 'nope'; it has consents"):
+        play(tmp_path / "demo", ("nope",), print)
+    assert not (tmp_path / "demo").exists()
+
+
+# --- the play --------------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, list[str]]:
+    """The whole demo, once, in the tests' session."""
+    home, lines = tmp_path_factory.mktemp("demo") / "enrich-demo", list[str]()
+    code = play(home, (), lines.append)
+    return home, code, "\n".join(lines).split("\n")
+
+
+def test_every_round_is_as_the_story_says(played: tuple[Path, int, list[str]]) -> None:
+    _, code, lines = played
+    assert [line for line in lines if "FAIL" in line] == []
+    assert code == 0
+    assert lines[-1].startswith("Every round was as the story says")
+    assert sum(line.startswith("round ") for line in lines) == sum(len(each.rounds) for each in sections())
+
+
+def test_the_run_afterwards_goes_on_from_there_without_a_jvm(played: tuple[Path, int, list[str]]) -> None:
+    home, _, _ = played
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib"), "PATH": ""}
+    environment.pop("JAVA_HOME", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "enrich", "--project-dir", str(home), "run", "--output", "json"],
+        capture_output=True,
+        text=True,
+        env=environment,
+        timeout=120,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    jobs = json.loads(done.stdout)["jobs"]
+    assert {job["job"]: job["status"] for job in jobs} == {each.job: "unchanged" for each in sections()}
+
+
+def test_an_erased_address_is_in_no_current_row_nor_in_any_log(played: tuple[Path, int, list[str]]) -> None:
+    home, _, _ = played
+    for name in ("consents_with_email", "reachable_customers"):
+        path = home / "lake" / name
+        assert "eight@example.com" not in str(Lake(home / "lake").rows(name))
+        for log in (path / "_delta_log").glob("*.json"):
+            assert "@example.com" not in log.read_text(encoding="utf-8")
+    assert DeltaTable(str(home / "lake" / "consents_with_email")).version() > 0
+
+
+def test_a_round_that_is_not_as_the_story_says_fails_the_demo(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import enrich
+    from enrich.result import JobResult, RunResult
+
+    def idle(project: object, jobs: list[str], **how: object) -> RunResult:
+        return RunResult("r", "dev", tuple(JobResult(job, "unchanged") for job in jobs))
+
+    monkeypatch.setattr(enrich, "run", idle)
+    lines: list[str] = []
+    assert play(tmp_path / "demo", ("mirror",), lines.append) == 1
+    text = "\n".join(lines)
+    assert "FAIL status: unchanged, expected created" in text
+    assert "rounds were NOT as the story says" in text
