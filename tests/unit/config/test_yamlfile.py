@@ -85,6 +85,9 @@ def test_windows_line_ends_and_a_byte_order_mark(tmp_path: Path) -> None:
     (tmp_path / "x.yml").write_bytes(b"\xef\xbb\xbfa: 1\r\nb: 2\r\n")
     tree = read_tree(tmp_path / "x.yml", "x.yml")
     assert (tree.value, tree.line("b")) == ({"a": 1, "b": 2}, 2)
+    (tmp_path / "x.json").write_bytes(b'\xef\xbb\xbf{"a": 1,\r\n"b": 2}')
+    tree = read_tree(tmp_path / "x.json", "x.json")
+    assert (tree.value, tree.line("b")) == ({"a": 1, "b": 2}, 2)
 
 
 @pytest.mark.parametrize(
