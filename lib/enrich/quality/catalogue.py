@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import re
+import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import date, datetime
@@ -106,7 +107,9 @@ def _is_range(value: Any) -> bool:
 def _is_regex(value: Any) -> bool:
     """Tell whether a pattern compiles; Python's ``re`` stands in for Java's, which Spark uses."""
     try:
-        re.compile(_from_java(str(value)))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            re.compile(_from_java(str(value)))
     except (re.error, OverflowError, RecursionError):
         return False
     return _is_text(value)
@@ -131,6 +134,7 @@ class Kind:
 
 
 NUMBER = Kind("a number", _is_number)
+POSITIVE = Kind("a number not below 0", lambda value: _is_number(value) and float(value) >= 0)
 INTEGER = Kind("a whole number", _is_integer)
 BOUND = Kind("a number, a date or a timestamp", _is_bound)
 BOOLEAN = Kind("true or false", _is_boolean)
@@ -305,7 +309,7 @@ TYPES: dict[str, Type] = {
     "expect_column_values_to_not_be_in_set": _column(required={"value_set": VALUES}),
     "expect_column_values_to_not_be_null": _column(),
     "expect_column_values_to_not_be_outliers": _column(
-        {"method": _one_of("iqr", "std"), "multiplier": NUMBER}, single=False, measured=True
+        {"method": _one_of("iqr", "std"), "multiplier": POSITIVE}, single=False, measured=True
     ),
     "expect_column_values_to_not_match_like_pattern": _column(_ESCAPE, required=_LIKES, refused=_LIKE),
     "expect_column_values_to_not_match_like_pattern_list": _column(

@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from enrich.config.shape import describe, did_you_mean
@@ -47,11 +46,12 @@ _TEXT_FORM = re.compile(
 )
 
 
-@dataclass(frozen=True)
 class ConditionError(Exception):
     """A row condition that is refused; the message names no value of it."""
 
-    message: str
+    def __init__(self, message: str) -> None:
+        self.message = message
+        super().__init__(message)
 
 
 def read_condition(value: Any, parser: Any) -> Condition | None:

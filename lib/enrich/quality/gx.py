@@ -117,14 +117,16 @@ class Labels:
 
     Attributes:
         domain: True for rows that the row condition lets in; None: all.
-        ignored: True for rows that GX leaves out for their nulls; None: none.
+        ignored: True for rows that GX leaves out of ``checked`` for their nulls; None: none.
         unexpected: GX's condition: true for rows that fail.
+        spares_ignored: True when GX leaves those rows out of the failed ones, too, apart from the condition.
         expectation: GX's object, which turns counts into a verdict.
     """
 
     domain: Column | None
     ignored: Column | None
     unexpected: Column
+    spares_ignored: bool
     expectation: Any
 
     def failing(self) -> Column:
@@ -132,7 +134,7 @@ class Labels:
         from pyspark.sql import functions as F
 
         parts = [self.unexpected]
-        if self.ignored is not None:
+        if self.spares_ignored and self.ignored is not None:
             parts.insert(0, ~self.ignored)
         failing = F.coalesce(reduce(lambda left, right: left & right, parts), F.lit(False))
         return failing if self.domain is None else F.when(self.domain, failing).otherwise(F.lit(False))
@@ -302,17 +304,19 @@ def _labels(names: Sequence[str], bench: _Bench, rules: Sequence[Rule]) -> dict[
         values, causes = bench.compute([metric for _, _, metric in group.values()])
         for index, (rule, expectation, metric) in group.items():
             if metric.id in values:
-                found[index] = _label(rule, names, values[metric.id][0], expectation)
+                found[index] = _label(rule, names, values[metric.id], expectation)
             else:
                 found[index] = RuleError(causes.get(metric.id, "MetricResolutionError"))
     return found
 
 
-def _label(rule: Rule, names: Sequence[str], unexpected: Column, expectation: Any) -> Labels | RuleError:
+def _label(rule: Rule, names: Sequence[str], metric: Any, expectation: Any) -> Labels | RuleError:
     """Put a rule's condition together with the rows it judges."""
+    unexpected, rows, _ = metric
+    spares = "ignore_row_if" in rows or "filter_conditions" in rows
     try:
         domain = condition_column(rule.row_condition, names)
-        return Labels(domain, _ignored(rule, names, expectation), unexpected, expectation)
+        return Labels(domain, _ignored(rule, names, expectation), unexpected, spares, expectation)
     except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
         return RuleError(error_class(error))
 

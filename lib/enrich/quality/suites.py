@@ -162,8 +162,8 @@ def check_columns(suite: Suite, names: Sequence[str]) -> list[Fault]:
         for column in missing:
             message = f"{rule.type}: the job selects no column {column!r}{did_you_mean(column, names)}"
             faults.append(Fault(message, _place(rule, column)))
-        if not missing and (message := check_spark_texts(rule.row_condition, names)):
-            faults.append(Fault(f"{rule.type}: {message}", rule.places.get("row_condition", rule.where)))
+        if not missing and (refusal := check_spark_texts(rule.row_condition, names)):
+            faults.append(Fault(f"{rule.type}: {refusal}", rule.places.get("row_condition", rule.where)))
     return faults
 
 
