@@ -34,6 +34,9 @@ PATIENCE = 600
 OTHERS = "[^i]*:*,io.[^d]*:*"
 """Everything but ``io.delta`` and its kin, as Ivy globs: pyspark's wheel holds the rest (33 jars become 5)."""
 
+NOISE = re.compile(r"\s*at |Error: |Error occurred during initialization|Picked up ")
+"""Lines of a JVM that ends badly which say nothing of the cause."""
+
 RESOLVER_SETTINGS = ("spark.jars.ivySettings", "spark.jars.repositories")
 
 
@@ -135,8 +138,9 @@ def spark_home() -> Path:
 
 def condensed(output: str) -> str:
     """Return the one line of a JVM's ``output`` that says what went wrong, without addresses."""
-    lines = [line.strip() for line in output.splitlines() if line.strip() and not re.match(r"\s*at |Error: ", line)]
-    telling = [line for line in lines if re.search(r"exception|error|could not|unresolved", line, re.IGNORECASE)]
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not NOISE.match(line)]
+    telling = [line for line in lines if line.startswith("Exception in thread")]
+    telling += [line for line in lines if re.search(r"exception|error|could not|unresolved", line, re.IGNORECASE)]
     line = (telling[:1] or lines[-1:] or ["it said nothing"])[0]
     line = re.sub(r'^Exception in thread "[^"]*" ([\w.$]+: )?', "", line)
     return re.sub(r"\w+://\S+", "<address>", line).strip(" []")[:200]

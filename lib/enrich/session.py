@@ -14,7 +14,7 @@ import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -73,6 +73,9 @@ AT_LAUNCH = {"spark.app.name": "enrich", "spark.ui.showConsoleProgress": "false"
 ONLY_AT_LAUNCH = ("spark.driver.extraClassPath", "spark.driver.extraJavaOptions")
 """Settings that are combined with ours and given to the JVM when it starts."""
 
+TELLTALES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers of pyspark that print an exception's message, which may hold a cell value, to stderr before raising it."""
+
 LATE = ("spark.hadoop.", "spark.sql.", "spark.databricks.")
 """Settings that the JVM need not know when it starts; kept from its command line, where ``ps`` would show them."""
 
@@ -106,13 +109,17 @@ def job_session(spark: SparkSession) -> SparkSession:
     Raises:
         EnvironmentFault: ``spark`` has no Delta, or is a Spark Connect session.
     """
+    from pyspark.errors import AnalysisException
+
     _require_delta(spark)
     found = spark.conf.getAll
     session = spark.newSession()
     own = session.conf.getAll
     for key, value in found.items():
-        if own.get(key) != value and not key.startswith(NOT_INHERITED) and session.conf.isModifiable(key):
-            session.conf.set(key, value)
+        if own.get(key) != value and not key.startswith(NOT_INHERITED):
+            # Those that cannot be set belong to the context, and are shared. (`isModifiable` denies unregistered keys.)
+            with suppress(AnalysisException):
+                session.conf.set(key, value)
     for key, value in FORCED.items():
         session.conf.set(key, value)
     if SNAPSHOT_PARTITIONS not in found and str(spark.sparkContext.master).startswith("local"):
@@ -125,6 +132,7 @@ def activated(session: SparkSession) -> Iterator[SparkSession]:
     """Make ``session`` the active one of this thread for the time of the block, then put back what was there.
 
     Delta reads some settings from the active session; ``createDataFrame`` makes its own the active one for good.
+    Inside the block pyspark logs no exception by itself.
     """
     from pyspark.sql import SparkSession
 
@@ -133,14 +141,27 @@ def activated(session: SparkSession) -> Iterator[SparkSession]:
     jvm_before = jvm.getActiveSession()
     SparkSession._activeSession = session
     jvm.setActiveSession(session._jsparkSession)
+    loud = _hush()
     try:
         yield session
     finally:
+        for logger in loud:
+            logger.disabled = False
         SparkSession._activeSession = before
         if jvm_before.isDefined():
             jvm.setActiveSession(jvm_before.get())
         else:
             jvm.clearActiveSession()
+
+
+def _hush() -> list[logging.Logger]:
+    """Switch pyspark's telltale loggers off; return those that were on."""
+    from pyspark.logger import PySparkLogger
+
+    loud: list[logging.Logger] = [logger for logger in map(PySparkLogger.getLogger, TELLTALES) if not logger.disabled]
+    for logger in loud:
+        logger.disabled = True
+    return loud
 
 
 def _refuse_remote(master: str | None, conf: Mapping[str, str]) -> None:
@@ -186,12 +207,15 @@ def _build(master: str | None, conf: dict[str, str], jars: str | None) -> SparkS
     from pyspark import SparkContext
     from pyspark.sql import SparkSession
 
+    _hush()
     provided: tuple[Path, ...] = ()
+    gateway = None
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         require_java()
         provided = () if _brings_delta(conf) else delta_jars(jars, conf)
         gateway = _launch(_launch_settings(master, conf, provided))
-        SparkContext._ensure_initialized(gateway=gateway)
+    # Without a gateway of ours this connects to spark-submit's, whose settings count from here on.
+    SparkContext._ensure_initialized(gateway=gateway)
     with _sigint_kept():
         builder = SparkSession.builder
         for key, value in _context_settings(master, conf, provided).items():
