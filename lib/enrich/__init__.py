@@ -9,8 +9,9 @@
 >>> result.exit_code, result.to_dict()                                   # doctest: +SKIP
 """
 
-from enrich.config import Project, load_project
+from enrich.config import Project
 from enrich.errors import ConfigError, EnrichError
+from enrich.loading import load_project
 from enrich.result import JobResult, RunResult
 from enrich.runner import run
 

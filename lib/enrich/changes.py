@@ -89,7 +89,8 @@ def net(feed: DataFrame, source: SourceSpec) -> NetChanges:
         F.count(F.when(is_null, 1)).alias("null_images"),
     ).first()
     of_keys = keys.agg(F.count("*").alias("keys"), F.count(F.when(F.col(WEIGHT) > 0, 1)).alias("grown")).first()
-    assert of_rows is not None and of_keys is not None  # noqa: S101 - an aggregate without groups has one row
+    assert of_rows is not None  # noqa: S101 - an aggregate without groups has one row
+    assert of_keys is not None  # noqa: S101
     return NetChanges(
         images=rows,
         keys=keys,

@@ -18,8 +18,6 @@ from enrich.spec import DataType
 from enrich.tables import TableState, history, open_log, state_of
 
 if TYPE_CHECKING:
-    from deltalake import DeltaTable
-
     from enrich.runs import RunsTable
 
 _FORMAT = 1
@@ -135,13 +133,19 @@ def application(job: str) -> str:
     return f"enrich/{job}"
 
 
-def read(uri: str, job: str, runs: RunsTable, log: DeltaTable | None = None) -> TargetState:
+def read(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
     """Read the state of an existing target.
+
+    Args:
+        uri: Where the target is.
+        job: The job's name.
+        runs: Holds the second copy of the cursor.
+        label: The target's name in the runs table.
 
     Raises:
         ConfigError: The table was never written by this job.
     """
-    log = log or open_log(uri)
+    log = open_log(uri)
     table = state_of(log)
     number = log.transaction_version(application(job))
     if number is None:
@@ -152,7 +156,7 @@ def read(uri: str, job: str, runs: RunsTable, log: DeltaTable | None = None) -> 
     if found is None:
         found, foreign = _walk(history(log), job)
     if found is None:
-        found = runs.intent(uri, number)
+        found = runs.intent(label, number)
     return TargetState(table, None if found is None else Cursor.from_dict(found), number, foreign)
 
 

@@ -39,12 +39,10 @@ def blocks(findings: Iterable[Finding]) -> bool:
 
 def refused(result: JobResult) -> JobResult:
     """End a job whose gate is closed: nothing is written, the same changes are judged again next time."""
-    failing = [each for each in result.findings if each.action == "fail" and each.success is False or each.error]
+    failing = [each for each in result.findings if (each.action == "fail" and each.success is False) or each.error]
     rules = "; ".join(dict.fromkeys(_described(each) for each in failing)) or "a rule"
     hint = "mend the rows or the rule and run again; the target is untouched"
-    return replace(
-        result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=3
-    )
+    return replace(result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=3)
 
 
 def _described(finding: Finding) -> str:

@@ -96,7 +96,9 @@ def keyless(sources: Sources, rows: DataFrame) -> DataFrame:
     spec = sources.spec
     alone = replace(sources, snapshots={**sources.snapshots, spec.driving: rows})
     keys = left_names(len(spec.key_columns))
-    start = alone.frame(spec.driving, keys).withColumn("__enrich_row", F.monotonically_increasing_id()).localCheckpoint()
+    start = (
+        alone.frame(spec.driving, keys).withColumn("__enrich_row", F.monotonically_increasing_id()).localCheckpoint()
+    )
     steps = [replace(step, how="left") for step in spec.steps]
     joined = _with_key(spec, _applied(sources, start.withColumns(_fresh()), None, steps))
     return joined.select(*[F.expr(output.expression).alias(output.name) for output in spec.outputs])
@@ -251,7 +253,7 @@ def _unreferenced(sources: Sources, affected: Affected | None, step: Step) -> Da
     return alone.withColumns(_fresh())
 
 
-def _join_list(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
+def _join_list(sources: Sources, rows: DataFrame, _affected: Affected | None, step: Step) -> DataFrame:
     """Join each element of an array in place; order, duplicates and null elements follow the row's own list."""
     from pyspark.sql import functions as F
 
@@ -321,7 +323,9 @@ def _collected(matched: DataFrame, identity: Sequence[str], payload: Column) -> 
 
     pair = F.struct(F.col("__enrich_at").alias("at"), payload.alias("item"))
     ordered = F.array_sort(F.collect_list(pair), by_position)
-    return matched.groupBy(*identity).agg(F.transform(ordered, lambda each: each.getField("item")).alias("__enrich_list"))
+    return matched.groupBy(*identity).agg(
+        F.transform(ordered, lambda each: each.getField("item")).alias("__enrich_list")
+    )
 
 
 def _join_back(rows: DataFrame, lists: DataFrame, identity: Sequence[str]) -> DataFrame:

@@ -87,6 +87,7 @@ class Difference:
         """True when the table is already as it should be."""
         return not (self.inserted or self.updated or self.deleted)
 
+
 def identities(affected: Affected, identity: Identity) -> DataFrame:
     """Return the affected keys under the identity's names, null on the side that they do not have."""
     left = affected.left
@@ -111,9 +112,13 @@ def difference(new: DataFrame, table: DataFrame | None, identity: Identity, keys
     if table is None:
         rows = new.withColumn(OPERATION, F.lit("I"))
     else:
-        missing = [F.lit(None).cast(new.schema[name].dataType).alias(name) for name in columns if name not in table.columns]
+        missing = [
+            F.lit(None).cast(new.schema[name].dataType).alias(name) for name in columns if name not in table.columns
+        ]
         old = table.select(*[F.col(quoted(name)) for name in columns if name in table.columns], *missing)
-        old = old.select(*[part.alias(name) for name, part in identity.of().items()], F.struct("*").alias("__enrich_old"))
+        old = old.select(
+            *[part.alias(name) for name, part in identity.of().items()], F.struct("*").alias("__enrich_old")
+        )
         if keys is not None:
             old = _among(old, keys, identity)
         rows = _compared(new, old, identity, columns)
@@ -249,9 +254,9 @@ def create(
     parts = ["CREATE TABLE", name, "USING delta"]
     if cluster_by:
         parts.append("CLUSTER BY (" + ", ".join(quoted(column) for column in cluster_by) + ")")
-    options = ", ".join(f"{_literal(key)} = {_literal(value)}" for key, value in properties.items())
+    options = ", ".join(" = ".join((_literal(key), _literal(value))) for key, value in properties.items())
     parts.append("TBLPROPERTIES (" + options + ")")
-    parts.append("AS SELECT * FROM " + quoted(view))
+    parts += ["AS SELECT * FROM", quoted(view)]
     try:
         with _recorded(session, commit):
             session.sql(" ".join(parts))
@@ -264,7 +269,7 @@ def _literal(text: str) -> str:
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
 
 
-def replace(session: SparkSession, uri: str, rows: DataFrame, commit: Commit) -> None:
+def overwrite(session: SparkSession, uri: str, rows: DataFrame, commit: Commit) -> None:
     """Put other rows and another schema into an existing table in one commit (full refresh of a changed definition)."""
     with _recorded(session, commit):
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")

@@ -7,18 +7,21 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from enrich.config.models import Job
+from enrich.config.places import CatalogName, Location
 from enrich.cursor import Cursor, Mark, TargetState, digest
 from enrich.errors import ConfigError, DriftError, Fault, HistoryError
 from enrich.plan import Plan, compile_job
 from enrich.plan.schemas import shape
 from enrich.result import SourceWindow
-from enrich.spec import JobSpec
+from enrich.spec import JobSpec, quoted
 from enrich.tables import CHANGE_FEED, TableState
 
 if TYPE_CHECKING:
     from enrich.plan.compile import Typer
     from enrich.quality.suites import Suite
 
+HELD = "__quarantine"
+"""What the quarantine's table name adds to the target's."""
 BOOTSTRAP, INCREMENTAL, FULL_REFRESH = "bootstrap", "incremental", "full_refresh"
 
 
@@ -27,14 +30,33 @@ class Place:
     """Where a target is.
 
     Attributes:
-        uri: Absolute path or URI; for a catalog table that does not exist yet, its name.
-        name: The quoted name for CREATE TABLE.
+        uri: Absolute path or URI; None for a catalog table that does not exist yet.
+        location: What the job file names: a path, a URI or a catalog name.
+        held_uri: Where the quarantine is, as ``uri``.
         change_feed: True when somebody reads the target's changes.
     """
 
-    uri: str
-    name: str
+    uri: str | None
+    location: Location
+    held_uri: str | None
     change_feed: bool
+
+    @property
+    def label(self) -> str:
+        """The target's name in the runs table and in messages."""
+        return str(self.location)
+
+    @property
+    def name(self) -> str:
+        """The quoted name for SQL."""
+        return self.location.quoted() if isinstance(self.location, CatalogName) else quoted("delta", self.location)
+
+    @property
+    def held_name(self) -> str:
+        """The quarantine's quoted name for SQL."""
+        if isinstance(self.location, CatalogName):
+            return self.location.sibling(HELD).quoted()
+        return quoted("delta", self.location.rstrip("/") + HELD)
 
 
 @dataclass(frozen=True)
@@ -80,6 +102,14 @@ class Task:
         """True when the target exists, has a reader and records no changes yet."""
         table = self.target.table
         return table is not None and self.place.change_feed and not table.has_change_feed
+
+    @property
+    def rewrites(self) -> bool:
+        """True when the target's rows cannot be told apart by this job's key, or are somebody else's doing."""
+        cursor, table = self.target.cursor, self.target.table
+        if table is None or self.mode != FULL_REFRESH:
+            return False
+        return cursor is None or bool(self.target.foreign) or cursor.definition != self.definition
 
     @property
     def definition(self) -> str:
@@ -164,7 +194,9 @@ def opened(task: Task, *, full_refresh: bool) -> Task:
         return _whole(task, FULL_REFRESH)
     repair = f"run `enrich run {name} --full-refresh`"
     if target.cursor is None:
-        raise HistoryError(f"neither the log of {task.place.uri} nor the runs table says what it has consumed", hint=repair)
+        raise HistoryError(
+            f"neither the log of {task.place.label} nor the runs table says what it has consumed", hint=repair
+        )
     if target.foreign:
         versions = ", ".join(str(version) for version in sorted(target.foreign)[:5])
         raise DriftError(f"the target of {name!r} was changed by another writer (version {versions})", hint=repair)
@@ -190,5 +222,3 @@ def _check_identity(name: str, alias: str, mark: Mark, table: TableState) -> Non
             f"source {alias!r} of {name!r} is another table than the one consumed up to version {mark.to}",
             hint=f"run `enrich run {name} --full-refresh`",
         )
-
-

@@ -1,4 +1,4 @@
-"""The difference -> the quarantine's commit, then the target's commit with the cursor, then the proof that it is there."""
+"""The difference -> the quarantine's commit, the target's commit with the cursor, and the proof that it is there."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from enrich.prepare import Task
 from enrich.result import CREATED, UNCHANGED, UPDATED, JobResult
 from enrich.runs import INTENT, RunRow, RunsTable
 from enrich.spec import Affected, JoinSpec, quoted
-from enrich.stages import Work, identity_of, target_rows
+from enrich.stages import Work, identity_of, no_rows, target_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -35,24 +35,40 @@ class Held:
 
 @dataclass(frozen=True)
 class Staged:
-    """What a run is about to write."""
+    """What a run is about to write.
+
+    Attributes:
+        target: The difference to the target.
+        held: The difference to the quarantine.
+        whole: All rows, when the target is written anew because its old rows are not this job's.
+    """
 
     target: Difference
     held: Held
+    whole: DataFrame | None = None
 
 
 def staged(work: Work, verdict: Judged, affected: Affected | None) -> Staged:
     """Compare the judged rows with the target and with the quarantine."""
+    from pyspark.sql import functions as F
+
     task = work.task
     identity = identity_of(task)
     among = merge.identities(affected, identity) if affected is not None else None
-    found = merge.difference(verdict.good, target_rows(work), identity, among)
-    return Staged(found, _held(work, verdict, among))
+    if task.rewrites:
+        whole = verdict.good.select(*[F.col(quoted(name)) for name in task.spec.columns])
+        counted = merge.difference(verdict.good, _alike(work, verdict.good), identity, None)
+        return Staged(counted, _held(work, verdict, None), whole)
+    return Staged(merge.difference(verdict.good, target_rows(work), identity, among), _held(work, verdict, among))
 
 
-def quarantine_uri(task: Task) -> str:
-    """Return where a job's quarantine is."""
-    return task.place.uri.rstrip("/") + quarantine.SUFFIX
+def _alike(work: Work, rows: DataFrame) -> DataFrame | None:
+    """Return the target's rows when they can be compared with ``rows``: the same key, and the same types."""
+    table, identity = target_rows(work), identity_of(work.task)
+    if table is None or any(name not in table.columns for name in (*identity.left, *identity.right)):
+        return None
+    same = all(table.schema[name].dataType == rows.schema[name].dataType for name in table.columns)
+    return table if same else None
 
 
 def _held(work: Work, verdict: Judged, among: DataFrame | None) -> Held:
@@ -60,14 +76,14 @@ def _held(work: Work, verdict: Judged, among: DataFrame | None) -> Held:
     from pyspark.sql import functions as F
 
     task = work.task
-    uri = quarantine_uri(task)
-    there = tables.exists(uri)
+    uri = task.place.held_uri
+    there = uri is not None and tables.exists(uri) and not task.rewrites
     without_key = _keyless(work)
     if not there and verdict.bad is None and without_key is None:
         return Held(None)
     identity, columns = identity_of(task), list(task.spec.columns)
     table = None
-    if there:
+    if there and uri is not None:
         state = tables.read_state(uri)
         rows = tables.snapshot(work.session, uri, state.version, [*columns, quarantine.FAILED])
         table = work.kept(rows)
@@ -120,42 +136,34 @@ def written(work: Work, result: JobResult, found: Staged, runs: RunsTable) -> Jo
         return replace(result, target_version=task.target.table.version if task.target.table else None)
     task = _intended(task, runs)
     commit = Commit(cursor.application(task.job.job), task.number, task.cursor().to_json())
-    if found.held.rows is not None:
-        _write_quarantine(work, found.held.rows, commit)
-    _write_target(replace_task(work, task), target, commit)
-    return replace(result, target_version=_proved(task))
-
-
-def replace_task(work: Work, task: Task) -> Work:
-    """Return the work with another task."""
-    return replace(work, task=task)
+    work = replace(work, task=task)
+    _write_quarantine(work, found.held.rows, commit)
+    _write_target(work, found, commit)
+    return replace(result, target_version=_proved(work))
 
 
 def cursor_alone(work: Work, result: JobResult, runs: RunsTable) -> JobResult:
-    """Record the new versions in a commit without data."""
-    from pyspark.sql import functions as F
-
+    """Record the new versions in a commit without data; columns that a source gained come along."""
     task = work.task
-    table = target_rows(work)
-    assert table is not None and task.target.table is not None  # noqa: S101 - an incremental run has a target
+    table = task.target.table
+    assert table is not None  # noqa: S101 - an incremental run has a target
     if task.dry_run or not task.moved:
         if task.needs_feed and not task.dry_run:
             _enable_feed(work)
-        return replace(result, status=UNCHANGED, target_version=task.target.table.version)
-    identity = identity_of(task)
-    empty = table.limit(0).withColumns({**identity.of(), OPERATION: F.lit("U")})
+        return replace(result, status=UNCHANGED, target_version=table.version)
     task = _intended(task, runs)
+    work = replace(work, task=task)
     commit = Commit(cursor.application(task.job.job), task.number, task.cursor().to_json())
-    _write_target(replace_task(work, task), Difference(empty, 0, 0, 0), commit)
-    return replace(result, status=UNCHANGED, target_version=_proved(task))
+    _write_target(work, Staged(Difference(no_rows(work), 0, 0, 0), Held(None)), commit)
+    return replace(result, status=UNCHANGED, target_version=_proved(work))
 
 
 def _intended(task: Task, runs: RunsTable) -> Task:
     """Write the intent under the next number."""
-    number = max(task.target.number, runs.last_number(task.place.uri)) + 1
+    number = max(task.target.number, runs.last_number(task.place.label)) + 1
     task = replace(task, number=number)
     record = task.cursor().to_dict()
-    runs.append(RunRow(task.run_id, task.job.job, task.place.uri, INTENT, record, number, mode=task.mode))
+    runs.append(RunRow(task.run_id, task.job.job, task.place.label, INTENT, record, number, mode=task.mode))
     return task
 
 
@@ -170,29 +178,24 @@ def _properties(task: Task, columns: Sequence[str]) -> dict[str, str]:
     }
 
 
-def _write_target(work: Work, changed: Difference, commit: Commit) -> None:
+def _write_target(work: Work, found: Staged, commit: Commit) -> None:
     from pyspark.sql import functions as F
 
     task = work.task
-    columns = [F.col(quoted(name)) for name in task.spec.columns]
-    properties = _properties(task, task.spec.columns)
-    if task.place.change_feed:
-        properties[tables.CHANGE_FEED] = "true"
-    if task.target.table is None:
-        rows = changed.rows.select(*columns)
-        merge.create(
-            work.session,
-            task.place.name,
-            rows,
-            cluster_by=task.job.target.cluster_by,
-            properties=properties,
-            commit=commit,
-        )
+    if task.target.table is None or task.place.uri is None:
+        properties = _properties(task, task.spec.columns)
+        if task.place.change_feed:
+            properties[tables.CHANGE_FEED] = "true"
+        rows = found.target.rows.select(*[F.col(quoted(name)) for name in task.spec.columns])
+        cluster = task.job.target.cluster_by
+        merge.create(work.session, task.place.name, rows, cluster_by=cluster, properties=properties, commit=commit)
         return
     if task.needs_feed:
         _enable_feed(work)
-    identity = identity_of(task)
-    merge.merge(work.session, task.place.uri, changed.rows, identity.of("t."), commit)
+    if found.whole is not None:
+        merge.overwrite(work.session, task.place.uri, found.whole, commit)
+        return
+    merge.merge(work.session, task.place.uri, found.target.rows, identity_of(task).of("t."), commit)
 
 
 def _enable_feed(work: Work) -> None:
@@ -202,30 +205,33 @@ def _enable_feed(work: Work) -> None:
     )
 
 
-def _write_quarantine(work: Work, rows: DataFrame, commit: Commit) -> None:
+def _write_quarantine(work: Work, rows: DataFrame | None, commit: Commit) -> None:
     """Write the quarantine: a crash after this and before the target's commit is made good by the next run."""
     from pyspark.sql import functions as F
 
-    task = work.task
-    uri = quarantine_uri(task)
+    task, uri = work.task, work.task.place.held_uri
+    there = uri is not None and tables.exists(uri)
     names = [*task.spec.columns, quarantine.FAILED, quarantine.RUN_ID]
     own = replace(commit, application=None)
-    if not tables.exists(uri):
-        merge.create(
-            work.session,
-            quoted("delta", uri),
-            rows.select(*[F.col(quoted(name)) for name in names]),
-            cluster_by=(),
-            properties=_properties(task, task.spec.columns),
-            commit=own,
+    if there and uri is not None and task.rewrites:
+        empty = no_rows(work).withColumns(
+            {quarantine.FAILED: F.array().cast("array<string>"), quarantine.RUN_ID: F.lit(task.run_id)}
         )
+        kept = rows if rows is not None else empty
+        merge.overwrite(work.session, uri, kept.select(*[F.col(quoted(name)) for name in names]), own)
+    elif rows is None:
         return
-    table = tables.snapshot(work.session, uri, tables.read_state(uri).version, names)
-    same = quarantine.identity(identity_of(task).of("t."), table, task.spec.columns)
-    merge.merge(work.session, uri, rows.select(*same, OPERATION, *[F.col(quoted(n)) for n in names]), same, own)
+    elif there and uri is not None:
+        table = tables.snapshot(work.session, uri, tables.read_state(uri).version, names[:-1])
+        same = quarantine.identity(identity_of(task).of("t."), table, task.spec.columns)
+        merge.merge(work.session, uri, rows.select(*same, OPERATION, *[F.col(quoted(n)) for n in names]), same, own)
+    else:
+        held = rows.select(*[F.col(quoted(name)) for name in names])
+        properties = _properties(task, task.spec.columns)
+        merge.create(work.session, task.place.held_name, held, cluster_by=(), properties=properties, commit=own)
 
 
-def _proved(task: Task) -> int:
+def _proved(work: Work) -> int:
     """Find this run's commit in the target's log.
 
     A number that was used already is skipped silently, so an answer without exception proves nothing.
@@ -233,10 +239,12 @@ def _proved(task: Task) -> int:
     Raises:
         RunFailed: It is not there.
     """
-    log = tables.open_log(task.place.uri)
+    task, location = work.task, work.task.place.location
+    uri = task.place.uri if isinstance(location, str) else tables.catalog_location(work.session, location.parts)
+    if uri is None:
+        raise RunFailed(f"the catalog does not know {task.place.label} after it was created", hint="run again")
+    log = tables.open_log(uri)
     for entry in tables.history(log, 20):
         if task.run_id in str(entry.get("userMetadata") or ""):
             return int(entry["version"])
-    raise RunFailed(f"the commit of run {task.run_id} is not in the log of {task.place.uri}", hint="run again")
-
-
+    raise RunFailed(f"the commit of run {task.run_id} is not in the log of {task.place.label}", hint="run again")

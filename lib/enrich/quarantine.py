@@ -18,8 +18,6 @@ from enrich.spec import comparable, quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-SUFFIX = "__quarantine"
-"""What the quarantine's table name adds to the target's."""
 FAILED, RUN_ID = "_failed", "_run_id"
 KEY_NOT_NULL = "key_not_null"
 CONTENT = "__enrich_content"
@@ -95,5 +93,3 @@ def identity(keyed: Mapping[str, Column], rows: DataFrame, columns: Sequence[str
 
     parts = {name: F.when(~is_keyless("t."), part) for name, part in keyed.items()}
     return {**parts, CONTENT: F.when(is_keyless("t."), content(rows, columns, "t."))}
-
-

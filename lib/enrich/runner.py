@@ -6,6 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
@@ -17,10 +18,9 @@ from enrich.config.places import CatalogName
 from enrich.config.project import Project
 from enrich.cursor import TargetState
 from enrich.errors import ConfigError, EnrichError, Locked, RunFailed
-from enrich.prepare import Place, Task, check_sources, compiled, opened
+from enrich.prepare import HELD, Place, Task, check_sources, compiled, opened
 from enrich.result import FAILED, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.runs import OUTCOME, RunRow, RunsTable
-from enrich.spec import quoted
 from enrich.tables import TableState
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Options:
     dry_run: bool = False
 
 
-def run(
+def run(  # noqa: PLR0913 - the public interface: every keyword is an option of `enrich run`
     project: Project,
     jobs: Sequence[str] | None = None,
     *,
@@ -81,7 +81,9 @@ def run(
     """
     for name, value in (("--since", since), ("--until", until), ("--allow-gap", allow_gap or None)):
         if value is not None:
-            raise ConfigError(f"{name} is not supported by this release", hint="leave it out: a run starts at its cursor")
+            raise ConfigError(
+                f"{name} is not supported by this release", hint="leave it out: a run starts at its cursor"
+            )
     names = _chosen(project, jobs, exclude)
     running = _Run(project, Options(full_refresh, dry_run), uuid.uuid4().hex, spark)
     running.pin(names)
@@ -139,7 +141,11 @@ class _Run:
         place = self.project.location(reference)
         if isinstance(place, str):
             return place
-        if place not in self.places:
+        return self._located(place)
+
+    def _located(self, place: CatalogName) -> str | None:
+        """Ask the catalog where a table is, once."""
+        if self.places.get(place) is None:
             self.places[place] = tables.catalog_location(self.session(), place.parts)
         return self.places[place]
 
@@ -153,7 +159,8 @@ class _Run:
             for source in self.project.jobs[name].sources.values():
                 place = self.project.location(source.table)
                 if place not in written and isinstance(place, str):
-                    self.table(source.table)
+                    with suppress(EnrichError):  # kept with the pin, and raised for the job that needs the table
+                        self.table(source.table)
 
     def table(self, reference: str) -> TableState:
         """Return the pinned state of a source."""
@@ -186,9 +193,8 @@ class _Run:
         try:
             with locks.held(self.project.state, name, self.run_id):
                 result = self._run(self.project.jobs[name])
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - a job's failure is a result; the other jobs still run
             result = JobResult(name, FAILED).failed_with(_named(error, name))
-            log.debug("job %s failed", name, exc_info=error)
         result = replace(result, seconds=round(time.monotonic() - started, 3))
         self.done[name] = result
         return self._recorded(result)
@@ -269,16 +275,16 @@ class _Run:
 
     def _target(self, job: Job) -> tuple[TargetState, Place]:
         read = bool(graph.downstream(self.project, job.job)) or bool(job.target.change_feed)
-        location = self.project.location(job.target.table)
-        uri = self.uri(job.target.table)
+        location, uri = self.project.location(job.target.table), self.uri(job.target.table)
         if isinstance(location, CatalogName):
-            place = Place(uri or str(location), location.quoted(), read)
+            held = self._located(location.sibling(HELD))
         else:
-            place = Place(location, quoted("delta", location), read)
+            held = location.rstrip("/") + HELD
+        place = Place(uri, location, held, read)
         if uri is None or not tables.exists(uri):
             _check_free(job, uri)
             return TargetState(None, None, 0), place
-        return cursor.read(uri, job.job, self.runs), place
+        return cursor.read(uri, job.job, self.runs, place.label), place
 
 
 def _check_free(job: Job, uri: str | None) -> None:
@@ -307,4 +313,4 @@ def _named(error: Exception, job: str) -> EnrichError:
     text = f"{text} {java.rsplit('.', 1)[-1]}".strip()
     if any(word in text or word in str(error)[:400] for word in _CONFLICTS):
         return Locked(f"another writer changed the target of {job!r} meanwhile", hint="run again")
-    return RunFailed(f"job {job!r} failed: {text}", hint="run again; with --log-format debug the log says where")
+    return RunFailed(f"job {job!r} failed: {text}", hint="run again; `enrich validate` checks files and tables")

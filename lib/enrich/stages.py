@@ -204,7 +204,11 @@ def _mirrored(work: Work, spec: MirrorSpec, changed: Changed, affected: Affected
     found = frame.agg(F.count("*").alias("rows"), F.count(F.when(F.col(HOLDERS) > 1, 1)).alias("shared")).first()
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
     is_null = reduce(or_, [F.col(quoted(name)).isNull() for name in spec.value])
-    come = work.snapshot(spec.driving) if affected is None else changed.net[spec.driving].images.where("__enrich_weight > 0")
+    come = (
+        work.snapshot(spec.driving)
+        if affected is None
+        else changed.net[spec.driving].images.where("__enrich_weight > 0")
+    )
     whole = reduce(or_, [F.col(quoted(name)).isNull() for name in spec.key])
     nulls = come.where(is_null & ~whole).count()
     counts = Counts(affected_keys=_count(affected) if affected else found["rows"], null_values=nulls)
@@ -238,3 +242,17 @@ def live_rows(work: Work, rows: Rows) -> DataFrame:
     names = identity_of(work.task).names
     columns = [F.col(quoted(name)) for name in work.task.spec.columns]
     return rows.frame.where(F.col(LIVE)).select(*names, *columns)
+
+
+def no_rows(work: Work) -> DataFrame:
+    """Return an empty difference: the identity's columns, the operation, the target's columns as new rows would be."""
+    from pyspark.sql import functions as F
+
+    spec = work.task.spec
+    if isinstance(spec, MirrorSpec):
+        frame = mirror.derived(spec, work.snapshot(spec.driving), None)
+    else:
+        frame = join.enriched(work.sources(), None)
+    columns = [F.col(quoted(name)) for name in spec.columns]
+    operation = F.lit("U").alias(merge.OPERATION)
+    return frame.limit(0).select(*identity_of(work.task).names, operation, *columns)

@@ -43,7 +43,7 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
         ConfigError: The directory is somebody else's, or a section is unknown.
         EnvironmentFault: Spark does not start.
     """
-    from enrich.config import load_project
+    from enrich.loading import load_project
     from enrich.session import get_session
 
     began, chosen = time.monotonic(), sections(names)

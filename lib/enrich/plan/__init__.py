@@ -4,6 +4,6 @@
 ``compile`` makes the spec.
 """
 
-from enrich.plan.compile import Plan, compile_job
+from enrich.plan.compile import Plan, check_file, compile_job
 
-__all__ = ["Plan", "compile_job"]
+__all__ = ["Plan", "check_file", "compile_job"]

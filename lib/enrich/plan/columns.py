@@ -19,12 +19,13 @@ class Columns:
 
     Args:
         job: The job.
-        tables: Alias -> column -> type, for every alias whose table could be read.
+        tables: Alias -> column -> type; None when only the file is looked at, then every column exists.
     """
 
-    def __init__(self, job: Job, tables: Mapping[str, dict[str, DataType]]) -> None:
+    def __init__(self, job: Job, tables: Mapping[str, dict[str, DataType]] | None) -> None:
         self.job = job
-        self.tables = tables
+        self.open = tables is None
+        self.tables: Mapping[str, dict[str, DataType]] = tables or {alias: {} for alias in job.sources}
         self.faults: list[Fault] = []
         self.used: dict[str, set[str]] = {alias: set() for alias in job.sources}
 
@@ -34,6 +35,8 @@ class Columns:
 
     def named(self, alias: str, name: str, *path: str | int) -> str:
         """Resolve a column that the file names literally, and note it as used."""
+        if self.open:
+            return name
         columns = self.tables[alias]
         found = find(name, columns)
         if found is None:
@@ -51,7 +54,9 @@ class Columns:
             for name in found[alias]:
                 kind = self.tables[alias].get(name)
                 if kind is not None and not may_be_key(kind):
-                    self.fault(f"key column {name!r} is of type {name_of(kind)}, which is no key", "sources", alias, "key")
+                    self.fault(
+                        f"key column {name!r} is of type {name_of(kind)}, which is no key", "sources", alias, "key"
+                    )
         return found
 
     def use_all(self, alias: str) -> None:
@@ -78,8 +83,8 @@ class Columns:
             return True
         before = len(self.faults)
         column = self.named(alias, rest[0], *path)
-        if len(self.faults) > before:
-            return False
+        if len(self.faults) > before or self.open:
+            return self.open
         kind = self.tables[alias][column]
         return self._descend(f"{alias}.{column}", kind, rest[1:], *path) is not None
 
@@ -114,7 +119,7 @@ class Columns:
 
     def type_of(self, expression: Expression) -> DataType | None:
         """Return the type of a path; None for anything that only Spark can type."""
-        if not expression.is_path:
+        if not expression.is_path or self.open:
             return None
         alias, *rest = next(iter(expression.paths))
         if alias == "key":

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from enrich.config.models import Job, Join
-from enrich.errors import ConfigError
+from enrich.errors import ConfigError, Fault
 from enrich.expressions import Expression, Scope
 from enrich.plan.columns import Columns
 from enrich.plan.schemas import fields_of, find, kind_of, name_of, shape
@@ -53,6 +53,14 @@ def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Type
     return plan
 
 
+def check_file(job: Job) -> list[Fault]:
+    """Return what a job's file alone shows to be wrong in its expressions and its target's columns."""
+    columns = Columns(job, None)
+    keys = columns.keys()
+    _ = _mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, None).plan()
+    return columns.faults
+
+
 def _sources(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> dict[str, SourceSpec]:
     """Collect the used columns of every alias, key columns first, then in the table's order."""
     found = {}
@@ -93,18 +101,20 @@ def _check_names(names: tuple[str, ...], columns: Columns, place: tuple[str, ...
     for name in names:
         where = (*place, name) if place == ("select",) else place
         if not name or any(c in _FORBIDDEN or ord(c) < 32 for c in name) or name.startswith("__enrich_"):
-            columns.fault(f"{name!r} is no name for a target column: no backtick, blank, ,;{{}}()= or __enrich_", *where)
+            columns.fault(
+                f"{name!r} is no name for a target column: no backtick, blank, ,;{{}}()= or __enrich_", *where
+            )
         if name.lower() in seen:
-            columns.fault(f"target columns {seen[name.lower()]!r} and {name!r} are one to Spark; name them apart", *where)
+            columns.fault(
+                f"target columns {seen[name.lower()]!r} and {name!r} are one to Spark; name them apart", *where
+            )
         seen[name.lower()] = name
 
 
 class _Joins:
     """Compiles one join job."""
 
-    def __init__(
-        self, job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]], typer: Typer | None
-    ) -> None:
+    def __init__(self, job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]], typer: Typer | None) -> None:
         self.job = job
         self.columns = columns
         self.keys = keys
@@ -143,7 +153,9 @@ class _Joins:
 
     def _see(self, alias: str, name: str) -> None:
         """Let later expressions see a source's row as a struct."""
-        fields = [{"name": n, "type": k, "nullable": True, "metadata": {}} for n, k in self.columns.tables[alias].items()]
+        fields = [
+            {"name": n, "type": k, "nullable": True, "metadata": {}} for n, k in self.columns.tables[alias].items()
+        ]
         self.frame[name] = {"type": "struct", "fields": fields}
 
     @property
@@ -159,6 +171,8 @@ class _Joins:
         known = self.columns.type_of(expression)
         if known is not None:
             return known
+        if self.columns.open:
+            return None
         if self.typer is None or self.columns.faults:
             self.complete = False
             return None
@@ -178,7 +192,8 @@ class _Joins:
         ours, theirs = self.keys[self.job.from_], self.keys[alias]
         if len(ours) != len(theirs):
             self.columns.fault(
-                f"{self.job.from_!r} has {len(ours)} key columns and {alias!r} has {len(theirs)}; a table join shares the key",
+                f"{self.job.from_!r} has {len(ours)} key columns and {alias!r} has {len(theirs)};"
+                " a table join shares the key",
                 "join",
                 alias,
             )
@@ -212,7 +227,10 @@ class _Joins:
         texts = join.on or ()
         if len(texts) != len(self.keys[alias]):
             self.columns.fault(
-                f"'on' has {len(texts)} expressions and {alias!r} has {len(self.keys[alias])} key columns", "join", alias, "on"
+                f"'on' has {len(texts)} expressions and {alias!r} has {len(self.keys[alias])} key columns",
+                "join",
+                alias,
+                "on",
             )
         for text, key in zip(texts, self.keys[alias], strict=False):
             place = ("join", alias, "on")
@@ -264,7 +282,10 @@ class _Joins:
         if kind_of(element) != "struct":
             if join.element_key is not None:
                 self.columns.fault(
-                    f"element_key is for arrays of structs; {join.elements} is {name_of(kind)}", "join", alias, "element_key"
+                    f"element_key is for arrays of structs; {join.elements} is {name_of(kind)}",
+                    "join",
+                    alias,
+                    "element_key",
                 )
             self._check_types(alias, (f"an element of {join.elements}", element), key, place)
             return ()
@@ -312,6 +333,8 @@ class _Joins:
         return found
 
     def _default(self, steps: list[Step]) -> dict[str, str]:
+        if self.columns.open:
+            return {}
         driving = self.job.from_
         coalesced = any(step.kind == "table" and step.keeps_right for step in steps)
         found = {name: quoted(driving, name) for name in self.columns.tables[driving]}
@@ -336,7 +359,10 @@ class _Joins:
         column = find(rest[0], found) if expression.is_path and alias == self.job.from_ and len(rest) == 1 else None
         if column is None:
             self.columns.fault(
-                "without select, 'elements' must be a top-level column of the driving source", "join", step.alias, "elements"
+                "without select, 'elements' must be a top-level column of the driving source",
+                "join",
+                step.alias,
+                "elements",
             )
             return
         found[column] = quoted(step.alias)
@@ -362,12 +388,14 @@ class _Joins:
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Find the target columns that hold the left key and, for a right or full foreign-key join, the lookup's."""
         driving, keys = self.job.from_, self.keys[self.job.from_]
+        if self.columns.open and (self.job.select is None or len(outputs) < len(self.job.select)):
+            return (), ()
         widened = any(step.kind == "table" and step.keeps_right for step in steps)
-        forms = []
+        forms: list[list[tuple[str, ...]]] = []
         for name in keys:
-            found = [] if widened else [(driving, name)]
+            found: list[tuple[str, ...]] = [] if widened else [(driving, name)]
             if self.table_aliases:
-                found += [("key", name), *([("key",)] if len(keys) == 1 else [])]
+                found.append(("key",) if len(keys) == 1 else ("key", name))
             forms.append(found)
         identity = tuple(self._holding(outputs, each) for each in forms)
         if None in identity:
@@ -375,14 +403,18 @@ class _Joins:
             wanted = wanted if self.table_aliases else ", ".join(f"{driving}.{name}" for name in keys)
             self.columns.fault(f"the target's key is not selected whole; select {wanted}", "select")
         right = next((step for step in steps if step.kind == "foreign_key" and step.keeps_right), None)
-        rights = tuple(self._holding(outputs, [(right.alias, name)]) for name in self.keys[right.alias]) if right else ()
+        rights = (
+            tuple(self._holding(outputs, [(right.alias, name)]) for name in self.keys[right.alias]) if right else ()
+        )
         if right is not None and None in rights:
             names = ", ".join(f"{right.alias}.{name}" for name in self.keys[right.alias])
-            self.columns.fault(f"a {right.how} foreign-key join needs the lookup's key in the target; select {names}", "select")
+            self.columns.fault(
+                f"a {right.how} foreign-key join needs the lookup's key in the target; select {names}", "select"
+            )
         return tuple(n or "" for n in identity), tuple(n or "" for n in rights)
 
     def _holding(self, outputs: Mapping[str, Expression], forms: list[tuple[str, ...]]) -> str | None:
-        lowered = [tuple([form[0], *[part.lower() for part in form[1:]]]) for form in forms]
+        lowered = [(form[0], *[part.lower() for part in form[1:]]) for form in forms]
         for name, expression in outputs.items():
             if expression.is_path:
                 alias, *rest = next(iter(expression.paths))
@@ -392,6 +424,7 @@ class _Joins:
 
     def _check_cluster(self, spec: JoinSpec) -> None:
         names = dict.fromkeys(spec.columns)
-        for name in self.job.target.cluster_by:
+        known = not self.columns.open or self.job.select is not None
+        for name in self.job.target.cluster_by if known else ():
             if find(name, names) is None:
                 self.columns.fault(f"cluster_by names {name!r}, which is no target column", "target", "cluster_by")

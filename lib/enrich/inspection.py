@@ -1,0 +1,156 @@
+"""Looking without touching: ``enrich status`` and ``enrich validate``, from files and logs, without a JVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from enrich import tables
+from enrich.config import CatalogName, Project, ordered
+from enrich.config.models import Job
+from enrich.cursor import TargetState
+from enrich.cursor import read as read_cursor
+from enrich.errors import ConfigError, EnrichError, Fault
+from enrich.plan import compile_job
+from enrich.prepare import check_sources
+from enrich.runs import RunsTable
+
+
+@dataclass(frozen=True)
+class SourceLag:
+    """How far a target is behind one of its sources.
+
+    Attributes:
+        consumed: The last version that the target contains; None before the first run.
+        latest: The source's latest version; None when it cannot be read.
+        seconds: Time since the oldest commit that is not consumed yet; 0 when there is none, None when unknown.
+    """
+
+    alias: str
+    table: str
+    consumed: int | None
+    latest: int | None
+    seconds: float | None
+
+    @property
+    def versions(self) -> int | None:
+        """How many versions are not consumed yet."""
+        return None if self.latest is None else self.latest - (-1 if self.consumed is None else self.consumed)
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """One job's target now.
+
+    Attributes:
+        target_version: None before the first run.
+        sources: The lag behind each source.
+        last_status: The last run's status; None when none is recorded.
+        last_run: When it ended.
+        note: What stands in the way of the next run, in one line; None when nothing does.
+    """
+
+    job: str
+    target: str
+    target_version: int | None
+    sources: tuple[SourceLag, ...]
+    last_status: str | None = None
+    last_run: datetime | None = None
+    note: str | None = None
+
+
+def status(project: Project) -> list[JobStatus]:
+    """Return the state of every job's target, in the order in which the jobs run."""
+    runs = RunsTable(project.state)
+    last = {row["target"]: row for row in runs.outcomes()}
+    return [_status(project, project.jobs[name], runs, last) for name in ordered(project.jobs, project)]
+
+
+def _status(project: Project, job: Job, runs: RunsTable, last: dict[str, dict[str, Any]]) -> JobStatus:
+    place = project.location(job.target.table)
+    row = last.get(str(place))
+    target, note = TargetState(None, None, 0), None
+    if isinstance(place, CatalogName):
+        note = "a catalog table; its log is read through Spark"
+    else:
+        try:
+            if tables.exists(place):
+                target = read_cursor(place, job.job, runs, place)
+        except EnrichError as error:
+            note = str(error)
+    lags = tuple(_lag(project, job, alias, target) for alias in job.sources)
+    if target.foreign:
+        note = "changed by another writer"
+    return JobStatus(
+        job.job,
+        str(place),
+        target.table.version if target.table else None,
+        lags,
+        row["status"] if row else None,
+        row["at"] if row else None,
+        note,
+    )
+
+
+def _lag(project: Project, job: Job, alias: str, target: TargetState) -> SourceLag:
+    reference = job.sources[alias].table
+    consumed = target.cursor.sources[alias].to if target.cursor and alias in target.cursor.sources else None
+    place = project.location(reference)
+    if isinstance(place, CatalogName):
+        return SourceLag(alias, reference, consumed, None, None)
+    try:
+        log = tables.open_log(place)
+    except EnrichError:
+        return SourceLag(alias, reference, consumed, None, None)
+    behind = log.version() - (-1 if consumed is None else consumed)
+    if behind <= 0:
+        return SourceLag(alias, reference, consumed, log.version(), 0.0)
+    waiting = [
+        entry for entry in tables.history(log, behind) if entry["version"] > (-1 if consumed is None else consumed)
+    ]
+    oldest = min((entry["timestamp"] for entry in waiting), default=None)
+    seconds = None if oldest is None else max(0.0, datetime.now(UTC).timestamp() - oldest / 1000)
+    return SourceLag(alias, reference, consumed, log.version(), seconds)
+
+
+def validate(project: Project) -> list[Fault]:
+    """Hold every job against the logs of its tables and every suite against its job.
+
+    A source that another job writes may not exist yet; it is then taken on trust.
+    """
+    faults: list[Fault] = []
+    written = {project.location(job.target.table) for job in project.jobs.values()}
+    for name in ordered(project.jobs, project):
+        job = project.jobs[name]
+        found: dict[str, tables.TableState] = {}
+        for alias, source in job.sources.items():
+            place = project.location(source.table)
+            if isinstance(place, CatalogName) or (place in written and not tables.exists(place)):
+                continue
+            try:
+                found[alias] = tables.read_state(place)
+            except EnrichError as error:
+                faults.append(Fault(f"{error.message}; {error.hint}", job.at("sources", alias)))
+        if len(found) == len(job.sources):
+            faults += _held_against(project, job, found, written)
+    return list(dict.fromkeys(faults))
+
+
+def _held_against(project: Project, job: Job, found: dict[str, tables.TableState], written: set[Any]) -> list[Fault]:
+    faults: list[Fault] = []
+    outside = {a: t for a, t in found.items() if project.location(job.sources[a].table) not in written}
+    try:
+        check_sources(job, outside)
+    except ConfigError as error:
+        faults += error.faults
+    try:
+        plan = compile_job(job, {alias: table.columns for alias, table in found.items()})
+    except ConfigError as error:
+        return faults + list(error.faults)
+    suite = project.suites.get(job.expectations) if job.expectations else None
+    if suite is not None:
+        from enrich.quality.suites import check_columns
+
+        faults += check_columns(suite, plan.spec.columns)
+    return faults
