@@ -1,0 +1,120 @@
+"""Rules of the house that no linter knows: sizes, pins, imports, packaged files."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from importlib.metadata import distributions
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "lib" / "enrich"
+MODULES = sorted(PACKAGE.rglob("*.py"))
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+
+LIGHT = ("cli", "config", "expressions", "tables", "runs", "cursor", "plan", "prepare", "runner", "console")
+"""What a run without changes imports."""
+
+
+def names(path: Path) -> str:
+    return path.relative_to(ROOT).as_posix()
+
+
+def canonical(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text().splitlines()
+    return {canonical(name): pin for name, pin in (line.split("==") for line in lines if line and line[0] != "#")}
+
+
+def test_modules_stay_under_400_lines():
+    sizes = {names(path): len(path.read_text().splitlines()) for path in MODULES}
+    assert {name: lines for name, lines in sizes.items() if lines >= 400} == {}
+
+
+def test_functions_stay_under_50_lines():
+    """Without the docstring: what it says is no burden on what it does."""
+
+    def lines(function: ast.FunctionDef) -> int:
+        body = function.body[1:] if ast.get_docstring(function) else function.body
+        return function.end_lineno - body[0].lineno + 1 if body else 0
+
+    long = {
+        f"{names(path)}:{node.name}": lines(node)
+        for path in MODULES
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.FunctionDef) and lines(node) >= 50
+    }
+    assert long == {}
+
+
+def test_every_installed_distribution_is_pinned_and_installed_as_pinned():
+    bundled = {"pip", "setuptools", "wheel", "enrich"}  # what `python -m venv` brings, and ourselves
+    installed = {canonical(dist.name): dist.version for dist in distributions() if canonical(dist.name) not in bundled}
+    if sys.prefix != str(ROOT / ".venv"):
+        pytest.skip("not in the environment that make builds")
+    assert {name: version for name, version in installed.items() if pins().get(name) != version} == {}
+
+
+def test_every_dependency_and_the_build_backend_are_pinned():
+    extras = PROJECT["project"]["optional-dependencies"]["dev"]
+    wanted = PROJECT["project"]["dependencies"] + extras + PROJECT["build-system"]["requires"]
+    assert {canonical(re.match(r"[\w.-]+", text)[0]) for text in wanted} <= pins().keys()
+    assert PROJECT["build-system"]["requires"] == [f"setuptools=={pins()['setuptools']}"]
+
+
+@pytest.mark.parametrize("name", ["constraints.txt", "pyproject.toml", "Makefile", ".ci/run"])
+def test_no_registry_is_named(name):
+    text = (ROOT / name).read_text()
+    assert not re.search(r"https?://|--(extra-)?index|--find-links|-i\s+http", text)
+
+
+def test_light_modules_import_neither_spark_nor_expectations():
+    """In a Python of its own; import time is paid at every run with nothing to do."""
+    present = [name for name in LIGHT if (PACKAGE / name).exists() or (PACKAGE / f"{name}.py").exists()]
+    code = (
+        f"import importlib, sys\nfor name in {present}: importlib.import_module('enrich.' + name)\nprint(*sys.modules)"
+    )
+    loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
+    heavy = {"pyspark", "great_expectations", "delta", "pandas", "duckdb", "py4j"}
+    assert heavy & set(loaded) == set()
+
+
+@pytest.mark.parametrize(
+    ("module", "line", "contract"),
+    [
+        ("keys.py", "import enrich.join", "Imports point downwards"),
+        ("errors.py", "import enrich.config", "Imports point downwards"),
+        ("strange.py", "", "Imports point downwards"),
+        ("join.py", "import enrich.tables", "What is DataFrame"),
+        ("config/models.py", "import pyspark", "Files are read without Spark"),
+    ],
+)
+def test_the_import_contracts_forbid_what_they_say(tmp_path, module, line, contract):
+    """A copy of the package with one wrong import."""
+    shutil.copytree(PACKAGE, tmp_path / "lib" / "enrich", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    with (tmp_path / "lib" / "enrich" / module).open("a") as planted:
+        planted.write(f"\n{line}\n")
+    command = [Path(sys.executable).with_name("lint-imports"), "--no-cache"]
+    done = subprocess.run(
+        command, cwd=tmp_path, env={"PYTHONPATH": "lib", "PATH": ""}, capture_output=True, text=True, check=False
+    )
+    broken = [text for text in done.stdout.splitlines() if "BROKEN" in text or text.startswith(contract)]
+    assert done.returncode == 1
+    assert any(text.startswith(contract) for text in broken), done.stdout
+
+
+def test_files_beside_the_modules_are_packaged():
+    patterns = PROJECT["tool"]["setuptools"]["package-data"]["enrich"]
+    packaged = {path for pattern in patterns for path in PACKAGE.glob(pattern)}
+    beside = {path for path in PACKAGE.rglob("*") if path.is_file() and path.suffix not in (".py", ".pyc")}
+    assert {names(path) for path in beside - packaged} == set()
