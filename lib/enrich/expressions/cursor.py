@@ -20,6 +20,9 @@ class Cursor:
 
     Args:
         tokens: Of the whole text, ended by a token of kind ``end``.
+
+    Attributes:
+        identifiers: Indices of the tokens that are names of columns, fields or variables.
     """
 
     def __init__(self, tokens: tuple[Token, ...]) -> None:
@@ -27,6 +30,7 @@ class Cursor:
         self._at = 0
         self._depth = 0
         self._operators = 0
+        self.identifiers: set[int] = set()
 
     @property
     def _token(self) -> Token:
@@ -73,3 +77,16 @@ class Cursor:
             self._fail(f"nested deeper than {MAX_DEPTH} levels")
         yield
         self._depth -= 1
+
+    def _part(self) -> str:
+        token = self._token
+        if token.lower == "*":
+            self._fail("a star is not allowed", hint="name the columns")
+        if token.kind not in ("word", "quoted"):
+            self._fail(f"expected a name after the dot, found {self._shown()}")
+        self.identifiers.add(self._at)
+        self._at += 1
+        if self._token.lower == "(":
+            self._at -= 1
+            self._fail(f"{token.text!r} cannot be called after a dot")
+        return token.name

@@ -12,13 +12,15 @@ from collections.abc import Collection
 from difflib import get_close_matches
 from typing import Protocol
 
-from enrich.expressions.cursor import Cursor
-from enrich.expressions.functions import FIELDS, FUNCTIONS, LAMBDAS, SEPARATORS, TYPES, UNITS, WITH_UNIT, words
+from enrich.expressions.functions import FIELDS, FUNCTIONS, LAMBDAS, SEPARATORS, UNITS, WITH_UNIT, words
 from enrich.expressions.lexer import Token, place
+from enrich.expressions.types import TypeGrammar
 
 _BINARY = words("+ - * / % || & | ^ << >> = == != <> < <= > >= <=> and or div")
-_UNARY = words("- + ~ ! not")
+_SIGNS = words("- + ~")
+_NEGATIONS = words("! not")
 _MATCHES = words("like ilike rlike regexp")
+_CONDITIONS = _MATCHES | words("! not and or is in between")
 _CONSTANTS = words("null true false")
 _TYPED_STRINGS = words("date timestamp timestamp_ntz timestamp_ltz")
 _KEYWORDS = _CONSTANTS | words(
@@ -41,7 +43,7 @@ class Names(Protocol):
         """Return the reference as a path, or raise `ExpressionError` with a suggestion."""
 
 
-class Grammar(Cursor):
+class Grammar(TypeGrammar):
     """One reading of one expression.
 
     Args:
@@ -50,16 +52,13 @@ class Grammar(Cursor):
 
     Attributes:
         paths: The column references found.
-        identifiers: Indices of the tokens that are names of columns, fields or variables.
     """
 
     def __init__(self, tokens: tuple[Token, ...], names: Names) -> None:
         super().__init__(tokens)
         self._names = names
         self._variables: list[str] = []
-        self._halved = False
         self.paths: set[tuple[str, ...]] = set()
-        self.identifiers: set[int] = set()
 
     def read(self) -> None:
         """Read the whole text as one expression."""
@@ -70,27 +69,36 @@ class Grammar(Cursor):
     def _expression(self) -> None:
         """Read operands joined by operators, and the predicates that follow an operand."""
         with self._nested():
-            self._operand()
-            while self._continues():
-                self._operand()
+            is_condition, betweens = True, 0
+            self._operand(is_condition)
+            while joint := self._joint():
+                betweens += joint == "between"
+                is_condition = joint in ("and", "or")
+                if joint == "and" and betweens:
+                    is_condition, betweens = False, betweens - 1
+                self._operand(is_condition)
 
-    def _continues(self) -> bool:
-        """Step over operators and closed predicates (``is null``, ``in (…)``); true when an operand must follow."""
-        while True:
-            if self._take(*_BINARY):
-                self._count()
-                return True
-            if self._take("is"):
-                if self._is_open():
-                    return True
-            elif self._take("escape"):
-                self._expect_kind("string", "a text literal")
-            elif self._token.lower in ("not", "in", "between", *_MATCHES):
-                if self._predicate_is_open():
-                    return True
-            else:
-                return False
-            self._count()
+    def _joint(self) -> str:
+        """Step over operators and closed predicates (``is null``, ``in (…)``).
+
+        Returns:
+            The operator that an operand must follow, or nothing at the end.
+        """
+        if self._take(*_BINARY):
+            is_open = True
+        elif self._take("is"):
+            is_open = self._is_open()
+        elif self._take("escape"):
+            self._expect_kind("string", "a text literal")
+            is_open = False
+        elif self._token.lower in ("not", "in", "between", *_MATCHES):
+            is_open = self._predicate_is_open()
+        else:
+            return ""
+        self._count()
+        # Behind a closed predicate Spark wants and, or or the end; else like any ('x') || 'y' calls a function any.
+        is_open = is_open or self._take("and", "or")
+        return self._tokens[self._at - 1].lower if is_open else ""
 
     def _is_open(self) -> bool:
         self._take("not")
@@ -113,12 +121,10 @@ class Grammar(Cursor):
                 return False
         else:
             self._expect("between")
-        self._count()
         return True
 
-    def _operand(self) -> None:
-        while self._take(*_UNARY):
-            self._count()
+    def _operand(self, is_condition: bool) -> None:
+        self._unary(is_condition)
         token = self._token
         self._check_position()
         if token.kind in ("string", "number"):
@@ -137,6 +143,15 @@ class Grammar(Cursor):
         else:
             self._fail(f"expected a value, found {self._shown()}")
         self._postfix(steps)
+
+    def _unary(self, is_condition: bool) -> None:
+        """Read signs, and ``not`` where a condition may start: elsewhere Spark reads it as a name."""
+        while self._take(*(_SIGNS | _NEGATIONS if is_condition else _SIGNS)):
+            before = self._tokens[self._at - 1].lower
+            is_condition = before in _NEGATIONS
+            if before == "not" and self._token.lower in ("+", "-"):
+                self._fail("a sign after not would make a name of it", hint="use parentheses")
+            self._count()
 
     def _check_position(self) -> None:
         if self._next.lower == "(" and self._token.kind == "quoted":
@@ -182,19 +197,6 @@ class Grammar(Cursor):
                 return
             self._count()
 
-    def _part(self) -> str:
-        token = self._token
-        if token.lower == "*":
-            self._fail("a star is not allowed", hint="name the columns")
-        if token.kind not in ("word", "quoted"):
-            self._fail(f"expected a name after the dot, found {self._shown()}")
-        self.identifiers.add(self._at)
-        self._at += 1
-        if self._token.lower == "(":
-            self._at -= 1
-            self._fail(f"{token.text!r} cannot be called after a dot")
-        return token.name
-
     def _chain(self) -> None:
         """Read ``alias.column.field``, or a lambda variable and its fields."""
         start = self._token.start
@@ -235,8 +237,8 @@ class Grammar(Cursor):
     def _interval(self) -> None:
         """Read ``interval '…'``, ``interval 1 day 2 hours`` or ``interval '1-2' year to month``."""
         self._expect("interval")
-        self._take("+", "-")
-        if self._token.kind == "string" and self._next.lower not in UNITS:
+        signed = self._take("+", "-")  # Spark reads interval - '1 day' as a column less a text
+        if not signed and self._token.kind == "string" and self._next.lower not in UNITS:
             self._at += 1
             return
         self._amount()
@@ -276,8 +278,9 @@ class Grammar(Cursor):
             if name == "unix_timestamp":
                 self._fail("unix_timestamp without an argument is the time of the run, and not allowed")
             return
-        count, lambdas = 1, 0
-        if not self._opening(name):
+        count, lambdas, start = 1, 0, self._at
+        unit = self._opening(name)
+        if not unit:
             self._argument(name)
         while self._take(",", *SEPARATORS.get(name, ())):
             count += 1
@@ -286,8 +289,18 @@ class Grammar(Cursor):
                 self._lambda()
             else:
                 self._argument(name)
+        if unit:
+            self._check_plain(start)
         if name in LAMBDAS and not lambdas and (name, count) != ("array_sort", 1):
             self._fail(f"{name} needs a lambda such as x -> x > 0")
+
+    def _check_plain(self, start: int) -> None:
+        """Refuse bare conditions since ``start``: beside one, Spark reads the unit as a column."""
+        depth = 0
+        for token in self._tokens[start : self._at]:
+            depth += (token.lower in ("(", "[")) - (token.lower in (")", "]"))
+            if not depth and token.lower in _CONDITIONS:
+                self._fail("a condition beside a unit", hint="put it into parentheses")
 
     def _opening(self, name: str) -> bool:
         """Read the words that may open the arguments; true when they stand for the first argument."""
@@ -298,11 +311,18 @@ class Grammar(Cursor):
         elif name == "trim":
             if self._token.lower in ("both", "leading", "trailing") and after.lower != ".":
                 self._at += 1
-            self._take("from")
+                self._check_no_operator()
+            if self._take("from"):
+                self._check_no_operator()
         elif name in WITH_UNIT and self._token.lower in UNITS and after.lower == ",":
             self._at += 1
             return True
         return False
+
+    def _check_no_operator(self) -> None:
+        """Refuse an operator where it would make a name of the keyword before it."""
+        if self._token.kind not in ("string", "word", "quoted"):
+            self._fail(f"expected a text or a name, found {self._shown()}")
 
     def _argument(self, name: str) -> None:
         self._expression()
@@ -322,6 +342,8 @@ class Grammar(Cursor):
     def _lambda(self) -> None:
         before = len(self._variables)
         if self._take("("):
+            self._variable()
+            self._expect(",")  # Spark takes one variable only without parentheses
             self._variable()
             while self._take(","):
                 self._variable()
@@ -343,46 +365,3 @@ class Grammar(Cursor):
             self._fail(f"the lambda variable {token.text!r} hides another name")
         self._part()
         self._variables.append(token.name)
-
-    def _type(self) -> None:
-        """Read the name of a type."""
-        with self._nested():
-            token = self._expect_kind("word", "a type")
-            name = token.lower
-            if name in ("array", "map", "struct"):
-                self._angle("<")
-                self._inner_types(name)
-                self._angle(">")
-            elif name not in TYPES:
-                self._at -= 1
-                known = get_close_matches(name, sorted(TYPES), n=1, cutoff=0.75)
-                self._fail(f"type {token.text!r} is not allowed", hint=f"did you mean {known[0]!r}?" if known else None)
-            elif name in ("decimal", "dec", "numeric") and self._take("("):
-                self._expect_kind("number", "the precision")
-                if self._take(","):
-                    self._expect_kind("number", "the scale")
-                self._expect(")")
-
-    def _inner_types(self, name: str) -> None:
-        if name == "struct":
-            self._field()
-            while self._take(","):
-                self._field()
-            return
-        self._type()
-        if name == "map":
-            self._expect(",")
-            self._type()
-
-    def _field(self) -> None:
-        self._part()
-        self._expect(":")
-        self._type()
-
-    def _angle(self, wanted: str) -> None:
-        """Step over ``<`` or ``>``; two closing ones are cut as one operator, which is left after its first half."""
-        if wanted == ">" and self._token.lower == ">>":
-            self._at += self._halved
-            self._halved = not self._halved
-            return
-        self._expect(wanted)
