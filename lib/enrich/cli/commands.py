@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import click
 from enrich.cli.options import DEFAULT_TARGET, option, output_option, place, project_of
 from enrich.cli.process import INTERRUPTED, CommandLine, Terminated, foresee, log_to_stderr, say_result, tell
 from enrich.cli.results import Delivery, ResultFile, json_line
-from enrich.errors import ConfigError
-from enrich.result import RunResult
+from enrich.errors import ConfigError, RunFailed
+from enrich.result import JobResult, RunResult
+
+log = logging.getLogger(__name__)
 
 
 def say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
@@ -64,6 +67,7 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
 @option("--allow-gap", is_flag=True, help="Let --since skip changes that were never consumed.")
 @option("--full-refresh", is_flag=True, help="Rebuild the targets from the sources' snapshots.")
 @option("--dry-run", is_flag=True, help="Do everything except writing.")
+@option("--fail-fast", is_flag=True, help="Skip the other jobs after the first one that does not succeed.")
 @output_option
 @option("--result-file", type=click.Path(path_type=Path), metavar="F", help="Write the result's JSON to F as well.")
 @option("--skip-code", type=click.IntRange(1, 255), metavar="N", help="Exit with N when there was nothing to do.")
@@ -75,27 +79,35 @@ def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **a
     """Bring targets up to date: all, or those of the jobs named."""
     log_to_stderr(log_format, quiet=quiet)
     target, path, skip_code = ctx.obj["target"], asked.pop("result_file"), asked.pop("skip_code")
-    delivery = Delivery(output, None, skip_code, quiet)
+    delivery, done = Delivery(output, None, skip_code, quiet), list[JobResult]()
     try:
         delivery = Delivery(output, ResultFile(path) if path else None, skip_code, quiet)
-        return delivery.hand_over(run_jobs(ctx, **asked))
+        result = run_jobs(ctx, done, **asked)
     except (KeyboardInterrupt, Terminated) as signal:
         code = 143 if isinstance(signal, Terminated) else 130
-        delivery.refuse(target, code, INTERRUPTED[code])
+        delivery.refuse(target, RunFailed(INTERRUPTED[code]), code, done)
         return code
     except Exception as error:  # noqa: BLE001  # even a bug leaves one JSON line and an exit code
         foreseen = foresee(error)
-        delivery.refuse_with(target, foreseen)
+        delivery.refuse(target, foreseen, foreseen.exit_code, done)
         return tell(foreseen)
+    else:
+        return delivery.hand_over(result)
     finally:
         if delivery.file is not None:
             delivery.file.drop()
 
 
 def run_jobs(
-    ctx: click.Context, *, jobs: tuple[str, ...], select: tuple[str, ...], exclude: tuple[str, ...], **how: Any
+    ctx: click.Context,
+    done: list[JobResult],
+    *,
+    jobs: tuple[str, ...],
+    select: tuple[str, ...],
+    exclude: tuple[str, ...],
+    **how: Any,
 ) -> RunResult:
-    """Load the project, choose its jobs and run them.
+    """Load the project, choose its jobs and run them; ``done`` gets each job's result as it ends.
 
     Raises:
         EnrichError: The project or the selection is at fault. A failed job raises nothing: it is part of the result.
@@ -107,7 +119,11 @@ def run_jobs(
 
     from enrich import run as run_project
 
-    return run_project(project, jobs=chosen, **how)
+    def note(job: JobResult) -> None:
+        done.append(job)
+        log.info("%s: %s", job.job, job.status)
+
+    return run_project(project, jobs=chosen, on_result=note, **how)
 
 
 @cli.command(epilog="Example: enrich ls --output json")

@@ -58,7 +58,7 @@ def find_faults(load: Callable[[], Project]) -> tuple[Project | None, tuple[Faul
     except ConfigError as error:
         return None, error.faults
 
-    from enrich.runner import validate
+    from enrich.inspection import validate
 
     return project, tuple(validate(project))
 
@@ -74,3 +74,62 @@ def schema_text(kind: str) -> str:
     from enrich.config.schema import schemas
 
     return json.dumps(schemas()[f"{kind}.schema.json"], indent=2)
+
+
+def status_rows(project: Project) -> list[dict[str, Any]]:
+    """Return the state of every job's target in run order, as ``enrich status --output json`` gives it."""
+    from enrich.inspection import status
+
+    return [
+        {
+            "job": each.job,
+            "target": each.target,
+            "target_version": each.target_version,
+            "sources": {lag.alias: vars(lag) | {"versions_behind": lag.versions} for lag in each.sources},
+            "last_status": each.last_status,
+            "last_run": each.last_run.isoformat(timespec="seconds") if each.last_run else None,
+            "note": each.note,
+        }
+        for each in status(project)
+    ]
+
+
+def status_text(jobs: list[dict[str, Any]]) -> str:
+    """Return the table of ``enrich status``: a line a job and source.
+
+    ```
+    job        version  source    contains  latest  behind  waiting  last run
+    customers        4  consents         7       7       0        -  updated 2026-11-21T10:00:00+00:00
+                        accounts         3       5       2    3 min
+    ```
+    """
+    rows: list[tuple[str, ...]] = []
+    for job in jobs:
+        last = f"{job['last_status']} {job['last_run']}" if job["last_status"] else "never"
+        told = (clean(job["job"]), _number(job["target_version"]), last)
+        for lag in job["sources"].values():
+            name, version, outcome = told
+            lags = (lag["consumed"], lag["latest"], lag["versions_behind"])
+            rows.append(
+                (name, version, clean(lag["alias"]), *map(_number, lags), waiting_text(lag["seconds"]), outcome)
+            )
+            told = ("", "", "")
+    shown = table(
+        ("job", "version", "source", "contains", "latest", "behind", "waiting", "last run"), rows, right=(1, 3, 4, 5, 6)
+    )
+    notes = [clean(f"{job['job']}: {job['note']}") for job in jobs if job["note"]]
+    return "\n".join([shown, *notes])
+
+
+def _number(value: int | None) -> str:
+    return "-" if value is None else str(value)
+
+
+def waiting_text(seconds: float | None) -> str:
+    """Return how long the oldest change has been waiting: ``40 s``, ``3 min``, ``5 h``; ``-`` when there is none."""
+    if not seconds:
+        return "-"
+    for size, unit in ((86400, "d"), (3600, "h"), (60, "min")):
+        if seconds >= size:
+            return f"{seconds / size:.0f} {unit}"
+    return f"{seconds:.0f} s"

@@ -59,7 +59,7 @@ def project_of(ctx: click.Context, *, all_suites: bool = False) -> Project:
     Raises:
         ConfigError: With all faults of all files.
     """
-    from enrich.config import load_project
+    from enrich.loading import load_project
 
     return load_project(ctx.obj["project_dir"], target=ctx.obj["target"], all_suites=all_suites)
 

@@ -6,6 +6,7 @@ import json
 import os
 import stat
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from typing import Any
 from enrich.cli.process import say_result
 from enrich.console import run_text
 from enrich.errors import ConfigError, EnrichError
-from enrich.result import UNCHANGED, RunResult
+from enrich.result import UNCHANGED, JobResult, RunResult
 
 
 def json_line(data: dict[str, Any]) -> str:
@@ -82,13 +83,14 @@ class Delivery:
         idle = result.exit_code == 0 and all(job.status == UNCHANGED for job in result.jobs)
         return self.skip_code if idle and self.skip_code is not None else result.exit_code
 
-    def refuse(self, target: str, exit_code: int, error: str) -> None:
-        """Deliver that there was no run; the text is stderr's matter."""
-        self._put({"run_id": None, "target": target, "exit_code": exit_code, "jobs": [], "error": error}, None)
+    def refuse(self, target: str, error: EnrichError, exit_code: int, done: Sequence[JobResult] = ()) -> None:
+        """Deliver that a run did not start, or did not end: the jobs that were done, and the error.
 
-    def refuse_with(self, target: str, error: EnrichError) -> None:
-        """Deliver that an error kept the run from starting."""
-        self.refuse(target, error.exit_code, str(error))
+        As text this is stderr's matter.
+        """
+        jobs = [job.to_dict() for job in done]
+        data = {"run_id": None, "target": target, "exit_code": exit_code, "jobs": jobs, "error": str(error)}
+        self._put(data, None)
 
     def _put(self, data: dict[str, Any], text: str | None) -> None:
         line = json_line(data)

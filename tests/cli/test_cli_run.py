@@ -1,0 +1,201 @@
+"""``enrich run`` and ``status`` on real tables: the JSON line, counts, exit codes, signals, and a run without Java."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from deltalake import DeltaTable
+from tests.cli.conftest import Call, Start
+from tests.cli.shop import ACCOUNTS, CONSENTS, ROOT, files_below, write_table
+
+from enrich.demo.tables import Lake
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOB_KEYS = [
+    *("job", "status", "mode", "sources", "affected_keys", "inserted", "updated", "deleted", "quarantined"),
+    *("null_foreign_keys", "null_list_ids", "null_values", "target_version", "findings", "error"),
+]
+FINDING_KEYS = ["index", "expectation", "column", "action", "checked", "failed", "success", "error"]
+
+
+def run(call: Call, project: Path, *args: object) -> tuple[int, dict[str, Any]]:
+    """Run with JSON output; return the exit code and the only job's part."""
+    result = call("--project-dir", project, "run", "--output", "json", *args)
+    assert result.stdout.count("\n") == 1, result.output
+    answer = json.loads(result.stdout)
+    assert list(answer) == ["run_id", "target", "exit_code", "jobs"]
+    assert answer["exit_code"] == result.exit_code
+    (job,) = answer["jobs"]
+    return result.exit_code, job
+
+
+def add(project: Path, name: str, *rows: dict[str, object]) -> None:
+    write_table(project / "lake" / name, list(rows), CONSENTS if name == "consents" else ACCOUNTS)
+
+
+def test_a_first_run_then_a_change_then_nothing(spark: SparkSession, call: Call, start: Start, project: Path) -> None:
+    code, job = run(call, project)
+    assert (code, job["status"], job["mode"]) == (0, "created", "bootstrap")
+    assert list(job) == JOB_KEYS
+    assert job["sources"]["consents"] == {"from": None, "to": 1, "changes": 3}
+    assert (job["inserted"], job["updated"], job["deleted"], job["error"]) == (3, 0, 0, None)
+    assert job["target_version"] == 0
+
+    add(project, "accounts", {"id": "c", "email": "c@example.com"})
+    result = call("--project-dir", project, "run")
+    assert result.exit_code == 0
+    header, line, last = result.stdout.splitlines()
+    assert header.split() == ["job", "status", "mode", "inserted", "updated", "deleted", "windows"]
+    assert "updated" in line
+    assert "accounts 1->2 (1)" in line
+    assert re.fullmatch(r"run \w+, target dev: 1 job changed", last)
+    assert "customers: reading versions" in result.stderr
+    rows = {row["id"]: row["email"] for row in Lake(project / "lake").rows("customers")}
+    assert rows == {key: f"{key}@example.com" for key in "abc"}
+
+    # From here on without Java: nothing to do needs none, and work is exit 7.
+    hidden = {"PATH": "", "JAVA_HOME": None}
+    version = DeltaTable(str(project / "lake" / "customers")).version()
+    idle = start("--project-dir", project, "run", "--output", "json", **hidden)
+    assert (idle.returncode, json.loads(idle.stdout)["jobs"][0]["status"]) == (0, "unchanged"), idle.stderr
+    assert start("--project-dir", project, "run", "--quiet", "--skip-code", "99", **hidden).returncode == 99
+    status = json.loads(start("--project-dir", project, "status", "--output", "json", **hidden).stdout)["jobs"][0]
+    assert (status["last_status"], status["target_version"]) == ("unchanged", version)
+    assert {alias: source["versions_behind"] for alias, source in status["sources"].items()} == {
+        "consents": 0,
+        "accounts": 0,
+    }
+    assert DeltaTable(str(project / "lake" / "customers")).version() == version
+
+    add(project, "accounts", {"id": "d", "email": "d@example.com"})
+    text = start("--project-dir", project, "status", **hidden).stdout
+    assert re.search(r"accounts +2 +3 +1 +\d+ s", text)
+    work = start("--project-dir", project, "run", **hidden)
+    assert work.returncode == 7
+    assert "Java" in work.stdout
+    assert run(call, project)[1]["inserted"] == 1
+
+
+def test_quiet_leaves_stderr_empty(spark: SparkSession, call: Call, project: Path) -> None:
+    result = call("--project-dir", project, "run", "--quiet")
+    assert (result.exit_code, result.stderr) == (0, "")
+    assert len(result.stdout.splitlines()) == 2
+
+
+def test_json_logs_are_json(spark: SparkSession, call: Call, project: Path) -> None:
+    result = call("--project-dir", project, "run", "--dry-run", "--log-format", "json")
+    lines = [json.loads(line) for line in result.stderr.splitlines()]
+    assert lines
+    assert all(list(line) == ["time", "level", "logger", "message"] for line in lines)
+
+
+def test_dry_run_counts_and_writes_nothing(spark: SparkSession, call: Call, project: Path) -> None:
+    before = files_below(project)
+    code, job = run(call, project, "--dry-run")
+    assert (code, job["inserted"]) == (0, 3)
+    assert {name for name in files_below(project) - before if "/locks/" not in name} == set()
+
+
+def test_two_rows_with_one_key_block_with_counts_and_no_values(spark: SparkSession, call: Call, project: Path) -> None:
+    add(project, "accounts", {"id": "a", "email": "second@example.com"}, {"id": "a", "email": "third@example.com"})
+    before = files_below(project)
+    code, job = run(call, project)
+    assert (code, job["status"]) == (3, "blocked")
+    (finding,) = [finding for finding in job["findings"] if finding["expectation"] == "key_unique"]
+    assert list(finding)[: len(FINDING_KEYS)] == FINDING_KEYS
+    assert (finding["source"], finding["action"], finding["failed"], finding["success"]) == (
+        "accounts",
+        "fail",
+        2,
+        False,
+    )
+    assert "@example.com" not in json.dumps(job)
+    assert {name for name in files_below(project) - before if not name.startswith("lake/_enrich/")} == set()
+    text = call("--project-dir", project, "run").stdout
+    assert "fail key_unique in accounts: 2 of" in text
+    assert "@example.com" not in text
+
+
+def test_rows_with_a_null_key_are_left_out_and_counted(spark: SparkSession, call: Call, project: Path) -> None:
+    add(project, "accounts", {"id": None, "email": "nobody@example.com"})
+    code, job = run(call, project)
+    assert (code, job["status"], job["inserted"]) == (0, "created", 3)
+    (finding,) = [finding for finding in job["findings"] if finding["expectation"] == "key_not_null"]
+    assert (finding["source"], finding["failed"], finding["success"]) == ("accounts", 1, False)
+    assert None not in {row["id"] for row in Lake(project / "lake").rows("customers")}
+
+
+def test_other_jobs_run_when_one_fails(spark: SparkSession, call: Call, project: Path) -> None:
+    text = (project / "jobs" / "customers.yml").read_text()
+    broken = text.replace("customers", "broken").replace("table: accounts", "table: nowhere")
+    (project / "jobs" / "broken.yml").write_text(broken)
+    result = call("--project-dir", project, "run", "--output", "json")
+    jobs = {job["job"]: job["status"] for job in json.loads(result.stdout)["jobs"]}
+    assert (result.exit_code, jobs) == (2, {"broken": "failed", "customers": "created"})
+    result = call("--project-dir", project, "run", "--output", "json", "--fail-fast")
+    jobs = {job["job"]: job["status"] for job in json.loads(result.stdout)["jobs"]}
+    assert (result.exit_code, jobs) == (2, {"broken": "failed", "customers": "skipped"})
+    only = call("--project-dir", project, "run", "--output", "json", "--exclude", "brok*")
+    assert (only.exit_code, [job["job"] for job in json.loads(only.stdout)["jobs"]]) == (0, ["customers"])
+
+
+# --- signals, with a process and a JVM of their own ------------------------------------------------------------------
+
+
+def children(pid: int) -> set[int]:
+    """Return a process's descendants."""
+    parents = {}
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        parents[int(path.parent.name)] = int(fields[1])
+    found = {pid}
+    while True:
+        more = {child for child, parent in parents.items() if parent in found} - found
+        if not more:
+            return found - {pid}
+        found |= more
+
+
+@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for child processes in /proc")
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+def test_a_signal_ends_the_run_within_ten_seconds_and_takes_the_jvm_along(
+    project: Path, sent: signal.Signals, code: int
+) -> None:
+    command = [sys.executable, "-m", "enrich", "--project-dir", str(project), "run", "--output", "json"]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if "bootstrap" in line:
+                break
+        started = children(process.pid)
+        assert started, "there is a JVM to take along"
+        process.send_signal(sent)
+        begun = time.monotonic()
+        out, _ = process.communicate(timeout=60)
+        took = time.monotonic() - begun
+    assert process.returncode == code
+    assert took < 10
+    answer = json.loads(out)
+    assert answer["exit_code"] == code
+    deadline = time.monotonic() + 10
+    while any(Path(f"/proc/{pid}").exists() for pid in started) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    assert [pid for pid in started if Path(f"/proc/{pid}").exists()] == []
+    assert not (project / "lake" / "customers").exists()
