@@ -52,7 +52,7 @@ def affected_left(spec: JoinSpec, changed: Mapping[str, DataFrame], references: 
 
 def affected_right(
     spec: JoinSpec, changed: Mapping[str, DataFrame], references: References, moved: Sequence[DataFrame]
-) -> DataFrame | None:
+) -> DataFrame:
     """Return the keys of the right or full foreign-key lookup whose own rows may appear, differ or go.
 
     Args:
@@ -62,11 +62,14 @@ def affected_right(
         moved: ``__enrich_j*`` that the affected left rows refer to, at the window's start and at its end.
 
     Returns:
-        ``__enrich_r*``, distinct and without nulls; None when the job has no such join.
+        ``__enrich_r*``, distinct and without nulls.
+
+    Raises:
+        ValueError: The job has no such join.
     """
     right = spec.right_step()
     if right is None:
-        return None
+        raise ValueError(f"job {spec.job!r} has no right or full foreign-key join")
     names = right_names(len(right.on))
     parts = [_named(frame, names) for frame in moved]
     if right.alias in changed:

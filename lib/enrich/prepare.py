@@ -17,7 +17,7 @@ from enrich.spec import JobSpec, quoted
 from enrich.tables import CHANGE_FEED, TableState
 
 if TYPE_CHECKING:
-    from enrich.plan.compile import Typer
+    from enrich.plan.steps import Typer
     from enrich.quality.suites import Suite
 
 HELD = "__quarantine"

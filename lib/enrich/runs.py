@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from enrich.errors import EnvironmentFault
@@ -55,12 +55,14 @@ class RunsTable:
         Raises:
             EnvironmentFault: The state directory cannot be written.
         """
-        import pyarrow as pa
+        from arro3.core import Array, Table
         from deltalake import write_deltalake
 
-        fields = [*_SCHEMA]
-        values = {**vars(row), "document": json.dumps(row.document, sort_keys=True), "at": datetime.now(UTC)}
-        table = pa.Table.from_pylist([{name: values[name] for name, _ in fields}], schema=_arrow_schema())
+        at = (datetime.now(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+        values = {**vars(row), "document": json.dumps(row.document, sort_keys=True), "at": at}
+        schema = _schema()
+        columns = [Array([values[each.name]], _stored(each)).cast(each.type) for each in schema]
+        table = Table.from_arrays(columns, schema=schema)
         try:
             write_deltalake(self.uri, table, mode="append")
             self._tidy()
@@ -93,7 +95,6 @@ class RunsTable:
         return self._select(f"event = '{OUTCOME}'", target)
 
     def _select(self, condition: str, target: str | None) -> list[dict[str, Any]]:
-        import pyarrow as pa
         from deltalake import DeltaTable, QueryBuilder
         from deltalake.exceptions import TableNotFoundError
 
@@ -103,11 +104,13 @@ class RunsTable:
             return []
         # The condition holds constants and integers of this module only; the target is compared outside SQL.
         query = QueryBuilder().register("runs", log).execute(f"SELECT * FROM runs WHERE {condition} ORDER BY at")  # noqa: S608
-        rows: list[dict[str, Any]] = pa.table(query.read_all()).to_pylist()
+        found = query.read_all()
+        columns = [found.column(name).to_pylist() for name in found.column_names]
+        rows = [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
         return [row for row in rows if target is None or row["target"] == target]
 
 
-_SCHEMA = (
+_COLUMNS = (
     ("run_id", "string"),
     ("job", "string"),
     ("target", "string"),
@@ -122,14 +125,22 @@ _SCHEMA = (
 )
 
 
-def _arrow_schema() -> Any:
-    import pyarrow as pa
+def _schema() -> Any:
+    """Return the Arrow schema, in arro3: importing pyarrow would take half of a run that finds nothing to do."""
+    from arro3.core import DataType, Field, Schema
 
     kinds = {
-        "string": pa.string(),
-        "int64": pa.int64(),
-        "int32": pa.int32(),
-        "double": pa.float64(),
-        "timestamp": pa.timestamp("us", tz="UTC"),
+        "string": DataType.string(),
+        "int64": DataType.int64(),
+        "int32": DataType.int32(),
+        "double": DataType.float64(),
+        "timestamp": DataType.timestamp("us", tz="UTC"),
     }
-    return pa.schema([(name, kinds[kind]) for name, kind in _SCHEMA])
+    return Schema([Field(name, kinds[kind], nullable=True) for name, kind in _COLUMNS])
+
+
+def _stored(field: Any) -> Any:
+    """Return the type from which a column's values are made: the time comes as microseconds."""
+    from arro3.core import DataType
+
+    return DataType.int64() if field.name == "at" else field.type

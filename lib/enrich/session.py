@@ -44,6 +44,11 @@ FORCED = {
     "spark.sql.caseSensitive": "false",
     "spark.sql.parser.escapedStringLiterals": "false",
     "spark.sql.storeAssignmentPolicy": "ANSI",
+    "spark.sql.ansi.enforceReservedKeywords": "false",
+    "spark.sql.legacy.consecutiveStringLiterals.enabled": "false",
+    "spark.sql.parser.quotedRegexColumnNames": "false",
+    # Spark would put environment variables into an expression's text, inside string literals too.
+    "spark.sql.variable.substitute": "false",
 }
 """Settings of every session that the engine works in, whatever the configuration says."""
 
@@ -96,7 +101,7 @@ def get_session(settings: Spark | None = None) -> SparkSession:
     _refuse_remote(master, conf)
     session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if session is None or session.sparkContext._jsc is None:
-        session = _build(master, conf, getattr(settings, "jars", None))
+        session = _build(master, conf, settings.jars if settings else None)
     _require_delta(session)
     return session
 

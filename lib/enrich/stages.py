@@ -163,7 +163,7 @@ def affected_keys(work: Work, changed: Changed) -> Affected | None:
             join.references(work.sources(before=True), right, Affected(left)),
         )
     ]
-    return Affected(left, work.kept(keys.affected_right(spec, changed.differing, refer, moved) or left))
+    return Affected(left, work.kept(keys.affected_right(spec, changed.differing, refer, moved)))
 
 
 @dataclass(frozen=True)

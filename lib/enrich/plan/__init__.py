@@ -1,7 +1,7 @@
 """A job file and the schemas of its tables -> what the engine runs; every fault with its line, and no JVM.
 
 ``schemas`` knows types, ``expressions`` (its own package) knows names, ``columns`` puts both together for one job,
-``compile`` makes the spec.
+``steps`` resolves the joins, ``compile`` makes the spec.
 """
 
 from enrich.plan.compile import Plan, check_file, compile_job

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from enrich.config.models import Job, Join
+from enrich.config.models import Job
 from enrich.errors import ConfigError, Fault
-from enrich.expressions import Expression, Scope
+from enrich.expressions import Expression
 from enrich.plan.columns import Columns
-from enrich.plan.schemas import fields_of, find, kind_of, name_of, shape
+from enrich.plan.schemas import find, kind_of, name_of
+from enrich.plan.steps import Steps, Typer
 from enrich.spec import DataType, JobSpec, JoinSpec, MirrorSpec, Output, SourceSpec, Step, quoted
 
 _FORBIDDEN = "`,;{}()=\n\t "
-
-Typer = Callable[[Mapping[str, DataType], str], DataType]
-"""Column -> type of a frame, and an expression over it -> its type, as Spark finds it; raises ConfigError."""
 
 
 @dataclass(frozen=True)
@@ -73,7 +71,8 @@ def _sources(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) ->
 
 
 def _meaning(job: Job) -> dict[str, Any]:
-    sources = {alias: [source.table, list(source.key)] for alias, source in job.sources.items()}
+    # Not the tables' names: their ids are compared, and a table may move.
+    sources = {alias: list(source.key) for alias, source in job.sources.items()}
     return {"kind": job.kind, "sources": sources, "from": job.from_}
 
 
@@ -118,23 +117,19 @@ class _Joins:
         self.job = job
         self.columns = columns
         self.keys = keys
-        self.typer = typer
-        self.frame: dict[str, DataType] = {}
-        self.complete = True
-        self.table_aliases: list[str] = []
-        self.referring: dict[str, list[Expression]] = {}
+        self.steps = Steps(job, columns, keys, typer)
 
     def plan(self) -> Plan:
         """Resolve joins, target columns and condition, in this order: each sees what stands before it."""
         job = self.job
-        self._see(job.from_, job.from_)
-        steps = [self._step(alias, join) for alias, join in job.join.items()]
+        self.steps.see(job.from_, job.from_)
+        steps = [self.steps.step(alias, join) for alias, join in job.join.items()]
         outputs = self._outputs(steps)
-        where = self._expression(job.where, "where") if job.where is not None else None
+        where = self.steps.expression(job.where, "where") if job.where is not None else None
         if where is not None:
             self._check_boolean(where)
         sources = _sources(job, self.columns, self.keys)
-        steps = [self._with_needs(step, steps) for step in steps]
+        steps = [self.steps.with_needs(step, steps) for step in steps]
         identity, right = self._identity(outputs, steps)
         items = tuple(Output(name, expression.text) for name, expression in outputs.items())
         spec = JoinSpec(
@@ -144,172 +139,11 @@ class _Joins:
         self._check_cluster(spec)
         select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]
         meaning = {**_meaning(job), "select": select, "where": where.canonical if where else None}
-        meaning["join"] = [[step.alias, step.kind, step.how, *self._written(step.alias)] for step in steps]
-        return Plan(spec, meaning, self.complete)
-
-    def _written(self, alias: str) -> list[Any]:
-        join = self.job.join[alias]
-        return [list(join.on or ()), join.elements, join.element_key, join.duplicates, join.unmatched]
-
-    def _see(self, alias: str, name: str) -> None:
-        """Let later expressions see a source's row as a struct."""
-        fields = [
-            {"name": n, "type": k, "nullable": True, "metadata": {}} for n, k in self.columns.tables[alias].items()
-        ]
-        self.frame[name] = {"type": "struct", "fields": fields}
-
-    @property
-    def _scope(self) -> Scope:
-        lists = frozenset(alias for alias in self.frame if self.columns.is_list(alias))
-        return Scope(frozenset(self.frame) - lists - {"key"}, lists, "key" in self.frame)
-
-    def _expression(self, text: str, *path: str | int) -> Expression | None:
-        return self.columns.parse(text, self._scope, *path)
-
-    def _type(self, expression: Expression, *path: str | int) -> DataType | None:
-        """Return an expression's type; None when it needs a session that is not there."""
-        known = self.columns.type_of(expression)
-        if known is not None:
-            return known
-        if self.columns.open:
-            return None
-        if self.typer is None or self.columns.faults:
-            self.complete = False
-            return None
-        try:
-            return shape(self.typer(self.frame, expression.text))
-        except ConfigError as error:
-            self.columns.fault(error.message, *path)
-            return None
-
-    def _step(self, alias: str, join: Join) -> Step:
-        step = {"table": self._table, "foreign_key": self._foreign_key, "list": self._list}[join.kind](alias, join)
-        if join.kind != "list":
-            self._see(alias, alias)
-        return step
-
-    def _table(self, alias: str, join: Join) -> Step:
-        ours, theirs = self.keys[self.job.from_], self.keys[alias]
-        if len(ours) != len(theirs):
-            self.columns.fault(
-                f"{self.job.from_!r} has {len(ours)} key columns and {alias!r} has {len(theirs)};"
-                " a table join shares the key",
-                "join",
-                alias,
-            )
-        for our, their in zip(ours, theirs, strict=False):
-            left = self.columns.tables[self.job.from_].get(our)
-            self._check_types(alias, (f"{self.job.from_}.{our}", left), their, ("join", alias))
-        self.table_aliases.append(alias)
-        self.frame["key"] = self._key_type(ours)
-        return Step(alias, "table", join.how)
-
-    def _key_type(self, names: tuple[str, ...]) -> DataType:
-        table = self.columns.tables[self.job.from_]
-        if len(names) == 1:
-            return table.get(names[0], "string")
-        fields = [{"name": n, "type": table.get(n, "string"), "nullable": True, "metadata": {}} for n in names]
-        return {"type": "struct", "fields": fields}
-
-    def _check_types(
-        self, alias: str, left: tuple[str, DataType | None], key: str, place: tuple[str | int, ...]
-    ) -> None:
-        """Refuse a join whose two sides differ in type: keys are compared without casts."""
-        name, kind = left
-        other = self.columns.tables[alias].get(key)
-        if kind is not None and other is not None and shape(kind) != shape(other):
-            self.columns.fault(
-                f"{name} is {name_of(kind)} and {alias}.{key} is {name_of(other)}; give both sides of a key one type",
-                *place,
-            )
-
-    def _foreign_key(self, alias: str, join: Join) -> Step:
-        texts = join.on or ()
-        if len(texts) != len(self.keys[alias]):
-            self.columns.fault(
-                f"'on' has {len(texts)} expressions and {alias!r} has {len(self.keys[alias])} key columns",
-                "join",
-                alias,
-                "on",
-            )
-        for text, key in zip(texts, self.keys[alias], strict=False):
-            place = ("join", alias, "on")
-            expression = self._expression(text, *place)
-            if expression is not None:
-                self.referring.setdefault(alias, []).append(expression)
-                self._check_types(alias, (text, self._type(expression, *place)), key, place)
-        return Step(alias, "foreign_key", join.how, on=tuple(texts))
-
-    def _list(self, alias: str, join: Join) -> Step:
-        place = ("join", alias, "elements")
-        lookup = self.columns.tables[alias]
-        expression = self._expression(join.elements or "", *place)
-        kind = self._type(expression, *place) if expression is not None else None
-        self.referring[alias] = [expression] if expression is not None else []
-        fields: tuple[str, ...] = ()
-        if kind is not None:
-            fields = self._element(alias, join, kind)
-        if len(self.keys[alias]) != 1:
-            self.columns.fault(f"{alias!r} has a composite key; an element of a list holds one id", "join", alias)
-        element = fields_of(kind) or {} if kind is not None else {}
-        own = [(name, element[name]) for name in fields]
-        looked_up = [(name, each) for name, each in lookup.items() if name not in self.keys[alias]]
-        taken = {name.lower() for name, _ in looked_up} | {name.lower() for name in self.keys[alias]}
-        for name, _ in own:
-            if name.lower() in taken:
-                self.columns.fault(f"the element's field {name!r} has the name of a column of {alias!r}", *place)
-        payload = [(name, lookup[name]) for name in self.keys[alias] if name in lookup] + own + looked_up
-        items = [{"name": n, "type": k, "nullable": True, "metadata": {}} for n, k in payload]
-        self.frame[alias] = {
-            "type": "array",
-            "containsNull": True,
-            "elementType": {"type": "struct", "fields": items},
-        }
-        self.columns.use_all(alias)
-        key = join.element_key
-        found = find(key, element) or key if key is not None else None
-        drops = (join.duplicates == "drop", join.unmatched == "drop")
-        return Step(alias, "list", "left", (), join.elements, found, fields, *drops)
-
-    def _element(self, alias: str, join: Join, kind: DataType) -> tuple[str, ...]:
-        """Check the type of ``elements``; return the struct's fields beside the id."""
-        place = ("join", alias, "elements")
-        if kind_of(kind) != "array" or isinstance(kind, str):
-            self.columns.fault(f"{join.elements} is {name_of(kind)}; a list join needs an array", *place)
-            return ()
-        element: DataType = kind["elementType"]
-        key = self.keys[alias][0]
-        if kind_of(element) != "struct":
-            if join.element_key is not None:
-                self.columns.fault(
-                    f"element_key is for arrays of structs; {join.elements} is {name_of(kind)}",
-                    "join",
-                    alias,
-                    "element_key",
-                )
-            self._check_types(alias, (f"an element of {join.elements}", element), key, place)
-            return ()
-        fields = fields_of(element) or {}
-        if join.element_key is None:
-            self.columns.fault(
-                f"the elements of {join.elements} are structs; name the field that holds the id as element_key", *place
-            )
-            return ()
-        found = find(join.element_key, fields)
-        if found is None:
-            names = ", ".join(sorted(fields))
-            self.columns.fault(
-                f"the elements of {join.elements} have no field {join.element_key!r}; they have: {names}",
-                "join",
-                alias,
-                "element_key",
-            )
-            return ()
-        self._check_types(alias, (f"{join.elements}.{found}", fields[found]), key, ("join", alias, "element_key"))
-        return tuple(name for name in fields if name != found)
+        meaning["join"] = [[step.alias, step.kind, step.how, *self.steps.written(step.alias)] for step in steps]
+        return Plan(spec, meaning, self.steps.complete)
 
     def _check_boolean(self, where: Expression) -> None:
-        kind = self._type(where, "where")
+        kind = self.steps.type_of(where, "where")
         if kind is not None and kind != "boolean":
             self.columns.fault(f"'where' is {name_of(kind)}; it must be a condition", "where")
 
@@ -323,11 +157,11 @@ class _Joins:
         found = {}
         for name, text in texts.items():
             where = (*place, name) if place == ("select",) else place
-            expression = self._expression(text, *where)
+            expression = self.steps.expression(text, *where)
             if expression is None:
                 continue
             found[name] = expression
-            kind = self._type(expression, *where)
+            kind = self.steps.type_of(expression, *where)
             if kind is not None and kind_of(kind) == "void":
                 self.columns.fault(f"{name!r} is always null and has no type; cast it", *where)
         return found
@@ -352,9 +186,9 @@ class _Joins:
         return found
 
     def _replace_elements(self, step: Step, found: dict[str, str]) -> None:
-        if not self.referring[step.alias]:
+        if not self.steps.referring[step.alias]:
             return
-        expression = self.referring[step.alias][0]
+        expression = self.steps.referring[step.alias][0]
         alias, *rest = next(iter(expression.paths))
         column = find(rest[0], found) if expression.is_path and alias == self.job.from_ and len(rest) == 1 else None
         if column is None:
@@ -367,22 +201,6 @@ class _Joins:
             return
         found[column] = quoted(step.alias)
 
-    def _with_needs(self, step: Step, steps: list[Step]) -> Step:
-        """Note which earlier joins a step's expressions depend on."""
-        return replace(step, needs=frozenset(self._closure(step.alias, steps) - {step.alias}))
-
-    def _closure(self, alias: str, steps: list[Step]) -> set[str]:
-        """Return the joins that make ``alias`` (or ``key``) what it is, itself included."""
-        widening = {step.alias for step in steps if step.kind == "table" and step.keeps_right}
-        if alias == self.job.from_:
-            return set()
-        if alias == "key":
-            return widening
-        if alias in self.table_aliases:
-            return {alias} | widening
-        paths = {path[0] for expression in self.referring.get(alias, ()) for path in expression.paths}
-        return {alias}.union(*[self._closure(each, steps) for each in paths])
-
     def _identity(
         self, outputs: Mapping[str, Expression], steps: list[Step]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -394,13 +212,13 @@ class _Joins:
         forms: list[list[tuple[str, ...]]] = []
         for name in keys:
             found: list[tuple[str, ...]] = [] if widened else [(driving, name)]
-            if self.table_aliases:
+            if self.steps.table_aliases:
                 found.append(("key",) if len(keys) == 1 else ("key", name))
             forms.append(found)
         identity = tuple(self._holding(outputs, each) for each in forms)
         if None in identity:
             wanted = "key" if len(keys) == 1 else "key." + ", key.".join(keys)
-            wanted = wanted if self.table_aliases else ", ".join(f"{driving}.{name}" for name in keys)
+            wanted = wanted if self.steps.table_aliases else ", ".join(f"{driving}.{name}" for name in keys)
             self.columns.fault(f"the target's key is not selected whole; select {wanted}", "select")
         right = next((step for step in steps if step.kind == "foreign_key" and step.keeps_right), None)
         rights = (

@@ -1,0 +1,222 @@
+"""The joins of one job file -> steps: types on both sides, what later expressions see, what each join depends on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from enrich.config.models import Job, Join
+from enrich.errors import ConfigError
+from enrich.expressions import Expression, Scope
+from enrich.plan.columns import Columns
+from enrich.plan.schemas import fields_of, find, kind_of, name_of, shape
+from enrich.spec import DataType, Step
+
+Typer = Callable[[Mapping[str, DataType], str], DataType]
+"""Column -> type of a frame, and an expression over it -> its type, as Spark finds it; raises ConfigError."""
+
+
+class Steps:
+    """Resolves the joins of one job, in their order; each sees what stands before it.
+
+    Attributes:
+        complete: False when a type was left unchecked because only Spark can find it and there is no session.
+        table_aliases: Table joins so far.
+        referring: Lookup -> the expressions that refer to it.
+    """
+
+    def __init__(self, job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]], typer: Typer | None) -> None:
+        self.job = job
+        self.columns = columns
+        self.keys = keys
+        self.typer = typer
+        self.frame: dict[str, DataType] = {}
+        self.complete = True
+        self.table_aliases: list[str] = []
+        self.referring: dict[str, list[Expression]] = {}
+
+    def written(self, alias: str) -> list[Any]:
+        """Return what a join says, for the job\'s meaning."""
+        join = self.job.join[alias]
+        return [
+            [each.canonical for each in self.referring.get(alias, ())],
+            join.element_key,
+            join.duplicates,
+            join.unmatched,
+        ]
+
+    def see(self, alias: str, name: str) -> None:
+        """Let later expressions see a source's row as a struct."""
+        fields = [
+            {"name": n, "type": k, "nullable": True, "metadata": {}} for n, k in self.columns.tables[alias].items()
+        ]
+        self.frame[name] = {"type": "struct", "fields": fields}
+
+    @property
+    def _scope(self) -> Scope:
+        lists = frozenset(alias for alias in self.frame if self.columns.is_list(alias))
+        return Scope(frozenset(self.frame) - lists - {"key"}, lists, "key" in self.frame)
+
+    def expression(self, text: str, *path: str | int) -> Expression | None:
+        """Read an expression over what has been joined so far."""
+        return self.columns.parse(text, self._scope, *path)
+
+    def type_of(self, expression: Expression, *path: str | int) -> DataType | None:
+        """Return an expression's type; None when it needs a session that is not there."""
+        known = self.columns.type_of(expression)
+        if known is not None:
+            return known
+        if self.columns.open:
+            return None
+        if self.typer is None or self.columns.faults:
+            self.complete = False
+            return None
+        try:
+            return shape(self.typer(self.frame, expression.text))
+        except ConfigError as error:
+            self.columns.fault(error.message, *path)
+            return None
+
+    def step(self, alias: str, join: Join) -> Step:
+        """Resolve one join."""
+        step = {"table": self._table, "foreign_key": self._foreign_key, "list": self._list}[join.kind](alias, join)
+        if join.kind != "list":
+            self.see(alias, alias)
+        return step
+
+    def _table(self, alias: str, join: Join) -> Step:
+        ours, theirs = self.keys[self.job.from_], self.keys[alias]
+        if len(ours) != len(theirs):
+            self.columns.fault(
+                f"{self.job.from_!r} has {len(ours)} key columns and {alias!r} has {len(theirs)};"
+                " a table join shares the key",
+                "join",
+                alias,
+            )
+        for our, their in zip(ours, theirs, strict=False):
+            left = self.columns.tables[self.job.from_].get(our)
+            self._check_types(alias, (f"{self.job.from_}.{our}", left), their, ("join", alias))
+        self.table_aliases.append(alias)
+        self.frame["key"] = self._key_type(ours)
+        return Step(alias, "table", join.how)
+
+    def _key_type(self, names: tuple[str, ...]) -> DataType:
+        table = self.columns.tables[self.job.from_]
+        if len(names) == 1:
+            return table.get(names[0], "string")
+        fields = [{"name": n, "type": table.get(n, "string"), "nullable": True, "metadata": {}} for n in names]
+        return {"type": "struct", "fields": fields}
+
+    def _check_types(
+        self, alias: str, left: tuple[str, DataType | None], key: str, place: tuple[str | int, ...]
+    ) -> None:
+        """Refuse a join whose two sides differ in type: keys are compared without casts."""
+        name, kind = left
+        other = self.columns.tables[alias].get(key)
+        if kind is not None and other is not None and shape(kind) != shape(other):
+            self.columns.fault(
+                f"{name} is {name_of(kind)} and {alias}.{key} is {name_of(other)}; give both sides of a key one type",
+                *place,
+            )
+
+    def _foreign_key(self, alias: str, join: Join) -> Step:
+        texts = join.on or ()
+        if len(texts) != len(self.keys[alias]):
+            self.columns.fault(
+                f"'on' has {len(texts)} expressions and {alias!r} has {len(self.keys[alias])} key columns",
+                "join",
+                alias,
+                "on",
+            )
+        for text, key in zip(texts, self.keys[alias], strict=False):
+            place = ("join", alias, "on")
+            expression = self.expression(text, *place)
+            if expression is not None:
+                self.referring.setdefault(alias, []).append(expression)
+                self._check_types(alias, (text, self.type_of(expression, *place)), key, place)
+        return Step(alias, "foreign_key", join.how, on=tuple(texts))
+
+    def _list(self, alias: str, join: Join) -> Step:
+        place = ("join", alias, "elements")
+        lookup = self.columns.tables[alias]
+        expression = self.expression(join.elements or "", *place)
+        kind = self.type_of(expression, *place) if expression is not None else None
+        self.referring[alias] = [expression] if expression is not None else []
+        fields: tuple[str, ...] = ()
+        if kind is not None:
+            fields = self._element(alias, join, kind)
+        if len(self.keys[alias]) != 1:
+            self.columns.fault(f"{alias!r} has a composite key; an element of a list holds one id", "join", alias)
+        element = fields_of(kind) or {} if kind is not None else {}
+        own = [(name, element[name]) for name in fields]
+        looked_up = [(name, each) for name, each in lookup.items() if name not in self.keys[alias]]
+        taken = {name.lower() for name, _ in looked_up} | {name.lower() for name in self.keys[alias]}
+        for name, _ in own:
+            if name.lower() in taken:
+                self.columns.fault(f"the element's field {name!r} has the name of a column of {alias!r}", *place)
+        payload = [(name, lookup[name]) for name in self.keys[alias] if name in lookup] + own + looked_up
+        items = [{"name": n, "type": k, "nullable": True, "metadata": {}} for n, k in payload]
+        self.frame[alias] = {
+            "type": "array",
+            "containsNull": True,
+            "elementType": {"type": "struct", "fields": items},
+        }
+        self.columns.use_all(alias)
+        key = join.element_key
+        found = find(key, element) or key if key is not None else None
+        drops = (join.duplicates == "drop", join.unmatched == "drop")
+        return Step(alias, "list", "left", (), join.elements, found, fields, *drops)
+
+    def _element(self, alias: str, join: Join, kind: DataType) -> tuple[str, ...]:
+        """Check the type of ``elements``; return the struct's fields beside the id."""
+        place = ("join", alias, "elements")
+        if kind_of(kind) != "array" or isinstance(kind, str):
+            self.columns.fault(f"{join.elements} is {name_of(kind)}; a list join needs an array", *place)
+            return ()
+        element: DataType = kind["elementType"]
+        key = self.keys[alias][0]
+        if kind_of(element) != "struct":
+            if join.element_key is not None:
+                self.columns.fault(
+                    f"element_key is for arrays of structs; {join.elements} is {name_of(kind)}",
+                    "join",
+                    alias,
+                    "element_key",
+                )
+            self._check_types(alias, (f"an element of {join.elements}", element), key, place)
+            return ()
+        fields = fields_of(element) or {}
+        if join.element_key is None:
+            self.columns.fault(
+                f"the elements of {join.elements} are structs; name the field that holds the id as element_key", *place
+            )
+            return ()
+        found = find(join.element_key, fields)
+        if found is None:
+            names = ", ".join(sorted(fields))
+            self.columns.fault(
+                f"the elements of {join.elements} have no field {join.element_key!r}; they have: {names}",
+                "join",
+                alias,
+                "element_key",
+            )
+            return ()
+        self._check_types(alias, (f"{join.elements}.{found}", fields[found]), key, ("join", alias, "element_key"))
+        return tuple(name for name in fields if name != found)
+
+    def with_needs(self, step: Step, steps: list[Step]) -> Step:
+        """Note which earlier joins a step's expressions depend on."""
+        return replace(step, needs=frozenset(self._closure(step.alias, steps) - {step.alias}))
+
+    def _closure(self, alias: str, steps: list[Step]) -> set[str]:
+        """Return the joins that make ``alias`` (or ``key``) what it is, itself included."""
+        widening = {step.alias for step in steps if step.kind == "table" and step.keeps_right}
+        if alias == self.job.from_:
+            return set()
+        if alias == "key":
+            return widening
+        if alias in self.table_aliases:
+            return {alias} | widening
+        paths = {path[0] for expression in self.referring.get(alias, ()) for path in expression.paths}
+        return {alias}.union(*[self._closure(each, steps) for each in paths])
