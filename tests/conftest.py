@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 import pytest
@@ -24,8 +23,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
     """One session for all tests: two cores, two shuffle partitions, UTC."""
+    from enrich.config.models import Spark
     from enrich.session import get_session
 
-    session = get_session(SimpleNamespace(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"}))
+    session = get_session(Spark(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"}))
     yield session
     session.stop()

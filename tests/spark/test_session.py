@@ -9,23 +9,23 @@ import sys
 import textwrap
 import time
 from pathlib import Path
-from types import SimpleNamespace
 
 import pytest
 from pyspark.sql import SparkSession
 
 from enrich import session as module
+from enrich.config.models import Spark
 from enrich.errors import EnvironmentFault
 from enrich.session import FORCED, NOT_INHERITED, activated, get_session, job_session
 
 # Hands over the session's facts as lines that start with `=`; anything else on stdout would break `--output json`.
 PRELUDE = """
-from types import SimpleNamespace
+from enrich.config.models import Spark
 from enrich.errors import EnvironmentFault
 from enrich.session import get_session, job_session
 
 def settings(**conf):
-    return SimpleNamespace(master="local[2]", conf={key.replace("__", "."): value for key, value in conf.items()})
+    return Spark(master="local[2]", conf={key.replace("__", "."): value for key, value in conf.items()})
 """
 
 
@@ -78,7 +78,7 @@ def test_the_jars_come_by_the_class_path_and_no_resolver_ran(spark):
 
 
 def test_the_active_session_is_taken_as_it_is(spark):
-    assert get_session(SimpleNamespace(master="local[1]", conf={"spark.sql.shuffle.partitions": "77"})) is spark
+    assert get_session(Spark(master="local[1]", conf={"spark.sql.shuffle.partitions": "77"})) is spark
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
@@ -219,7 +219,7 @@ def test_a_context_of_spark_submit_is_honoured(spark, tmp_path):
     """Its master and its settings hold where the configuration leaves them out; its JVM is the one that is used."""
     script = tmp_path / "app.py"
     script.write_text(
-        PRELUDE + "spark = get_session(SimpleNamespace(master=None, conf={}))\n"
+        PRELUDE + "spark = get_session(Spark(master=None, conf={}))\n"
         "print('=', spark.sparkContext.master, spark.conf.get('spark.sql.shuffle.partitions'),"
         " spark.sparkContext.appName)\n"
         "spark.range(3).write.format('delta').save('t')\n"

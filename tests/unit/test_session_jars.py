@@ -13,6 +13,7 @@ from types import SimpleNamespace
 import pytest
 
 from enrich import jars, java, session
+from enrich.config.models import Spark
 from enrich.errors import EnvironmentFault
 from enrich.jars import Release, condensed, delta_jars
 
@@ -297,11 +298,11 @@ def test_a_spark_home_of_another_version_is_refused(monkeypatch, tmp_path):
 @pytest.mark.parametrize(
     ("environment", "settings"),
     [
-        ({"SPARK_REMOTE": "sc://localhost"}, SimpleNamespace(master=None, conf={})),
-        ({"SPARK_API_MODE": "connect"}, SimpleNamespace(master=None, conf={})),
-        ({}, SimpleNamespace(master="sc://localhost", conf={})),
-        ({}, SimpleNamespace(master=None, conf={"spark.remote": "sc://localhost"})),
-        ({}, SimpleNamespace(master=None, conf={"spark.api.mode": "connect"})),
+        ({"SPARK_REMOTE": "sc://localhost"}, Spark(master=None, conf={})),
+        ({"SPARK_API_MODE": "connect"}, Spark(master=None, conf={})),
+        ({}, Spark(master="sc://localhost", conf={})),
+        ({}, Spark(master=None, conf={"spark.remote": "sc://localhost"})),
+        ({}, Spark(master=None, conf={"spark.api.mode": "connect"})),
     ],
 )
 def test_spark_connect_is_refused_by_name(monkeypatch, environment, settings):

@@ -129,6 +129,9 @@ class Spark(Model):
     conf: dict[StrictStr, Annotated[StrictStr, WithJsonSchema({"type": ["string", "number", "boolean"]})]] = Field(
         {}, description="Spark settings; values become text."
     )
+    jars: Text | None = Field(
+        None, description="Directory of the five Delta jars; left out: fetched once into a cache."
+    )
 
 
 class Settings(Model):
@@ -137,7 +140,7 @@ class Settings(Model):
     lake: Text | None = Field(None, description="Directory or object-store URI below which bare table names are.")
     catalog: Text | None = Field(None, description="Catalog schema in which bare table names are, e.g. main.silver.")
     state: Text | None = Field(None, description="Runs table, locks, reports; default <lake>/_enrich.")
-    spark: Spark = Spark(master=None, conf={})
+    spark: Spark = Spark(master=None, conf={}, jars=None)
 
 
 MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {

@@ -37,7 +37,15 @@ def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tup
     faults += shape
     if isinstance(tree.value, dict):
         faults += _check_places(tree, tree.value, base)
-    return (None if faults else settings), faults
+    return (None if faults or settings is None else _rooted(settings, base)), faults
+
+
+def _rooted(settings: Settings, base: Path) -> Settings:
+    """Return the settings with the jar directory taken from the project directory, wherever the process runs."""
+    if settings.spark.jars is None:
+        return settings
+    jars = str(base / settings.spark.jars)
+    return settings.model_copy(update={"spark": settings.spark.model_copy(update={"jars": jars})})
 
 
 def interpolate(tree: Tree, environment: Mapping[str, str]) -> tuple[Tree, list[Fault]]:
