@@ -82,8 +82,11 @@ TYPES: dict[str, pa.DataType] = {
     "ikeys": pa.list_(pa.int64()),
     "items": pa.list_(pa.struct([("id", pa.string()), ("note", pa.string()), ("n", pa.int32())])),
     "ref": pa.struct([("id", pa.string()), ("since", pa.int32())]),
-    "key_int": pa.int32(), "key_decimal": pa.decimal128(12, 2), "key_date": pa.date32(),
-    "key_ts": pa.timestamp("us", tz="UTC"), "key_binary": pa.binary(),
+    "key_int": pa.int32(),
+    "key_decimal": pa.decimal128(12, 2),
+    "key_date": pa.date32(),
+    "key_ts": pa.timestamp("us", tz="UTC"),
+    "key_binary": pa.binary(),
 }
 _DAY, _INSTANT = date(1700, 1, 1), datetime(2000, 1, 1, tzinfo=UTC)
 

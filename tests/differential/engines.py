@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -11,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from differential import oracle, reader
 from differential.compare import canonical_row
-from differential.model import identity, net_change
+from differential.model import identity, judged, keyless, net_change
 from differential.spec import Shape, World, target_types
 from differential.writer import assignments
 
@@ -41,10 +42,44 @@ def stand_in(world: World, spoil: Callable[[Shape, pa.Table], pa.Table] = lambda
             if shape.name in jobs:
                 used = {name: tables[name] for name in shape.aliases().values()}
                 tables[shape.name] = spoil(shape, oracle.answer(world, shape, used))
-                reports.append(_publish(base / "lake" / shape.name, world, shape, tables[shape.name]))
+                good, bad = judged(shape, tables[shape.name].to_pylist())
+                bad += keyless(world, shape, {name: rows.to_pylist() for name, rows in used.items()})
+                held = base / "lake" / f"{shape.name}__quarantine"
+                tables[shape.name] = pa.Table.from_pylist(
+                    good, schema=pa.schema(list(target_types(world, shape).items()))
+                )
+                report = _publish(base / "lake" / shape.name, world, shape, tables[shape.name])
+                reports.append(_with_quarantine(report, held, world, shape, bad))
         return {"jobs": reports}
 
     return run
+
+
+def _with_quarantine(
+    report: dict[str, Any], path: Path, world: World, shape: Shape, bad: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """Overwrite the quarantine and count what is new in it."""
+    types = target_types(world, shape)
+    schema = pa.schema([*types.items(), ("_failed", pa.list_(pa.string()))])
+    maps = frozenset(name for name, type_ in types.items() if pa.types.is_map(type_))
+
+    def split(rows: list[dict[str, Any]]) -> tuple[dict[Any, Any], Counter[Any]]:
+        keyed, lone = {}, []
+        for row in rows:
+            content = canonical_row(row, schema.names, maps)
+            if row["_failed"] == ["key_not_null"]:
+                lone.append(content)
+            else:
+                keyed[identity(shape, row)] = content
+        return keyed, Counter(lone)
+
+    before, after = split(reader.rows(path) if reader.exists(path) else []), split(bad)
+    if before == after:
+        return {**report, "quarantined": 0}
+    write_deltalake(str(path), pa.Table.from_pylist(bad, schema=schema), mode="overwrite")
+    come = len(after[0].keys() - before[0].keys()) + (after[1] - before[1]).total()
+    status = "updated" if report["status"] == "unchanged" else report["status"]
+    return {**report, "status": status, "quarantined": come}
 
 
 def _publish(path: Path, world: World, shape: Shape, rows: pa.Table) -> dict[str, Any]:

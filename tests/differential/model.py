@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 from differential.spec import Join, Mirror, Row, Scope, Shape, Table, World, selection
@@ -39,6 +40,50 @@ def truth(world: World, shape: Shape, tables: Tables) -> list[Row]:
     scopes = [scope for scope in scopes_of(world, shape, tables) if _kept(shape, scope)]
     columns = selection(world, shape)
     return [{name: expr.fn(scope) for name, expr in columns.items()} for scope in scopes]
+
+
+def judged(shape: Shape, rows: list[Row]) -> tuple[list[Row], list[Row]]:
+    """Return the rows that the job's rules let pass, and those that they hold back, with ``_failed``."""
+    good, bad = [], []
+    for row in rows:
+        failed = [rule.reason for rule in shape.rules if rule.fails(row)]
+        if failed:
+            bad.append({**row, "_failed": failed})
+        else:
+            good.append(row)
+    return good, bad
+
+
+def keyless(world: World, shape: Shape, tables: Tables) -> list[Row]:
+    """Return the driving rows with a null in their key as the quarantine must hold them, whatever ``where`` says."""
+    driving = world.table(shape.source)
+    rows = [row for row in tables[shape.source] if key_of(row, driving.key) is None]
+    failed = ["key_not_null"]
+    if shape.mirror is not None:
+        return [{**_keyless_mirror(driving, shape.mirror, row), "_failed": failed} for row in rows]
+    columns, found = selection(world, shape), []
+    for row in rows:
+        scopes: list[Scope] = [{shape.driving: row, "key": {name: row[name] for name in driving.key}}]
+        for alias, join in shape.joins.items():
+            lookup = world.table(join.table)
+            there = keyed(lookup, tables[join.table])
+            if join.kind == "table":
+                scopes = [{**scope, alias: None} for scope in scopes]
+            elif join.kind == "foreign_key":
+                scopes = _foreign_key_join(scopes, alias, replace(join, how="left"), there, shape)
+            else:
+                scopes = [{**scope, alias: _elements(scope, join, lookup, there)} for scope in scopes]
+        found += [{**{name: expr.fn(scope) for name, expr in columns.items()}, "_failed": failed} for scope in scopes]
+    return found
+
+
+def _keyless_mirror(master: Table, mirror: Mirror, row: Row) -> Row:
+    values = {name: row[name] for name in mirror.value}
+    if mirror.conflict != "collect":
+        return {**values, **{name: row[name] for name in (*master.key, *mirror.columns)}}
+    if len(master.key) == 1:
+        return {**values, master.key[0]: [row[master.key[0]]]}
+    return {**values, "keys": [{name: row[name] for name in master.key}]}
 
 
 def scopes_of(world: World, shape: Shape, tables: Tables) -> list[Scope]:

@@ -99,8 +99,8 @@ def _list(world: World, shape: Shape, alias: str, aliases: list[str], before: st
         f"n AS (SELECT *, {id_} AS id, row_number() OVER (PARTITION BY {owner}, {id_} ORDER BY i) AS first FROM u), "
         f"g AS (SELECT {owner}, list(struct_pack({', '.join(fields)}) ORDER BY i) AS made FROM n "
         f"LEFT JOIN ({_live(lookup)}) AS x_ ON n.id = x_.{key} WHERE {' AND '.join(kept)} GROUP BY {owner}) "
-        f"SELECT s.*, CASE WHEN l IS NULL THEN NULL ELSE coalesce(made, []) END AS {_name(alias)} "
-        f"FROM {before} AS s JOIN o USING ({owner}) LEFT JOIN g USING ({owner})"
+        f"SELECT s.* EXCLUDE (l), CASE WHEN l IS NULL THEN NULL ELSE coalesce(made, []) END AS {_name(alias)} "
+        f"FROM (SELECT *, {join.elements.sql} AS l FROM {before}) AS s LEFT JOIN g USING ({owner})"
     )
 
 

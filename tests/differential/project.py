@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -9,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from differential.spec import Shape, World
+from differential.spec import Mirror, Shape, World
 
 
 def write_project(base: Path, world: World, rng: random.Random | None = None) -> Path:
@@ -23,6 +24,9 @@ def write_project(base: Path, world: World, rng: random.Random | None = None) ->
     for shape in shapes:
         text = yaml.safe_dump(job_file(world, shape), sort_keys=False, allow_unicode=True, width=200)
         (base / "jobs" / f"{shape.name}.yml").write_text(text, encoding="utf-8")
+        if shape.rules:
+            (base / "expectations").mkdir(exist_ok=True)
+            (base / "expectations" / f"{shape.name}.json").write_text(json.dumps(suite_file(shape)), encoding="utf-8")
     return base
 
 
@@ -38,12 +42,7 @@ def job_file(world: World, shape: Shape) -> dict[str, Any]:
     if shape.joins:
         job["join"] = {alias: _join(shape, alias) for alias in shape.joins}
     if shape.mirror is not None:
-        mirror = shape.mirror
-        job["mirror"] = {"value": _one_or_list(mirror.value), "conflict": mirror.conflict}
-        if mirror.order is not None:
-            job["mirror"]["order"] = mirror.order
-        if mirror.columns:
-            job["mirror"]["columns"] = list(mirror.columns)
+        job["mirror"] = _mirror(shape.mirror)
     if shape.select is not None:
         job["select"] = {name: expr.text for name, expr in shape.select.items()}
     if shape.where is not None:
@@ -53,7 +52,30 @@ def job_file(world: World, shape: Shape) -> dict[str, Any]:
         job["target"]["cluster_by"] = list(shape.cluster_by)
     if shape.change_feed:
         job["target"]["change_feed"] = True
+    if shape.rules:
+        job["expectations"] = shape.name
     return job
+
+
+def suite_file(shape: Shape) -> dict[str, Any]:
+    """Return the job's suite as Great Expectations writes it."""
+    action = {"enrich": {"action": "quarantine"}}
+    return {
+        "name": shape.name,
+        "expectations": [
+            {"type": rule.type, "kwargs": {"column": rule.column, **rule.kwargs}, "severity": "warning", "meta": action}
+            for rule in shape.rules
+        ],
+    }
+
+
+def _mirror(mirror: Mirror) -> dict[str, Any]:
+    made: dict[str, Any] = {"value": _one_or_list(mirror.value), "conflict": mirror.conflict}
+    if mirror.order is not None:
+        made["order"] = mirror.order
+    if mirror.columns:
+        made["columns"] = list(mirror.columns)
+    return made
 
 
 def _join(shape: Shape, alias: str) -> dict[str, Any]:

@@ -76,7 +76,7 @@ def col(path: str, type_: pa.DataType | None = None) -> Expr:
         found: Any = scope
         for step in steps:
             found = None if found is None else found[step]
-        if steps == ["key"]:
+        if steps == ["key"] and found is not None:
             (found,) = found.values()
         return found
 
@@ -108,6 +108,39 @@ class Mirror:
 
 
 @dataclass(frozen=True)
+class Rule:
+    """One expectation that holds rows back.
+
+    Attributes:
+        fails: True for a target row that breaks it.
+    """
+
+    type: str
+    column: str
+    fails: Callable[[Row], bool]
+    kwargs: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def reason(self) -> str:
+        """How the quarantine names the rule."""
+        return f"{self.type}:{self.column}"
+
+
+def not_null(column: str) -> Rule:
+    """Hold rows back that have a null in ``column``."""
+    return Rule("expect_column_values_to_not_be_null", column, lambda row: row[column] is None)
+
+
+def one_of(column: str, *values: Any) -> Rule:
+    """Hold rows back whose ``column`` is another value; Great Expectations ignores nulls."""
+
+    def fails(row: Row) -> bool:
+        return row[column] is not None and row[column] not in values
+
+    return Rule("expect_column_values_to_be_in_set", column, fails, {"value_set": list(values)})
+
+
+@dataclass(frozen=True)
 class Shape:
     """One job.
 
@@ -119,6 +152,7 @@ class Shape:
         key: Target columns that are the target's key.
         right_key: Those that identify a row without a left side (right and full foreign-key joins).
         change_feed: Whether the target has a change feed, which is then checked as well.
+        rules: The job's suite, all with the action quarantine.
     """
 
     name: str
@@ -132,6 +166,7 @@ class Shape:
     change_feed: bool = False
     cluster_by: tuple[str, ...] = ()
     alias: str | None = None
+    rules: tuple[Rule, ...] = ()
 
     @property
     def driving(self) -> str:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 import random
+import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
@@ -15,7 +17,7 @@ from differential import oracle, reader
 from differential.columns import history_of, without_number
 from differential.compare import canonical_row, difference, histories_in
 from differential.generator import History
-from differential.model import identity, net_change, truth
+from differential.model import identity, judged, keyless, net_change, truth
 from differential.project import write_project
 from differential.spec import Row, Shape, World, target_types
 from differential.writer import SourceWriter, render_row
@@ -37,6 +39,7 @@ class Tally:
     rows_compared: int = 0
     oracle_comparisons: int = 0
     change_feed_rows: int = 0
+    quarantine_rows: int = 0
 
     def add(self, other: Tally) -> None:
         """Add another tally to this one."""
@@ -79,9 +82,27 @@ class Target:
     maps: frozenset[str]
     types: dict[str, str]
     rows: dict[Any, Any] = field(default_factory=dict)
-    null_keys: Counter[Any] = field(default_factory=Counter)
+    held: dict[Any, Any] = field(default_factory=dict)
+    keyless: Counter[Any] = field(default_factory=Counter)
     version: int = -1
     broken: set[int | None] = field(default_factory=set)
+
+    def canonical(self, row: Row) -> Any:
+        """Return a target row in the form that is compared."""
+        return canonical_row(row, self.columns, self.maps)
+
+    def canonical_held(self, row: Row) -> Any:
+        """Return a quarantine row in the form that is compared: the target's columns and the reasons."""
+        return canonical_row(row, [*self.columns, "_failed"], self.maps)
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What a run must leave: target and keyed quarantine rows by identity, quarantined rows without key."""
+
+    rows: dict[Any, Any]
+    held: dict[Any, Any]
+    keyless: Counter[Any]
 
 
 class Trial:
@@ -117,6 +138,15 @@ class Trial:
         maps = frozenset(name for name, type_ in types.items() if pa.types.is_map(type_))
         return Target(shape, list(types), maps, _delta_types(types))
 
+    def fork(self, base: Path) -> Trial:
+        """Return a copy of this trial, files and all, in the new directory ``base``."""
+        shutil.copytree(self.base, base)
+        other = copy.copy(self)
+        other.base, other.rng, other.targets = base, copy.deepcopy(self.rng), copy.deepcopy(self.targets)
+        other.writers = {name: writer.fork(base / "lake" / name) for name, writer in self.writers.items()}
+        other.tally, other.failures, other.seen = Tally(histories=len(self.histories)), [], {}
+        return other
+
     def play(self) -> list[Failure]:
         """Write, run and compare window after window; return all failures, at most one per history and job."""
         for window in range(max((len(h.windows) for h in self.histories), default=0)):
@@ -147,38 +177,44 @@ class Trial:
         return changed
 
     def run(self, window: int, changed: set[int]) -> Mapping[str, Any]:
-        """Run all jobs once and compare."""
+        """Run all jobs once and compare with the sources as they were when the run started."""
+        tables: dict[str, list[Row]] = {name: list(w.rows.values()) for name, w in self.writers.items()}
+        sources = {name: reader.read(self.base / "lake" / name) for name in self.writers}
         result = self.engine(self.base, [shape.name for shape in self.world.shapes])
         self.tally.engine_runs += 1
         reports = {job["job"]: job for job in result["jobs"]}
-        tables: dict[str, list[Row]] = {name: list(w.rows.values()) for name, w in self.writers.items()}
-        sources = {name: reader.read(self.base / "lake" / name) for name in self.writers}
         for shape in self.world.shapes:
-            tables[shape.name] = truth(self.world, shape, tables)
-            sources[shape.name] = oracle.answer(self.world, shape, _used(sources, shape))
-            self._compare(self.targets[shape.name], window, reports.get(shape.name), tables, sources[shape.name])
+            self._compare(self.targets[shape.name], window, reports.get(shape.name), (tables, sources))
             self.tally.job_runs += 1
             self.tally.history_runs += len(self.histories)
             self.tally.history_runs_with_changes += len(changed)
         return result
 
     def _compare(
-        self, target: Target, window: int, report: Any, tables: Mapping[str, list[Row]], answer: pa.Table
+        self, target: Target, window: int, report: Any, state: tuple[dict[str, list[Row]], dict[str, pa.Table]]
     ) -> None:
-        shape = target.shape
-        expected = {identity(shape, row): canonical_row(row, target.columns, target.maps) for row in tables[shape.name]}
-        assert len(expected) == len(tables[shape.name]), f"{shape.name}: the model gives two rows with one key"
-        reference = Counter(canonical_row(row, target.columns, target.maps) for row in answer.to_pylist())
-        missing, surplus = difference(Counter(expected.values()), reference)
+        """Compute a job's truth twice, add it to ``state`` for jobs that read it, compare what was published."""
+        shape, (tables, sources) = target.shape, state
+        whole = truth(self.world, shape, tables)
+        answer = oracle.answer(self.world, shape, _used(sources, shape))
+        reference = Counter(target.canonical(row) for row in answer.to_pylist())
+        missing, surplus = difference(Counter(target.canonical(row) for row in whole), reference)
         assert missing == surplus == [], f"{shape.name}: model and DuckDB differ: {missing[:3]} {surplus[:3]}"
-        self.tally.oracle_comparisons += len(expected)
+        self.tally.oracle_comparisons += len(whole)
+        tables[shape.name], bad = judged(shape, whole)
+        sources[shape.name] = pa.Table.from_pylist(tables[shape.name], schema=answer.schema) if bad else answer
+        expected = {identity(shape, row): target.canonical(row) for row in tables[shape.name]}
+        held = {identity(shape, row): target.canonical_held(row) for row in bad}
+        assert len(expected) + len(held) == len(whole), f"{shape.name}: the model gives two rows with one key"
+        lone = Counter(target.canonical_held(row) for row in keyless(self.world, shape, tables))
         path = self.base / "lake" / shape.name
         if report is None or report["status"] not in ("created", "updated", "unchanged") or not reader.exists(path):
             self._fail(target, window, {None}, "the job did not succeed", "success", report and report.get("error"))
             return
         self._compare_rows(target, window, expected, path)
-        self._compare_report(target, window, report, expected, tables)
-        target.rows = expected
+        self._compare_quarantine(target, window, held, lone)
+        self._compare_report(target, window, report, Wanted(expected, held, lone))
+        target.rows, target.held, target.keyless = expected, held, lone
 
     def _compare_rows(self, target: Target, window: int, expected: dict[Any, Any], path: Path) -> None:
         types = reader.types(path)
@@ -186,7 +222,7 @@ class Trial:
             self._fail(target, window, {None}, "columns or types", target.types, types)
             return
         read = self.seen[target.shape.name, window] = reader.rows(path)
-        found = Counter(canonical_row(row, target.columns, target.maps) for row in read)
+        found = Counter(target.canonical(row) for row in read)
         self.tally.rows_compared += found.total()
         missing, surplus = difference(Counter(expected.values()), found)
         places = self._places(target.shape)
@@ -198,14 +234,18 @@ class Trial:
         for number, (lacking, extra) in by_history.items():
             self._fail(target, window, {number}, "rows", lacking, extra)
 
-    def _compare_report(
-        self,
-        target: Target,
-        window: int,
-        report: Mapping[str, Any],
-        expected: dict[Any, Any],
-        tables: Mapping[str, list[Row]],
-    ) -> None:
+    def _compare_quarantine(self, target: Target, window: int, held: dict[Any, Any], lone: Counter[Any]) -> None:
+        """Compare the quarantine as a multiset; it need not exist before it has had a row."""
+        path = self.base / "lake" / f"{target.shape.name}__quarantine"
+        wanted = lone + Counter(held.values())
+        rows = reader.rows(path) if reader.exists(path) else []
+        self.tally.quarantine_rows += len(rows)
+        missing, surplus = difference(wanted, Counter(target.canonical_held(row) for row in rows))
+        if missing or surplus:
+            numbers = histories_in([*missing, *surplus], self._places(target.shape))
+            self._fail(target, window, numbers, "quarantine", missing[:5], surplus[:5])
+
+    def _compare_report(self, target: Target, window: int, report: Mapping[str, Any], wanted_rows: Wanted) -> None:
         """Compare counts, status, commits and change feed with what had to change."""
         if target.broken:
             target.version = reader.version(self.base / "lake" / target.shape.name)
@@ -213,27 +253,20 @@ class Trial:
         path = self.base / "lake" / target.shape.name
         first, last = target.version + 1, reader.version(path)
         target.version = last
+        expected = wanted_rows.rows
         wanted = net_change(target.rows, expected)
-        counts = {name: report[name] for name in wanted}
-        if counts != dict(wanted):
-            self._fail(target, window, {None}, "counts", dict(wanted), counts)
-        source = self.world.table(target.shape.source)
-        nulls = Counter(
-            canonical_row(row, list(row))
-            for row in tables[source.name]
-            if any(row[name] is None for name in source.key)
-        )
-        still = nulls == target.null_keys
-        target.null_keys = nulls
+        come = len(wanted_rows.held.keys() - target.held.keys()) + (wanted_rows.keyless - target.keyless).total()
+        counts = {name: report[name] for name in (*wanted, "quarantined")}
+        if counts != {**wanted, "quarantined": come}:
+            self._fail(target, window, {None}, "counts", {**wanted, "quarantined": come}, counts)
         if window == 0:
             return
-        if wanted.total() and report["status"] != "updated":
-            self._fail(target, window, {None}, "status", "updated", report["status"])
-        if not wanted.total():
-            if still and report["status"] != "unchanged":
-                self._fail(target, window, {None}, "status", "unchanged", report["status"])
-            if data := reader.data_commits(path, first, last):
-                self._fail(target, window, {None}, "commits with data although nothing changed", 0, data)
+        still = wanted_rows.held == target.held and wanted_rows.keyless == target.keyless
+        status = "unchanged" if still and not wanted.total() else "updated"
+        if report["status"] != status:
+            self._fail(target, window, {None}, "status", status, report["status"])
+        if not wanted.total() and (data := reader.data_commits(path, first, last)):
+            self._fail(target, window, {None}, "commits with data although nothing changed", 0, data)
         if target.shape.change_feed:
             self._compare_feed(target, window, expected, reader.changes(path, first, last))
 
@@ -243,7 +276,7 @@ class Trial:
         seen: dict[Any, dict[str, list[Any]]] = defaultdict(lambda: {"old": [], "new": []})
         for row in feed:
             side = "old" if row["_change_type"] in ("delete", "update_preimage") else "new"
-            seen[identity(target.shape, row)][side].append(canonical_row(row, target.columns, target.maps))
+            seen[identity(target.shape, row)][side].append(target.canonical(row))
         wanted: dict[Any, dict[str, list[Any]]] = {}
         for key in target.rows.keys() | expected.keys():
             old, new = target.rows.get(key), expected.get(key)

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from differential.columns import TYPES, Column
-from differential.spec import Expr, Join, Mirror, Scope, Shape, Table, World, col
+from differential.spec import Expr, Join, Mirror, Scope, Shape, Table, World, col, not_null, one_of
 
 TEXT, INT = pa.string(), pa.int32()
 
@@ -115,6 +115,15 @@ def _pair() -> World:
             ),
             Shape(
                 "alone", "a", ("k",), select=_cols("k=a.k", "name=a.name", "amount=a.amount"), where=_above("a.n", 0)
+            ),
+            Shape(
+                "table_gated",
+                "a",
+                ("k",),
+                joins={"b": Join("b", "table", "full")},
+                select={**wide, **ids},
+                rules=(not_null("mail"), one_of("name", "", "x", "y", "null")),
+                change_feed=True,
             ),
             Shape(
                 "table_mixed_hows",
@@ -226,6 +235,31 @@ def _foreign_key() -> World:
                 joins={
                     "merchants": _fk("merchants", "full", to_m),
                     "countries": _fk("countries", "left", col("merchants.c")),
+                },
+            ),
+            Shape(
+                "fk_gated",
+                "products",
+                ("p",),
+                ("m_id",),
+                joins={"merchants": _fk("merchants", "full", to_m)},
+                select=columns,
+                rules=(not_null("name"), one_of("title", "x", "y")),
+            ),
+            Shape(
+                "fk_full_at_the_end",
+                "products",
+                ("p",),
+                ("c_id",),
+                joins={
+                    "merchants": _fk("merchants", "inner", to_m),
+                    "countries": _fk("countries", "full", col("merchants.c")),
+                },
+                select={
+                    "p": col("products.p"),
+                    "m": col("merchants.name"),
+                    "c_id": col("countries.c"),
+                    "c": col("countries.name"),
                 },
             ),
             Shape(
@@ -416,6 +450,21 @@ def _mixed() -> World:
                 ("k",),
                 joins={"up": Join("mixed", "table", "left")},
                 select=_cols("k=extra.k", "dealer=up.dealer", "places=up.places"),
+            ),
+            Shape(
+                "mixed_full",
+                "base",
+                ("k",),
+                ("m",),
+                joins={
+                    "extra": Join("extra", "table", "full"),
+                    "dealers": _fk("dealers", "full", col("extra.m")),
+                    "places": Join("places", "list", elements=col("base.ids", TYPES["ikeys"])),
+                },
+                select={
+                    **_cols("k=key", "name=base.name", "m=dealers.m", "dealer=dealers.name"),
+                    "places": col("places"),
+                },
             ),
             Shape("top", "on_mixed", ("k",), select=_cols("k=on_mixed.k", "dealer=on_mixed.dealer")),
         ),

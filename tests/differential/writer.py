@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import random
 from collections.abc import Iterable
 from pathlib import Path
@@ -41,6 +42,12 @@ class SourceWriter:
         self.rows: dict[str, Row] = {}
         self.commits = 0
         DeltaTable.create(self.path, table.schema, configuration={"delta.enableChangeDataFeed": "true"})
+
+    def fork(self, path: Path) -> SourceWriter:
+        """Return the writer of a copy of the table at ``path``."""
+        other = copy.copy(self)
+        other.path, other.rows, other.rng = str(path), dict(self.rows), copy.deepcopy(self.rng)
+        return other
 
     def write(self, changes: Iterable[Change], style: str | None = None) -> None:
         """Commit ``changes`` (rid -> new row, or None for a delete) in one commit, or two with ``delete_append``."""

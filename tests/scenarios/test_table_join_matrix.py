@@ -1,6 +1,6 @@
 """Every line of the table-join table to every other, x how, in one batch and in several, for every type of key.
 
-Lines: ``l_r`` both sides, ``l_only``, ``r_only``, ``neither``. Text keys are played under every ``how``; the other types
+Lines: ``l_r`` both sides, ``l_only``, ``r_only``, ``neither``. Text keys play under every ``how``; the other types
 under ``full``, whose target tells all four lines apart. The last part holds keys that look like something else, keys of
 several tables, and source columns with dots, blanks and unicode in their names.
 """

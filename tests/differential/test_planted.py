@@ -1,0 +1,77 @@
+"""Every planted bug is caught by a reduced differential run, and without one nothing is found.
+
+Projects are bootstrapped and the second window's changes written once per job; each bug then runs on a copy.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from differential.engines import enrich_engine
+from differential.generator import make_histories
+from differential.planted import BUGS, Bug, write_during_the_run
+from differential.trial import Tally, Trial
+from differential.worlds import WORLDS
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SEED, HISTORIES = 20261121, 120
+JOBS = sorted({(bug.world, bug.shape) for bug in BUGS})
+Prepared = dict[tuple[str, str], Trial]
+
+
+@pytest.fixture(scope="module")
+def prepared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+    """Trials after their first run, with the second window written and a third one to come."""
+    found: Prepared = {}
+    for world_name, shape in JOBS:
+        world = WORLDS[world_name].only(shape)
+        base = tmp_path_factory.mktemp(shape) / "p"
+        histories = list(make_histories(world, HISTORIES, 3, SEED))
+        trial = Trial(base, world, histories, enrich_engine(spark), seed=SEED)
+        trial.run(0, trial.write(0))
+        assert not trial.failures, trial.failures[0]
+        trial.write(1)
+        found[world_name, shape] = trial
+    return found
+
+
+def _second_run(trial: Trial, patch: pytest.MonkeyPatch, bug: Bug | None, *, late_writer: bool) -> None:
+    if bug is not None:
+        bug.plant(patch)
+    if late_writer:
+        write_during_the_run(patch, lambda: trial.write(2))
+    trial.run(1, set())
+
+
+QUIET = [pytest.param(*job, False, id=job[1]) for job in JOBS]
+LATE = [pytest.param(b.world, b.shape, True, id=f"{b.shape}_with_a_late_writer") for b in BUGS if b.late_writer]
+
+
+@pytest.mark.parametrize(("world", "shape", "late_writer"), [*QUIET, *LATE])
+def test_nothing_planted_nothing_found(
+    world: str, shape: str, late_writer: bool, prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trial = prepared[world, shape].fork(tmp_path / "p")
+    _second_run(trial, monkeypatch, None, late_writer=late_writer)
+    assert not trial.failures, trial.failures[0]
+
+
+@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+def test_planted_bug_is_caught(
+    bug: Bug, prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, totals: dict[str, Tally]
+) -> None:
+    trial = prepared[bug.world, bug.shape].fork(tmp_path / "p")
+    _second_run(trial, monkeypatch, bug, late_writer=bug.late_writer)
+    totals.setdefault("planted bugs", Tally()).add(trial.tally)
+    whats = {failure.what for failure in trial.failures}
+    assert whats, "the planted bug survived"
+    assert "the job did not succeed" not in whats, f"the variant crashes instead of being wrong: {trial.failures[0]}"
+
+
+def test_enough_bugs_are_planted() -> None:
+    assert len({bug.name for bug in BUGS}) == len(BUGS) >= 25
