@@ -184,6 +184,7 @@ class Type:
         either: At least one of these must be given.
         windowed: True when the condition looks at other rows through a window.
         measured: True when the condition holds figures that GX computes from the rows first.
+        unconditional: True when GX judges all rows whatever ``row_condition`` says, and so do we.
     """
 
     kind: str
@@ -195,6 +196,7 @@ class Type:
     either: tuple[str, ...] = ()
     windowed: bool = False
     measured: bool = False
+    unconditional: bool = False
 
     @property
     def is_row(self) -> bool:
@@ -272,7 +274,7 @@ TYPES: dict[str, Type] = {
     "expect_column_most_common_value_to_be_in_set": _aggregate({"ties_okay": BOOLEAN}, value_set=VALUES),
     "expect_column_pair_values_a_to_be_greater_than_b": _pair({"or_equal": BOOLEAN}),
     "expect_column_pair_values_to_be_equal": _pair(),
-    "expect_column_pair_values_to_be_in_set": _pair(required={"value_pairs_set": PAIRS}),
+    "expect_column_pair_values_to_be_in_set": _pair(required={"value_pairs_set": PAIRS}, unconditional=True),
     "expect_column_proportion_of_non_null_values_to_be_between": _aggregate(_NUMBERS),
     "expect_column_proportion_of_unique_values_to_be_between": _aggregate(_NUMBERS),
     "expect_column_quantile_values_to_be_between": _aggregate(

@@ -14,18 +14,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from enrich.quality.gx import (
-    Labels,
-    Outcome,
-    RuleError,
-    error_class,
-    filter_rows,
-    judge_whole,
-    measured_labels,
-    quiet,
-    row_labels,
-)
+from enrich.quality.gx import RuleError, error_class, filter_rows, quiet
+from enrich.quality.labels import Labels, measured_labels, row_labels
 from enrich.quality.suites import CHANGED, FAIL, QUARANTINE, TARGET, Rule, Suite
+from enrich.quality.whole import Outcome, judge_whole
 from enrich.result import Finding
 
 if TYPE_CHECKING:
@@ -75,6 +67,7 @@ def judge(rows: DataFrame, suite: Suite, published: Published) -> Verdict:
             found = row_labels(frame, [rule for rule in chosen if not rule.spec.measured])
             labels.update(found)
             outcomes.update(count_rows(frame, chosen, found))
+    outcomes.update(_try_labels(rows, suite, labels))
     reasons = quarantine_reasons(suite, labels, outcomes)
     for scope in (CHANGED, TARGET):
         chosen = [rule for rule in whole if rule.scope == scope]
@@ -116,7 +109,8 @@ def quarantine_reasons(
     marks = []
     for rule in rules:
         label = labels[rule.index]
-        if isinstance(label, Labels) and outcomes[rule.index].success is not True:
+        outcome = outcomes[rule.index]
+        if isinstance(label, Labels) and outcome.error is None and outcome.success is not True:
             marks.append(F.when(label.failing(), F.lit(rule.label)))
     if not marks:
         return F.array().cast("array<string>")
@@ -132,16 +126,17 @@ def count_rows(frame: DataFrame, rules: Sequence[Rule], labels: Mapping[int, Lab
     outcomes = {
         index: Outcome(0, 0, None, label.cause) for index, label in labels.items() if isinstance(label, RuleError)
     }
+    good_labels = {index: label for index, label in labels.items() if isinstance(label, Labels)}
     good = [rule for rule in rules if rule.index not in outcomes]
     shared = [rule for rule in good if not _needs_own_rows(rule)]
     with quiet():
         if shared:
-            outcomes.update(_count(frame, shared, labels))
+            outcomes.update(_count(frame, shared, good_labels))
         for rule in good:
             if rule.spec.measured:
                 outcomes[rule.index] = _count_measured(frame, rule)
             elif _needs_own_rows(rule):
-                outcomes.update(_count(filter_rows(frame, rule), [rule], labels))
+                outcomes.update(_count(filter_rows(frame, rule), [rule], good_labels))
     return outcomes
 
 
@@ -154,6 +149,7 @@ def _count_measured(frame: DataFrame, rule: Rule) -> Outcome:
     return _count(rows, [rule], {rule.index: label})[rule.index]
 
 
+_PARTS = ("total", "checked", "failed")
 _PYTHON = (
     "expect_column_values_to_be_json_parseable",
     "expect_column_values_to_match_json_schema",
@@ -161,11 +157,30 @@ _PYTHON = (
 )
 
 
+def _try_labels(rows: DataFrame, suite: Suite, labels: Mapping[int, Labels | RuleError]) -> dict[int, Outcome]:
+    """Return the quarantine rules whose labels raise over all staged rows.
+
+    Spark runs Python functions on every row, also those that a row condition keeps out, and GX's may raise on them.
+    """
+    from pyspark.sql import functions as F
+
+    failed: dict[int, Outcome] = {}
+    for rule in suite.rules:
+        label = labels.get(rule.index)
+        if rule.action == QUARANTINE and _needs_own_rows(rule) and isinstance(label, Labels):
+            try:
+                with quiet():
+                    rows.agg(F.count(F.when(label.failing(), F.lit(1)))).collect()
+            except Exception as error:  # noqa: BLE001 - closes the gate, like any rule that raises
+                failed[rule.index] = Outcome(0, 0, None, error_class(error))
+    return failed
+
+
 def _needs_own_rows(rule: Rule) -> bool:
     return rule.spec.measured or (rule.row_condition is not None and (rule.spec.windowed or rule.type in _PYTHON))
 
 
-def _count(frame: DataFrame, rules: Sequence[Rule], labels: Mapping[int, Labels | RuleError]) -> dict[int, Outcome]:
+def _count(frame: DataFrame, rules: Sequence[Rule], labels: Mapping[int, Labels]) -> dict[int, Outcome]:
     """Count one pass; when it raises, each rule alone, so that one broken rule does not take the others with it."""
     try:
         return _count_together(frame, {rule.index: labels[rule.index] for rule in rules})
@@ -175,35 +190,24 @@ def _count(frame: DataFrame, rules: Sequence[Rule], labels: Mapping[int, Labels 
     return {index: outcome for rule in rules for index, outcome in _count(frame, [rule], labels).items()}
 
 
-def _count_together(frame: DataFrame, labels: Mapping[int, Labels | RuleError]) -> dict[int, Outcome]:
+def _count_together(frame: DataFrame, labels: Mapping[int, Labels]) -> dict[int, Outcome]:
     """Run the projection and the aggregate, and turn counts into GX's verdicts."""
     from pyspark.sql import functions as F
 
-    marks: dict[str, Column] = {}
-    names: dict[int, tuple[str, str, str]] = {}
-
-    def mark(condition: Column) -> str:
-        """Return the name of the label of ``condition``; rules with the same one share it."""
-        text = str(condition)
-        name = next((known for known, column in marks.items() if str(column) == text), f"l{len(marks)}")
-        marks[name] = condition
-        return name
-
-    for index, label in labels.items():
-        if isinstance(label, Labels):
-            total = F.lit(True) if label.domain is None else F.coalesce(label.domain, F.lit(False))
-            checked = total if label.ignored is None else total & ~label.ignored
-            names[index] = (mark(total), mark(checked), mark(label.failing()))
-    projected = frame.select(*(F.when(condition, F.lit(1)).alias(name) for name, condition in marks.items()))
-    counts = projected.agg(*(F.count(F.col(name)).alias(name) for name in marks)).first()
+    marks: dict[tuple[str, str], Column] = {}
+    for label in labels.values():
+        total = F.lit(True) if label.domain is None else F.coalesce(label.domain, F.lit(False))
+        checked = total if label.ignored is None else total & ~label.ignored
+        columns = (total, checked, label.failing())
+        marks.update(zip(zip(_PARTS, label.keys, strict=True), columns, strict=True))
+    names = {key: f"l{number}" for number, key in enumerate(marks)}
+    projected = frame.select(*(F.when(condition, F.lit(1)).alias(names[key]) for key, condition in marks.items()))
+    counts = projected.agg(*(F.count(F.col(name)).alias(name) for name in names.values())).collect()[0]
     found: dict[int, Outcome] = {}
-    for index, (total_name, checked_name, failed_name) in names.items():
-        label = labels[index]
-        if counts is None or not isinstance(label, Labels):
-            continue
-        checked, failed = counts[checked_name], counts[failed_name]
-        success = label.succeeds(counts[total_name], checked, failed) if checked else None
-        found[index] = Outcome(checked, failed, success)
+    for index, label in labels.items():
+        total_rows, checked_rows, failed = (counts[names[key]] for key in zip(_PARTS, label.keys, strict=True))
+        success = label.succeeds(total_rows, checked_rows, failed) if checked_rows else None
+        found[index] = Outcome(checked_rows, failed, success)
     return found
 
 

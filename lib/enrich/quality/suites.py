@@ -265,7 +265,7 @@ class _Reader:
             return None
         for message, argument in check_kwargs(entry["type"], spec, kwargs):
             self.fault(message, *path, "kwargs", *([argument] if argument else []))
-        condition = self.condition(kwargs, path)
+        condition = None if (given := self.condition(kwargs, path)) and spec.unconditional else given
         action, tolerate, scope = self.settings(entry, spec, path)
         if len(self.faults) > before:
             return None

@@ -128,6 +128,7 @@ def test_row_types_have_a_spark_metric_or_are_refused(gx: dict[str, Any]) -> Non
                     f"{gx[name].map_metric}.condition", SparkDFExecutionEngine(spark=object(), persist=False)
                 )
                 found[name] = True
+                assert spec.unconditional == ("row_condition" not in _domain_keys(registry, gx[name].map_metric)), name
             except MetricProviderError:
                 found[name] = False
     order = {"expect_column_values_to_be_increasing", "expect_column_values_to_be_decreasing"}
@@ -137,6 +138,11 @@ def test_row_types_have_a_spark_metric_or_are_refused(gx: dict[str, Any]) -> Non
             assert spec.refused
         else:
             assert has_column == (spec.refused is None and not spec.verdict_only), name
+
+
+def _domain_keys(registry: Any, metric: str) -> tuple[str, ...]:
+    """Return what decides the rows of a metric in GX."""
+    return tuple(registry.get_metric_kwargs(f"{metric}.condition")["metric_domain_keys"])
 
 
 GX_TEXTS = [

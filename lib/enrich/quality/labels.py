@@ -1,0 +1,176 @@
+"""Row rules as columns: Great Expectations' own condition of each rule, and the rows it is counted over."""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from enrich.quality.catalogue import COLUMN, PAIR
+from enrich.quality.gx import (
+    BOOLEAN_ONLY,
+    Bench,
+    RuleError,
+    build_expectation,
+    condition_column,
+    error_class,
+    filter_rows,
+    import_gx,
+    plain_names,
+    quiet,
+    quote_columns,
+    rename_columns,
+)
+from enrich.quality.suites import Rule, resolve_column
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+_NULL_TYPES = ("expect_column_values_to_be_null", "expect_column_values_to_not_be_null")
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What one row rule says about a row, as columns over the frame it was built for.
+
+    Attributes:
+        domain: True for rows that the row condition lets in; None: all.
+        ignored: True for rows that GX leaves out of ``checked`` for their nulls; None: none.
+        unexpected: GX's condition: true for rows that fail.
+        spares_ignored: True when GX leaves those rows out of the failed ones, too, apart from the condition.
+        keys: Texts that are equal exactly when two rules have the same rows let in, checked and failed.
+        expectation: GX's object, which turns counts into a verdict.
+    """
+
+    domain: Column | None
+    ignored: Column | None
+    unexpected: Column
+    spares_ignored: bool
+    keys: tuple[str, str, str]
+    expectation: Any
+
+    def failing(self) -> Column:
+        """Return a boolean column, never null: the rule judges the row, and finds it wanting."""
+        from pyspark.sql import functions as F
+
+        parts = [self.unexpected]
+        if self.spares_ignored and self.ignored is not None:
+            parts.insert(0, ~self.ignored)
+        failing = F.coalesce(reduce(lambda left, right: left & right, parts), F.lit(False))
+        return failing if self.domain is None else F.when(self.domain, failing).otherwise(F.lit(False))
+
+    def succeeds(self, total: int, checked: int, failed: int) -> bool:
+        """Return GX's verdict on these counts, ``mostly`` included."""
+        metric = self.expectation.map_metric
+        metrics = {
+            "table.row_count": total,
+            "column_values.nonnull.unexpected_count": total - checked,
+            f"{metric}.filtered_row_count": checked,
+            f"{metric}.unexpected_count": failed,
+        }
+        result = self.expectation._validate(metrics=metrics, runtime_configuration=copy.deepcopy(BOOLEAN_ONLY))
+        return bool(result["success"])
+
+
+def row_labels(frame: DataFrame, rules: Sequence[Rule]) -> dict[int, Labels | RuleError]:
+    """Return what each row rule says about the rows of ``frame``, by the rule's index; reads the schema alone."""
+    import_gx()
+    with quiet():
+        return _labels(frame.columns, Bench(frame.limit(0)), rules)
+
+
+def measured_labels(frame: DataFrame, rule: Rule) -> tuple[DataFrame, Labels]:
+    """Return the rows that a rule judges and what it says about them, for rules that measure the rows first.
+
+    The labels belong to the returned frame alone: they hold figures computed from it, and its columns are renamed.
+
+    Raises:
+        RuleError: GX cannot measure the rows.
+    """
+    import_gx()
+    with quiet():
+        rows, safe = plain_names(filter_rows(frame, rule))
+        plain = replace(rule, kwargs=rename_columns(rule.kwargs, safe), row_condition=None)
+        label = _labels(rows.columns, Bench(rows), [plain])[rule.index]
+    if isinstance(label, RuleError):
+        raise label
+    return rows, label
+
+
+def _labels(names: Sequence[str], bench: Bench, rules: Sequence[Rule]) -> dict[int, Labels | RuleError]:
+    """Ask GX for the conditions of row rules, all at once."""
+    from great_expectations.validator.metric_configuration import MetricConfiguration
+
+    found: dict[int, Labels | RuleError] = {}
+    asked: dict[bool, dict[int, tuple[Rule, Any, MetricConfiguration]]] = {False: {}, True: {}}
+    for rule in rules:
+        try:
+            kwargs = quote_columns(rule.kwargs, names)
+            expectation = build_expectation(rule, kwargs)
+            count = bench.dependencies(expectation)[f"{expectation.map_metric}.unexpected_count"]
+            metric = MetricConfiguration(
+                f"{expectation.map_metric}.condition",
+                metric_domain_kwargs=dict(count.metric_domain_kwargs),
+                metric_value_kwargs=dict(count.metric_value_kwargs),
+            )
+        except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
+            found[rule.index] = RuleError(error_class(error))
+            continue
+        listed = [str(name) for name in kwargs.get("column_list", [])]
+        keeps_names = any("." in name for name in listed) and rule.type != "expect_multicolumn_sum_to_equal"
+        asked[keeps_names][rule.index] = (rule, expectation, metric)
+    for keeps_names, group in asked.items():
+        if not group:
+            continue
+        bench.engine.keeps_names = keeps_names  # type: ignore[attr-defined]
+        values, causes = bench.compute([metric for _, _, metric in group.values()])
+        for index, (rule, expectation, metric) in group.items():
+            if metric.id in values:
+                found[index] = _label(rule, names, values[metric.id], expectation)
+            else:
+                found[index] = RuleError(causes.get(metric.id, "MetricResolutionError"))
+    return found
+
+
+def _label(rule: Rule, names: Sequence[str], metric: Any, expectation: Any) -> Labels | RuleError:
+    """Put a rule's condition together with the rows it judges."""
+    unexpected, rows, _ = metric
+    spares = "ignore_row_if" in rows or "filter_conditions" in rows
+    try:
+        domain = condition_column(rule.row_condition, names)
+        return Labels(domain, _ignored(rule, names, expectation), unexpected, spares, _keys(rule), expectation)
+    except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
+        return RuleError(error_class(error))
+
+
+def _keys(rule: Rule) -> tuple[str, str, str]:
+    """Return what tells the rows let in, checked and failed of one rule from those of others."""
+    judged = [rule.type if rule.type in _NULL_TYPES else None, rule.column, rule.column_list]
+    kwargs = {name: value for name, value in rule.kwargs.items() if name != "mostly"}
+    return (
+        json.dumps(rule.row_condition, sort_keys=True),
+        json.dumps([rule.row_condition, judged, rule.kwargs.get("ignore_row_if"), rule.spec.kind], sort_keys=True),
+        json.dumps([rule.row_condition, rule.type, kwargs], sort_keys=True),
+    )
+
+
+def _ignored(rule: Rule, names: Sequence[str], expectation: Any) -> Column | None:
+    """Return the rows that GX leaves out for their nulls."""
+    from pyspark.sql import functions as F
+
+    if rule.spec.kind == COLUMN:
+        if rule.type in _NULL_TYPES:
+            return None
+        return F.col(resolve_column(rule.kwargs["column"], names) or rule.kwargs["column"]).isNull()
+    listed = rule.column_list or ()
+    nulls = [F.col(resolve_column(name, names) or name).isNull() for name in listed]
+    how = expectation.ignore_row_if
+    every, some = ("both_values_are_missing", "either_value_is_missing")
+    if rule.spec.kind != PAIR:
+        every, some = ("all_values_are_missing", "any_value_is_missing")
+    if how == every:
+        return reduce(lambda left, right: left & right, nulls)
+    return reduce(lambda left, right: left | right, nulls) if how == some else None

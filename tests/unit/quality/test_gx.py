@@ -1,0 +1,64 @@
+"""The second opinion of GX's own models, and silence."""
+
+from __future__ import annotations
+
+import json
+import logging
+import warnings
+from pathlib import Path
+from typing import Any
+
+from enrich.quality.gx import check_with_gx, error_class, import_gx, quiet
+from enrich.quality.suites import Suite, load_suite
+
+
+def suite_of(tmp_path: Path, *rules: tuple[str, dict[str, Any]]) -> Suite:
+    path = tmp_path / "s.json"
+    entries = [{"type": kind, "kwargs": kwargs} for kind, kwargs in rules]
+    path.write_text(json.dumps({"name": "s", "expectations": entries}, indent=1))
+    return load_suite(path, "expectations/s.json")
+
+
+def test_gx_has_nothing_to_add_to_a_good_suite(tmp_path: Path) -> None:
+    rules = [
+        ("expect_column_values_to_not_be_null", {"column": "a.b", "row_condition": "x > 1"}),
+        ("expect_column_values_to_be_between", {"column": "d", "min_value": "2026-01-01"}),
+        ("expect_table_row_count_to_be_between", {"min_value": 1}),
+    ]
+    assert check_with_gx(suite_of(tmp_path, *rules)) == []
+
+
+def test_what_gx_alone_refuses_is_told_with_its_line_and_without_values(tmp_path: Path) -> None:
+    good = ("expect_column_values_to_not_be_null", {"column": "c"})
+    bad = ("expect_column_values_to_match_strftime_format", {"column": "c", "strftime_format": "hunter2 %D"})
+    (fault,) = check_with_gx(suite_of(tmp_path, good, bad))
+    assert fault.where == "expectations/s.json:10"
+    assert "expect_column_values_to_match_strftime_format: strftime_format" in fault.message
+    assert "hunter2" not in fault.message
+
+
+def test_quiet_silences_and_restores() -> None:
+    import_gx()
+    logger = logging.getLogger("great_expectations.execution_engine")
+    assert not logger.disabled
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        with quiet():
+            assert logger.disabled
+            warnings.warn("a value", stacklevel=1)
+        assert told == []
+    assert not logger.disabled
+
+
+def test_error_class_never_holds_the_message() -> None:
+    class Odd(Exception):
+        def getCondition(self) -> str:  # noqa: N802 - pyspark's name
+            raise RuntimeError("secret")
+
+    class Coded(Exception):
+        def getCondition(self) -> str:  # noqa: N802 - pyspark's name
+            return "CAST_INVALID_INPUT"
+
+    assert error_class(ValueError("secret")) == "ValueError"
+    assert error_class(Odd("secret")) == "Odd"
+    assert error_class(Coded("secret")) == "Coded[CAST_INVALID_INPUT]"
