@@ -11,13 +11,20 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-UNIT = Path(__file__).parent / "unit"
+TESTS = Path(__file__).parent
+ORDER = ("unit", "cli", "spark", "scenarios", "differential", "property", "faults")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark unit tests, and run what is quick and says most first; the order within a directory stays."""
+
+    def directory(item: pytest.Item) -> str:
+        return item.path.relative_to(TESTS).parts[0]
+
     for item in items:
-        if UNIT in item.path.parents:
+        if directory(item) == "unit":
             item.add_marker(pytest.mark.unit)
+    items.sort(key=lambda item: ORDER.index(directory(item)) if directory(item) in ORDER else len(ORDER))
 
 
 @pytest.fixture(scope="session")

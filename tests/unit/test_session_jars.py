@@ -277,12 +277,6 @@ def test_a_java_that_does_not_work_is_named(tmp_path, body):
     assert str(broken) in fault(java.require_java)
 
 
-def test_a_session_without_java_says_so_before_anything_is_fetched(monkeypatch, tmp_path, resolver):
-    fake_java(tmp_path / "bin", "11.0.22")
-    assert "Java 11" in fault(session.get_session)
-    assert resolver.calls() == []
-
-
 # --- Spark's own settings --------------------------------------------------------------------------------------------
 
 
