@@ -28,6 +28,8 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
 WEIGHT = "__enrich_weight"
+_COME = "__enrich_come"
+_IMAGES = "__enrich_images"
 
 
 @dataclass(frozen=True)
@@ -35,9 +37,10 @@ class NetChanges:
     """The net changes of one source in a window.
 
     Attributes:
-        images: The used columns and ``WEIGHT`` (never 0): rows gone (< 0) and rows come (> 0); persisted.
+        images: The used columns and ``WEIGHT`` (never 0): rows gone (< 0) and rows come (> 0); not persisted.
         keys: ``__enrich_j*`` of the changed keys, distinct, without nulls, and ``WEIGHT``, by how many rows the key
-            grew; persisted.
+            grew.
+        held: What ``keys`` comes from; persisted.
         count: Number of ``keys``.
         null_keys: Rows come whose key has a null.
         null_images: Images, come or gone, whose key has a null.
@@ -47,6 +50,7 @@ class NetChanges:
 
     images: DataFrame
     keys: DataFrame
+    held: DataFrame
     count: int
     null_keys: int
     null_images: int
@@ -57,14 +61,9 @@ class NetChanges:
         """Return ``__enrich_j*`` alone."""
         return self.keys.drop(WEIGHT)
 
-    def release(self) -> None:
-        """Give the memory back."""
-        self.keys.unpersist()
-        self.images.unpersist()
-
 
 def net(feed: DataFrame, source: SourceSpec) -> NetChanges:
-    """Net a feed to what differs between the window's two ends.
+    """Net a feed to what differs between the window's two ends; one pass over the feed.
 
     Args:
         feed: The used columns of ``source`` and ``WEIGHT`` (+1 or -1), in any order.
@@ -72,34 +71,43 @@ def net(feed: DataFrame, source: SourceSpec) -> NetChanges:
     """
     from pyspark.sql import functions as F
 
+    images = _images(feed, source)
+    names = reference_names(len(source.key))
+    parts = [F.col(quoted(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
+    come = F.when(F.col(WEIGHT) > 0, F.col(WEIGHT)).otherwise(0)
+    grouped = images.select(*parts, WEIGHT).groupBy(*names)
+    every = grouped.agg(F.sum(WEIGHT).alias(WEIGHT), F.sum(come).alias(_COME), F.count("*").alias(_IMAGES)).persist()
+    is_null = reduce(or_, [F.col(name).isNull() for name in names])
+    found = every.agg(
+        F.count(F.when(~is_null, 1)).alias("keys"),
+        F.count(F.when(~is_null & (F.col(WEIGHT) > 0), 1)).alias("grown"),
+        F.coalesce(F.sum(_COME), F.lit(0)).alias("come"),
+        F.coalesce(F.sum(F.when(is_null, F.col(_COME))), F.lit(0)).alias("nulls"),
+        F.coalesce(F.sum(F.when(is_null, F.col(_IMAGES))), F.lit(0)).alias("null_images"),
+    ).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    return NetChanges(
+        images=images,
+        keys=every.where(~is_null).select(*names, WEIGHT),
+        held=every,
+        count=found["keys"],
+        null_keys=found["nulls"],
+        null_images=found["null_images"],
+        rows=found["come"],
+        grown=found["grown"],
+    )
+
+
+def _images(feed: DataFrame, source: SourceSpec) -> DataFrame:
+    """Sum the weights of equal images; what sums to nothing has not changed."""
+    from pyspark.sql import functions as F
+
     columns = [F.col(quoted(name)) for name in source.columns]
     images = [comparable(F.col(quoted(name)), feed.schema[name].dataType) for name in source.columns]
     grouped = [image.alias(f"__enrich_image{i}") for i, image in enumerate(images)]
     kept = [F.any_value(column).alias(name) for column, name in zip(columns, source.columns, strict=True)]
     summed = feed.groupBy(*grouped).agg(F.sum(WEIGHT).cast("int").alias(WEIGHT), *kept)
-    rows = summed.where(F.col(WEIGHT) != 0).select(*columns, WEIGHT).persist()
-    names = reference_names(len(source.key))
-    parts = [F.col(quoted(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
-    keys = rows.select(*parts, WEIGHT).dropna(subset=names).groupBy(*names).agg(F.sum(WEIGHT).alias(WEIGHT)).persist()
-    is_null = reduce(or_, [F.col(quoted(column)).isNull() for column in source.key])
-    come = F.when(F.col(WEIGHT) > 0, F.col(WEIGHT)).otherwise(0)
-    of_rows = rows.agg(
-        F.coalesce(F.sum(come), F.lit(0)).alias("come"),
-        F.coalesce(F.sum(F.when(is_null, come)), F.lit(0)).alias("nulls"),
-        F.count(F.when(is_null, 1)).alias("null_images"),
-    ).first()
-    of_keys = keys.agg(F.count("*").alias("keys"), F.count(F.when(F.col(WEIGHT) > 0, 1)).alias("grown")).first()
-    assert of_rows is not None  # noqa: S101 - an aggregate without groups has one row
-    assert of_keys is not None  # noqa: S101
-    return NetChanges(
-        images=rows,
-        keys=keys,
-        count=of_keys["keys"],
-        null_keys=of_rows["nulls"],
-        null_images=of_rows["null_images"],
-        rows=of_rows["come"],
-        grown=of_keys["grown"],
-    )
+    return summed.where(F.col(WEIGHT) != 0).select(*columns, WEIGHT)
 
 
 def surplus_rows(rows: DataFrame, source: SourceSpec, among: DataFrame | None = None) -> tuple[int, int]:

@@ -61,5 +61,5 @@ def run_job(task: Task, session: SparkSession, runs: RunsTable) -> JobResult:
             return gate.refused(result)
 
         # The difference to the target and to the quarantine: the quarantine first, then rows and cursor in one commit.
-        staged = publish.staged(work, verdict, affected)
+        staged = publish.staged(work, changed, verdict, affected)
         return publish.written(work, result, staged, runs)

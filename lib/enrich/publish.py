@@ -14,7 +14,7 @@ from enrich.prepare import Task
 from enrich.result import CREATED, UNCHANGED, UPDATED, JobResult
 from enrich.runs import INTENT, RunRow, RunsTable
 from enrich.spec import Affected, JoinSpec, quoted
-from enrich.stages import Work, identity_of, no_rows, target_rows
+from enrich.stages import Changed, Work, identity_of, no_rows, target_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -48,7 +48,7 @@ class Staged:
     whole: DataFrame | None = None
 
 
-def staged(work: Work, verdict: Judged, affected: Affected | None) -> Staged:
+def staged(work: Work, changed: Changed, verdict: Judged, affected: Affected | None) -> Staged:
     """Compare the judged rows with the target and with the quarantine."""
     from pyspark.sql import functions as F
 
@@ -58,8 +58,10 @@ def staged(work: Work, verdict: Judged, affected: Affected | None) -> Staged:
     if task.rewrites:
         whole = verdict.good.select(*[F.col(quoted(name)) for name in task.spec.columns])
         counted = merge.difference(verdict.good, _alike(work, verdict.good), identity, None)
-        return Staged(counted, _held(work, verdict, None), whole)
-    return Staged(merge.difference(verdict.good, target_rows(work), identity, among), _held(work, verdict, among))
+        return Staged(counted, _held(work, changed, verdict, None), whole)
+    return Staged(
+        merge.difference(verdict.good, target_rows(work), identity, among), _held(work, changed, verdict, among)
+    )
 
 
 def _alike(work: Work, rows: DataFrame) -> DataFrame | None:
@@ -71,14 +73,15 @@ def _alike(work: Work, rows: DataFrame) -> DataFrame | None:
     return table if same else None
 
 
-def _held(work: Work, verdict: Judged, among: DataFrame | None) -> Held:
+def _held(work: Work, changed: Changed, verdict: Judged, among: DataFrame | None) -> Held:
     """Compare what is to be held with the quarantine table; both its parts in one frame."""
     from pyspark.sql import functions as F
 
     task = work.task
     uri = task.place.held_uri
     there = uri is not None and tables.exists(uri) and not task.rewrites
-    without_key = _keyless(work)
+    # Without a quarantine nothing lacked its key before; then only the window can have brought such rows.
+    without_key = _keyless(work) if there or changed.may_lack_keys(task.spec.driving) else None
     if not there and verdict.bad is None and without_key is None:
         return Held(None)
     identity, columns = identity_of(task), list(task.spec.columns)

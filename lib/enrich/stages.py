@@ -75,6 +75,11 @@ class Changed:
     window: dict[str, SourceWindow]
     findings: tuple[Finding, ...]
 
+    def may_lack_keys(self, alias: str) -> bool:
+        """Return whether rows with a null key came to or left a source."""
+        lacking = any(each.expectation == "key_not_null" and each.source == alias for each in self.findings)
+        return lacking or (alias in self.net and self.net[alias].null_images > 0)
+
     @property
     def differing(self) -> dict[str, DataFrame]:
         """Alias -> changed keys, of the sources that have any, or whose rows without key changed."""
@@ -135,7 +140,7 @@ def _read_window(work: Work, alias: str, window: tuple[int, int]) -> NetChanges:
                 f"source {alias!r} cannot be read from version {window[0]} to {window[1]} ({type(error).__name__})",
                 hint=f"run `enrich run {work.task.job.job} --full-refresh`",
             ) from error
-    work.cleanup.callback(found.release)
+    work.cleanup.callback(found.held.unpersist)
     return found
 
 

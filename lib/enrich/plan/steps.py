@@ -37,7 +37,7 @@ class Steps:
         self.referring: dict[str, list[Expression]] = {}
 
     def written(self, alias: str) -> list[Any]:
-        """Return what a join says, for the job\'s meaning."""
+        """Return what a join says, for the hash of the definition."""
         join = self.job.join[alias]
         return [
             [each.canonical for each in self.referring.get(alias, ())],
