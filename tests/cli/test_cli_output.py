@@ -25,7 +25,10 @@ def answers(monkeypatch: pytest.MonkeyPatch, *jobs: JobResult, raises: BaseExcep
     asked: dict[str, Any] = {}
 
     def run(project: Any, jobs: Any = None, **how: Any) -> RunResult:
+        on_result = how.pop("on_result")
         asked.update(how, jobs=jobs, target=project.target)
+        for job in answer:
+            on_result(job)
         if raises is not None:
             raise raises
         return RunResult("01RUN", project.target, answer)
@@ -114,6 +117,18 @@ def test_misuse_and_interruption_have_their_codes(
         answers(monkeypatch, raises=raised)
         result = call(*run)
         assert (result.exit_code, json.loads(result.stdout)["exit_code"]) == (code, code)
+
+
+def test_an_interrupted_run_tells_the_jobs_that_were_done(
+    call: Call, bare_project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers(monkeypatch, DONE, raises=KeyboardInterrupt())
+    result = call("--project-dir", bare_project, "run", "--output", "json")
+    said = json.loads(result.stdout)
+    assert (result.exit_code, said["exit_code"]) == (130, 130)
+    assert [job["status"] for job in said["jobs"]] == ["updated"]
+    assert "interrupted" in said["error"]
+    assert "customers: updated" in result.stderr
 
 
 # --- --result-file ---------------------------------------------------------------------------------------------------

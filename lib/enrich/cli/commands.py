@@ -211,7 +211,9 @@ def demo(directory: Path, sections: tuple[str, ...], quiet: bool) -> int:
     DIR (default ./enrich-demo) becomes a project with made-up tables; rounds of changes and runs show what changes and
     why cells are null. A DIR that holds anything but an earlier demo is refused.
     """
-    log_to_stderr("text", quiet=quiet)
+    log_to_stderr("text", quiet=True)
+    for chatty in () if quiet else ("demo", "session", "jars"):  # what takes long; the rounds speak for themselves
+        logging.getLogger(f"enrich.{chatty}").setLevel(logging.INFO)
     from enrich.demo import play
 
     return play(directory, sections, say_result)
