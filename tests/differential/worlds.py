@@ -472,9 +472,79 @@ def _mixed() -> World:
     )
 
 
+def _tree() -> World:
+    """One table under several aliases: rows that name their parent, and list their friends."""
+    nodes = Table(
+        "nodes",
+        ("k",),
+        (
+            *(Column("k", "key", "k", 0.03), Column("up", "key", "k", 0.2), Column("name", "text", None, 0.3)),
+            *(Column("friends", "keys", "k"), Column("idle", "int")),
+        ),
+    )
+    up = {"parent": _fk("nodes", "left", col("nodes.up"))}
+    return World(
+        "tree",
+        (nodes,),
+        (
+            Shape(
+                "self_full",
+                "nodes",
+                ("k",),
+                ("parent_k",),
+                joins={"parent": _fk("nodes", "full", col("nodes.up"))},
+                select=_cols("k=nodes.k", "name=nodes.name", "parent_k=parent.k", "parent=parent.name"),
+                where=Expr("parent.name IS NOT NULL OR nodes.k IS NOT NULL", _has_a_name),
+            ),
+            Shape(
+                "self_chained",
+                "nodes",
+                ("k",),
+                joins={**up, "grand": _fk("nodes", "inner", col("parent.up"))},
+                select=_cols("k=nodes.k", "parent=parent.name", "grand=grand.name"),
+                change_feed=True,
+            ),
+            Shape(
+                "self_list",
+                "nodes",
+                ("k",),
+                joins={"known": Join("nodes", "list", elements=col("nodes.friends", TYPES["keys"]))},
+                select={"k": col("nodes.k"), "friends": col("known")},
+            ),
+        ),
+        {"k": (2, 8)},
+    )
+
+
+def _has_a_name(scope: Scope) -> bool:
+    named = scope["parent"] is not None and scope["parent"]["name"] is not None
+    return named or scope["nodes"] is not None
+
+
+IN_MAKE_TEST = {
+    "pair": ("table_inner", "table_right", "table_three", "table_where", "table_gated"),
+    "pair_composite": ("composite_full", "composite_default"),
+    "foreign_key": ("fk_left", "fk_right", "fk_full", "fk_chained", "fk_gated", "fk_full_at_the_end"),
+    "foreign_key_composite": ("fk_composite_full", "fk_nested"),
+    "lists": ("list_structs", "list_two", "list_distinct"),
+    "mirrors": ("mirror_first", "mirror_collect", "mirror_fail"),
+    "mixed": ("mixed", "on_mixed", "mixed_full"),
+    "tree": ("self_full", "self_chained", "self_list"),
+}
+"""The jobs that random histories play in `make test`; the soak plays all."""
+
 WORLDS: dict[str, World] = {
     world.name: world
     for world in (
-        *(_pair(), _pair_composite(), _foreign_key(), _foreign_key_composite(), _lists(), _mirrors(), _mixed()),
+        *(
+            _pair(),
+            _pair_composite(),
+            _foreign_key(),
+            _foreign_key_composite(),
+            _lists(),
+            _mirrors(),
+            _mixed(),
+            _tree(),
+        ),
     )
 }
