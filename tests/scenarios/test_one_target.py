@@ -1,0 +1,339 @@
+"""One target over time: its commits, its cursor, and what administrators do to it and to its sources."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from enrich.cursor import application
+from scenarios.lab import Lab
+
+
+def emails(lab: Lab) -> dict[str, str | None]:
+    """Return the target as id -> e-mail."""
+    return {row["id"]: row["email"] for row in lab.rows("customers")}
+
+
+@pytest.mark.smoke
+def test_each_run_is_one_commit_that_carries_rows_and_cursor(consents: Lab) -> None:
+    first = consents.run()
+    assert (first.status, first.mode, first.counts.inserted, first.target_version) == ("created", "bootstrap", 3, 0)
+    consents.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
+    second = consents.run()
+    assert (second.status, second.mode, second.counts.updated, second.target_version) == (
+        "updated",
+        "incremental",
+        1,
+        1,
+    )
+    assert emails(consents) == {"u1": "1@example.com", "u2": "2@example.com", "u3": "3@example.com"}
+    latest, created = consents.log("customers")
+    record = json.loads(latest["userMetadata"])
+    accounts = DeltaTable(consents.path("accounts"))
+    assert latest["operation"] == "MERGE"
+    assert record["number"] == 2 == DeltaTable(consents.path("customers")).transaction_version(application("customers"))
+    assert record["run_id"] != json.loads(created["userMetadata"])["run_id"]
+    mark = record["sources"]["accounts"]
+    assert (mark["table_id"], mark["from"], mark["to"]) == (str(accounts.metadata().id), 1, 2)
+    assert "example.com" not in json.dumps(consents.log("customers"))
+
+
+def test_nothing_to_do_commits_nothing_and_starts_no_spark(consents: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    consents.run()
+    monkeypatch.setattr("enrich.session.job_session", lambda _: pytest.fail("a session was opened"))
+    again = consents.run()
+    assert (again.status, again.exit_code, again.target_version) == ("unchanged", 0, 0)
+
+
+def test_unused_columns_and_reversed_changes_move_the_cursor_alone(consents: Lab) -> None:
+    consents.run()
+    consents.put("accounts", {"id": "u1", "email": "1@example.com", "note": "other"})
+    consents.put("accounts", {"id": "u2", "email": "wrong@example.com", "note": "n"})
+    consents.put("accounts", {"id": "u2", "email": "2@example.com", "note": "n"})
+    result = consents.run()
+    assert (result.status, result.sources["accounts"].changes) == ("unchanged", 0)
+    assert int(consents.log("customers")[0]["operationMetrics"]["numTargetFilesAdded"]) == 0
+    assert consents.run().sources["accounts"].start == 4
+
+
+def test_optimize_of_a_source_is_no_change(consents: Lab) -> None:
+    consents.run()
+    DeltaTable(consents.path("accounts")).optimize.compact()
+    consents.append("accounts", {"id": "u9", "email": "9@example.com", "note": "n"})
+    DeltaTable(consents.path("accounts")).optimize.compact()
+    result = consents.run()
+    assert (result.counts.inserted, result.counts.updated, result.counts.deleted) == (1, 0, 0)
+
+
+def test_null_keys_are_counted_left_out_and_held(consents: Lab) -> None:
+    consents.append("consents", {"id": None, "ok": True}, {"id": None, "ok": True})
+    consents.append("accounts", {"id": None, "email": "x@example.com", "note": "n"})
+    result = consents.run()
+    found = {(each.expectation, each.source, each.action): (each.checked, each.failed) for each in result.findings}
+    assert found == {("key_not_null", "consents", "quarantine"): (5, 2), ("key_not_null", "accounts", "warn"): (3, 1)}
+    assert len(consents.rows("customers")) == 3
+    held = consents.rows("customers__quarantine")
+    assert [(row["id"], row["ok"], row["email"], row["_failed"]) for row in held] == [
+        (None, True, None, ["key_not_null"])
+    ] * 2
+    assert result.counts.quarantined == 2
+    consents.drop("consents", "id IS NULL")
+    consents.append("consents", {"id": None, "ok": False})
+    result = consents.run()
+    assert (result.status, result.counts.quarantined) == ("updated", 1)
+    assert [row["ok"] for row in consents.rows("customers__quarantine")] == [False]
+
+
+@pytest.mark.parametrize("table", ["consents", "accounts"])
+def test_two_rows_with_one_key_block_the_first_run(consents: Lab, table: str) -> None:
+    row = {"id": "u1", "ok": True} if table == "consents" else {"id": "u1", "email": "secret@example.com", "note": "n"}
+    consents.append(table, row, row)
+    result = consents.run()
+    assert (result.status, result.exit_code, result.target_version) == ("blocked", 3, None)
+    assert [(each.expectation, each.source, each.failed) for each in result.findings] == [("key_unique", table, 2)]
+    assert "secret" not in str(result.to_dict())
+    assert "u1" not in str(result.error)
+    assert not consents.exists("customers")
+
+
+def test_a_duplicate_blocks_later_runs_until_it_is_gone(consents: Lab) -> None:
+    consents.run()
+    consents.append("accounts", {"id": "u1", "email": "new@example.com", "note": "n"})
+    for _ in range(2):
+        result = consents.run()
+        assert (result.status, result.findings[0].expectation, result.findings[0].failed) == (
+            "blocked",
+            "key_unique",
+            1,
+        )
+        assert emails(consents)["u1"] == "1@example.com"
+    consents.drop("accounts", "id = 'u1' AND email = '1@example.com'")
+    assert consents.run().status == "updated"
+    assert emails(consents)["u1"] == "new@example.com"
+
+
+def test_a_dry_run_counts_and_writes_nothing(consents: Lab) -> None:
+    result = consents.run(dry_run=True)
+    assert (result.status, result.counts.inserted) == ("created", 3)
+    assert not consents.exists("customers")
+    consents.run()
+    consents.drop("accounts", "id = 'u1'")
+    result = consents.run(dry_run=True)
+    assert (result.counts.updated, len(consents.log("customers"))) == (1, 1)
+    assert consents.run().counts.updated == 1
+
+
+def test_a_changed_definition_asks_for_a_full_refresh_and_gets_its_columns(consents: Lab) -> None:
+    consents.run()
+    job = consents.home / "jobs" / "customers.yml"
+    job.write_text(job.read_text().replace("  email: accounts.email\n", "  mail: upper(accounts.email)\n"))
+    refused = consents.run()
+    assert (refused.status, refused.exit_code) == ("failed", 5)
+    assert "--full-refresh" in str(refused.error)
+    assert consents.run(full_refresh=True).status == "updated"
+    assert consents.rows("customers")[0] == {"id": "u1", "mail": "1@EXAMPLE.COM", "ok": True}
+    assert consents.run().status == "unchanged"
+
+
+def test_comments_and_spelling_do_not_change_a_definition(consents: Lab) -> None:
+    consents.run()
+    job = consents.home / "jobs" / "customers.yml"
+    job.write_text("# a comment\n" + job.read_text().replace("accounts.email", "'`accounts` . email'"))
+    assert consents.run().status == "unchanged"
+
+
+def test_a_full_refresh_without_differences_changes_nothing(consents: Lab) -> None:
+    consents.run()
+    result = consents.run(full_refresh=True)
+    assert (result.status, result.mode) == ("unchanged", "full_refresh")
+
+
+def test_a_recreated_source_is_another_table(consents: Lab) -> None:
+    consents.run()
+    schema = consents.schema("accounts")
+    shutil.rmtree(consents.path("accounts"))
+    consents.table("accounts", "id", {name: schema.field(name).type for name in schema.names})
+    for _ in range(3):
+        consents.append("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
+        consents.drop("accounts", "true")
+    result = consents.run()
+    assert (result.exit_code, "another table" in str(result.error)) == (5, True)
+    assert consents.run(full_refresh=True).status == "updated"
+    assert set(emails(consents).values()) == {None}
+
+
+def test_a_used_column_that_goes_is_history_not_a_slip(consents: Lab) -> None:
+    consents.run()
+    consents.spark.sql(  # what an administrator types
+        f"ALTER TABLE delta.`{consents.path('accounts')}` SET TBLPROPERTIES"
+        " ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')"
+    )
+    consents.spark.sql(f"ALTER TABLE delta.`{consents.path('accounts')}` RENAME COLUMN email TO mail")
+    result = consents.run()
+    assert (result.exit_code, "--full-refresh" in str(result.error)) == (5, True)
+
+
+def test_a_renamed_unused_column_heals_by_comparing_snapshots(consents: Lab) -> None:
+    consents.run()
+    consents.spark.sql(
+        f"ALTER TABLE delta.`{consents.path('accounts')}` SET TBLPROPERTIES"
+        " ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')"
+    )
+    consents.spark.sql(f"ALTER TABLE delta.`{consents.path('accounts')}` RENAME COLUMN note TO remark")
+    consents.spark.sql(f"UPDATE delta.`{consents.path('accounts')}` SET email = 'new@example.com' WHERE id = 'u1'")
+    result = consents.run()
+    assert (result.status, result.counts.updated) == ("updated", 1)
+
+
+def test_a_restored_source_is_followed(consents: Lab) -> None:
+    consents.run()
+    consents.put("accounts", {"id": "u1", "email": "new@example.com", "note": "n"})
+    consents.run()
+    consents.spark.sql(f"RESTORE TABLE delta.`{consents.path('accounts')}` TO VERSION AS OF 1")
+    result = consents.run()
+    assert (result.counts.updated, emails(consents)["u1"]) == (1, "1@example.com")
+
+
+def test_a_feed_that_was_off_for_a_while_heals_from_the_snapshots(consents: Lab) -> None:
+    consents.run()
+    table = f"delta.`{consents.path('accounts')}`"
+    consents.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
+    consents.spark.sql(f"UPDATE {table} SET email = 'quiet@example.com' WHERE id = 'u1'")
+    refused = consents.run()
+    assert (refused.exit_code, "ALTER TABLE" in str(refused.error)) == (2, True)
+    consents.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    consents.spark.sql(f"UPDATE {table} SET email = 'loud@example.com' WHERE id = 'u2'")
+    assert consents.run().counts.updated == 2
+    assert emails(consents) == {"u1": "quiet@example.com", "u2": "loud@example.com", "u3": None}
+
+
+def test_a_restored_target_goes_on_from_what_it_had_consumed(consents: Lab) -> None:
+    consents.run()
+    consents.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
+    consents.run()
+    consents.spark.sql(f"RESTORE TABLE delta.`{consents.path('customers')}` TO VERSION AS OF 0")
+    result = consents.run()
+    assert (result.status, result.sources["accounts"].start, emails(consents)["u3"]) == ("updated", 1, "3@example.com")
+
+
+def test_foreign_rows_in_the_target_stop_the_run(consents: Lab) -> None:
+    consents.run()
+    consents.spark.sql(f"UPDATE delta.`{consents.path('customers')}` SET email = 'x' WHERE id = 'u1'")
+    result = consents.run()
+    assert (result.status, result.exit_code) == ("failed", 6)
+    assert consents.run(full_refresh=True).exit_code == 0
+    assert emails(consents)["u1"] == "1@example.com"
+    assert consents.run().status == "unchanged"
+
+
+def test_optimize_and_a_foreign_column_of_the_target_are_left_alone(consents: Lab) -> None:
+    consents.run()
+    table = f"delta.`{consents.path('customers')}`"
+    consents.spark.sql(f"ALTER TABLE {table} ADD COLUMNS (seen boolean)")
+    consents.spark.sql(f"OPTIMIZE {table}")
+    consents.drop("accounts", "id = 'u1'")
+    assert consents.run().counts.updated == 1
+    assert consents.rows("customers")[0] == {"id": "u1", "email": None, "ok": True, "seen": None}
+
+
+def test_the_state_directory_may_get_lost(consents: Lab) -> None:
+    consents.run()
+    shutil.rmtree(consents.home / "lake" / "_enrich")
+    consents.drop("accounts", "id = 'u1'")
+    result = consents.run()
+    assert (result.status, result.mode, result.counts.updated) == ("updated", "incremental", 1)
+    assert json.loads(consents.log("customers")[0]["userMetadata"])["number"] == 2
+
+
+def test_a_dropped_target_is_built_anew(consents: Lab) -> None:
+    consents.run()
+    shutil.rmtree(consents.path("customers"))
+    result = consents.run()
+    assert (result.status, result.mode) == ("created", "bootstrap")
+
+
+def test_a_table_of_somebody_else_is_not_taken_over(consents: Lab) -> None:
+    consents.table("customers", "id", {"id": pa.string()}, [{"id": "theirs"}])
+    for full in (False, True):
+        result = consents.run(full_refresh=full)
+        assert (result.status, result.exit_code) == ("failed", 2)
+    assert consents.rows("customers") == [{"id": "theirs"}]
+
+
+def test_a_column_that_a_source_gains_follows_into_a_target_without_select(lab: Lab) -> None:
+    lab.table("items", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": 1, "name": "a"}])
+    lab.job("job: copies\nsources:\n  items: {table: items, key: id}\nfrom: items\ntarget: {table: copies}\n")
+    lab.run()
+    lab.spark.sql(f"ALTER TABLE delta.`{lab.path('items')}` ADD COLUMNS (size int)")
+    assert lab.run().status == "unchanged"
+    assert lab.rows("copies") == [{"id": 1, "name": "a", "size": None}]
+    lab.put("items", {"id": 2, "name": "b", "size": 7})
+    assert lab.run().counts.inserted == 1
+    assert lab.rows("copies")[1] == {"id": 2, "name": "b", "size": 7}
+
+
+def test_a_target_gets_its_feed_when_somebody_reads_it(consents: Lab) -> None:
+    consents.run()
+    assert "delta.enableChangeDataFeed" not in DeltaTable(consents.path("customers")).metadata().configuration
+    consents.job(
+        "job: reachable\nsources:\n  customers: {table: customers, key: id}\nfrom: customers\n"
+        "where: customers.email is not null\ntarget: {table: reachable}\n"
+    )
+    results = {each.job: each.status for each in consents.run_all().jobs}
+    assert results == {"customers": "unchanged", "reachable": "created"}
+    consents.drop("accounts", "id = 'u1'")
+    results = {each.job: each.counts for each in consents.run_all().jobs}
+    assert (results["customers"].updated, results["reachable"].deleted) == (1, 1)
+    assert [row["id"] for row in consents.rows("reachable")] == ["u2"]
+
+
+def test_a_failed_job_skips_its_readers_and_nobody_else(consents: Lab) -> None:
+    consents.job(
+        "job: reachable\nsources:\n  customers: {table: customers, key: id}\nfrom: customers\n"
+        "target: {table: reachable}\n"
+    )
+    consents.job("job: other\nsources:\n  c: {table: consents, key: id}\nfrom: c\ntarget: {table: other}\n")
+    consents.append("accounts", {"id": "u1", "email": "twice", "note": "n"})
+    result = consents.run_all()
+    assert {each.job: each.status for each in result.jobs} == {
+        "customers": "blocked",
+        "reachable": "skipped",
+        "other": "created",
+    }
+    assert result.exit_code == 3
+
+
+def test_types_that_differ_are_refused_naming_both(consents: Lab, tmp_path: Path) -> None:
+    shutil.rmtree(consents.path("accounts"))
+    consents.table("accounts", "id", {"id": pa.int64(), "email": pa.string(), "note": pa.string()})
+    result = consents.run()
+    assert (result.status, result.exit_code) == ("failed", 2)
+    assert "consents.id is string and accounts.id is bigint" in str(result.error)
+    assert "jobs/customers.yml:" in str(result.error)
+    assert not consents.exists("customers")
+
+
+def test_catalog_tables_are_resolved_through_the_session(lab: Lab) -> None:
+    from pyspark.sql import functions as F
+
+    schema = "lab_catalog"
+    lab.spark.sql(f"CREATE SCHEMA {schema} LOCATION '{lab.home / 'warehouse'}'")
+    try:
+        rows = lab.spark.range(3).select("id", F.lit("n").alias("name"))
+        rows.write.format("delta").option("delta.enableChangeDataFeed", "true").saveAsTable(f"{schema}.items")
+        (lab.home / "conf" / "dev.yml").write_text(f"catalog: {schema}\nstate: ./state\n")
+        lab.job("job: copies\nsources:\n  items: {table: items, key: id}\nfrom: items\ntarget: {table: copies}\n")
+        assert lab.run().status == "created"
+        lab.spark.sql(f"INSERT INTO {schema}.items VALUES (9, 'n'), (NULL, 'n')")
+        result = lab.run()
+        assert (result.status, result.counts.inserted, result.counts.quarantined) == ("updated", 1, 1)
+        assert lab.spark.table(f"{schema}.copies").count() == 4
+        assert lab.spark.table(f"{schema}.copies__quarantine").count() == 1
+        assert lab.run().status == "unchanged"
+    finally:
+        lab.spark.sql(f"DROP SCHEMA {schema} CASCADE")
