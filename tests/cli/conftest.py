@@ -23,11 +23,14 @@ def _restored(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The command line is made for a process of its own: take back what it sets up, hide this machine's settings."""
     for name in [name for name in os.environ if name.startswith("ENRICH_")]:
         monkeypatch.delenv(name)
-    logger, handler = logging.getLogger("enrich"), signal.getsignal(signal.SIGTERM)
-    kept = (logger.handlers, logger.level, logger.propagate)
+    logger = logging.getLogger("enrich")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    kept, root = (logger.handlers, logger.level, logger.propagate), logging.getLogger().handlers[:]
     yield
+    logging.getLogger().handlers[:] = root
     logger.handlers, logger.level, logger.propagate = kept
-    signal.signal(signal.SIGTERM, handler)
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
 
 
 @pytest.fixture

@@ -188,10 +188,11 @@ def test_a_signal_ends_the_run_within_ten_seconds_and_takes_the_jvm_along(
         assert started, "there is a JVM to take along"
         process.send_signal(sent)
         begun = time.monotonic()
-        out, _ = process.communicate(timeout=60)
+        out, err = process.communicate(timeout=60)
         took = time.monotonic() - begun
-    assert process.returncode == code
+    assert process.returncode == code, out + err
     assert took < 10
+    assert len(err.splitlines()) == 1, "one line, no traceback"
     answer = json.loads(out)
     assert answer["exit_code"] == code
     deadline = time.monotonic() + 10

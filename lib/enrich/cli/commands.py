@@ -9,7 +9,16 @@ from typing import Any
 import click
 
 from enrich.cli.options import DEFAULT_TARGET, option, output_option, place, project_of
-from enrich.cli.process import INTERRUPTED, CommandLine, Terminated, foresee, log_to_stderr, say_result, tell
+from enrich.cli.process import (
+    INTERRUPTED,
+    CommandLine,
+    Interrupted,
+    foresee,
+    interruption,
+    log_to_stderr,
+    say_result,
+    tell,
+)
 from enrich.cli.results import Delivery, ResultFile, json_line
 from enrich.errors import ConfigError, RunFailed
 from enrich.result import JobResult, RunResult
@@ -83,14 +92,11 @@ def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **a
     try:
         delivery = Delivery(output, ResultFile(path) if path else None, skip_code, quiet)
         result = run_jobs(ctx, done, **asked)
-    except (KeyboardInterrupt, Terminated) as signal:
-        code = 143 if isinstance(signal, Terminated) else 130
-        delivery.refuse(target, RunFailed(INTERRUPTED[code]), code, done)
-        return code
-    except Exception as error:  # noqa: BLE001  # even a bug leaves one JSON line and an exit code
-        foreseen = foresee(error)
-        delivery.refuse(target, foreseen, foreseen.exit_code, done)
-        return tell(foreseen)
+    except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
+        code = 130 if isinstance(error, KeyboardInterrupt) else interruption()
+        foreseen = RunFailed(INTERRUPTED[code]) if code else foresee(error)
+        delivery.refuse(target, foreseen, code or foreseen.exit_code, done)
+        return tell(foreseen, code)
     else:
         return delivery.hand_over(result)
     finally:
@@ -120,6 +126,8 @@ def run_jobs(
     from enrich import run as run_project
 
     def note(job: JobResult) -> None:
+        if code := interruption():
+            raise Interrupted(code)  # the job "failed" because its JVM was taken away
         done.append(job)
         log.info("%s: %s", job.job, job.status)
 

@@ -25,7 +25,10 @@ from enrich.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed
 GRACE_SECONDS = 8.0
 """After a signal the process ends by itself; where something keeps it, this long afterwards it is ended."""
 
-INTERRUPTED = {130: "interrupted (SIGINT)", 143: "terminated (SIGTERM)"}
+INTERRUPTED = {
+    130: "interrupted (SIGINT); nothing was written by the job in hand",
+    143: "terminated (SIGTERM); nothing was written by the job in hand",
+}
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
@@ -66,12 +69,12 @@ def usage_of(error: click.ClickException) -> str:
     return f"{context.get_usage()}\ntry: {context.command_path} --help\n"
 
 
-def tell(error: EnrichError) -> int:
-    """Print an error on stderr, one line a fault, and return its exit code."""
+def tell(error: EnrichError, exit_code: int | None = None) -> int:
+    """Print an error on stderr, one line a fault, and return ``exit_code``, or the error's own."""
     lines = [str(fault) for fault in error.faults] if isinstance(error, ConfigError) else [str(error)]
     for line in lines:
         put(click.style("error: ", fg="red") + clean(line), sys.stderr)
-    return error.exit_code
+    return exit_code or error.exit_code
 
 
 def foresee(error: BaseException) -> EnrichError:
@@ -170,7 +173,12 @@ class _Stderr(logging.Handler):
 
 
 def log_to_stderr(log_format: str, *, quiet: bool) -> None:
-    """Send enrich's own log lines to stderr; ``quiet`` leaves warnings and errors."""
+    """Send enrich's own log lines to stderr; ``quiet`` leaves warnings and errors.
+
+    Those of other libraries go nowhere: they quote statements, tracebacks and with them data.
+    """
+    if not logging.getLogger().handlers:
+        logging.getLogger().addHandler(logging.NullHandler())
     logger = logging.getLogger("enrich")
     handler = _Stderr()
     handler.setFormatter(_JsonLines() if log_format == "json" else _Lines())
@@ -182,28 +190,55 @@ def log_to_stderr(log_format: str, *, quiet: bool) -> None:
 # --- signals ---------------------------------------------------------------------------------------------------------
 
 
-class Terminated(SystemExit):
-    """SIGTERM arrived; carries 143."""
+class Interrupted(SystemExit):
+    """SIGTERM or SIGINT arrived; carries 143 or 130."""
+
+
+_CODES = {signal.SIGTERM: 143, signal.SIGINT: 130}
+_arrived: list[int] = []
 
 
 def take_signals() -> None:
-    """Turn SIGTERM into ``SystemExit(143)``, so that locks and the JVM go as they do on Ctrl-C.
+    """Turn SIGTERM and SIGINT into ``Interrupted``, after taking the JVM away.
 
-    pyspark replaces the handler of SIGINT; that one raises KeyboardInterrupt as Python's own does. Handlers belong to
-    the main thread: elsewhere (an embedding program) its owner's handlers stay.
+    pyspark puts a handler of its own only in the place of Python's. Handlers belong to the main thread: elsewhere (an
+    embedding program) its owner's handlers stay.
     """
+    _arrived.clear()
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminate)
+        for number in _CODES:
+            signal.signal(number, _interrupt)
 
 
-def _terminate(_signal: int, _frame: FrameType | None) -> None:
-    signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    end_within(GRACE_SECONDS, 143)
-    raise Terminated(143)
+def interruption() -> int | None:
+    """Return the exit code of the signal that has arrived.
+
+    Cleaning up without a JVM raises exceptions that can hide ``Interrupted``: the signal counts, whatever came of it.
+    """
+    return _arrived[0] if _arrived else None
+
+
+def _interrupt(number: int, _frame: FrameType | None) -> None:
+    _arrived.append(_CODES[signal.Signals(number)])
+    if len(_arrived) == 1:
+        end_within(GRACE_SECONDS, _arrived[0])
+        kill_jvm()
+    raise Interrupted(_arrived[0])
+
+
+def kill_jvm() -> None:
+    """Kill the JVM that this process has started, if any.
+
+    Left alive, it would end the statement in hand before it listened to anything else, and might commit.
+    """
+    context = getattr(sys.modules.get("pyspark"), "SparkContext", None)
+    process = getattr(getattr(context, "_gateway", None), "proc", None)
+    if process is not None:
+        process.kill()
 
 
 def end_within(seconds: float, code: int) -> None:
-    """End the process after ``seconds``, should its own way out hang in a call to the JVM."""
+    """End the process after ``seconds``, should its own way out hang."""
     timer = threading.Timer(seconds, os._exit, (code,))
     timer.daemon = True
     timer.start()
