@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from differential import oracle, reader
 from differential.compare import canonical_row
-from differential.model import identity, judged, keyless, net_change
+from differential.model import identity, judged, keyless, net_change, null_counts
 from differential.spec import Shape, World, target_types
 from differential.writer import assignments
 
@@ -49,7 +49,8 @@ def stand_in(world: World, spoil: Callable[[Shape, pa.Table], pa.Table] = lambda
                     good, schema=pa.schema(list(target_types(world, shape).items()))
                 )
                 report = _publish(base / "lake" / shape.name, world, shape, tables[shape.name])
-                reports.append(_with_quarantine(report, held, world, shape, bad))
+                nulls = null_counts(world, shape, {name: rows.to_pylist() for name, rows in used.items()})
+                reports.append({**_with_quarantine(report, held, world, shape, bad), **nulls})
         return {"jobs": reports}
 
     return run

@@ -8,7 +8,7 @@ swap, delete and insert of one key, A -> B -> A, touch) is made of these.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -90,7 +90,7 @@ class Generator:
         rng = self.rng
         self.state, self.next_rid = {table.name: {} for table in self.world.tables}, 0
         self.pools = {pool: self._pool(pool, *bounds) for pool, bounds in self.world.pools.items()}
-        busy = rng.choice((0.3, 0.6, 1.0))
+        busy = rng.choice((0.5, 0.8, 1.0))
         windows: list[Window] = [self._bootstrap()]
         for _ in range(self.windows - 1):
             window = self._window() if rng.random() < busy else []
@@ -111,7 +111,7 @@ class Generator:
             return []
         commit: Commit = []
         for table in self.world.tables:
-            share = self.rng.choice((0.0, 0.5, 0.9))
+            share = self.rng.choice((0.0, 0.5, 0.9, 1.3))
             tries = max(len(self.pools[c.pool]) for c in table.columns if c.name in table.key and c.pool is not None)
             for _ in range(round(share * tries * len(table.key))):
                 self._do(commit, self._insert(table))
@@ -121,7 +121,7 @@ class Generator:
         commits: Window = []
         for _ in range(self.rng.choice((1, 1, 2, 3))):
             commit: Commit = []
-            for _ in range(self.rng.choice((1, 1, 2, 3))):
+            for _ in range(self.rng.choice((1, 2, 3, 4))):
                 self._do(commit, self._operation())
             commits.append(commit)
         if self.rng.random() < 0.15:
@@ -147,10 +147,10 @@ class Generator:
             return self._insert(table)
         makers = {
             "insert": 4,
-            "delete": 3,
+            "delete": 4,
             "update": 4,
             "refer": 4,
-            "rekey": 1,
+            "rekey": 2,
             "swap": 1,
             "touch": 1,
             "replace": 2,
@@ -164,7 +164,20 @@ class Generator:
 
     def _insert(self, table: Table) -> list[Op]:
         self.next_rid += 1
-        return [[table.name, self.next_rid, [self._value(c, c.name in table.key) for c in table.columns]]]
+        return self._fitting(
+            lambda: [[table.name, self.next_rid, [self._value(c, c.name in table.key) for c in table.columns]]]
+        )
+
+    def _fitting(self, make: Callable[[], list[Op]]) -> list[Op]:
+        """Return the first of a few tries that gives no two rows one key, else the last."""
+        ops: list[Op] = []
+        for _ in range(4):
+            ops = make()
+            after = {name: dict(self.state[name]) for name in {op[0] for op in ops}}
+            apply(after, ops)
+            if not any(_clashes(self.world.table(name), rows) for name, rows in after.items()):
+                break
+        return ops
 
     def _delete(self, table: Table, rid: int, _row: list[Any]) -> list[Op]:
         return [[table.name, rid, None]]
@@ -190,7 +203,7 @@ class Generator:
         return self._change(table, rid, row, [c.name for c in table.columns if c.name == "idle"])
 
     def _rekey(self, table: Table, rid: int, row: list[Any]) -> list[Op]:
-        return self._change(table, rid, row, list(table.key))
+        return self._fitting(lambda: self._change(table, rid, row, list(table.key)))
 
     def _touch(self, table: Table, rid: int, row: list[Any]) -> list[Op]:
         return [[table.name, rid, list(row)]]

@@ -86,8 +86,35 @@ def _keyless_mirror(master: Table, mirror: Mirror, row: Row) -> Row:
     return {**values, "keys": [{name: row[name] for name in master.key}]}
 
 
-def scopes_of(world: World, shape: Shape, tables: Tables) -> list[Scope]:
-    """Return the joined rows as scopes (alias -> row or None), before ``where``."""
+def null_counts(world: World, shape: Shape, tables: Tables) -> dict[str, int]:
+    """Return what a first run must count: null foreign keys, null list ids, null values of a mirror."""
+    nulls: Counter[str] = Counter(null_foreign_keys=0, null_list_ids=0, null_values=0)
+    if shape.mirror is None:
+        scopes_of(world, shape, tables, nulls)
+    else:
+        master, mirror = world.table(shape.source), shape.mirror
+        rows = keyed(master, tables[shape.source]).values()
+        nulls["null_values"] = sum(key_of(row, mirror.value) is None for row in rows)
+    return dict(nulls)
+
+
+def _nulls(scopes: list[Scope], join: Join, driving: str) -> Counter[str]:
+    """Count what a join finds null in the rows that have come so far and have a driving row."""
+    found: Counter[str] = Counter()
+    for scope in scopes:
+        if scope[driving] is None:
+            continue
+        if join.kind == "foreign_key":
+            found["null_foreign_keys"] += any(expr.fn(scope) is None for expr in join.on)
+        elif join.elements is not None:
+            for element in join.elements.fn(scope) or ():
+                is_null = element is None or (join.element_key is not None and element[join.element_key] is None)
+                found["null_list_ids"] += is_null
+    return found
+
+
+def scopes_of(world: World, shape: Shape, tables: Tables, nulls: Counter[str] | None = None) -> list[Scope]:
+    """Return the joined rows as scopes (alias -> row or None), before ``where``; count nulls into ``nulls``."""
     driving = world.table(shape.source)
     scopes: list[Scope] = [
         {shape.driving: row, "key": dict(zip(driving.key, key, strict=True))}
@@ -96,6 +123,8 @@ def scopes_of(world: World, shape: Shape, tables: Tables) -> list[Scope]:
     for alias, join in shape.joins.items():
         lookup = world.table(join.table)
         rows = keyed(lookup, tables[join.table])
+        if nulls is not None:
+            nulls.update(_nulls(scopes, join, shape.driving))
         if join.kind == "table":
             scopes = _table_join(scopes, alias, join, rows, shape, driving)
         elif join.kind == "foreign_key":

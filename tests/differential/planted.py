@@ -297,7 +297,7 @@ BUGS = (
     Bug("no_delete_clause", "foreign_key", "fk_inner", _no_delete_clause),
     Bug("plain_equality_in_the_guard", "pair", "table_left", _plain_equality_in_the_guard),
     Bug("guard_omits_a_column", "foreign_key", "fk_left", _guard_omits_text),
-    Bug("no_guard_at_all", "foreign_key", "fk_left", _no_guard),
+    Bug("no_guard_at_all", "mirrors", "mirror_last", _no_guard),
     Bug("list_order_unstable", "lists", "list_keep", _list_in_any_order),
     Bug("null_list_is_empty", "lists", "list_keep", _null_list_is_empty),
     Bug("empty_list_is_null", "lists", "list_keep", _empty_list_is_null),

@@ -19,7 +19,7 @@ from differential.worlds import WORLDS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-SEED, HISTORIES = 20261121, 120
+SEED, HISTORIES = 20261121, 300
 JOBS = sorted({(bug.world, bug.shape) for bug in BUGS})
 Prepared = dict[tuple[str, str], Trial]
 

@@ -17,7 +17,7 @@ from differential import oracle, reader
 from differential.columns import history_of, without_number
 from differential.compare import canonical_row, difference, histories_in
 from differential.generator import History
-from differential.model import identity, judged, keyless, net_change, truth
+from differential.model import identity, judged, keyless, net_change, null_counts, truth
 from differential.project import write_project
 from differential.spec import Row, Shape, World, target_types
 from differential.writer import SourceWriter, render_row
@@ -158,9 +158,11 @@ class Trial:
         """Commit one window of every history; return the histories that changed something."""
         slots: dict[int, dict[str, dict[str, Row | None]]] = defaultdict(lambda: defaultdict(dict))
         changed = set()
-        for number, history in enumerate(self.histories):
-            commits = history.windows[window] if window < len(history.windows) else []
-            for slot, commit in enumerate(commits):
+        present = {n: h.windows[window] for n, h in enumerate(self.histories) if window < len(h.windows)}
+        longest = max(map(len, present.values()), default=0)
+        for number, commits in present.items():
+            # Half of the histories begin with the window, the others end with it: both ends of the window matter.
+            for slot, commit in enumerate(commits, (longest - len(commits)) * (number % 2)):
                 for name, rid, row in commit:
                     table = self.world.table(name)
                     cells = None if row is None else render_row(table, number, rid, row)
@@ -214,6 +216,9 @@ class Trial:
         self._compare_rows(target, window, expected, path)
         self._compare_quarantine(target, window, held, lone)
         self._compare_report(target, window, report, Wanted(expected, held, lone))
+        if window == 0:
+            nulls = null_counts(self.world, shape, tables)
+            self._compare_value(target, window, "null counts", nulls, {name: report.get(name) for name in nulls})
         target.rows, target.held, target.keyless = expected, held, lone
 
     def _compare_rows(self, target: Target, window: int, expected: dict[Any, Any], path: Path) -> None:
@@ -257,18 +262,20 @@ class Trial:
         wanted = net_change(target.rows, expected)
         come = len(wanted_rows.held.keys() - target.held.keys()) + (wanted_rows.keyless - target.keyless).total()
         counts = {name: report[name] for name in (*wanted, "quarantined")}
-        if counts != {**wanted, "quarantined": come}:
-            self._fail(target, window, {None}, "counts", {**wanted, "quarantined": come}, counts)
+        self._compare_value(target, window, "counts", {**wanted, "quarantined": come}, counts)
         if window == 0:
             return
         still = wanted_rows.held == target.held and wanted_rows.keyless == target.keyless
         status = "unchanged" if still and not wanted.total() else "updated"
-        if report["status"] != status:
-            self._fail(target, window, {None}, "status", status, report["status"])
+        self._compare_value(target, window, "status", status, report["status"])
         if not wanted.total() and (data := reader.data_commits(path, first, last)):
             self._fail(target, window, {None}, "commits with data although nothing changed", 0, data)
         if target.shape.change_feed:
             self._compare_feed(target, window, expected, reader.changes(path, first, last))
+
+    def _compare_value(self, target: Target, window: int, what: str, expected: Any, found: Any) -> None:
+        if expected != found:
+            self._fail(target, window, {None}, what, expected, found)
 
     def _compare_feed(self, target: Target, window: int, expected: dict[Any, Any], feed: list[Row]) -> None:
         """Compare the target's change feed with the net change: one change a key, and none that changes nothing."""
