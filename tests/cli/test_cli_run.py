@@ -9,6 +9,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -44,6 +46,16 @@ def add(project: Path, name: str, *rows: dict[str, object]) -> None:
     write_table(project / "lake" / name, list(rows), CONSENTS if name == "consents" else ACCOUNTS)
 
 
+@contextmanager
+def cpu_seconds() -> Iterator[list[float]]:
+    """Measure the processor time of the processes that are started inside; other programs' load does not count."""
+    spent: list[float] = []
+    before = os.times()
+    yield spent
+    after = os.times()
+    spent.append(after.children_user + after.children_system - before.children_user - before.children_system)
+
+
 def test_a_first_run_then_a_change_then_nothing(spark: SparkSession, call: Call, start: Start, project: Path) -> None:
     code, job = run(call, project)
     assert (code, job["status"], job["mode"]) == (0, "created", "bootstrap")
@@ -67,7 +79,9 @@ def test_a_first_run_then_a_change_then_nothing(spark: SparkSession, call: Call,
     # From here on without Java: nothing to do needs none, and work is exit 7.
     hidden = {"PATH": "", "JAVA_HOME": None}
     version = DeltaTable(str(project / "lake" / "customers")).version()
-    idle = start("--project-dir", project, "run", "--output", "json", **hidden)
+    with cpu_seconds() as spent:
+        idle = start("--project-dir", project, "run", "--output", "json", **hidden)
+    assert spent[0] < 1.0, "a run with nothing to do is back within a second"
     assert (idle.returncode, json.loads(idle.stdout)["jobs"][0]["status"]) == (0, "unchanged"), idle.stderr
     assert start("--project-dir", project, "run", "--quiet", "--skip-code", "99", **hidden).returncode == 99
     status = json.loads(start("--project-dir", project, "status", "--output", "json", **hidden).stdout)["jobs"][0]
