@@ -29,18 +29,17 @@ class Judged:
     good: DataFrame
     bad: DataFrame | None
     findings: tuple[Finding, ...]
-    blocked: bool
+    closing: tuple[Finding, ...]
 
 
-def blocks(findings: Iterable[Finding]) -> bool:
-    """Return whether a built-in rule closes the gate."""
-    return any(finding.action == "fail" and finding.success is False for finding in findings)
+def closing(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Return the findings of built-in rules that close the gate."""
+    return tuple(finding for finding in findings if finding.action == "fail" and finding.success is False)
 
 
-def refused(result: JobResult) -> JobResult:
+def refused(result: JobResult, closed_by: Iterable[Finding]) -> JobResult:
     """End a job whose gate is closed: nothing is written, the same changes are judged again next time."""
-    failing = [each for each in result.findings if (each.action == "fail" and each.success is False) or each.error]
-    rules = "; ".join(dict.fromkeys(_described(each) for each in failing)) or "a rule"
+    rules = "; ".join(dict.fromkeys(_described(each) for each in closed_by))
     hint = "mend the rows or the rule and run again; the target is untouched"
     return replace(result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=3)
 
@@ -62,15 +61,15 @@ def judged(work: Work, rows: Rows, affected: Affected | None) -> Judged:
     live = live_rows(work, rows)
     suite = work.task.suite
     if suite is None:
-        return Judged(live, None, (), blocked=False)
+        return Judged(live, None, (), ())
     columns = [F.col(quoted(name)) for name in work.task.spec.columns]
     verdict = judge(live.select(*columns), suite, lambda reasons: _published(work, live, affected, reasons))
     if verdict.reasons is None:
-        return Judged(live, None, verdict.findings, verdict.blocked)
+        return Judged(live, None, verdict.findings, verdict.closing)
     labelled = work.kept(live.withColumn("_failed", verdict.reasons))
     is_good = F.size("_failed") == 0
     bad = labelled.where(~is_good)
-    return Judged(labelled.where(is_good).drop("_failed"), bad, verdict.findings, verdict.blocked)
+    return Judged(labelled.where(is_good).drop("_failed"), bad, verdict.findings, verdict.closing)
 
 
 def _published(work: Work, live: DataFrame, affected: Affected | None, reasons: Column | None) -> DataFrame:

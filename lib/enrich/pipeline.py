@@ -40,8 +40,8 @@ def run_job(task: Task, session: SparkSession, runs: RunsTable) -> JobResult:
         # What the window brought, netted; two rows with one key would make every later step ambiguous.
         changed = stages.read_changes(work)
         result = replace(result, sources=changed.window, findings=changed.findings)
-        if gate.blocks(changed.findings):
-            return gate.refused(result)
+        if closed_by := gate.closing(changed.findings):
+            return gate.refused(result, closed_by)
 
         # Nothing that the job uses has changed: move the cursor, touch no row.
         if not task.everything and not changed.differing:
@@ -51,14 +51,14 @@ def run_job(task: Task, session: SparkSession, runs: RunsTable) -> JobResult:
         affected = stages.affected_keys(work, changed)
         rows = stages.new_rows(work, changed, affected)
         result = replace(result, counts=rows.counts, findings=(*changed.findings, *rows.findings))
-        if gate.blocks(rows.findings):
-            return gate.refused(result)
+        if closed_by := gate.closing(rows.findings):
+            return gate.refused(result, closed_by)
 
         # The rules judge before anything is written; what they hold back waits in the quarantine.
         verdict = gate.judged(work, rows, affected)
         result = replace(result, findings=(*verdict.findings, *changed.findings))
-        if verdict.blocked:
-            return gate.refused(result)
+        if verdict.closing:
+            return gate.refused(result, verdict.closing)
 
         # The difference to the target and to the quarantine: the quarantine first, then rows and cursor in one commit.
         staged = publish.staged(work, changed, verdict, affected)

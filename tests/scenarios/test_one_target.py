@@ -238,7 +238,7 @@ def test_optimize_and_a_foreign_column_of_the_target_are_left_alone(consents: La
     consents.spark.sql(f"OPTIMIZE {table}")
     consents.drop("accounts", "id = 'u1'")
     assert consents.run().counts.updated == 1
-    assert consents.rows("customers")[0] == {"id": "u1", "email": None, "ok": True, "seen": None}
+    assert {"id": "u1", "email": None, "ok": True, "seen": None} in consents.rows("customers")
 
 
 def test_the_state_directory_may_get_lost(consents: Lab) -> None:

@@ -58,9 +58,9 @@ def find_faults(load: Callable[[], Project]) -> tuple[Project | None, tuple[Faul
     except ConfigError as error:
         return None, error.faults
 
-    from enrich.inspection import validate
+    from enrich.inspection import validate, validate_suites
 
-    return project, tuple(validate(project))
+    return project, (*validate(project), *validate_suites(project))
 
 
 def validated_text(project: Project) -> str:

@@ -32,14 +32,19 @@ class Verdict:
 
     Attributes:
         findings: One per expectation, in the order of the suite.
-        blocked: True when nothing may be written.
+        closing: The findings that close the gate; empty when the rows may be written.
         reasons: Over the staged rows, ``array<string>``: the quarantine rules that a row breaks, as
             ``<type>:<column>``; empty for a good row. None when the suite has no quarantine rule.
     """
 
     findings: tuple[Finding, ...]
-    blocked: bool
+    closing: tuple[Finding, ...]
     reasons: Column | None
+
+    @property
+    def blocked(self) -> bool:
+        """True when nothing may be written."""
+        return bool(self.closing)
 
 
 def judge(rows: DataFrame, suite: Suite, published: Published) -> Verdict:
@@ -55,7 +60,7 @@ def judge(rows: DataFrame, suite: Suite, published: Published) -> Verdict:
         The verdict. A rule that raises is a finding with ``error`` and closes the gate; nothing is raised.
     """
     if not suite.rules:
-        return Verdict((), False, None)
+        return Verdict((), (), None)
     counted = [rule for rule in suite.rules if rule.spec.is_row and not rule.spec.verdict_only]
     whole = [rule for rule in suite.rules if rule not in counted]
     outcomes: dict[int, Outcome] = {}
@@ -74,8 +79,9 @@ def judge(rows: DataFrame, suite: Suite, published: Published) -> Verdict:
         if chosen:
             outcomes.update(judge_whole(rows if scope == CHANGED else published(reasons), chosen))
     findings = tuple(_finding(rule, outcomes[rule.index]) for rule in suite.rules)
-    blocked = any(closes_gate(rule, outcomes[rule.index]) for rule in suite.rules)
-    return Verdict(findings, blocked, reasons)
+    judged = zip(suite.rules, findings, strict=True)
+    closing = tuple(finding for rule, finding in judged if closes_gate(rule, outcomes[rule.index]))
+    return Verdict(findings, closing, reasons)
 
 
 def closes_gate(rule: Rule, outcome: Outcome) -> bool:
