@@ -45,6 +45,14 @@ format: $(READY) ## format the code and mend what the linter can mend
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
+.PHONY: soak
+soak: java $(READY) jars ## a million random history-runs, in lanes below 85 minutes; type it again for the next lane
+	@PYTHONPATH=tests $(BIN)/python -m differential.soak --progress soak.jsonl
+
+.PHONY: bench-quick
+bench-quick: java $(READY) jars ## incremental runs against a full rebuild, as ratios (about 5 minutes)
+	@$(BIN)/python benchmarks/quick.py
+
 .PHONY: clean
 clean: ## remove .venv and caches (the Delta jars in the user's cache stay)
 	rm -rf $(VENV) build dist lib/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
