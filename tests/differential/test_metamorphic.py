@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 CHOSEN = {"pair": "table_three", "foreign_key": "fk_chained_full", "lists": "list_beside_fk", "mirrors": "mirror_first"}
-HISTORIES, WINDOWS = 125, 4
+HISTORIES, WINDOWS = 125, 3
 
 
 @dataclass
@@ -100,7 +100,7 @@ def test_the_order_of_job_files_and_of_arguments_does_not_matter(
     spark: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     """Jobs on jobs, written and asked for in several orders."""
-    world, engine = WORLDS["mixed"], enrich_engine(spark)
+    world, engine = WORLDS["mixed"].only("mixed", "on_mixed", "top"), enrich_engine(spark)
     histories = list(make_histories(world, 40, 2, seed + 2))
     rng = random.Random(seed)
 
@@ -110,8 +110,8 @@ def test_the_order_of_job_files_and_of_arguments_does_not_matter(
         return engine(base, asked)
 
     found = []
-    for number in range(3):
+    for number in range(2):
         trial = Trial(tmp_path / str(number), world, histories, shuffled, seed=seed + number)
         assert not trial.play(), trial.failures[0]
         found.append([_rows(trial, shape.name) for shape in world.shapes])
-    assert found[0] == found[1] == found[2]
+    assert found[0] == found[1]

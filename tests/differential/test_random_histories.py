@@ -21,7 +21,7 @@ from differential.worlds import IN_MAKE_TEST, WORLDS
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-FULL_SIZE, WINDOWS = 220, 4
+FULL_SIZE, WINDOWS = 340, 3
 HISTORIES = int(os.environ.get("ENRICH_TEST_HISTORIES", str(FULL_SIZE)))
 PLAYED = WORLDS if os.environ.get("ENRICH_SOAK") else {name: WORLDS[name].only(*IN_MAKE_TEST[name]) for name in WORLDS}
 

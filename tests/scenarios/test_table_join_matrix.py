@@ -208,10 +208,10 @@ def test_keys_that_look_like_something_else_are_ordinary_keys(spark: SparkSessio
     odd: Commit = [["r_text", rid, [tag, 2]] for rid, tag in enumerate(TAGS) if rid % 2]
     gone: Commit = [["r_text", rid, None] for rid, _ in enumerate(TAGS) if rid % 2 == 0]
     crowd = History(([lefts, even], [odd, gone], [[["l_text", rid, None] for rid, _ in enumerate(TAGS)]]))
-    world = WORLD.only(*(f"text_{how}" for how in HOWS))
+    world = WORLD.only("text_left", "text_full")
     tally, failures = play(tmp_path / "p", world, [*alone, crowd], enrich_engine(spark))
     assert not failures, failures[0]
-    assert tally.rows_compared > 4 * len(TAGS)
+    assert tally.rows_compared > 2 * len(TAGS)
 
 
 def test_null_keys_match_nothing_and_hide_nobody(spark: SparkSession, tmp_path: Path) -> None:
@@ -236,6 +236,6 @@ def test_null_keys_match_nothing_and_hide_nobody(spark: SparkSession, tmp_path: 
         History(([nulls, keyed], [lost], [healed])),
         History(([keyed], [nulls], [lost])),
     ]
-    world = WORLD.only(*(f"text_{how}" for how in HOWS), "composite_full")
+    world = WORLD.only("text_left", "text_full", "composite_full")
     _, failures = play(tmp_path / "p", world, histories, enrich_engine(spark))
     assert not failures, failures[0]
