@@ -71,9 +71,13 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
 @click.argument("jobs", nargs=-1, metavar="[JOB]...")
 @option("--select", "select", multiple=True, metavar="P", help="Also jobs whose names fit P: 'user_*', '+job', 'job+'.")
 @option("--exclude", "exclude", multiple=True, metavar="P", help="Not the jobs whose names fit P.")
-@option("--since", metavar="S", help="Widen the window back to S: 2026-11-01T00:00Z, 3d, v42, alias=v42, beginning.")
-@option("--until", metavar="S", help="End the window at S.")
-@option("--allow-gap", is_flag=True, help="Let --since skip changes that were never consumed.")
+@option(
+    "--since",
+    metavar="S",
+    help="Widen the window back to S: 2026-11-01T00:00Z, 3d, v42, alias=v42, beginning. Not in this release.",
+)
+@option("--until", metavar="S", help="End the window at S. Not in this release.")
+@option("--allow-gap", is_flag=True, help="Let --since skip changes that were never consumed. Not in this release.")
 @option("--full-refresh", is_flag=True, help="Rebuild the targets from the sources' snapshots.")
 @option("--dry-run", is_flag=True, help="Do everything except writing.")
 @option("--fail-fast", is_flag=True, help="Skip the other jobs after the first one that does not succeed.")
