@@ -75,6 +75,9 @@ NOT_INHERITED = ("spark.databricks.delta.write.txn", "spark.databricks.delta.com
 AT_LAUNCH = {"spark.app.name": "enrich", "spark.ui.showConsoleProgress": "false"}
 """Defaults that spark-submit would fill in by itself, otherwise."""
 
+PREFIX = "enrich-run-"
+"""How the names of our processes' private directories begin."""
+
 ONLY_AT_LAUNCH = ("spark.driver.extraClassPath", "spark.driver.extraJavaOptions")
 """Settings that are combined with ours and given to the JVM when it starts."""
 
@@ -264,8 +267,10 @@ def _context_settings(master: str | None, conf: Mapping[str, str], jars: tuple[P
     known = SparkConf()
     final_master = master or known.get("spark.master") or "local[*]"
     local = final_master.startswith("local")
-    warehouse = {"spark.sql.warehouse.dir": str(_private_directory() / "warehouse")}
-    defaults = DEFAULTS | warehouse | (LOCAL if local else {})
+    private = {"spark.sql.warehouse.dir": str(_private_directory() / "warehouse")}
+    if local:
+        private["spark.local.dir"] = str(_private_directory() / "local")
+    defaults = DEFAULTS | private | (LOCAL if local else {})
     settings = {key: value for key, value in defaults.items() if not known.contains(key)}
     settings |= {key: value for key, value in conf.items() if key not in ONLY_AT_LAUNCH}
     settings["spark.master"] = final_master
@@ -306,16 +311,38 @@ _private: list[Path] = []
 
 
 def _private_directory() -> Path:
-    """Return a directory of this process for what Spark would leave in the working directory; gone at its end."""
+    """Return a directory of this process for what Spark puts on disk, rows among it; gone at the process's end.
+
+    A killed process cannot remove its own: the next one does.
+    """
     if not _private or not _private[0].is_dir():
         try:
-            _private[:] = [Path(tempfile.mkdtemp(prefix="enrich-"))]
+            _private[:] = [Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))]
+            _sweep(_private[0].parent)
         except OSError as error:
             raise EnvironmentFault(
                 f"no temporary directory can be made: {error.strerror}", hint="free some space or set TMPDIR"
             ) from error
         atexit.register(shutil.rmtree, _private[0], ignore_errors=True)
     return _private[0]
+
+
+def _sweep(parent: Path) -> None:
+    """Remove the directories of our processes that are no more."""
+    for left in parent.glob(f"{PREFIX}*-*"):
+        pid = left.name.removeprefix(PREFIX).split("-", 1)[0]
+        if pid.isdigit() and not _alive(int(pid)):
+            shutil.rmtree(left, ignore_errors=True)
+
+
+def _alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except OSError:  # somebody else's
+        return True
+    return True
 
 
 @contextmanager

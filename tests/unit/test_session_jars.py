@@ -336,3 +336,15 @@ def test_configured_jvm_options_and_class_path_come_after_ours(tmp_path):
 )
 def test_condensed_output(output, line):
     assert condensed(output) == line
+
+
+def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
+    from enrich.session import PREFIX, _sweep
+
+    gone = subprocess.Popen([sys.executable, "-c", ""])
+    gone.wait()
+    left, ours, other = (tmp_path / name for name in (f"{PREFIX}{gone.pid}-x", f"{PREFIX}{os.getpid()}-x", "enrich-1"))
+    for directory in (left, ours, other):
+        (directory / "local").mkdir(parents=True)
+    _sweep(tmp_path)
+    assert (left.exists(), ours.exists(), other.exists()) == (False, True, True)
