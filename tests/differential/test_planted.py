@@ -5,6 +5,7 @@ Projects are bootstrapped and the second window's changes written once per job; 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -21,23 +22,26 @@ if TYPE_CHECKING:
 
 SEED, HISTORIES = 20261121, 300
 JOBS = sorted({(bug.world, bug.shape) for bug in BUGS})
-Prepared = dict[tuple[str, str], Trial]
+Prepared = Callable[[str, str], Trial]
 
 
 @pytest.fixture(scope="module")
 def prepared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
-    """Trials after their first run, with the second window written and a third one to come."""
-    found: Prepared = {}
-    for world_name, shape in JOBS:
-        world = WORLDS[world_name].only(shape)
-        base = tmp_path_factory.mktemp(shape) / "p"
-        histories = list(make_histories(world, HISTORIES, 3, SEED))
-        trial = Trial(base, world, histories, enrich_engine(spark), seed=SEED)
-        trial.run(0, trial.write(0))
-        assert not trial.failures, trial.failures[0]
-        trial.write(1)
-        found[world_name, shape] = trial
-    return found
+    """Gives a job's trial after its first run, with the second window written and a third one to come."""
+    found: dict[tuple[str, str], Trial] = {}
+
+    def prepare(world_name: str, shape: str) -> Trial:
+        if (world_name, shape) not in found:
+            world = WORLDS[world_name].only(shape)
+            histories = list(make_histories(world, HISTORIES, 3, SEED))
+            trial = Trial(tmp_path_factory.mktemp(shape) / "p", world, histories, enrich_engine(spark), seed=SEED)
+            trial.run(0, trial.write(0))
+            assert not trial.failures, trial.failures[0]
+            trial.write(1)
+            found[world_name, shape] = trial
+        return found[world_name, shape]
+
+    return prepare
 
 
 def _second_run(trial: Trial, patch: pytest.MonkeyPatch, bug: Bug | None, *, late_writer: bool) -> None:
@@ -56,7 +60,7 @@ LATE = [pytest.param(b.world, b.shape, True, id=f"{b.shape}_with_a_late_writer")
 def test_nothing_planted_nothing_found(
     world: str, shape: str, late_writer: bool, prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    trial = prepared[world, shape].fork(tmp_path / "p")
+    trial = prepared(world, shape).fork(tmp_path / "p")
     _second_run(trial, monkeypatch, None, late_writer=late_writer)
     assert not trial.failures, trial.failures[0]
 
@@ -65,7 +69,7 @@ def test_nothing_planted_nothing_found(
 def test_planted_bug_is_caught(
     bug: Bug, prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, totals: dict[str, Tally]
 ) -> None:
-    trial = prepared[bug.world, bug.shape].fork(tmp_path / "p")
+    trial = prepared(bug.world, bug.shape).fork(tmp_path / "p")
     _second_run(trial, monkeypatch, bug, late_writer=bug.late_writer)
     totals.setdefault("planted bugs", Tally()).add(trial.tally)
     whats = {failure.what for failure in trial.failures}
