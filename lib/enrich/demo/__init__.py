@@ -51,7 +51,8 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
     project = load_project(home, target="dev")
     log.info("starting Spark, once for all rounds")
     stage = Stage(project, get_session(project.settings.spark), Lake(home / "lake"), say)
-    say(picture.LEGEND)
+    if any(section.why for section in chosen):
+        say(picture.LEGEND)
     wrong = sum(play_section(stage, section) for section in chosen)
     say(f"\n{verdict(wrong)} in {time.monotonic() - began:.0f} s. Go on with: enrich --project-dir {directory} run")
     return 1 if wrong else 0
@@ -88,20 +89,18 @@ def play_round(stage: Stage, section: Section, before: dict[Any, Row]) -> tuple[
     """Run the section's jobs, print what changed, and return the result and the target as it now stands."""
     from enrich import run
 
-    began = time.monotonic()
     result = run(stage.project, jobs=list(section.runs), spark=stage.spark)
-    took = time.monotonic() - began
     for job in result.jobs:
         windows = ", ".join(window_text(alias, window) for alias, window in job.sources.items())
         counts = f"{job.counts.inserted} inserted, {job.counts.updated} updated, {job.counts.deleted} deleted"
-        stage.say(f"  enrich run {job.job}: {job.status}; {windows}; {counts}")
+        stage.say(f"  enrich run {job.job}: {job.status} in {job.seconds:.1f} s; {windows}; {counts}")
         for finding in job.findings:
             if finding.success is not True:
                 stage.say(f"    {finding_text(finding)}")
         if job.error is not None:
             stage.say(f"    {job.error}")
     after = stage.lake.target(section)
-    stage.say(indented(picture.changes_table(section, before, after)) + f" ({took:.1f} s)")
+    stage.say(indented(picture.changes_table(section, before, after)))
     return result, after
 
 
