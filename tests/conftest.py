@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -10,6 +11,9 @@ import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+# Every JVM of the tests compiles quickly rather than well: half the CPU seconds, for none of them runs for long.
+os.environ["JAVA_TOOL_OPTIONS"] = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -XX:TieredStopAtLevel=1".strip()
 
 TESTS = Path(__file__).parent
 ORDER = ("unit", "cli", "spark", "scenarios", "differential", "property", "faults")
