@@ -55,7 +55,7 @@ bench-quick: java $(READY) jars ## incremental runs against a full rebuild, as r
 
 .PHONY: clean
 clean: ## remove .venv and caches (the Delta jars in the user's cache stay)
-	rm -rf $(VENV) build dist lib/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf $(VENV) build dist lib/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
 
 # --- what the targets above stand on -------------------------------------------------------------------------------------
 
