@@ -130,7 +130,7 @@ def job_session(spark: SparkSession) -> SparkSession:
                 session.conf.set(key, value)
     for key, value in FORCED.items():
         session.conf.set(key, value)
-    if SNAPSHOT_PARTITIONS not in found and str(spark.sparkContext.master).startswith("local"):
+    if SNAPSHOT_PARTITIONS not in found and _in_one_process(str(spark.sparkContext.master)):
         session.conf.set(SNAPSHOT_PARTITIONS, LOCAL[SNAPSHOT_PARTITIONS])
     return session
 
@@ -244,6 +244,11 @@ def _brings_delta(conf: Mapping[str, str]) -> bool:
     return in_conf or any((spark_home() / "jars").glob("*delta-spark*.jar"))
 
 
+def _in_one_process(master: str) -> bool:
+    """Tell ``local`` and ``local[...]`` from ``local-cluster[...]``, whose executors are processes."""
+    return master == "local" or master.startswith("local[")
+
+
 def _launch_settings(master: str | None, conf: Mapping[str, str], jars: tuple[Path, ...]) -> dict[str, str]:
     """Return the settings for the JVM's command line."""
     settings = AT_LAUNCH | {key: value for key, value in conf.items() if not key.startswith(LATE)}
@@ -266,7 +271,7 @@ def _context_settings(master: str | None, conf: Mapping[str, str], jars: tuple[P
 
     known = SparkConf()
     final_master = master or known.get("spark.master") or "local[*]"
-    local = final_master.startswith("local")
+    local = _in_one_process(final_master)
     private = {"spark.sql.warehouse.dir": str(_private_directory() / "warehouse")}
     if local:
         private["spark.local.dir"] = str(_private_directory() / "local")

@@ -323,6 +323,28 @@ def test_configured_jvm_options_and_class_path_come_after_ours(tmp_path):
     assert "spark.master" not in settings
 
 
+@pytest.mark.parametrize("master", ["spark://somewhere:7077", "yarn", "local-cluster[1,1,1024]"])
+def test_executors_that_are_processes_get_the_jars(tmp_path, master):
+    jar = tmp_path / "a b.jar"
+    settings = session._context_settings(master, {"spark.jars": "s3a://x/y.jar"}, (jar,))
+    assert settings["spark.jars"] == f"{jar.as_uri()},s3a://x/y.jar"
+    assert "spark.driver.host" not in settings
+
+
+@pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2,3]"])
+def test_threads_of_one_process_need_no_copies_and_no_network(tmp_path, master):
+    settings = session._context_settings(master, {}, (tmp_path / "a.jar",))
+    assert "spark.jars" not in settings
+    assert settings["spark.master"] == master
+
+
+def test_extensions_of_others_are_kept():
+    conf = {"spark.sql.extensions": "org.example.Extension"}
+    assert session._context_settings("local", conf, ())["spark.sql.extensions"] == (
+        f"{session.EXTENSION},org.example.Extension"
+    )
+
+
 @pytest.mark.parametrize(
     ("output", "line"),
     [
