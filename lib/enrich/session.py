@@ -259,7 +259,8 @@ def _launch_settings(master: str | None, conf: Mapping[str, str], jars: tuple[Pa
         settings["spark.driver.extraClassPath"] = path
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
     # The JVM takes the last of two equal options: the configuration's.
-    options = ["-Duser.timezone=UTC", f'"-Dlog4j2.configurationFile={log4j}"']
+    # Spark walks an expression by recursion; the longest that a job file may hold needs more than the usual 1 MB.
+    options = ["-Xss4m", "-Duser.timezone=UTC", f'"-Dlog4j2.configurationFile={log4j}"']
     given = conf.get("spark.driver.extraJavaOptions")
     settings["spark.driver.extraJavaOptions"] = " ".join([*options, given] if given else options)
     return settings

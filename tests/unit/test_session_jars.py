@@ -318,7 +318,7 @@ def test_configured_jvm_options_and_class_path_come_after_ours(tmp_path):
     conf = {"spark.driver.extraJavaOptions": "-Xss4m", "spark.driver.extraClassPath": "/x/y.jar"}
     settings = session._launch_settings(None, conf, (tmp_path / "a.jar",))
     assert settings["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
-    assert settings["spark.driver.extraJavaOptions"].startswith("-Duser.timezone=UTC ")
+    assert settings["spark.driver.extraJavaOptions"].startswith("-Xss4m -Duser.timezone=UTC ")
     assert settings["spark.driver.extraClassPath"] == f"{tmp_path}/a.jar:/x/y.jar"
     assert "spark.master" not in settings
 
