@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,10 +27,21 @@ def enrich_engine(spark: SparkSession, **options: Any) -> Engine:
     """Return enrich as an engine; ``options`` go to ``enrich.run``."""
     import enrich
 
+    runs = count(1)
+
     def run(base: Path, jobs: Sequence[str]) -> Mapping[str, Any]:
+        if next(runs) % 10 == 0:
+            _forget_tables(spark)
         return enrich.run(enrich.load_project(base), jobs=list(jobs), spark=spark, **options).to_dict()
 
     return run
+
+
+def _forget_tables(spark: SparkSession) -> None:
+    """Empty Delta's cache of logs: for an hour it keeps a session and a snapshot for every table that a test made."""
+    jvm = spark._jvm
+    assert jvm is not None
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 def stand_in(world: World, spoil: Callable[[Shape, pa.Table], pa.Table] = lambda _, rows: rows) -> Engine:
