@@ -37,6 +37,7 @@ def spark() -> Iterator[SparkSession]:
     from enrich.config.models import Spark
     from enrich.session import get_session
 
-    session = get_session(Spark(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"}))
+    conf = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "4g"}  # hundreds of jobs in one JVM
+    session = get_session(Spark(master="local[2]", conf=conf))
     yield session
     session.stop()

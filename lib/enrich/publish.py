@@ -97,6 +97,7 @@ def _held(work: Work, changed: Changed, verdict: Judged, among: DataFrame | None
     new = without_key if without_key is not None else nothing.drop(*identity.names)
     old = table.where(quarantine.is_keyless()) if table is not None else nothing.drop(*identity.names)
     lone = quarantine.keyless(new, old, columns)
+    work.cleanup.callback(lone.held.unpersist)
     if found.is_empty and not lone.changed:
         return Held(None)
     frame = frame.unionByName(lone.rows, allowMissingColumns=True)

@@ -26,9 +26,17 @@ _NEW = "new"
 
 @dataclass(frozen=True)
 class KeylessDifference:
-    """What differs among the rows without key: ``CONTENT``, ``__enrich_op``, and the table's columns."""
+    """What differs among the rows without key.
+
+    Attributes:
+        rows: ``CONTENT``, ``__enrich_op``, and the table's columns.
+        come: How many rows are new.
+        changed: Whether anything differs.
+        held: What ``rows`` comes from; persisted.
+    """
 
     rows: DataFrame
+    held: DataFrame
     come: int
     changed: bool
 
@@ -60,7 +68,7 @@ def keyless(new: DataFrame, held: DataFrame, columns: Sequence[str]) -> KeylessD
     )
     rows = come.unionByName(gone, allowMissingColumns=True)
     contents, number = (found["contents"], found["come"]) if found is not None else (0, 0)
-    return KeylessDifference(rows, int(number or 0), bool(contents))
+    return KeylessDifference(rows, differing, int(number or 0), bool(contents))
 
 
 def content(rows: DataFrame, columns: Sequence[str], prefix: str = "") -> Column:

@@ -233,11 +233,10 @@ class _Run:
         if not task.everything and not task.moved and not task.needs_feed and table is not None:
             return replace(unchanged, target_version=table.version)
         from enrich import join, pipeline
-        from enrich.session import activated, job_session
+        from enrich.session import activated, borrowed_session
 
         session = self.session()
-        own = job_session(session)
-        with activated(own):
+        with borrowed_session(session) as own, activated(own):
             if not task.plan.complete:
                 plan = compiled(job, task.tables, task.target.cursor, join.typer(own))
                 task = replace(task, plan=plan)

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
 
 from enrich.errors import EnvironmentFault
 from enrich.jars import Release, condensed, delta_jars, spark_home
@@ -54,6 +55,11 @@ FORCED = {
 
 DEFAULTS = {
     "spark.ui.enabled": "false",
+    # Kept for the UI, also when there is none: the plans of a thousand queries fill a small driver.
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
     "spark.sql.shuffle.partitions": "4",
 }
 """Settings of a session that enrich builds, where neither configuration nor Spark's own files say otherwise."""
@@ -68,6 +74,9 @@ LOCAL = {
     SNAPSHOT_PARTITIONS: "2",
 }
 """Defaults where the master is local."""
+
+LOCAL_MEMORY = "2g"
+"""All of Spark is in the one JVM then; its own default of 1 GB is for a driver alone."""
 
 NOT_INHERITED = ("spark.databricks.delta.write.txn", "spark.databricks.delta.commitInfo.userMetadata")
 """Settings of one write of the user; inherited, they would label or skip ours."""
@@ -133,6 +142,27 @@ def job_session(spark: SparkSession) -> SparkSession:
     if SNAPSHOT_PARTITIONS not in found and _in_one_process(str(spark.sparkContext.master)):
         session.conf.set(SNAPSHOT_PARTITIONS, LOCAL[SNAPSHOT_PARTITIONS])
     return session
+
+
+@contextmanager
+def borrowed_session(spark: SparkSession) -> Iterator[SparkSession]:
+    """Give a job a session that nobody else uses meanwhile; the next job with the same settings gets it again.
+
+    Delta keeps sessions alive for an hour, so that one for each job would fill a process that runs many.
+    """
+    idle = _idle.setdefault(spark, [])
+    settings = dict(spark.conf.getAll)
+    fitting = [each for each in idle if each[0] == settings]
+    chosen = fitting[-1] if fitting else (settings, job_session(spark))
+    if fitting:
+        idle.remove(chosen)
+    try:
+        yield chosen[1]
+    finally:
+        idle.append(chosen)
+
+
+_idle: WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -254,6 +284,8 @@ def _launch_settings(master: str | None, conf: Mapping[str, str], jars: tuple[Pa
     settings = AT_LAUNCH | {key: value for key, value in conf.items() if not key.startswith(LATE)}
     if master:
         settings["spark.master"] = master
+        if _in_one_process(master):
+            settings.setdefault("spark.driver.memory", LOCAL_MEMORY)
     path = os.pathsep.join(filter(None, [*map(str, jars), conf.get("spark.driver.extraClassPath")]))
     if path:
         settings["spark.driver.extraClassPath"] = path

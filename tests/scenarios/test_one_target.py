@@ -45,7 +45,7 @@ def test_each_run_is_one_commit_that_carries_rows_and_cursor(consents: Lab) -> N
 
 def test_nothing_to_do_commits_nothing_and_starts_no_spark(consents: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     consents.run()
-    monkeypatch.setattr("enrich.session.job_session", lambda _: pytest.fail("a session was opened"))
+    monkeypatch.setattr("enrich.session.borrowed_session", lambda _: pytest.fail("a session was opened"))
     again = consents.run()
     assert (again.status, again.exit_code, again.target_version) == ("unchanged", 0, 0)
 
