@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -171,15 +170,21 @@ def _intended(task: Task, runs: RunsTable) -> Task:
     return task
 
 
-def _properties(task: Task, columns: Sequence[str]) -> dict[str, str]:
-    """Return a new table's properties: deletion vectors, statistics of keys and clustering columns alone."""
+def _properties(task: Task, rows: DataFrame) -> dict[str, str]:
+    """Return a new table's properties: deletion vectors, statistics of keys and clustering columns alone.
+
+    Delta refuses to keep statistics of binary, boolean and nested columns.
+    """
+    from pyspark.sql import types as T
+
     wanted = dict.fromkeys([*task.spec.identity, *task.spec.right_identity, *task.job.target.cluster_by])
-    measured = ",".join(quoted(name) for name in wanted if name in columns)
-    return {
-        "delta.enableDeletionVectors": "true",
-        "delta.dataSkippingStatsColumns": measured,
-        "delta.checkpointInterval": "50",
-    }
+    kinds = (T.NumericType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
+    known = {field.name: field.dataType for field in rows.schema.fields}
+    measured = [quoted(name) for name in wanted if isinstance(known.get(name), kinds)]
+    found = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "50"}
+    if measured:
+        return {**found, "delta.dataSkippingStatsColumns": ",".join(measured)}
+    return {**found, "delta.dataSkippingNumIndexedCols": "0"}
 
 
 def _write_target(work: Work, found: Staged, commit: Commit) -> None:
@@ -187,10 +192,10 @@ def _write_target(work: Work, found: Staged, commit: Commit) -> None:
 
     task = work.task
     if task.target.table is None or task.place.uri is None:
-        properties = _properties(task, task.spec.columns)
+        rows = found.target.rows.select(*[F.col(quoted(name)) for name in task.spec.columns])
+        properties = _properties(task, rows)
         if task.place.change_feed:
             properties[tables.CHANGE_FEED] = "true"
-        rows = found.target.rows.select(*[F.col(quoted(name)) for name in task.spec.columns])
         cluster = task.job.target.cluster_by
         merge.create(work.session, task.place.name, rows, cluster_by=cluster, properties=properties, commit=commit)
         return
@@ -231,7 +236,7 @@ def _write_quarantine(work: Work, rows: DataFrame | None, commit: Commit) -> Non
         merge.merge(work.session, uri, rows.select(*same, OPERATION, *[F.col(quoted(n)) for n in names]), same, own)
     else:
         held = rows.select(*[F.col(quoted(name)) for name in names])
-        properties = _properties(task, task.spec.columns)
+        properties = _properties(task, held)
         merge.create(work.session, task.place.held_name, held, cluster_by=(), properties=properties, commit=own)
 
 
