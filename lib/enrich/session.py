@@ -6,12 +6,9 @@ that correctness needs (``FORCED``); the engine works in that one alone.
 
 from __future__ import annotations
 
-import atexit
 import logging
 import os
-import shutil
 import signal
-import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -22,6 +19,7 @@ from weakref import WeakKeyDictionary
 from enrich.errors import EnvironmentFault
 from enrich.jars import Release, condensed, delta_jars, spark_home
 from enrich.java import require_java
+from enrich.scratch import private_directory
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -83,9 +81,6 @@ NOT_INHERITED = ("spark.databricks.delta.write.txn", "spark.databricks.delta.com
 
 AT_LAUNCH = {"spark.app.name": "enrich", "spark.ui.showConsoleProgress": "false"}
 """Defaults that spark-submit would fill in by itself, otherwise."""
-
-PREFIX = "enrich-run-"
-"""How the names of our processes' private directories begin."""
 
 ONLY_AT_LAUNCH = ("spark.driver.extraClassPath", "spark.driver.extraJavaOptions")
 """Settings that are combined with ours and given to the JVM when it starts."""
@@ -305,9 +300,9 @@ def _context_settings(master: str | None, conf: Mapping[str, str], jars: tuple[P
     known = SparkConf()
     final_master = master or known.get("spark.master") or "local[*]"
     local = _in_one_process(final_master)
-    private = {"spark.sql.warehouse.dir": str(_private_directory() / "warehouse")}
+    private = {"spark.sql.warehouse.dir": str(private_directory() / "warehouse")}
     if local:
-        private["spark.local.dir"] = str(_private_directory() / "local")
+        private["spark.local.dir"] = str(private_directory() / "local")
     defaults = DEFAULTS | private | (LOCAL if local else {})
     settings = {key: value for key, value in defaults.items() if not known.contains(key)}
     settings |= {key: value for key, value in conf.items() if key not in ONLY_AT_LAUNCH}
@@ -333,7 +328,7 @@ def _launch(settings: Mapping[str, str]) -> Any:
     launch_conf = SparkConf(loadDefaults=False)
     for key, value in settings.items():
         launch_conf.set(key, value)
-    output = _private_directory() / "jvm.log"
+    output = private_directory() / "jvm.log"
     launch: Callable[..., Any] = launch_gateway
     with output.open("wb") as sink:
         try:
@@ -343,44 +338,6 @@ def _launch(settings: Mapping[str, str]) -> Any:
             raise EnvironmentFault(
                 f"Spark's JVM does not start: {said}", hint="see spark.driver.* of spark.conf and JAVA_TOOL_OPTIONS"
             ) from error
-
-
-_private: list[Path] = []
-
-
-def _private_directory() -> Path:
-    """Return a directory of this process for what Spark puts on disk, rows among it; gone at the process's end.
-
-    A killed process cannot remove its own: the next one does.
-    """
-    if not _private or not _private[0].is_dir():
-        try:
-            _private[:] = [Path(tempfile.mkdtemp(prefix=f"{PREFIX}{os.getpid()}-"))]
-            _sweep(_private[0].parent)
-        except OSError as error:
-            raise EnvironmentFault(
-                f"no temporary directory can be made: {error.strerror}", hint="free some space or set TMPDIR"
-            ) from error
-        atexit.register(shutil.rmtree, _private[0], ignore_errors=True)
-    return _private[0]
-
-
-def _sweep(parent: Path) -> None:
-    """Remove the directories of our processes that are no more."""
-    for left in parent.glob(f"{PREFIX}*-*"):
-        pid = left.name.removeprefix(PREFIX).split("-", 1)[0]
-        if pid.isdigit() and not _alive(int(pid)):
-            shutil.rmtree(left, ignore_errors=True)
-
-
-def _alive(pid: int) -> bool:
-    try:
-        os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except OSError:  # somebody else's
-        return True
-    return True
 
 
 @contextmanager

@@ -5,6 +5,7 @@ Projects are bootstrapped and the second window's changes written once per job; 
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +22,20 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SEED, HISTORIES = 20261121, 300
+IN_SOAK = {
+    "changes_of_list_elements_ignored",
+    "left_for_inner",
+    "no_guard_at_all",
+    "empty_list_is_null",
+    "null_ids_are_duplicates",
+    "condition_is_ignored",
+    "chained_changes_stop",
+    "old_references_forgotten",
+    "mirror_order_ignored",
+    "null_order_wins",
+}
+"""Bugs that are planted with ENRICH_SOAK=1 alone: each has a sibling that is planted always."""
+PLANTED = [bug for bug in BUGS if os.environ.get("ENRICH_SOAK") or bug.name not in IN_SOAK]
 JOBS = sorted({(bug.world, bug.shape) for bug in BUGS})
 Prepared = Callable[[str, str], Trial]
 
@@ -65,7 +80,7 @@ def test_nothing_planted_nothing_found(
     assert not trial.failures, trial.failures[0]
 
 
-@pytest.mark.parametrize("bug", BUGS, ids=lambda bug: bug.name)
+@pytest.mark.parametrize("bug", PLANTED, ids=lambda bug: bug.name)
 def test_planted_bug_is_caught(
     bug: Bug, prepared: Prepared, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, totals: dict[str, Tally]
 ) -> None:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from enrich import jars, java, session
+from enrich import jars, java, scratch, session
 from enrich.config.models import Spark
 from enrich.errors import EnvironmentFault
 from enrich.jars import Release, condensed, delta_jars
@@ -361,12 +361,19 @@ def test_condensed_output(output, line):
 
 
 def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
-    from enrich.session import PREFIX, _sweep
-
-    gone = subprocess.Popen([sys.executable, "-c", ""])
-    gone.wait()
-    left, ours, other = (tmp_path / name for name in (f"{PREFIX}{gone.pid}-x", f"{PREFIX}{os.getpid()}-x", "enrich-1"))
-    for directory in (left, ours, other):
+    left, held, other = (tmp_path / name for name in (f"{scratch.PREFIX}a", f"{scratch.PREFIX}b", "enrich-1"))
+    for directory in (left, held, other):
         (directory / "local").mkdir(parents=True)
-    _sweep(tmp_path)
-    assert (left.exists(), ours.exists(), other.exists()) == (False, True, True)
+    code = (
+        "import sys; from pathlib import Path; from enrich.scratch import locked;"
+        "locked(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+    )
+    pipe = subprocess.PIPE
+    with subprocess.Popen([sys.executable, "-c", code, str(held)], stdin=pipe, stdout=pipe) as holder:
+        assert holder.stdout is not None
+        assert holder.stdout.readline() == b"held\n"
+        scratch.sweep(tmp_path)
+        assert (left.exists(), held.exists(), other.exists()) == (False, True, True)
+        holder.kill()
+    scratch.sweep(tmp_path)
+    assert (held.exists(), other.exists()) == (False, True)
