@@ -213,21 +213,25 @@ JobSpec = JoinSpec | MirrorSpec
 
 
 def comparable(column: Column, kind: SparkType) -> Column:
-    """Return ``column`` in a form that Spark can group and compare: maps as their entries in the order of their keys.
+    """Return ``column`` in a form in which equal values look equal, so that it can be grouped, compared and hashed.
 
-    ``<=>`` is not defined on maps, and two maps with the same entries in another order are the same value.
+    ``<=>`` is not defined on maps, and two maps with the same entries in another order are the same value: a map
+    becomes its entries in the order of their keys. -0.0 equals 0.0, but is not written like it: it becomes 0.0.
     """
     from pyspark.sql import functions as F
     from pyspark.sql import types as T
 
-    if not _holds_map(kind):
+    if not _has_forms(kind):
         return column
+    if isinstance(kind, T.FloatType | T.DoubleType):
+        return column + F.lit(0.0).cast(kind)
     if isinstance(kind, T.MapType):
-        values = kind.valueType
+        keys, values = kind.keyType, kind.valueType
         entries = F.transform(
             F.map_entries(column),
             lambda entry: F.struct(
-                entry.getField("key").alias("key"), comparable(entry.getField("value"), values).alias("value")
+                comparable(entry.getField("key"), keys).alias("key"),
+                comparable(entry.getField("value"), values).alias("value"),
             ),
         )
         return F.array_sort(entries)
@@ -238,11 +242,12 @@ def comparable(column: Column, kind: SparkType) -> Column:
     return F.when(column.isNotNull(), F.struct(*fields))
 
 
-def _holds_map(kind: SparkType) -> bool:
+def _has_forms(kind: SparkType) -> bool:
+    """Tell whether a type has values that are equal and yet written in several forms."""
     from pyspark.sql import types as T
 
-    if isinstance(kind, T.MapType):
+    if isinstance(kind, T.MapType | T.FloatType | T.DoubleType):
         return True
     if isinstance(kind, T.ArrayType):
-        return _holds_map(kind.elementType)
-    return isinstance(kind, T.StructType) and any(_holds_map(field.dataType) for field in kind.fields)
+        return _has_forms(kind.elementType)
+    return isinstance(kind, T.StructType) and any(_has_forms(field.dataType) for field in kind.fields)
