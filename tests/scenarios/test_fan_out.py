@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import TYPE_CHECKING
 
 import pyarrow as pa
@@ -38,7 +39,8 @@ def shop(lab: Lab) -> Lab:
     """Give products of a single merchant, with long titles, and their job."""
     lab.table("merchants", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": 1, "name": "old"}])
     numbers = pa.array(range(PRODUCTS), pa.int64())
-    titles = pa.array([f"{number:0600d}" for number in range(PRODUCTS)])
+    random = Random(1)  # results are compressed on their way: the titles must not be compressible
+    titles = pa.array([random.randbytes(300).hex() for _ in range(PRODUCTS)])
     merchants = pa.array([1] * PRODUCTS, pa.int64())
     products = pa.table({"id": numbers, "title": titles, "merchant_id": merchants})
     write_deltalake(lab.path("products"), products, configuration=FEED)
