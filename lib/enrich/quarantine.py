@@ -22,6 +22,12 @@ FAILED, RUN_ID = "_failed", "_run_id"
 KEY_NOT_NULL = "key_not_null"
 CONTENT = "__enrich_content"
 _NEW = "new"
+_EXACT = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "ignoreNullFields": "false",
+}
+"""How JSON tells all values apart: by default it cuts timestamps to milliseconds and leaves out nulls."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +85,7 @@ def content(rows: DataFrame, columns: Sequence[str], prefix: str = "") -> Column
         comparable(F.col(prefix + quoted(name)), rows.schema[name].dataType).alias(f"c{i}")
         for i, name in enumerate(columns)
     ]
-    return F.sha2(F.to_json(F.struct(*parts)), 256)
+    return F.sha2(F.to_json(F.struct(*parts), _EXACT), 256)
 
 
 def is_keyless(prefix: str = "") -> Column:
