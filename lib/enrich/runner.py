@@ -238,7 +238,7 @@ class _Run:
         session = self.session()
         with borrowed_session(session) as own, activated(own):
             if not task.plan.complete:
-                plan = compiled(job, task.tables, task.target.cursor, join.typer(own))
+                plan = compiled(job, task.tables, None if task.everything else task.target.cursor, join.typer(own))
                 task = replace(task, plan=plan)
             log.info("%s: %s", job.job, _described(task))
             result = pipeline.run_job(task, own, self.runs)
