@@ -22,12 +22,11 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from enrich.spec import SourceSpec, comparable, quoted, reference_names
+from enrich.spec import WEIGHT, SourceSpec, comparable, quoted, reference_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-WEIGHT = "__enrich_weight"
 _COME = "__enrich_come"
 _IMAGES = "__enrich_images"
 

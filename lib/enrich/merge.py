@@ -21,14 +21,13 @@ from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
-from enrich.spec import Affected, comparable, left_names, quoted, right_names
+from enrich.spec import OPERATION, Affected, comparable, left_names, quoted, right_names
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
-OPERATION = "__enrich_op"
 _TXN_APP = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -159,13 +158,6 @@ def _compared(new: DataFrame, old: DataFrame, identity: Identity, columns: Seque
     whose = {name: F.when(now.isNull(), F.col(f"{name}_old")).otherwise(F.col(name)) for name in names}
     values = {name: now.getField(name) for name in columns}
     return both.withColumns({OPERATION: operation, **whose}).where(F.col(OPERATION).isNotNull()).withColumns(values)
-
-
-def ambiguous(new: DataFrame, identity: Identity) -> int:
-    """Count identities with more than one new row: MERGE would insert them all, silently."""
-    from pyspark.sql import functions as F
-
-    return new.groupBy(*identity.names).count().where(F.col("count") > 1).count()
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from enrich.config.graph import QUARANTINE
 from enrich.config.models import Job
-from enrich.config.places import CatalogName, Location
+from enrich.config.places import CatalogName, Location, sibling
 from enrich.cursor import Cursor, Mark, TargetState, digest
 from enrich.errors import ConfigError, DriftError, Fault, HistoryError
 from enrich.plan import Plan, compile_job
@@ -20,8 +21,6 @@ if TYPE_CHECKING:
     from enrich.plan.steps import Typer
     from enrich.quality.suites import Suite
 
-HELD = "__quarantine"
-"""What the quarantine's table name adds to the target's."""
 BOOTSTRAP, INCREMENTAL, FULL_REFRESH = "bootstrap", "incremental", "full_refresh"
 
 
@@ -49,14 +48,16 @@ class Place:
     @property
     def name(self) -> str:
         """The quoted name for SQL."""
-        return self.location.quoted() if isinstance(self.location, CatalogName) else quoted("delta", self.location)
+        return _in_sql(self.location)
 
     @property
     def held_name(self) -> str:
         """The quarantine's quoted name for SQL."""
-        if isinstance(self.location, CatalogName):
-            return self.location.sibling(HELD).quoted()
-        return quoted("delta", self.location.rstrip("/") + HELD)
+        return _in_sql(sibling(self.location, QUARANTINE))
+
+
+def _in_sql(location: Location) -> str:
+    return location.quoted() if isinstance(location, CatalogName) else quoted("delta", location)
 
 
 @dataclass(frozen=True)

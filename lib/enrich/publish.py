@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING
 from enrich import cursor, join, merge, quarantine, tables
 from enrich.errors import RunFailed
 from enrich.gate import Judged
-from enrich.merge import OPERATION, Commit, Difference
+from enrich.merge import Commit, Difference
 from enrich.prepare import Task
 from enrich.result import CREATED, UNCHANGED, UPDATED, JobResult
 from enrich.runs import INTENT, RunRow, RunsTable
-from enrich.spec import Affected, JoinSpec, quoted
+from enrich.spec import OPERATION, Affected, JoinSpec, quoted
 from enrich.stages import Changed, Work, identity_of, no_rows, target_rows
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ def _keyless(work: Work) -> DataFrame | None:
 
 
 def written(work: Work, result: JobResult, found: Staged, runs: RunsTable) -> JobResult:
-    """Write intent, quarantine and target, in this order, and prove that the commit is ours."""
+    """Count what is staged and, unless this is a dry run, write it and prove that the commit is ours."""
     task, target = work.task, found.target
     counts = replace(
         result.counts,
@@ -137,12 +137,7 @@ def written(work: Work, result: JobResult, found: Staged, runs: RunsTable) -> Jo
     result = replace(result, status=status, counts=counts)
     if task.dry_run:
         return replace(result, target_version=task.target.table.version if task.target.table else None)
-    task = _intended(task, runs)
-    commit = Commit(cursor.application(task.job.job), task.number, task.cursor().to_json())
-    work = replace(work, task=task)
-    _write_quarantine(work, found.held.rows, commit)
-    _write_target(work, found, commit)
-    return replace(result, target_version=_proved(work))
+    return replace(result, target_version=_committed(work, found, runs))
 
 
 def cursor_alone(work: Work, result: JobResult, runs: RunsTable) -> JobResult:
@@ -154,11 +149,18 @@ def cursor_alone(work: Work, result: JobResult, runs: RunsTable) -> JobResult:
         if task.needs_feed and not task.dry_run:
             _enable_feed(work)
         return replace(result, status=UNCHANGED, target_version=table.version)
-    task = _intended(task, runs)
+    nothing = Staged(Difference(no_rows(work), 0, 0, 0), Held(None))
+    return replace(result, status=UNCHANGED, target_version=_committed(work, nothing, runs))
+
+
+def _committed(work: Work, found: Staged, runs: RunsTable) -> int:
+    """Write intent, quarantine and target, in this order; return the target's version."""
+    task = _intended(work.task, runs)
     work = replace(work, task=task)
     commit = Commit(cursor.application(task.job.job), task.number, task.cursor().to_json())
-    _write_target(work, Staged(Difference(no_rows(work), 0, 0, 0), Held(None)), commit)
-    return replace(result, status=UNCHANGED, target_version=_proved(work))
+    _write_quarantine(work, found.held.rows, commit)
+    _write_target(work, found, commit)
+    return _proved(work)
 
 
 def _intended(task: Task, runs: RunsTable) -> Task:

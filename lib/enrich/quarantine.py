@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from enrich.spec import comparable, quoted
+from enrich.spec import OPERATION, comparable, quoted
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -35,7 +35,7 @@ class KeylessDifference:
     """What differs among the rows without key.
 
     Attributes:
-        rows: ``CONTENT``, ``__enrich_op``, and the table's columns.
+        rows: ``CONTENT``, ``OPERATION``, and the table's columns.
         come: How many rows are new.
         changed: Whether anything differs.
         held: What ``rows`` comes from; persisted.
@@ -68,10 +68,8 @@ def keyless(new: DataFrame, held: DataFrame, columns: Sequence[str]) -> KeylessD
     differing = counts.where(F.col("__enrich_now") != F.col("__enrich_before")).persist()
     growth = F.greatest(F.col("__enrich_now") - F.col("__enrich_before"), F.lit(0))
     found = differing.agg(F.count("*").alias("contents"), F.sum(growth).alias("come")).first()
-    gone = differing.where(F.col("__enrich_before") > 0).select(CONTENT, F.lit("D").alias("__enrich_op"))
-    come = now.join(differing, on=CONTENT, how="left_semi").withColumns(
-        {CONTENT: F.lit(_NEW), "__enrich_op": F.lit("I")}
-    )
+    gone = differing.where(F.col("__enrich_before") > 0).select(CONTENT, F.lit("D").alias(OPERATION))
+    come = now.join(differing, on=CONTENT, how="left_semi").withColumns({CONTENT: F.lit(_NEW), OPERATION: F.lit("I")})
     rows = come.unionByName(gone, allowMissingColumns=True)
     contents, number = (found["contents"], found["come"]) if found is not None else (0, 0)
     return KeylessDifference(rows, differing, int(number or 0), bool(contents))

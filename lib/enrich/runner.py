@@ -14,11 +14,11 @@ from typing import TYPE_CHECKING
 from enrich import cursor, locks, tables
 from enrich.config import graph
 from enrich.config.models import Job
-from enrich.config.places import CatalogName
+from enrich.config.places import CatalogName, sibling
 from enrich.config.project import Project
 from enrich.cursor import TargetState
 from enrich.errors import ConfigError, EnrichError, Locked, RunFailed
-from enrich.prepare import HELD, Place, Task, check_sources, compiled, opened
+from enrich.prepare import Place, Task, check_sources, compiled, opened
 from enrich.result import FAILED, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.runs import OUTCOME, RunRow, RunsTable
 from enrich.tables import TableState
@@ -275,10 +275,8 @@ class _Run:
     def _target(self, job: Job) -> tuple[TargetState, Place]:
         read = bool(graph.downstream(self.project, job.job)) or bool(job.target.change_feed)
         location, uri = self.project.location(job.target.table), self.uri(job.target.table)
-        if isinstance(location, CatalogName):
-            held = self._located(location.sibling(HELD))
-        else:
-            held = location.rstrip("/") + HELD
+        beside = sibling(location, graph.QUARANTINE)
+        held = self._located(beside) if isinstance(beside, CatalogName) else beside
         place = Place(uri, location, held, read)
         if uri is None or not tables.exists(uri):
             _check_free(job, uri)

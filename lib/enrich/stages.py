@@ -16,7 +16,18 @@ from enrich.changes import NetChanges
 from enrich.errors import HistoryError
 from enrich.prepare import Task
 from enrich.result import Counts, Finding, SourceWindow
-from enrich.spec import HOLDERS, LIVE, NULL_FOREIGN_KEYS, NULL_LIST_IDS, Affected, JoinSpec, MirrorSpec, quoted
+from enrich.spec import (
+    HOLDERS,
+    LIVE,
+    NULL_FOREIGN_KEYS,
+    NULL_LIST_IDS,
+    OPERATION,
+    WEIGHT,
+    Affected,
+    JoinSpec,
+    MirrorSpec,
+    quoted,
+)
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -88,6 +99,8 @@ class Changed:
 
 def read_changes(work: Work) -> Changed:
     """Read the window of every source and look for null and ambiguous keys in what it brings."""
+    from pyspark.sql import functions as F
+
     task = work.task
     net: dict[str, NetChanges] = {}
     window, findings = {}, []
@@ -102,7 +115,7 @@ def read_changes(work: Work) -> Changed:
         else:
             net[alias] = _read_window(work, alias, (at.start, at.to))
             count, come, nulls = net[alias].count, net[alias].rows, net[alias].null_keys
-            grown = net[alias].keys.where(f"{net_changes.WEIGHT} > 0").drop(net_changes.WEIGHT)
+            grown = net[alias].keys.where(F.col(WEIGHT) > 0).drop(WEIGHT)
             search = net[alias].grown and not source.trusted
             surplus = net_changes.surplus_rows(work.snapshot(alias), source, grown)[1] if search else 0
         window[alias] = SourceWindow(at.start, at.to, count)
@@ -210,9 +223,7 @@ def _mirrored(work: Work, spec: MirrorSpec, changed: Changed, affected: Affected
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
     is_null = reduce(or_, [F.col(quoted(name)).isNull() for name in spec.value])
     come = (
-        work.snapshot(spec.driving)
-        if affected is None
-        else changed.net[spec.driving].images.where("__enrich_weight > 0")
+        work.snapshot(spec.driving) if affected is None else changed.net[spec.driving].images.where(F.col(WEIGHT) > 0)
     )
     whole = reduce(or_, [F.col(quoted(name)).isNull() for name in spec.key])
     nulls = come.where(is_null & ~whole).count()
@@ -259,5 +270,5 @@ def no_rows(work: Work) -> DataFrame:
     else:
         frame = join.enriched(work.sources(), None)
     columns = [F.col(quoted(name)) for name in spec.columns]
-    operation = F.lit("U").alias(merge.OPERATION)
+    operation = F.lit("U").alias(OPERATION)
     return frame.limit(0).select(*identity_of(work.task).names, operation, *columns)

@@ -14,14 +14,13 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from enrich.errors import ConfigError, RunFailed
-from enrich.spec import DataType, quoted
+from enrich.spec import WEIGHT, DataType, quoted
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
-WEIGHT = "__enrich_weight"
 _GONE = ("delete", "update_preimage")
 
 
