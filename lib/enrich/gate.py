@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from enrich import merge
 from enrich.result import BLOCKED, Counts, Finding, JobResult
 from enrich.spec import Affected, quoted
-from enrich.stages import Rows, Work, identity_of, live_rows, target_rows
+from enrich.stages import Rows, Work, identity_of, live_rows, target_rows, timed
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -52,6 +52,7 @@ def _described(finding: Finding) -> str:
     return f"{what}: {finding.failed} of {finding.checked} rows"
 
 
+@timed("rules")
 def judged(work: Work, rows: Rows, affected: Affected | None) -> Judged:
     """Hold the affected rows against the job's suite."""
     from pyspark.sql import functions as F

@@ -26,14 +26,13 @@ from typing import TYPE_CHECKING
 from enrich.errors import ConfigError
 from enrich.spec import (
     LIVE,
-    NULL_FOREIGN_KEYS,
-    NULL_LIST_IDS,
     Affected,
     DataType,
     JoinSpec,
     SourceSpec,
     Step,
     left_names,
+    partners_name,
     quoted,
     reference_names,
     right_names,
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
 
 ALIVE = "__enrich_alive"
 _SALTS = 64
+_COUNTED = ("__enrich_elements", "__enrich_matched", "__enrich_nulls")
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ def enriched(sources: Sources, affected: Affected | None) -> DataFrame:
     """Join the affected rows anew.
 
     Returns:
-        ``__enrich_k*``, ``__enrich_r*`` (when the job has a right or full foreign-key join), ``LIVE``, the two null
-        counts, and the target's columns. ``affected=None`` means all keys.
+        ``__enrich_k*``, ``__enrich_r*`` (when the job has a right or full foreign-key join), ``LIVE``, one
+        ``partners_name`` a join, and the target's columns. ``affected=None`` means all keys.
     """
     from pyspark.sql import functions as F
 
@@ -78,7 +78,7 @@ def enriched(sources: Sources, affected: Affected | None) -> DataFrame:
     identity = [name for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
     outputs = [F.expr(output.expression).alias(output.name) for output in spec.outputs]
     live = (F.col(ALIVE) & condition).alias(LIVE)
-    return rows.select(*identity, live, NULL_FOREIGN_KEYS, NULL_LIST_IDS, *outputs)
+    return rows.select(*identity, live, *[partners_name(step.alias) for step in spec.steps], *outputs)
 
 
 def keyless(sources: Sources, rows: DataFrame) -> DataFrame:
@@ -117,7 +117,15 @@ def walked(sources: Sources, affected: Affected | None, steps: Sequence[Step]) -
 def _fresh() -> dict[str, Column]:
     from pyspark.sql import functions as F
 
-    return {ALIVE: F.lit(True), NULL_FOREIGN_KEYS: F.lit(0), NULL_LIST_IDS: F.lit(0)}
+    return {ALIVE: F.lit(True)}
+
+
+def _partners(rows: Column, matched: Column, nulls: Column) -> Column:
+    """Return how a join went for a row, as ``partners_name`` tells it."""
+    from pyspark.sql import functions as F
+
+    parts = {"rows": rows, "matched": matched, "nulls": nulls}
+    return F.struct(*[F.coalesce(part.cast("int"), F.lit(0)).alias(name) for name, part in parts.items()])
 
 
 def _applied(sources: Sources, rows: DataFrame, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
@@ -201,10 +209,11 @@ def _join_table(sources: Sources, rows: DataFrame, affected: Affected | None, st
     rows = rows.join(lookup, on=condition, how="full" if step.keeps_right else "left")
     matched = F.col(step.alias).isNotNull()
     was_alive = F.coalesce(F.col(ALIVE), F.lit(False))
+    judged = was_alive & F.col(sources.spec.driving).isNotNull()
     alive = {"inner": was_alive & matched, "left": was_alive, "right": matched, "full": was_alive | matched}[step.how]
     coalesced = {k: F.coalesce(F.col(k), F.col(n)) for k, n in zip(keys, names, strict=True)}
-    counts = {name: F.coalesce(F.col(name), F.lit(0)) for name in (NULL_FOREIGN_KEYS, NULL_LIST_IDS)}
-    return rows.withColumns({**coalesced, **counts, ALIVE: alive}).drop(*names)
+    partners = {partners_name(step.alias): _partners(judged, judged & matched, F.lit(0))}
+    return rows.withColumns({**coalesced, **partners, ALIVE: alive}).drop(*names)
 
 
 def _join_foreign_key(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
@@ -222,16 +231,18 @@ def _join_foreign_key(sources: Sources, rows: DataFrame, affected: Affected | No
     rows = rows.withColumns({name: F.expr(part) for name, part in zip(wanted, step.on, strict=True)})
     rows = rows.drop("key") if spec.has_key else rows
     is_null = reduce(or_, [F.col(name).isNull() for name in wanted])
-    counted = (is_null & F.col(ALIVE) & F.col(spec.driving).isNotNull()).cast("int")
     spread = F.when(is_null, F.pmod(F.hash(*left_names(len(spec.key_columns))), F.lit(_SALTS)) + 1).otherwise(0)
-    rows = rows.withColumns({NULL_FOREIGN_KEYS: F.col(NULL_FOREIGN_KEYS) + counted, "__enrich_salt": spread})
+    rows = rows.withColumn("__enrich_salt", spread)
     lookup = sources.frame(step.alias, names).withColumn("__enrich_zero", F.lit(0))
     condition = reduce(and_, [F.col(w) == F.col(n) for w, n in zip(wanted, names, strict=True)])
     condition = condition & (F.col("__enrich_salt") == F.col("__enrich_zero"))
-    joined = rows.join(lookup, on=condition, how="left")
-    joined = joined.drop(*names, *wanted, "__enrich_salt", "__enrich_zero")
+    matched = F.col(step.alias).isNotNull()
+    judged = F.col(ALIVE) & F.col(spec.driving).isNotNull()
+    added = {partners_name(step.alias): _partners(judged, judged & matched, judged & is_null)}
     if step.how in ("inner", "right"):
-        joined = joined.withColumn(ALIVE, F.col(ALIVE) & F.col(step.alias).isNotNull())
+        added[ALIVE] = F.col(ALIVE) & matched
+    joined = rows.join(lookup, on=condition, how="left").withColumns(added)
+    joined = joined.drop(*names, *wanted, "__enrich_salt", "__enrich_zero")
     if not step.keeps_right:
         return joined
     return _bury(joined).unionByName(_unreferenced(sources, affected, step), allowMissingColumns=True)
@@ -277,20 +288,17 @@ def _join_list(sources: Sources, rows: DataFrame, _affected: Affected | None, st
     exploded = exploded.withColumn("__enrich_salt", F.coalesce(spread, F.lit(0)))
     lookup = sources.frame(step.alias, [name]).withColumn("__enrich_zero", F.lit(0))
     condition = (F.col("__enrich_id") == F.col(name)) & (F.col("__enrich_salt") == F.col("__enrich_zero"))
-    matched = exploded.join(lookup, on=condition, how="inner" if step.drop_unmatched else "left")
-    lists = _collected(matched, identity, _payload(spec.sources[step.alias], step))
-    null_ids = F.coalesce(F.size(F.filter("__enrich_items", lambda each: id_of(each).isNull())), F.lit(0))
-    null_ids = F.when(F.col(ALIVE) & F.col("__enrich_items").isNotNull(), null_ids).otherwise(0)
+    lists = _collected(exploded.join(lookup, on=condition, how="left"), identity, spec.sources[step.alias], step)
     kind = lists.schema["__enrich_list"].dataType
     result = F.coalesce(F.col("__enrich_list"), F.array().cast(kind))
     rows = _join_back(rows, lists, identity)
     rows = rows.withColumns(
         {
             step.alias: F.when(F.col("__enrich_items").isNotNull(), result),
-            NULL_LIST_IDS: F.col(NULL_LIST_IDS) + null_ids,
+            partners_name(step.alias): _partners(*[F.col(name) for name in _COUNTED]),
         }
     )
-    return rows.drop("__enrich_items", "__enrich_list")
+    return rows.drop("__enrich_items", "__enrich_list", *_COUNTED)
 
 
 def _payload(lookup: SourceSpec, step: Step) -> Column:
@@ -314,17 +322,21 @@ def _first_of_each_id(exploded: DataFrame, identity: Sequence[str]) -> DataFrame
     return ranked.where(F.col("__enrich_rank") == 1).drop("__enrich_rank")
 
 
-def _collected(matched: DataFrame, identity: Sequence[str], payload: Column) -> DataFrame:
-    """Gather the elements of each row again, ordered by their position alone (a payload may hold a map)."""
+def _collected(elements: DataFrame, identity: Sequence[str], lookup: SourceSpec, step: Step) -> DataFrame:
+    """Gather the elements of each row again, ordered by their position alone (a payload may hold a map), and count."""
     from pyspark.sql import functions as F
 
     def by_position(a: Column, b: Column) -> Column:
         return F.when(a.getField("at") < b.getField("at"), F.lit(-1)).otherwise(F.lit(1))
 
-    pair = F.struct(F.col("__enrich_at").alias("at"), payload.alias("item"))
+    is_matched, is_null = F.col(step.alias).isNotNull(), F.col("__enrich_id").isNull()
+    pair = F.struct(F.col("__enrich_at").alias("at"), _payload(lookup, step).alias("item"))
+    pair = F.when(is_matched, pair) if step.drop_unmatched else pair  # collect_list leaves nulls out
     ordered = F.array_sort(F.collect_list(pair), by_position)
-    return matched.groupBy(*identity).agg(
-        F.transform(ordered, lambda each: each.getField("item")).alias("__enrich_list")
+    counts = (F.count("*"), F.count(F.when(is_matched, 1)), F.count(F.when(is_null, 1)))
+    return elements.groupBy(*identity).agg(
+        F.transform(ordered, lambda each: each.getField("item")).alias("__enrich_list"),
+        *[count.alias(name) for count, name in zip(counts, _COUNTED, strict=True)],
     )
 
 

@@ -33,9 +33,9 @@ def run_job(task: Task, session: SparkSession, runs: RunsTable) -> JobResult:
     Returns:
         The result; ``blocked`` results wrote nothing.
     """
-    result = JobResult(task.job.job, BLOCKED, task.mode, dict(task.window))
     with ExitStack() as cleanup:
         work = stages.Work(task, session, cleanup)
+        result = JobResult(task.job.job, BLOCKED, task.mode, dict(task.window), stages=work.seconds)
 
         # What the window brought, netted; two rows with one key would make every later step ambiguous.
         changed = stages.read_changes(work)
@@ -50,7 +50,7 @@ def run_job(task: Task, session: SparkSession, runs: RunsTable) -> JobResult:
         # Every key whose row may differ, computed anew from the pinned snapshots of all sources.
         affected = stages.affected_keys(work, changed)
         rows = stages.new_rows(work, changed, affected)
-        result = replace(result, counts=rows.counts, findings=(*changed.findings, *rows.findings))
+        result = replace(result, counts=rows.counts, lookups=rows.lookups, findings=(*changed.findings, *rows.findings))
         if closed_by := gate.closing(rows.findings):
             return gate.refused(result, closed_by)
 

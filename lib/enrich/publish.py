@@ -13,7 +13,7 @@ from enrich.prepare import Task
 from enrich.result import CREATED, UNCHANGED, UPDATED, JobResult
 from enrich.runs import INTENT, RunRow, RunsTable
 from enrich.spec import OPERATION, Affected, JoinSpec, quoted
-from enrich.stages import Changed, Work, identity_of, no_rows, target_rows
+from enrich.stages import Changed, Work, identity_of, no_rows, target_rows, timed
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -47,6 +47,7 @@ class Staged:
     whole: DataFrame | None = None
 
 
+@timed("difference")
 def staged(work: Work, changed: Changed, verdict: Judged, affected: Affected | None) -> Staged:
     """Compare the judged rows with the target and with the quarantine."""
     from pyspark.sql import functions as F
@@ -122,6 +123,7 @@ def _keyless(work: Work) -> DataFrame | None:
     return work.kept(found.withColumn(quarantine.FAILED, F.array(F.lit(quarantine.KEY_NOT_NULL))))
 
 
+@timed("write")
 def written(work: Work, result: JobResult, found: Staged, runs: RunsTable) -> JobResult:
     """Count what is staged and, unless this is a dry run, write it and prove that the commit is ours."""
     task, target = work.task, found.target
@@ -140,6 +142,7 @@ def written(work: Work, result: JobResult, found: Staged, runs: RunsTable) -> Jo
     return replace(result, target_version=_committed(work, found, runs))
 
 
+@timed("write")
 def cursor_alone(work: Work, result: JobResult, runs: RunsTable) -> JobResult:
     """Record the new versions in a commit without data; columns that a source gained come along."""
     task = work.task

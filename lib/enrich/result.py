@@ -5,7 +5,7 @@ No field ever holds a cell value.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -98,12 +98,45 @@ class Counts:
 
 
 @dataclass(frozen=True)
+class Lookup:
+    """How one join of a job went for the rows that a run computed.
+
+    Attributes:
+        kind: ``table``, ``foreign_key`` or ``list``.
+        rows: Driving rows that reached the join, for lists their elements; before ``where``.
+        matched: Those with a partner.
+        null_references: Those whose foreign key or id is null; always 0 in table joins.
+    """
+
+    kind: str
+    rows: int
+    matched: int
+    null_references: int
+
+
+@dataclass(frozen=True)
+class Quarantine:
+    """What a job's quarantine holds after a run.
+
+    Attributes:
+        rows: All rows held.
+        reasons: Reason -> rows that it holds; a row with two reasons counts for both.
+    """
+
+    rows: int
+    reasons: Mapping[str, int]
+
+
+@dataclass(frozen=True)
 class JobResult:
     """What one run did to one job's target.
 
     Attributes:
         status: ``created updated unchanged blocked failed skipped locked``.
         mode: ``bootstrap incremental full_refresh replay``; None when the job did not get that far.
+        lookups: Alias -> how its join went; empty for mirrors and for runs that computed no row.
+        quarantine: What the quarantine holds now; None without one, and when the job did not get that far.
+        stages: Stage of the flow -> seconds; empty when no JVM was needed.
         exit_code: This job's share in the run's exit code.
         error: One line with the next step, for jobs that did not succeed.
     """
@@ -118,6 +151,9 @@ class JobResult:
     error: str | None = None
     exit_code: int = 0
     seconds: float = 0.0
+    lookups: Mapping[str, Lookup] = field(default_factory=dict)
+    quarantine: Quarantine | None = None
+    stages: Mapping[str, float] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job's part of the result JSON."""
@@ -130,6 +166,9 @@ class JobResult:
             "target_version": self.target_version,
             "findings": [finding.to_dict() for finding in self.findings],
             "error": self.error,
+            "lookups": {alias: vars(lookup) for alias, lookup in self.lookups.items()},
+            "quarantine": vars(self.quarantine) if self.quarantine is not None else None,
+            "stages": dict(self.stages),
         }
 
     def failed_with(self, error: EnrichError) -> JobResult:

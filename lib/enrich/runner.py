@@ -5,13 +5,14 @@ from __future__ import annotations
 import logging
 import time
 import uuid
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from enrich import cursor, locks, tables
+from enrich import cursor, locks, quarantine, tables
 from enrich.config import graph
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, sibling
@@ -19,7 +20,7 @@ from enrich.config.project import Project
 from enrich.cursor import TargetState
 from enrich.errors import ConfigError, EnrichError, Locked, RunFailed
 from enrich.prepare import Place, Task, check_sources, compiled, opened
-from enrich.result import FAILED, SKIPPED, UNCHANGED, JobResult, RunResult
+from enrich.result import FAILED, SKIPPED, UNCHANGED, JobResult, Quarantine, RunResult
 from enrich.runs import OUTCOME, RunRow, RunsTable
 from enrich.tables import TableState
 
@@ -228,10 +229,10 @@ class _Run:
         log.info("%s: reading versions", job.job)
         task = self._task(job)
         task = opened(task, full_refresh=self.options.full_refresh)
-        unchanged = JobResult(job.job, UNCHANGED, task.mode, dict(task.window))
         table = task.target.table
         if not task.everything and not task.moved and not task.needs_feed and table is not None:
-            return replace(unchanged, target_version=table.version)
+            unchanged = JobResult(job.job, UNCHANGED, task.mode, dict(task.window), target_version=table.version)
+            return replace(unchanged, quarantine=self._held(job))
         from enrich import join, pipeline
         from enrich.session import activated, borrowed_session
 
@@ -243,7 +244,23 @@ class _Run:
             log.info("%s: %s", job.job, _described(task))
             result = pipeline.run_job(task, own, self.runs)
         self._moved_on(job)
-        return result
+        return replace(result, quarantine=self._held(job))
+
+    def _held(self, job: Job) -> Quarantine | None:
+        """Count what the job's quarantine holds, from its files; a job that is done does not fail for that."""
+        place = sibling(self.project.location(job.target.table), graph.QUARANTINE)
+        uri = self._located(place) if isinstance(place, CatalogName) else place
+        try:
+            if uri is None or not tables.exists(uri):
+                return None
+            counted = tables.labelled_rows(uri, quarantine.FAILED)
+        except Exception as error:  # noqa: BLE001 - whatever storage and log raise
+            log.warning("%s: the quarantine cannot be counted (%s)", job.job, type(error).__name__)
+            return None
+        reasons: Counter[str] = Counter()
+        for texts, rows in counted:
+            reasons.update(dict.fromkeys(texts, rows))
+        return Quarantine(sum(rows for _, rows in counted), dict(sorted(reasons.items())))
 
     def _moved_on(self, job: Job) -> None:
         """Forget the pin of a table that this run has just written, for the jobs that read it."""

@@ -28,16 +28,21 @@ def quoted(*parts: str) -> str:
 
 LIVE = "__enrich_live"
 """True when the row belongs to the target (before quality rules)."""
-NULL_FOREIGN_KEYS = "__enrich_null_fks"
-"""How many of the row's foreign keys are null."""
-NULL_LIST_IDS = "__enrich_null_ids"
-"""How many ids in the row's lists are null."""
 WEIGHT = "__enrich_weight"
 """How often a row image came (> 0) or went (< 0)."""
 OPERATION = "__enrich_op"
 """What leads from the old row to the new one: ``I``, ``U`` or ``D``."""
 HOLDERS = "__enrich_holders"
 """How many keys of the master hold a mirror's value."""
+
+
+def partners_name(alias: str) -> str:
+    """Return the column that says how one join went for a row: a struct of ``rows``, ``matched`` and ``nulls``.
+
+    ``rows`` are driving rows (0 or 1) or list elements, ``matched`` those with a partner, ``nulls`` those whose
+    reference is null. The struct is null in rows that have no left side.
+    """
+    return f"__enrich_partners_{alias}"
 
 
 def left_names(count: int) -> list[str]:
@@ -62,10 +67,12 @@ class Affected:
     Attributes:
         left: ``__enrich_k*``, distinct, not null.
         right: ``__enrich_r*``, distinct, not null; None when the job has no right or full foreign-key join.
+        count: How many keys these are, once they are counted.
     """
 
     left: DataFrame
     right: DataFrame | None = None
+    count: int = 0
 
 
 @dataclass(frozen=True)

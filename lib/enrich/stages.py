@@ -3,29 +3,29 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
-from functools import partial, reduce
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce, wraps
 from operator import or_
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from enrich import changes as net_changes
 from enrich import join, keys, merge, mirror, tables
 from enrich.changes import NetChanges
 from enrich.errors import HistoryError
 from enrich.prepare import Task
-from enrich.result import Counts, Finding, SourceWindow
+from enrich.result import Counts, Finding, Lookup, SourceWindow
 from enrich.spec import (
     HOLDERS,
     LIVE,
-    NULL_FOREIGN_KEYS,
-    NULL_LIST_IDS,
     OPERATION,
     WEIGHT,
     Affected,
     JoinSpec,
     MirrorSpec,
+    partners_name,
     quoted,
 )
 
@@ -33,6 +33,9 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
+
+_PARTNERS = ("rows", "matched", "nulls")
+_REFERRING = ("foreign_key", "list")
 
 
 @dataclass(frozen=True)
@@ -42,11 +45,13 @@ class Work:
     Attributes:
         session: The job's own session.
         cleanup: Releases what the stages persisted.
+        seconds: Stage -> how long it took; fills as the stages end.
     """
 
     task: Task
     session: SparkSession
     cleanup: ExitStack
+    seconds: dict[str, float] = field(default_factory=dict)
 
     def kept(self, frame: DataFrame) -> DataFrame:
         """Persist a frame until the job ends."""
@@ -70,6 +75,27 @@ class Work:
         assert isinstance(spec, JoinSpec)  # noqa: S101 - callers have looked at the kind
         window = self.task.window
         return join.Sources(spec, {a: self.snapshot(a, window[a].start if before else None) for a in spec.sources})
+
+
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def timed(stage: str) -> Callable[[Callable[Concatenate[Work, P], R]], Callable[Concatenate[Work, P], R]]:
+    """Let a step of the flow note its wall-clock time in the run's ``Work.seconds``."""
+
+    def decorate(step: Callable[Concatenate[Work, P], R]) -> Callable[Concatenate[Work, P], R]:
+        @wraps(step)
+        def measured(work: Work, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            started = time.monotonic()
+            try:
+                return step(work, *args, **kwargs)
+            finally:
+                work.seconds[stage] = round(time.monotonic() - started, 3)
+
+        return measured
+
+    return decorate
 
 
 @dataclass(frozen=True)
@@ -97,6 +123,7 @@ class Changed:
         return {alias: each.changed() for alias, each in self.net.items() if each.count or each.null_images}
 
 
+@timed("changes")
 def read_changes(work: Work) -> Changed:
     """Read the window of every source and look for null and ambiguous keys in what it brings."""
     from pyspark.sql import functions as F
@@ -161,11 +188,18 @@ def _built_in(rule: str, action: str, counts: tuple[int, int], alias: str | None
     return Finding(None, rule, None, action, counts[0], counts[1], success=False, source=alias)
 
 
+@timed("keys")
 def affected_keys(work: Work, changed: Changed) -> Affected | None:
-    """Return the target keys whose rows may differ; None for all."""
-    task, spec = work.task, work.task.spec
-    if task.everything:
+    """Return the target keys whose rows may differ, counted; None for all."""
+    if work.task.everything:
         return None
+    found = _affected(work, changed)
+    count = found.left.count() + (found.right.count() if found.right is not None else 0)
+    return replace(found, count=count)
+
+
+def _affected(work: Work, changed: Changed) -> Affected:
+    spec = work.task.spec
     if isinstance(spec, MirrorSpec):
         return Affected(work.kept(mirror.affected_values(spec, changed.net[spec.driving].images)))
     now = work.sources()
@@ -189,30 +223,43 @@ class Rows:
     """The affected rows, computed anew.
 
     Attributes:
-        frame: The identity's columns, ``LIVE`` and the target's columns; persisted.
+        frame: The identity's columns, ``LIVE``, one ``partners_name`` a join, and the target's columns; persisted.
         counts: Affected keys and nulls in references.
         findings: Conflicting mirror values.
+        lookups: Alias -> how its join went; empty for mirrors.
     """
 
     frame: DataFrame
     counts: Counts
     findings: tuple[Finding, ...] = ()
+    lookups: Mapping[str, Lookup] = field(default_factory=dict)
 
 
+@timed("join")
 def new_rows(work: Work, changed: Changed, affected: Affected | None) -> Rows:
     """Compute the affected rows from the pinned snapshots."""
-    if isinstance(work.task.spec, MirrorSpec):
-        return _mirrored(work, work.task.spec, changed, affected)
+    spec = work.task.spec
+    if isinstance(spec, MirrorSpec):
+        return _mirrored(work, spec, changed, affected)
     from pyspark.sql import functions as F
 
     frame = work.kept(join.enriched(work.sources(), affected))
-    found = frame.agg(
-        F.count("*").alias("rows"), F.sum(NULL_FOREIGN_KEYS).alias("keys"), F.sum(NULL_LIST_IDS).alias("ids")
-    ).first()
+    sums = [
+        F.coalesce(F.sum(F.col(partners_name(step.alias)).getField(part)), F.lit(0))
+        for step in spec.steps
+        for part in _PARTNERS
+    ]
+    found = frame.agg(F.count("*"), *sums).first()
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
-    count = _count(affected) if affected is not None else found["rows"]
-    counts = Counts(affected_keys=count, null_foreign_keys=found["keys"] or 0, null_list_ids=found["ids"] or 0)
-    return Rows(frame.drop(NULL_FOREIGN_KEYS, NULL_LIST_IDS), counts)
+    counted = (found[i : i + len(_PARTNERS)] for i in range(1, len(found), len(_PARTNERS)))
+    lookups = {step.alias: Lookup(step.kind, *each) for step, each in zip(spec.steps, counted, strict=True)}
+    nulls = {kind: sum(each.null_references for each in lookups.values() if each.kind == kind) for kind in _REFERRING}
+    counts = Counts(
+        affected_keys=affected.count if affected is not None else found[0],
+        null_foreign_keys=nulls["foreign_key"],
+        null_list_ids=nulls["list"],
+    )
+    return Rows(frame, counts, lookups=lookups)
 
 
 def _mirrored(work: Work, spec: MirrorSpec, changed: Changed, affected: Affected | None) -> Rows:
@@ -227,14 +274,10 @@ def _mirrored(work: Work, spec: MirrorSpec, changed: Changed, affected: Affected
     )
     whole = reduce(or_, [F.col(quoted(name)).isNull() for name in spec.key])
     nulls = come.where(is_null & ~whole).count()
-    counts = Counts(affected_keys=_count(affected) if affected else found["rows"], null_values=nulls)
+    counts = Counts(affected_keys=affected.count if affected else found["rows"], null_values=nulls)
     conflict = spec.conflict == "fail" and found["shared"]
     findings = (_built_in("value_unique", "fail", (found["rows"], found["shared"]), spec.driving),) if conflict else ()
     return Rows(frame.drop(HOLDERS), counts, findings)
-
-
-def _count(affected: Affected) -> int:
-    return affected.left.count() + (affected.right.count() if affected.right is not None else 0)
 
 
 def identity_of(task: Task) -> merge.Identity:
