@@ -7,12 +7,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from enrich import tables
+from enrich.compiler import compile_job
 from enrich.config import CatalogName, Project, ordered
 from enrich.config.models import Job
 from enrich.cursor import TargetState
 from enrich.cursor import read as read_cursor
 from enrich.errors import ConfigError, EnrichError, Fault
-from enrich.plan import compile_job
 from enrich.prepare import check_sources
 from enrich.runs import RunsTable
 

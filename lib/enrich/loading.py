@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 
 from enrich import config
+from enrich.compiler import check_file
 from enrich.config import Project
 from enrich.errors import ConfigError
-from enrich.plan import check_file
 
 
 def load_project(

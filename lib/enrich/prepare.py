@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from enrich.compiler import Plan, compile_job
+from enrich.compiler.schemas import shape
 from enrich.config.graph import QUARANTINE
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, sibling
 from enrich.cursor import Cursor, Mark, TargetState, digest
 from enrich.errors import ConfigError, DriftError, Fault, HistoryError
-from enrich.plan import Plan, compile_job
-from enrich.plan.schemas import shape
 from enrich.result import SourceWindow
 from enrich.spec import JobSpec, quoted
 from enrich.tables import CHANGE_FEED, TableState
 
 if TYPE_CHECKING:
-    from enrich.plan.steps import Typer
+    from enrich.compiler.steps import Typer
     from enrich.quality.suites import Suite
 
 BOOTSTRAP, INCREMENTAL, FULL_REFRESH = "bootstrap", "incremental", "full_refresh"

@@ -1,6 +1,6 @@
 """A job as the engine runs it: names resolved against the sources' schemas, expressions checked, nothing left to guess.
 
-``enrich.plan`` builds these from a job file and the tables' schemas; the verbs (``changes``, ``keys``, ``join``,
+``enrich.compiler`` builds these from a job file and the tables' schemas; the verbs (``changes``, ``keys``, ``join``,
 ``mirror``, ``merge``) read them and know neither configuration nor storage. Frames between the verbs carry
 
 * ``__k0 ..``: the parts of the left key, coalesced over table joins; null in a row that has no left side,

@@ -18,7 +18,7 @@ PACKAGE = ROOT / "lib" / "enrich"
 MODULES = sorted(PACKAGE.rglob("*.py"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 
-LIGHT = ("cli", "config", "expressions", "tables", "runs", "cursor", "plan", "prepare", "runner", "console")
+LIGHT = ("cli", "config", "expressions", "tables", "runs", "cursor", "compiler", "prepare", "runner", "console")
 """What a run without changes imports."""
 
 

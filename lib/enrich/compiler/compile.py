@@ -6,12 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from enrich.compiler.columns import Columns
+from enrich.compiler.schemas import find, kind_of, name_of
+from enrich.compiler.steps import Steps, Typer
 from enrich.config.models import Job
 from enrich.errors import ConfigError, Fault
 from enrich.expressions import Expression
-from enrich.plan.columns import Columns
-from enrich.plan.schemas import find, kind_of, name_of
-from enrich.plan.steps import Steps, Typer
 from enrich.spec import DataType, JobSpec, JoinSpec, MirrorSpec, Output, SourceSpec, Step, quoted
 
 _FORBIDDEN = "`,;{}()=\n\t "

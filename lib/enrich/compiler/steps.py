@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from enrich.compiler.columns import Columns
+from enrich.compiler.schemas import fields_of, find, kind_of, name_of, shape
 from enrich.config.models import Job, Join
 from enrich.errors import ConfigError
 from enrich.expressions import Expression, Scope
-from enrich.plan.columns import Columns
-from enrich.plan.schemas import fields_of, find, kind_of, name_of, shape
 from enrich.spec import DataType, Step
 
 Typer = Callable[[Mapping[str, DataType], str], DataType]

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
+from enrich.compiler.schemas import fields_of, find, kind_of, may_be_key, meant, name_of, shape
 from enrich.config.models import Job
 from enrich.errors import Fault
 from enrich.expressions import Expression, ExpressionError, Scope, parse_expression
-from enrich.plan.schemas import fields_of, find, kind_of, may_be_key, meant, name_of, shape
 from enrich.spec import DataType
 
 TypeOf = Callable[[str], DataType]
