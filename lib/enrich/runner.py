@@ -95,6 +95,10 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
         results.append(result)
         if on_result is not None:
             on_result(result)
+    if running.worked and not dry_run:
+        from enrich import report
+
+        report.write_latest(project)
     return RunResult(running.run_id, project.target, tuple(results))
 
 
@@ -122,6 +126,11 @@ class _Run:
     pins: dict[str, TableState | EnrichError] = field(default_factory=dict)
     places: dict[CatalogName, str | None] = field(default_factory=dict)
     done: dict[str, JobResult] = field(default_factory=dict)
+
+    @property
+    def worked(self) -> bool:
+        """True when a job did more than to find that nothing had changed."""
+        return self.built is not None or any(each.status != UNCHANGED for each in self.done.values())
 
     @property
     def runs(self) -> RunsTable:

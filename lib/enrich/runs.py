@@ -94,7 +94,19 @@ class RunsTable:
         """Return the outcomes, oldest first, of one target or of all."""
         return self._select(f"event = '{OUTCOME}'", target)
 
+    def recent(self, limit: int) -> list[dict[str, Any]]:
+        """Return the last ``limit`` outcomes of each job, target and status, oldest first."""
+        ranked = "row_number() OVER (PARTITION BY job, target, status ORDER BY at DESC)"
+        outcomes = f"SELECT *, {ranked} AS place FROM runs WHERE event = '{OUTCOME}'"  # noqa: S608 - constants
+        return self._query(f"SELECT * FROM ({outcomes}) WHERE place <= {int(limit)} ORDER BY at")  # noqa: S608
+
     def _select(self, condition: str, target: str | None) -> list[dict[str, Any]]:
+        # The condition holds constants and integers of this module only; the target is compared outside SQL.
+        rows = self._query(f"SELECT * FROM runs WHERE {condition} ORDER BY at")  # noqa: S608
+        return [row for row in rows if target is None or row["target"] == target]
+
+    def _query(self, statement: str) -> list[dict[str, Any]]:
+        """Return a statement's rows; none where there is no table yet."""
         from deltalake import DeltaTable, QueryBuilder
         from deltalake.exceptions import TableNotFoundError
 
@@ -102,12 +114,9 @@ class RunsTable:
             log = DeltaTable(self.uri)
         except TableNotFoundError:
             return []
-        # The condition holds constants and integers of this module only; the target is compared outside SQL.
-        query = QueryBuilder().register("runs", log).execute(f"SELECT * FROM runs WHERE {condition} ORDER BY at")  # noqa: S608
-        found = query.read_all()
+        found = QueryBuilder().register("runs", log).execute(statement).read_all()
         columns = [found.column(name).to_pylist() for name in found.column_names]
-        rows = [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
-        return [row for row in rows if target is None or row["target"] == target]
+        return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
 
 
 _COLUMNS = (

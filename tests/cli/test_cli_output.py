@@ -15,8 +15,8 @@ from tests.cli.conftest import Call, Start
 from tests.cli.shop import ROOT, files_below
 
 import enrich
-from enrich.cli.results import ResultFile
 from enrich.errors import ConfigError, DriftError
+from enrich.files import WholeFile
 from enrich.result import JobResult, RunResult
 
 
@@ -173,7 +173,7 @@ def test_a_result_file_that_cannot_be_written_stops_the_run_before_it_starts(
 def test_a_dropped_result_file_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("old")
-    file = ResultFile(path)
+    file = WholeFile(path, "--result-file")
     file.drop()
     assert path.read_text() == "old"
     assert files_below(tmp_path) == {"f"}

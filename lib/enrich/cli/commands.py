@@ -19,8 +19,9 @@ from enrich.cli.process import (
     say_result,
     tell,
 )
-from enrich.cli.results import Delivery, ResultFile, json_line
+from enrich.cli.results import Delivery, json_line
 from enrich.errors import ConfigError, RunFailed
+from enrich.files import WholeFile
 from enrich.result import JobResult, RunResult
 
 log = logging.getLogger(__name__)
@@ -94,7 +95,8 @@ def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **a
     target, path, skip_code = ctx.obj["target"], asked.pop("result_file"), asked.pop("skip_code")
     delivery, done = Delivery(output, None, skip_code, quiet), list[JobResult]()
     try:
-        delivery = Delivery(output, ResultFile(path) if path else None, skip_code, quiet)
+        file = WholeFile(path, "--result-file", "nothing was run") if path else None
+        delivery = Delivery(output, file, skip_code, quiet)
         result = run_jobs(ctx, done, **asked)
     except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
         code = 130 if isinstance(error, KeyboardInterrupt) else interruption()
@@ -170,6 +172,26 @@ def status(ctx: click.Context, /, *, output: str) -> int:
     return 0
 
 
+@cli.command(epilog="Example: enrich report customers --html customers.html --runs 60")
+@click.argument("jobs", nargs=-1, metavar="[JOB]...")
+@option("--html", type=click.Path(path_type=Path), metavar="F", help="Write the report as one HTML page to F.")
+@option("--json", type=click.Path(path_type=Path), metavar="F", help="Write the report's JSON to F.")
+@option("--runs", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many runs to go back.")
+@option("--open", is_flag=True, help="Open the page in a browser.")
+@option("--show-keys", is_flag=True, help="Print the keys in quarantine, too: here only, never to a file.")
+@output_option
+@place
+@click.pass_context
+def report(ctx: click.Context, /, **asked: Any) -> int:
+    """Report what the runs so far did and found: verdict first.
+
+    Reads the runs table; starts no JVM. Names and numbers only, no cell values.
+    """
+    from enrich.cli.reports import Wanted, deliver
+
+    return deliver(project_of(ctx), Wanted(**asked))
+
+
 @cli.command(epilog="Example: enrich validate || exit 1")
 @output_option
 @place
@@ -191,7 +213,7 @@ def validate(ctx: click.Context, /, *, output: str) -> int:
 
 
 @cli.command(epilog="Example: enrich schema job > job.schema.json")
-@click.argument("kind", type=click.Choice(["job", "conf"]), default="job")
+@click.argument("kind", type=click.Choice(["job", "conf", "report"]), default="job")
 def schema(kind: str) -> int:
     """Print a JSON Schema, for editors and other tools."""
     from enrich.cli.listing import schema_text

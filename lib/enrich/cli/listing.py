@@ -70,7 +70,11 @@ def validated_text(project: Project) -> str:
 
 
 def schema_text(kind: str) -> str:
-    """Return the JSON Schema of a kind of file."""
+    """Return the JSON Schema of a kind of file, or of the report."""
+    if kind == "report":
+        from enrich.report import schema
+
+        return json.dumps(schema(), indent=2)
     from enrich.config.schema import schemas
 
     return json.dumps(schemas()[f"{kind}.schema.json"], indent=2)

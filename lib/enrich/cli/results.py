@@ -3,62 +3,20 @@
 from __future__ import annotations
 
 import json
-import os
-import stat
-import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from enrich.cli.process import say_result
 from enrich.console import run_text
-from enrich.errors import ConfigError, EnrichError
+from enrich.errors import EnrichError
+from enrich.files import WholeFile
 from enrich.result import UNCHANGED, JobResult, RunResult
 
 
 def json_line(data: dict[str, Any]) -> str:
     """Return ``data`` as one compact line of ASCII, which any terminal, pipe and XCom can hold."""
     return json.dumps(data, separators=(",", ":"))
-
-
-class ResultFile:
-    """A file that appears whole or not at all.
-
-    Making one proves that it can be written, before the run starts; ``write`` replaces the file in one step.
-
-    Raises:
-        ConfigError: The file cannot be written.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        try:
-            mode = path.stat().st_mode if path.exists() else None
-            if mode is not None and not stat.S_ISREG(mode):
-                raise ConfigError(f"--result-file {str(path)!r} is not a regular file")
-            handle, self._scratch = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-            os.close(handle)
-            Path(self._scratch).chmod(0o666 & ~_umask() if mode is None else stat.S_IMODE(mode))
-        except OSError as error:
-            raise ConfigError(
-                f"--result-file {str(path)!r} cannot be written: {error.strerror}", hint="nothing was run"
-            ) from error
-
-    def write(self, text: str) -> None:
-        """Put ``text`` and a line break into the file."""
-        Path(self._scratch).write_text(text + "\n", encoding="utf-8")
-        Path(self._scratch).replace(self.path)
-
-    def drop(self) -> None:
-        """Remove what was prepared; does nothing after ``write``."""
-        Path(self._scratch).unlink(missing_ok=True)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
 
 
 @dataclass(frozen=True)
@@ -73,7 +31,7 @@ class Delivery:
     """
 
     output: str
-    file: ResultFile | None = None
+    file: WholeFile | None = None
     skip_code: int | None = None
     quiet: bool = False
 

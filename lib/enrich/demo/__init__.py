@@ -44,6 +44,7 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
         EnvironmentFault: Spark does not start.
     """
     from enrich.loading import load_project
+    from enrich.report import write_latest
     from enrich.session import get_session
 
     began, chosen = time.monotonic(), sections(names)
@@ -54,7 +55,8 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
     if any(section.why for section in chosen):
         say(picture.LEGEND)
     wrong = sum(play_section(stage, section) for section in chosen)
-    say(f"\n{verdict(wrong)} in {time.monotonic() - began:.0f} s. Go on with: enrich --project-dir {directory} run")
+    say(f"\nThe report of all runs: {write_latest(project)}")
+    say(f"{verdict(wrong)} in {time.monotonic() - began:.0f} s. Go on with: enrich --project-dir {directory} run")
     return 1 if wrong else 0
 
 

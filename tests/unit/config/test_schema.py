@@ -9,6 +9,7 @@ import pytest
 from jsonschema import Draft202012Validator
 from small_project import CONF, JOIN, MIRROR, edited
 
+from enrich.cli.listing import schema_text
 from enrich.config.schema import schemas, write_schemas
 from enrich.config.yamlfile import load_tree, read_tree
 
@@ -27,7 +28,10 @@ def test_the_files_are_current(tmp_path: Path) -> None:
         assert kept.read_text(encoding="utf-8") == path.read_text(encoding="utf-8"), (
             "python -m enrich.config.schema conf/schema"
         )
-    assert sorted(schemas()) == sorted(path.name for path in (ROOT / "conf" / "schema").iterdir())
+    report = (ROOT / "conf" / "schema" / "report.schema.json").read_text(encoding="utf-8")
+    assert report == schema_text("report") + "\n", "enrich schema report > conf/schema/report.schema.json"
+    kept = {path.name for path in (ROOT / "conf" / "schema").iterdir()}
+    assert kept == {*schemas(), "report.schema.json"}
 
 
 def test_the_projects_own_files_validate() -> None:

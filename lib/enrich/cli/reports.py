@@ -1,0 +1,98 @@
+"""``enrich report``: the text or JSON on stdout, the page and the JSON in files, the keys on a terminal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from enrich.cli.process import put, say_result
+from enrich.cli.results import json_line
+from enrich.errors import ConfigError
+from enrich.files import WholeFile
+
+if TYPE_CHECKING:
+    from enrich.config import Project
+    from enrich.report import Report
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """What ``enrich report`` was asked for; the fields are its arguments."""
+
+    jobs: Sequence[str]
+    html: Path | None
+    json: Path | None
+    runs: int
+    open: bool
+    show_keys: bool
+    output: str
+
+
+def deliver(project: Project, wanted: Wanted) -> int:
+    """Make the report and put it where it was asked for; always 0, whatever the verdict.
+
+    Raises:
+        EnrichError: An unknown job, a file that cannot be written, a runs table that cannot be read.
+    """
+    from enrich.cli.selection import choose, graph_of
+    from enrich.report import read_report
+
+    if wanted.show_keys and wanted.output == "json":
+        raise ConfigError("--show-keys prints keys for people, not into JSON", hint="leave --output json out")
+    chosen = choose(graph_of(project), wanted.jobs, (), ())
+    with ExitStack() as cleanup:
+        page_file = _page_file(project, wanted.html, cleanup) if wanted.html or wanted.open else None
+        data_file = _file(wanted.json, "--json", cleanup) if wanted.json else None
+        report = read_report(project, chosen, wanted.runs)
+        if data_file is not None:
+            data_file.write(json.dumps(report.to_dict(), indent=2))
+        if page_file is not None:
+            from enrich.report.page import page
+
+            page_file.write(page(report))
+    say_result(_text(report, wanted.output))
+    if wanted.show_keys:
+        from enrich.report.keys import held_keys
+
+        say_result("\n" + "\n\n".join(held_keys(project, project.jobs[name]) for name in chosen))
+    if wanted.open and page_file is not None:
+        _open(page_file.path)
+    return 0
+
+
+def _file(path: Path, option: str, cleanup: ExitStack) -> WholeFile:
+    file = WholeFile(path, option)
+    cleanup.callback(file.drop)
+    return file
+
+
+def _page_file(project: Project, html: Path | None, cleanup: ExitStack) -> WholeFile:
+    """Return the page's file: the one asked for, or for ``--open`` alone the one that runs leave."""
+    from enrich.report.latest import latest_path
+
+    path = html or latest_path(project)
+    if path is None:
+        raise ConfigError("--open needs a file: the state is in an object store", hint="give --html F")
+    if html is None:
+        path.parent.mkdir(parents=True, exist_ok=True)
+    return _file(path, "--html", cleanup)
+
+
+def _text(report: Report, output: str) -> str:
+    if output == "json":
+        return json_line(report.to_dict())
+    from enrich.report.text import report_text
+
+    return report_text(report)
+
+
+def _open(path: Path) -> None:
+    import sys
+    import webbrowser
+
+    if not webbrowser.open(path.resolve().as_uri()):
+        put(f"no browser was found; the page is {path}", sys.stderr)

@@ -1,0 +1,10 @@
+"""Reports of the runs so far, from the runs table alone: a document, and from it a page, a text and JSON. No JVM.
+
+Numbers, names and versions, never a cell value. `enrich.report.keys` alone shows keys, to a terminal.
+"""
+
+from enrich.report.document import build, read_report
+from enrich.report.latest import LATEST, write_latest
+from enrich.report.models import Report, schema
+
+__all__ = ["LATEST", "Report", "build", "read_report", "schema", "write_latest"]

@@ -1,0 +1,112 @@
+"""The geometry of the page's small charts: numbers in, coordinates out. The template draws them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from enrich.report.models import Run
+
+LINE_WIDTH, LINE_HEIGHT, PAD = 120.0, 28.0, 3.0
+BARS_HEIGHT, BAR, GAP = 72.0, 14.0, 4.0
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line over the runs; a run without a value leaves a gap.
+
+    Attributes:
+        paths: The points of each unbroken stretch, as SVG writes them.
+        dots: Values that stand alone, and the last one.
+        told: The chart in words.
+    """
+
+    paths: tuple[str, ...]
+    dots: tuple[tuple[str, str], ...]
+    told: str
+
+
+def line(values: Sequence[float | None], told: str, top: float | None = None) -> Line | None:
+    """Draw values between 0 and ``top`` (None: the highest); None when there is nothing to draw."""
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    height = top or max(known) or 1.0
+    step = (LINE_WIDTH - 2 * PAD) / max(1, len(values) - 1)
+
+    def point(place: int, value: float) -> tuple[str, str]:
+        share = min(1.0, value / height)
+        x = PAD + place * step if len(values) > 1 else LINE_WIDTH / 2
+        return f"{x:.1f}", f"{LINE_HEIGHT - PAD - share * (LINE_HEIGHT - 2 * PAD):.1f}"
+
+    stretches: list[list[tuple[str, str]]] = [[]]
+    for place, value in enumerate(values):
+        if value is None:
+            stretches.append([])
+        else:
+            stretches[-1].append(point(place, value))
+    last = next(stretch[-1] for stretch in reversed(stretches) if stretch)
+    lone = [stretch[0] for stretch in stretches if len(stretch) == 1 and stretch[0] != last]
+    paths = tuple(" ".join(",".join(each) for each in stretch) for stretch in stretches if len(stretch) > 1)
+    return Line(paths, (*lone, last), told)
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One run: how many rows it changed, as three parts on top of one another.
+
+    Attributes:
+        x: Its left side.
+        parts: Class, top and height of each part.
+        told: The run in words.
+        mark: ``blocked`` or ``failed`` for a run that wrote nothing for that reason, else empty.
+    """
+
+    x: str
+    parts: tuple[tuple[str, str, str], ...]
+    told: str
+    mark: str = ""
+
+
+def bars(runs: Sequence[Run]) -> tuple[Bar, ...]:
+    """Draw the rows that each run inserted, updated and deleted."""
+    highest = max((run.inserted + run.updated + run.deleted for run in runs), default=0) or 1
+    found = []
+    for place, run in enumerate(runs):
+        base, parts = BARS_HEIGHT, []
+        for kind, count in (("inserted", run.inserted), ("updated", run.updated), ("deleted", run.deleted)):
+            if count:
+                height = max(1.5, count / highest * (BARS_HEIGHT - 8))
+                base -= height
+                parts.append((kind, f"{base:.1f}", f"{height:.1f}"))
+        told = f"{run.at}: {run.status}, {run.inserted} inserted, {run.updated} updated, {run.deleted} deleted"
+        mark = run.status if run.status in ("blocked", "failed") else ""
+        found.append(Bar(f"{place * (BAR + GAP):.1f}", tuple(parts), told, mark))
+    return tuple(found)
+
+
+@dataclass(frozen=True)
+class Slice:
+    """One stage's part of the time.
+
+    Attributes:
+        place: Counts the stages, for their colours.
+    """
+
+    name: str
+    seconds: float
+    share: float
+    x: str
+    width: str
+    place: int
+
+
+def slices(stages: Mapping[str, float], width: float = 600.0) -> tuple[Slice, ...]:
+    """Draw the stages one after the other on one bar of ``width``."""
+    whole = sum(stages.values())
+    found, x = [], 0.0
+    for place, (name, seconds) in enumerate(stages.items()):
+        share = seconds / whole if whole else 0.0
+        found.append(Slice(name, seconds, share, f"{x:.1f}", f"{share * width:.1f}", place % 6))
+        x += share * width
+    return tuple(found)

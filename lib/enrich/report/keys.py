@@ -1,0 +1,80 @@
+"""The keys that wait in quarantine, for ``enrich report --show-keys``: read with delta-rs, printed and never filed."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from enrich import tables
+from enrich.config.graph import QUARANTINE
+from enrich.config.places import CatalogName, sibling
+from enrich.console import clean, table
+from enrich.errors import RunFailed
+from enrich.spec import quoted
+
+if TYPE_CHECKING:
+    from enrich.config.models import Job
+    from enrich.config.project import Project
+
+LIMIT = 100
+"""How many keys of one job are shown."""
+
+_LONGEST = 80
+
+
+def held_keys(project: Project, job: Job) -> str:
+    """Return a table of the keys that the job's quarantine holds, each with its rules; at most ``LIMIT``.
+
+    Raises:
+        EnrichError: A table cannot be read, or the job does not compile against its sources.
+    """
+    held = sibling(project.location(job.target.table), QUARANTINE)
+    if isinstance(held, CatalogName):
+        return f"{job.job}: the quarantine is a catalog table; read it with Spark"
+    if not tables.exists(held):
+        return f"{job.job}: no quarantine"
+    names = _identity(project, job)
+    rows, more = _rows(held, names)
+    shown = table((*names, "rules"), [[*map(_shown, row[:-1]), _rules(row[-1])] for row in rows])
+    return "\n".join([f"{job.job}: keys in quarantine", *([shown] if rows else []), *(["and more"] if more else [])])
+
+
+def _identity(project: Project, job: Job) -> tuple[str, ...]:
+    """Return the target's key columns."""
+    from enrich.plan import compile_job
+
+    columns = {}
+    for alias, source in job.sources.items():
+        place = project.location(source.table)
+        if isinstance(place, CatalogName):
+            raise RunFailed(f"{source.table!r} is a catalog table", hint="read the quarantine with Spark")
+        columns[alias] = tables.read_state(place).columns
+    spec = compile_job(job, columns).spec
+    return (*spec.identity, *spec.right_identity)
+
+
+def _rows(uri: str, names: tuple[str, ...]) -> tuple[list[list[Any]], bool]:
+    """Return the first rows, in the order of their keys, and whether there are more."""
+    from deltalake import QueryBuilder
+
+    # DataFusion quotes identifiers with double quotes; the names come from the job's file.
+    listed = ", ".join('"' + name.replace('"', '""') + '"' for name in (*names, "_failed"))
+    query = f"SELECT {listed} FROM held ORDER BY {listed} LIMIT {LIMIT + 1}"  # noqa: S608 - quoted above
+    try:
+        found = QueryBuilder().register("held", tables.open_log(uri)).execute(query).read_all()
+    except Exception as error:
+        raise RunFailed(
+            f"the quarantine at {uri} cannot be read ({type(error).__name__})",
+            hint=f"read it with Spark: SELECT {quoted(names[0])}, _failed",
+        ) from error
+    columns = [found.column(place).to_pylist() for place in range(len(found.column_names))]
+    rows = [list(values) for values in zip(*columns, strict=True)]
+    return rows[:LIMIT], len(rows) > LIMIT
+
+
+def _shown(value: Any) -> str:
+    text = "null" if value is None else clean(str(value)).replace("\n", "\\n")
+    return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
+
+
+def _rules(value: Any) -> str:
+    return clean(", ".join(map(str, value))) if isinstance(value, list) else "-"

@@ -1,0 +1,47 @@
+"""The report that every run leaves behind: ``<state>/reports/latest.html`` and ``latest.json``."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from enrich.files import WholeFile
+from enrich.report.document import read_report
+from enrich.tables import local_path
+
+if TYPE_CHECKING:
+    from enrich.config.project import Project
+
+log = logging.getLogger("enrich")
+
+LATEST = "latest.html"
+
+
+def latest_path(project: Project) -> Path | None:
+    """Return where the page of the last run is; None when the state is in an object store."""
+    state = local_path(project.state)
+    return None if state is None else state / "reports" / LATEST
+
+
+def write_latest(project: Project) -> Path | None:
+    """Write page and JSON over those of the run before; a report that fails is a warning, never a failed run."""
+    path = latest_path(project)
+    if path is None:
+        return None
+    try:
+        from enrich.report.page import page
+
+        path.parent.mkdir(parents=True, exist_ok=True)
+        report = read_report(project)
+        for file, text in ((path, page(report)), (path.with_suffix(".json"), json.dumps(report.to_dict()))):
+            whole = WholeFile(file, "the report")
+            try:
+                whole.write(text)
+            finally:
+                whole.drop()
+    except Exception as error:  # noqa: BLE001 - the run is done and recorded; `enrich report` can be called again
+        log.warning("the report of this run was not written to %s (%s)", path.parent, type(error).__name__)
+        return None
+    return path

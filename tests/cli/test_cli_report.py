@@ -1,0 +1,172 @@
+"""`enrich report`: verdict first on stdout, whole files, no JVM, keys only when asked for and never in a file."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+from jsonschema import Draft202012Validator
+from tests.cli.conftest import Call, Start
+from tests.cli.shop import ROOT, files_below
+from tests.unit.report.history import finding, row
+
+import enrich
+from enrich.report import write_latest
+from enrich.runs import OUTCOME, RunRow, RunsTable
+
+CANARY = "canary.key@example.com"
+
+
+@pytest.fixture
+def ran(project: Path) -> Path:
+    """The project after two runs, the second of which held a row back."""
+    loaded = enrich.load_project(project)
+    target = str(loaded.location("customers"))
+    held = {"rows": 1, "reasons": {"expect_column_values_to_not_be_null:email": 1}}
+    for number, more in enumerate(({"status": "created"}, {"quarantine": held, "quarantined": 1})):
+        rules = [finding(failed=number, success=not number, action="quarantine")]
+        document = json.loads(row(number, findings=rules, **more)["document"])
+        runs = RunsTable(loaded.state)
+        runs.append(
+            RunRow(f"r{number}", "customers", target, OUTCOME, document, None, document["status"], "incremental", 0, 2)
+        )
+    rows = [{"id": CANARY, "email": None, "_failed": ["expect_column_values_to_not_be_null:email"], "_run_id": "r1"}]
+    rows += [{"id": f"\x1b[31m\u202e{'x' * 200}", "email": None, "_failed": ["key_not_null"], "_run_id": "r1"}]
+    schema = pa.schema(
+        [("id", pa.string()), ("email", pa.string()), ("_failed", pa.list_(pa.string())), ("_run_id", pa.string())]
+    )
+    write_deltalake(f"{target}__quarantine", pa.Table.from_pylist(rows, schema=schema))
+    return project
+
+
+def test_text_says_the_verdict_first(ran: Path, call: Call) -> None:
+    result = call("--project-dir", ran, "report")
+    assert result.exit_code == 0, result.stderr
+    first, *rest = result.stdout.splitlines()
+    assert first.startswith("warned  1 job: 1 warned, target dev, ")
+    assert any(
+        "expect_column_values_to_not_be_null(email)  held     quarantine       1  10   10 %  0" in line for line in rest
+    )
+    assert any("quarantine: 1 held" in line for line in rest)
+
+
+def test_json_is_one_line_that_fits_the_published_schema(ran: Path, call: Call, tmp_path: Path) -> None:
+    result = call("report", "customers", "--project-dir", ran, "--output", "json", "--json", tmp_path / "r.json")
+    assert result.stdout.count("\n") == 1
+    report = json.loads(result.stdout)
+    kept = json.loads((tmp_path / "r.json").read_text())
+    assert kept | {"generated": ""} == report | {"generated": ""}
+    schema = json.loads((ROOT / "conf" / "schema" / "report.schema.json").read_text())
+    Draft202012Validator(schema).validate(report)
+    assert (report["version"], report["verdict"], len(report["jobs"][0]["runs"])) == (1, "warned", 2)
+    assert (
+        len(json.loads(call("--project-dir", ran, "report", "--runs", 1, "--output", "json").stdout)["jobs"][0]["runs"])
+        == 1
+    )
+
+
+def test_page_is_written_whole_and_shown(
+    ran: Path, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    shown: list[str] = []
+    monkeypatch.setattr("webbrowser.open", lambda url: bool(shown.append(url)) or True)
+    file = tmp_path / "out" / "r.html"
+    file.parent.mkdir()
+    assert call("--project-dir", ran, "report", "--html", file).exit_code == 0
+    assert files_below(file.parent) == {"r.html"}
+    assert file.read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert shown == []
+    call("--project-dir", ran, "report", "--html", file, "--open")
+    call("--project-dir", ran, "report", "--open")
+    latest = ran / "lake" / "_enrich" / "reports" / "latest.html"
+    assert shown == [file.as_uri(), latest.as_uri()]
+    assert latest.exists()
+
+
+def test_keys_are_printed_when_asked_for_and_in_no_file(ran: Path, call: Call, tmp_path: Path) -> None:
+    files = ("--html", tmp_path / "r.html", "--json", tmp_path / "r.json")
+    without = call("--project-dir", ran, "report", *files)
+    result = call("--project-dir", ran, "report", "--show-keys", *files)
+    assert result.exit_code == 0, result.stderr
+    assert CANARY in result.stdout
+    assert "expect_column_values_to_not_be_null:email" in result.stdout
+    assert "\\x1b[31m\\u202exxx" in result.stdout
+    assert "\x1b[31m\u202e" not in result.stdout
+    assert max(map(len, result.stdout.splitlines())) < 200
+    assert CANARY not in without.stdout + (tmp_path / "r.html").read_text() + (tmp_path / "r.json").read_text()
+    refused = call("--project-dir", ran, "report", "--show-keys", "--output", "json")
+    assert refused.exit_code != 0
+    assert CANARY not in refused.stdout
+
+
+def test_no_jvm_and_nothing_heavy(ran: Path, start: Start, tmp_path: Path) -> None:
+    done = start(
+        "report",
+        "--project-dir",
+        ran,
+        "--show-keys",
+        "--html",
+        tmp_path / "r.html",
+        PATH="",
+        JAVA_HOME=None,
+        PYTHONVERBOSE="1",
+    )
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert "import 'jinja2'" in done.stderr
+    for name in ("pyspark", "great_expectations", "pandas", "pyarrow", "py4j"):
+        assert f"import '{name}'" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "message"),
+    [
+        (["customer"], 2, "did you mean 'customers'?"),
+        (["--runs", "0"], 2, "0 is not in the range"),
+        (["--html", "{tmp}/no/r.html"], 2, "--html '{tmp}/no/r.html' cannot be written: No such file or directory"),
+        (["--html", "{tmp}"], 2, "is not a regular file"),
+        (["--json", "/proc/r.json"], 2, "--json '/proc/r.json' cannot be written"),
+        (["--show-keys", "--output", "json"], 2, "--show-keys prints keys for people"),
+    ],
+)
+def test_wrong_calls_are_told(
+    ran: Path, start: Start, tmp_path: Path, arguments: list[str], code: int, message: str
+) -> None:
+    done = start("report", "--project-dir", ran, *[each.format(tmp=tmp_path) for each in arguments])
+    assert done.returncode == code, done.stderr
+    assert message.format(tmp=tmp_path) in done.stderr
+    assert done.stdout == ""
+
+
+def test_before_the_first_run_there_is_a_report_too(project: Path, call: Call) -> None:
+    result = call("--project-dir", project, "report", "--show-keys")
+    assert result.exit_code == 0
+    assert result.stdout.startswith("never run  1 job: 1 never run")
+    assert "customers: no quarantine" in result.stdout
+
+
+# --- the report that runs leave ---------------------------------------------------------------------------------------
+
+
+def test_a_run_that_failed_leaves_a_report(bare_project: Path, call: Call) -> None:
+    result = call("--project-dir", bare_project, "run")
+    assert result.exit_code == 2
+    folder = bare_project / "lake" / "_enrich" / "reports"
+    assert files_below(folder) == {"latest.html", "latest.json"}
+    assert json.loads((folder / "latest.json").read_text())["verdict"] == "failed"
+
+
+def test_a_report_that_cannot_be_written_is_a_warning(ran: Path, caplog: Any) -> None:
+    folder = ran / "lake" / "_enrich" / "reports"
+    folder.write_text("in the way")
+    assert write_latest(enrich.load_project(ran)) is None
+    assert "was not written" in caplog.text
+    assert folder.read_text() == "in the way"
+
+
+def test_a_dry_run_leaves_none(bare_project: Path, call: Call) -> None:
+    call("--project-dir", bare_project, "run", "--dry-run")
+    assert not (bare_project / "lake" / "_enrich" / "reports").exists()

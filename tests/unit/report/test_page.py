@@ -1,0 +1,304 @@
+"""The page: nothing that a browser runs or fetches, whatever the names in it are. A real browser has the last word."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import threading
+import unicodedata
+from collections.abc import Iterator
+from contextlib import contextmanager
+from html import escape
+from html.parser import HTMLParser
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+
+import pytest
+from tests.unit.report.history import finding, project_in, row
+
+from enrich.console import clean
+from enrich.report import Report, build
+from enrich.report.page import page, percent, shown
+from enrich.report.text import report_text
+
+HIDDEN = "".join(chr(code) for code in (0, 7, 8, 0x1B, 0x7F, 0x85, 0x200B, 0x200F, 0x202E, 0x2066, 0x2028, 0xFEFF))
+
+
+def hostile(port: int) -> list[str]:
+    """Return texts that would run or fetch something in a page that forgot to escape them."""
+    there = f"http://127.0.0.1:{port}"
+    return [
+        "<script>document.title='pwned'</script>",
+        f"<img src={there}/img onerror=document.title='pwned'>",
+        f"\"><img src='{there}/attribute'>",
+        f"</title><script src={there}/script></script>",
+        f"</style><link rel=stylesheet href={there}/style>",
+        f"<style>body{{background:url({there}/css)}}</style>@import url({there}/import)",
+        f"<iframe src={there}/frame></iframe><meta http-equiv=refresh content='0;url={there}/refresh'>",
+        f"<svg onload=document.title='pwned'><image href='{there}/svg'/></svg>",
+        "javascript:document.title='pwned'",
+        "{{ 7 * 7 }}{% include 'page.css' %}{{ report.__class__ }}",
+        "-->]]></svg><script>document.title='pwned'</script><!--",
+        "&lt;script&gt;&#60;script&#62;",
+        f"\x1b]0;pwned\x07\x1b[31m{HIDDEN}",
+        "=cmd|' /C calc'!A0",
+        "+1+1",
+        "-1+1",
+        "@SUM(1)",
+    ]
+
+
+def hostile_report(home: Path, port: int = 9) -> Report:
+    """Return a report with hostile text wherever a text can stand."""
+    project = project_in(home)
+    job = project.jobs["customers"]
+    jobs = []
+    for number, text in enumerate(hostile(port)):
+        mean = "expect_column_mean_to_be_between"
+        findings = [
+            finding(text, column=text, action=text, failed=1, success=False, source=text),
+            finding(column=None, column_list=[text, text], error=text, success=None),
+            finding(mean, column=text, action="fail", failed=1, success=False),
+        ]
+        lookup = {"kind": text, "rows": 5, "matched": 3, "null_references": 1}
+        document = {
+            "status": "blocked",
+            "error": text,
+            "findings": findings,
+            "sources": {text: {"from": None, "to": 4, "changes": 2}},
+            "lookups": {text: lookup},
+            "quarantine": {"rows": 2, "reasons": {text: 2}},
+            "stages": {text: 1.0, "write": 2.0},
+        }
+        rows = [row(each, **document) | {"mode": text, "run_id": text} for each in range(3)]
+        target = job.target.model_copy(update={"table": text})
+        named = job.model_copy(update={"job": f"{text}{number}", "expectations": text, "target": target})
+        jobs.append((named, [*rows, rows[-1] | {"status": "failed", "at": rows[-1]["at"]}]))
+    return build(jobs, project)
+
+
+class Reader(HTMLParser):
+    """Gathers a page's elements and attributes."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.attributes: set[tuple[str, str, str | None]] = set()
+        self.text: list[str] = []
+        self.feed(text)
+        self.close()
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.add(tag)
+        self.attributes |= {(tag, name, value) for name, value in attrs}
+
+    def handle_data(self, data: str) -> None:
+        self.text.append(data)
+
+
+# --- without a browser ------------------------------------------------------------------------------------------------
+
+
+def test_page_holds_only_elements_of_the_template(tmp_path: Path) -> None:
+    harmless = Reader(page(build([(project_in(tmp_path).jobs["customers"], [row(0)])], project_in(tmp_path))))
+    found = Reader(page(hostile_report(tmp_path)))
+    assert "html" in harmless.tags
+    assert found.tags - harmless.tags <= {"a", "b", "br", "circle", "polyline"}
+    assert found.tags.isdisjoint({"script", "img", "image", "iframe", "link", "object", "embed", "form", "base"})
+    names = {name for _, name, _ in found.attributes}
+    assert not [name for name in names if name.startswith("on")]
+    assert names.isdisjoint({"src", "srcset", "xlink:href", "action", "formaction", "background"})
+    assert {value[:5] for _, name, value in found.attributes if name == "href" and value} == {"#job-"}
+    assert len([tag for tag, name, _ in found.attributes if (tag, name) == ("meta", "http-equiv")]) == 1
+
+
+def test_page_forbids_what_it_does_not_hold(tmp_path: Path) -> None:
+    text = page(hostile_report(tmp_path))
+    assert '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src' in text
+    assert text.index("Content-Security-Policy") < text.index("<title>") < text.index("<style>")
+    style = text[text.index("<style>") : text.index("</style>")]
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_page_and_text_show_hidden_characters_as_escapes(tmp_path: Path) -> None:
+    report = hostile_report(tmp_path)
+    terminal = re.sub(r"\x1b\[[0-9;]*m", "", report_text(report))  # the colours of our own words
+    for text in (page(report), terminal):
+        assert not [char for char in text if char != "\n" and unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp")]
+        assert "\\u202e" in text
+        assert "\\x1b" in text
+
+
+def test_terminal_gets_no_colours_but_ours(tmp_path: Path) -> None:
+    codes = set(re.findall(r"\x1b[^a-zA-Z]*[a-zA-Z]?", report_text(hostile_report(tmp_path))))
+    assert codes <= {"\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[1m", "\x1b[0m"}
+
+
+@pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x"])
+def test_nothing_on_the_page_is_a_formula(tmp_path: Path, text: str) -> None:
+    assert shown(text) == f"'{text}"
+    found = Reader(page(hostile_report(tmp_path))).text
+    assert not [each for each in found if each.strip().startswith(("=", "+", "-", "@")) and "{" not in each]
+
+
+def test_templates_in_names_are_text(tmp_path: Path) -> None:
+    text = page(hostile_report(tmp_path))
+    assert "{{ 7 * 7 }}" in text
+    assert "49{" not in text
+
+
+def test_a_megabyte_of_names_is_a_small_page(tmp_path: Path) -> None:
+    project, long = project_in(tmp_path), "<b>" * 400_000
+    rows = [row(n, findings=[finding(long, column=long, error=long)], error=long) for n in range(5)]
+    assert len(page(build([(project.jobs["customers"], rows)], project))) < 60_000
+
+
+def test_page_is_whole_and_says_its_verdict_first(tmp_path: Path) -> None:
+    project = project_in(tmp_path)
+    rows = [row(n, findings=[finding(failed=n, success=not n)], stages={"join": 1.0}) for n in range(3)]
+    text = page(build([(project.jobs["customers"], rows)], project))
+    found = Reader(text)
+    words = " ".join("".join(found.text[found.text.index("enrich: 1 job: 1 warned") + 1 :]).split())
+    assert words.index("1 job: 1 warned") < words.index("expect_column_values_to_not_be_null(email)")
+    assert 'role="img"' in text
+    assert "<title>failed in the last 3 runs: 0, 1, 2</title>" in text
+    assert "prefers-color-scheme: dark" in text
+    assert "@media print" in text
+    assert ("meta", "content", "width=device-width, initial-scale=1") in found.attributes
+
+
+@pytest.mark.parametrize(
+    ("share", "text"),
+    [(None, "–"), (0.0, "0 %"), (1.0, "100 %"), (0.125, "12.5 %"), (0.0001, "< 0.1 %"), (0.9999, "> 99.9 %")],
+)  # fmt: skip
+def test_a_share_that_is_not_quite_all_does_not_look_like_it(share: float | None, text: str) -> None:
+    assert percent(share) == text
+
+
+# --- a real browser ---------------------------------------------------------------------------------------------------
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+needs_browser = pytest.mark.skipif(CHROMIUM is None, reason="no chromium: apt-get install chromium")
+
+
+@contextmanager
+def server(folder: Path | None = None) -> Iterator[tuple[int, list[str]]]:
+    """Serve what is asked for on a port of this machine, and note it."""
+    asked: list[str] = []
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            asked.append(self.path)
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html")
+            self.end_headers()
+            self.wfile.write(b"<script>document.title='pwned'</script>")
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    found = HTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=found.serve_forever, daemon=True)
+    thread.start()
+    try:
+        yield found.server_port, asked
+    finally:
+        found.shutdown()
+        found.server_close()
+        thread.join()
+
+
+THE_BROWSERS_OWN = re.compile(r"https?://[\w.-]*\b(google|googleapis|gvt1)\.com/")
+"""Chromium asks its maker for the time and for updates of itself, whatever the page is."""
+
+
+def opened(path: Path, home: Path) -> tuple[str, list[str]]:
+    """Load a page in a browser; return the document as it is afterwards, and the addresses that it asked for."""
+    log = home / "net.json"
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--no-first-run"]
+    command += [
+        "--disable-component-update",
+        "--disable-background-networking",
+        "--disable-sync",
+        "--no-default-browser-check",
+    ]
+    command += ["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--virtual-time-budget=2000"]
+    command += [f"--user-data-dir={home / 'profile'}", f"--log-net-log={log}", "--dump-dom", path.as_uri()]
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=120, check=True)
+    found = json.loads(log.read_text(encoding="utf-8", errors="replace"))
+    kind = found["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
+    urls = {event.get("params", {}).get("url", "") for event in found["events"] if event["type"] == kind}
+    return done.stdout, sorted(url for url in urls if url and not THE_BROWSERS_OWN.match(url))
+
+
+@needs_browser
+def test_a_browser_runs_and_fetches_nothing(tmp_path: Path) -> None:
+    with server() as (port, asked):
+        report = hostile_report(tmp_path, port)
+        file = tmp_path / "report.html"
+        file.write_text(page(report), encoding="utf-8")
+        dom, urls = opened(file, tmp_path)
+        assert asked == []
+    title = re.search(r"<title>(.*?)</title>", dom)
+    assert title is not None
+    assert title[1] == f"enrich: {report.headline}"
+    assert [url for url in urls if not url.startswith("file://")] == []
+    assert "<script" not in dom
+    assert clean("&lt;script&gt;document.title='pwned'&lt;/script&gt;") in dom
+
+
+@needs_browser
+def test_the_browser_would_have_been_caught(tmp_path: Path) -> None:
+    """The same texts on a page that does not escape them, once without and once with the page's policy."""
+    with server() as (port, asked):
+        body = "\n".join(hostile(port)[:6])
+        file = tmp_path / "open.html"
+        file.write_text(f"<html><head><title>mine</title></head><body>{body}</body></html>", encoding="utf-8")
+        dom, urls = opened(file, tmp_path)
+        assert "<title>pwned</title>" in dom
+        assert "/img" in asked
+        assert f"http://127.0.0.1:{port}/img" in urls
+        asked.clear()
+
+        policy = re.search(r"<meta http-equiv=.*?>", page(hostile_report(tmp_path)))
+        assert policy is not None
+        file.write_text(
+            f"<html><head>{policy[0]}<title>mine</title></head><body>{body}</body></html>", encoding="utf-8"
+        )
+        dom, _ = opened(file, tmp_path)
+        assert "<title>mine</title>" in dom
+        assert asked == []
+
+
+@needs_browser
+def test_nothing_runs_over_the_edge_of_a_telephone(tmp_path: Path) -> None:
+    """Whether it is pleasant is for eyes; that it is no wider than its window, a script around it can measure."""
+    project = project_in(tmp_path)
+    long = "a_column_with_a_name_that_goes_on_and_on_" * 4
+    lookup = {"kind": "table", "rows": 8, "matched": 6, "null_references": 1}
+    document = {
+        "findings": [finding(column=long)],
+        "quarantine": {"rows": 1, "reasons": {long: 1}},
+        "lookups": {long: lookup},
+    }
+    rows = [row(n, stages={"join": 1.0, "write": 2.0}, **document) for n in range(30)]
+    text = page(build([(project.jobs["customers"], rows)], project))
+    policy = re.search(r"<meta http-equiv=.*?>", text)
+    assert policy is not None
+    inner = escape(text.replace(policy[0], ""))
+    frame = tmp_path / "frame.html"
+    frame.write_text(
+        f"""<title></title><iframe srcdoc="{inner}" style="border: 0; width: 360px; height: 800px"></iframe><script>
+        addEventListener('load', () => {{
+            const page = document.querySelector('iframe').contentDocument;
+            const wide = [...page.querySelectorAll('section')].map(each => each.scrollWidth - each.clientWidth);
+            const over = page.documentElement.scrollWidth - page.documentElement.clientWidth;
+            document.title = over + ' over, in sections ' + Math.max(...wide);
+        }})</script>""",
+        encoding="utf-8",
+    )
+    dom, _ = opened(frame, tmp_path)
+    assert "<title>0 over, in sections 0</title>" in dom
