@@ -197,7 +197,7 @@ def _job_report(job: Job, outcomes: Sequence[_Outcome], runs: int) -> JobReport:
     if last is None:
         return JobReport(**known, verdict="never_run", headline="never run")
     rules = _rules(judged, acted) if judged else ()
-    held = judged.quarantine() if judged else None
+    held = last.quarantine() or (judged.quarantine() if judged else None)
     verdict = _verdict(last.status, rules, held)
     history = tuple(each.run() for each in acted)
     known |= {"verdict": verdict, "headline": _told(verdict, last, rules, held), "last": last.attempt()}

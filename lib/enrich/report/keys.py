@@ -40,7 +40,7 @@ def held_keys(project: Project, job: Job) -> str:
 
 def _identity(project: Project, job: Job) -> tuple[str, ...]:
     """Return the target's key columns."""
-    from enrich.plan import compile_job
+    from enrich.compiler import compile_job
 
     columns = {}
     for alias, source in job.sources.items():

@@ -61,6 +61,9 @@ def row(number: int = 0, job: str = "customers", home: Path | None = None, **doc
         "target_version": number,
         "findings": [],
         "error": None,
+        "lookups": {},
+        "quarantine": None,
+        "stages": {},
     }
     plain |= document
     return {

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -126,6 +127,16 @@ def test_lookups_and_quarantine_are_told_with_their_trend(told: Any) -> None:
     assert job.lookups["accounts"].trend == (None, None, 0.75)
     assert [run.held for run in job.runs] == [None, None, 3]
     assert job.quarantine.reasons == held["reasons"]
+    later = told(row(0, quarantine=held), row(1, **IDLE, quarantine={"rows": 0, "reasons": {}}))
+    assert (later.quarantine.rows, later.verdict) == (0, "passed")
+
+
+def test_rows_of_an_older_release_are_read(told: Any) -> None:
+    older = row(0)
+    document = json.loads(older["document"])
+    kept = {name: value for name, value in document.items() if name not in ("lookups", "quarantine", "stages")}
+    job = told(older | {"document": json.dumps(kept)})
+    assert (job.verdict, job.lookups, job.quarantine, job.stages) == ("passed", {}, None, {})
 
 
 # --- rows of foreign make ---------------------------------------------------------------------------------------------
@@ -226,9 +237,9 @@ def test_history_is_read_from_the_runs_table(tmp_path: Path) -> None:
     assert report.verdict == "warned"
 
 
-def test_the_documents_of_the_engine_have_what_the_report_reads() -> None:
+def test_the_documents_of_the_engine_have_what_the_report_reads(told: Any) -> None:
     """Field names are written in two places: the result's and here."""
-    from enrich.result import Finding, JobResult, SourceWindow
+    from enrich.result import Finding, JobResult, Lookup, Quarantine, SourceWindow
 
     result = JobResult(
         "customers",
@@ -238,5 +249,15 @@ def test_the_documents_of_the_engine_have_what_the_report_reads() -> None:
     )
     names = set(json.loads(row(0)["document"]))
     assert names <= set(result.to_dict())
+    lookup, held = Lookup("table", 3, 2, 1), Quarantine(1, {"key_not_null": 1})
+    more = replace(result, lookups={"a": lookup}, quarantine=held, stages={"join": 1.5})
+    job = told(row(0, **more.to_dict()))
+    assert job.lookups["a"].model_dump(include={"rows", "matched", "null_references"}) == {
+        "rows": 3,
+        "matched": 2,
+        "null_references": 1,
+    }
+    assert job.quarantine.model_dump() == {"rows": 1, "reasons": {"key_not_null": 1}}
+    assert job.stages == {"join": 1.5}
     assert set(finding()) <= set(result.to_dict()["findings"][0])
     assert set(result.to_dict()["sources"]["a"]) == {"from", "to", "changes"}
