@@ -129,7 +129,11 @@ def notes(job: JobResult) -> list[str]:
     }
     told = ", ".join(f"{number} {name}" for name, number in extra.items() if number)
     lines = [told] if told else []
-    lines += [finding_text(finding) for finding in job.findings if finding.success is not True]
+    silent = [finding for finding in job.findings if finding.success is None and finding.error is None]
+    if len(silent) == len(job.findings) > 1:
+        lines.append(f"0 rows checked by {len(silent)} rules")
+    else:
+        lines += [finding_text(finding) for finding in job.findings if finding.success is not True]
     if job.error is not None:
         lines += [click.style("error", fg="red") + f" {clean(line)}" for line in job.error.splitlines()]
     return lines
@@ -146,4 +150,8 @@ def finding_text(finding: Finding) -> str:
         verdict = "0 rows checked"
     else:
         verdict = f"{finding.failed} of {count_of(finding.checked, 'row')} failed"
+    if finding.bound is not None:
+        verdict += f", {finding.bound[0].replace('_', ' ')} {finding.bound[1]} allowed"
+    if finding.accepted:
+        verdict += ", accepted for this run"
     return f"{finding.action} {name}{source}: {verdict}"

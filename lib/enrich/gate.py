@@ -8,9 +8,9 @@ from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
 
-from enrich import merge
+from enrich import guards, join, merge
 from enrich.result import BLOCKED, Counts, Finding, JobResult
-from enrich.spec import Affected, quoted
+from enrich.spec import Affected, JoinSpec, left_names, partners_name, quoted
 from enrich.stages import Rows, Work, identity_of, live_rows, target_rows, timed
 
 if TYPE_CHECKING:
@@ -39,8 +39,13 @@ def closing(findings: Iterable[Finding]) -> tuple[Finding, ...]:
 
 def refused(result: JobResult, closed_by: Iterable[Finding]) -> JobResult:
     """End a job whose gate is closed: nothing is written, the same changes are judged again next time."""
+    closed_by = tuple(closed_by)
     rules = "; ".join(dict.fromkeys(_described(each) for each in closed_by))
     hint = "mend the rows or the rule and run again; the target is untouched"
+    own = dict.fromkeys(each.expectation for each in closed_by if each.rule is not None)
+    if len(own) == len(closed_by):
+        accepted = " ".join(f"--accept {name}" for name in own)
+        hint += f". If this is wanted, let it through once: `enrich run {result.job} {accepted}`"
     return replace(result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=3)
 
 
@@ -50,6 +55,73 @@ def _described(finding: Finding) -> str:
     if finding.error:
         return f"{what}: {finding.error}"
     return f"{what}: {finding.failed} of {finding.checked} rows"
+
+
+@timed("rules")
+def guarded(work: Work, rows: Rows) -> tuple[Finding, ...]:
+    """Hold the job's own rules against the rows, all but ``mass_change``, which needs the difference to the target."""
+    counts = {
+        guards.MATCH_RATE: _unmatched,
+        guards.NULL_FOREIGN_KEYS: _null_references,
+        guards.NEW_ORPHANS: _new_orphans,
+    }
+    found = []
+    for finding in guards.unjudged(work.task.job.rules, work.task.accepted):
+        if finding.expectation == guards.VALUE_CONFLICTS:
+            found.append(guards.judged(finding, *rows.values))
+        elif finding.source is not None:
+            found.append(guards.judged(finding, *counts[finding.expectation](work, rows, finding.source)))
+    return tuple(found)
+
+
+def _unmatched(_work: Work, rows: Rows, alias: str) -> tuple[int, int]:
+    lookup = rows.lookups[alias]
+    referring = lookup.rows - lookup.null_references
+    return referring, referring - lookup.matched
+
+
+def _null_references(_work: Work, rows: Rows, alias: str) -> tuple[int, int]:
+    return rows.lookups[alias].rows, rows.lookups[alias].null_references
+
+
+def _new_orphans(work: Work, rows: Rows, alias: str) -> tuple[int, int]:
+    """Count rows that refer to a lookup, and new orphans among them; asks Spark where the counts do not tell."""
+    from pyspark.sql import functions as F
+
+    spec = work.task.spec
+    assert isinstance(spec, JoinSpec)  # noqa: S101 - the rule is refused for mirrors
+    step = next(step for step in spec.steps if step.alias == alias)
+    referring, lone = _unmatched(work, rows, alias)
+    if step.kind != "list" and (lone == 0 or work.task.everything):
+        return referring, lone
+    names = left_names(len(spec.key_columns))
+    now = rows.frame.select(*names, partners_name(alias))
+    before = None
+    if lone and not work.task.everything:
+        among = Affected(guards.orphans(now, alias).select(*names))
+        before = join.partners(work.sources(before=True), step, among)
+    found = guards.new_orphans(now, alias, names, before).agg(F.count("*"), F.count_if("new")).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    return int(found[0]), int(found[1])
+
+
+@timed("rules")
+def mass_change(work: Work, target: merge.Difference, *, compared: bool) -> tuple[Finding, ...]:
+    """Hold the difference against the rules about how much of the target a run may delete or empty.
+
+    Args:
+        work: The job's run.
+        target: The difference to the target.
+        compared: False when old and new rows cannot be compared; then only how many there are tells what is lost.
+    """
+    rules = guards.unjudged(work.task.job.rules, work.task.accepted)
+    asked = [finding for finding in rules if finding.expectation == guards.MASS_CHANGE]
+    table = target_rows(work) if asked else None
+    if table is None:
+        return ()
+    rows = table.count()
+    lost = target.deleted + target.emptied if compared else max(0, rows - target.inserted)
+    return tuple(guards.judged(finding, rows, lost) for finding in asked)
 
 
 @timed("rules")

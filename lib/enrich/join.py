@@ -135,6 +135,18 @@ def _applied(sources: Sources, rows: DataFrame, affected: Affected | None, steps
     return rows
 
 
+def partners(sources: Sources, step: Step, affected: Affected) -> DataFrame:
+    """Return how one join goes for affected driving rows, as it does on the way to the target.
+
+    Returns:
+        ``__enrich_k*`` and the step's ``partners_name``.
+    """
+    spec = sources.spec
+    lone = {"right": "inner", "full": "left"}  # rows without left side have no reference
+    steps = [replace(each, how=lone.get(each.how, each.how)) for each in (*earlier_steps(spec, step), step)]
+    return walked(sources, affected, steps).select(*left_names(len(spec.key_columns)), partners_name(step.alias))
+
+
 def references(sources: Sources, step: Step, affected: Affected | None = None) -> DataFrame:
     """Return which keys of a lookup the rows before ``step`` refer to.
 

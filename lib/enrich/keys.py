@@ -30,19 +30,22 @@ References = Callable[[Step], "DataFrame"]
 """A step -> ``__enrich_k*``, ``__enrich_r*``, ``__enrich_j*``: which rows refer to which key of the step's lookup."""
 
 
-def affected_left(spec: JoinSpec, changed: Mapping[str, DataFrame], references: References) -> DataFrame:
+def affected_left(
+    spec: JoinSpec, changed: Mapping[str, DataFrame], references: References, others: Sequence[DataFrame] = ()
+) -> DataFrame:
     """Return the left keys whose rows may differ.
 
     Args:
         spec: The job.
         changed: Alias -> ``__enrich_j*``, its changed keys; unchanged sources are left out.
         references: The references at the window's end.
+        others: ``__enrich_k*``, keys that shall be computed though nothing of theirs changed.
 
     Returns:
         ``__enrich_k*``, distinct and without nulls.
     """
     names = left_names(len(spec.key_columns))
-    parts = [_named(changed[alias], names) for alias in _sharing_the_key(spec) if alias in changed]
+    parts = [*others, *[_named(changed[alias], names) for alias in _sharing_the_key(spec) if alias in changed]]
     for step in spec.steps:
         if step.kind != "table" and step.alias in changed:
             found = _referring(references(step), changed[step.alias])
@@ -59,7 +62,8 @@ def affected_right(
         spec: The job.
         changed: As for ``affected_left``.
         references: The references at the window's end.
-        moved: ``__enrich_j*`` that the affected left rows refer to, at the window's start and at its end.
+        moved: ``__enrich_j*`` that the affected left rows refer to, at the window's start and at its end; and other
+            keys that shall be computed.
 
     Returns:
         ``__enrich_r*``, distinct and without nulls.

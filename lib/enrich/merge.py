@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 
     from pyspark.sql import Column, DataFrame, SparkSession
 
+_EMPTIED = "__enrich_emptied"
 _TXN_APP = "spark.databricks.delta.write.txnAppId"
 _TXN_VERSION = "spark.databricks.delta.write.txnVersion"
 _USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
@@ -74,12 +75,14 @@ class Difference:
 
     Attributes:
         rows: The identity's columns, ``OPERATION`` and the table's columns (null for deletes); computed once.
+        emptied: Updated rows in which a value becomes null, when that was asked.
     """
 
     rows: DataFrame
     inserted: int
     updated: int
     deleted: int
+    emptied: int = 0
 
     @property
     def is_empty(self) -> bool:
@@ -95,7 +98,14 @@ def identities(affected: Affected, identity: Identity) -> DataFrame:
     return left.unionByName(affected.right, allowMissingColumns=True).select(*identity.names)
 
 
-def difference(new: DataFrame, table: DataFrame | None, identity: Identity, keys: DataFrame | None) -> Difference:
+def difference(
+    new: DataFrame,
+    table: DataFrame | None,
+    identity: Identity,
+    keys: DataFrame | None,
+    *,
+    count_emptied: bool = False,
+) -> Difference:
     """Compare the new rows of the affected keys with what the table holds for them.
 
     Args:
@@ -103,10 +113,12 @@ def difference(new: DataFrame, table: DataFrame | None, identity: Identity, keys
         table: The table's rows at its pinned version; None when it does not exist.
         identity: How rows are told apart.
         keys: The affected identities; None for all.
+        count_emptied: Count the rows in which a value becomes null.
     """
     from pyspark.sql import functions as F
 
     names = identity.names
+    emptied = F.lit(False)
     columns = [name for name in new.columns if name not in names]
     if table is None:
         rows = new.withColumn(OPERATION, F.lit("I"))
@@ -121,11 +133,14 @@ def difference(new: DataFrame, table: DataFrame | None, identity: Identity, keys
         if keys is not None:
             old = _among(old, keys, identity)
         rows = _compared(new, old, identity, columns)
-    rows = rows.select(*names, OPERATION, *[F.col(quoted(name)) for name in columns])
+        emptied = _emptied(new, columns) if count_emptied else emptied
+    rows = rows.select(*names, OPERATION, *[F.col(quoted(name)) for name in columns], emptied.alias(_EMPTIED))
     # A checkpoint and not a cache: MERGE would stage a cached source once more, and refuses one that it may not stage.
     rows = rows.localCheckpoint()
-    counted = {row[OPERATION]: row["count"] for row in rows.groupBy(OPERATION).count().collect()}
-    return Difference(rows, counted.get("I", 0), counted.get("U", 0), counted.get("D", 0))
+    found = rows.groupBy(OPERATION).agg(F.count("*").alias("rows"), F.count_if(_EMPTIED).alias("emptied")).collect()
+    counted = {row[OPERATION]: row["rows"] for row in found}
+    lost = sum(row["emptied"] for row in found if row[OPERATION] == "U")
+    return Difference(rows.drop(_EMPTIED), counted.get("I", 0), counted.get("U", 0), counted.get("D", 0), lost)
 
 
 def _among(old: DataFrame, keys: DataFrame, identity: Identity) -> DataFrame:
@@ -158,6 +173,29 @@ def _compared(new: DataFrame, old: DataFrame, identity: Identity, columns: Seque
     whose = {name: F.when(now.isNull(), F.col(f"{name}_old")).otherwise(F.col(name)) for name in names}
     values = {name: now.getField(name) for name in columns}
     return both.withColumns({OPERATION: operation, **whose}).where(F.col(OPERATION).isNotNull()).withColumns(values)
+
+
+def _emptied(new: DataFrame, columns: Sequence[str]) -> Column:
+    """Tell whether a value of the old row is null in the new one; in lists of structs, whether nulls become more."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    now, before = F.col("__enrich_new"), F.col("__enrich_old")
+    parts = []
+    for name in columns:
+        kind = new.schema[name].dataType
+        parts.append(before.getField(name).isNotNull() & now.getField(name).isNull())
+        if isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.StructType):
+            fields = kind.elementType.names
+            parts.append(_holes(now.getField(name), fields) > _holes(before.getField(name), fields))
+    return F.coalesce(reduce(or_, parts), F.lit(False))
+
+
+def _holes(items: Column, fields: Sequence[str]) -> Column:
+    """Count the elements of a list of structs that have a null in one of their fields."""
+    from pyspark.sql import functions as F
+
+    return F.size(F.filter(items, lambda each: reduce(or_, [each.getField(field).isNull() for field in fields])))
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from enrich import guards
 from enrich.compiler import Plan, compile_job
 from enrich.compiler.schemas import shape
 from enrich.config.graph import QUARANTINE
@@ -13,7 +14,7 @@ from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, sibling
 from enrich.cursor import Cursor, Mark, TargetState, digest
 from enrich.errors import ConfigError, DriftError, Fault, HistoryError
-from enrich.result import SourceWindow
+from enrich.result import Finding, SourceWindow
 from enrich.spec import JobSpec, quoted
 from enrich.tables import CHANGE_FEED, TableState
 
@@ -69,6 +70,8 @@ class Task:
         window: Alias -> the versions to consume.
         target: What is at the target now.
         number: This run's transaction number; 0 until the intent is written.
+        accepted: Names of the job's rules that shall not block this run.
+        retry: True when the rows that the quarantine holds shall be computed again.
     """
 
     job: Job
@@ -82,6 +85,8 @@ class Task:
     run_id: str
     dry_run: bool = False
     number: int = 0
+    accepted: frozenset[str] = frozenset()
+    retry: bool = False
 
     @property
     def spec(self) -> JobSpec:
@@ -97,6 +102,17 @@ class Task:
     def moved(self) -> tuple[str, ...]:
         """Aliases with new versions."""
         return tuple(alias for alias, each in self.window.items() if each.start != each.to)
+
+    @property
+    def is_idle(self) -> bool:
+        """True when there is nothing to compute, nor anything to record."""
+        return not (self.everything or self.moved or self.needs_feed or self.retry)
+
+    @property
+    def unjudged(self) -> tuple[Finding, ...]:
+        """The findings of a run that judges no row: the suite's expectations, then the job's rules."""
+        rules = self.suite.rules if self.suite is not None else ()
+        return (*[rule.unjudged for rule in rules], *guards.unjudged(self.job.rules, self.accepted))
 
     @property
     def needs_feed(self) -> bool:

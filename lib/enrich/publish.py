@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from enrich import cursor, join, merge, quarantine, tables
 from enrich.errors import RunFailed
 from enrich.gate import Judged
+from enrich.guards import MASS_CHANGE
 from enrich.merge import Commit, Difference
 from enrich.prepare import Task
 from enrich.result import CREATED, UNCHANGED, UPDATED, JobResult
@@ -40,11 +41,13 @@ class Staged:
         target: The difference to the target.
         held: The difference to the quarantine.
         whole: All rows, when the target is written anew because its old rows are not this job's.
+        compared: False when the target's rows have another key or other types than the new ones.
     """
 
     target: Difference
     held: Held
     whole: DataFrame | None = None
+    compared: bool = True
 
 
 @timed("difference")
@@ -55,13 +58,13 @@ def staged(work: Work, changed: Changed, verdict: Judged, affected: Affected | N
     task = work.task
     identity = identity_of(task)
     among = merge.identities(affected, identity) if affected is not None else None
+    whole, old = None, target_rows(work)
     if task.rewrites:
         whole = verdict.good.select(*[F.col(quoted(name)) for name in task.spec.columns])
-        counted = merge.difference(verdict.good, _alike(work, verdict.good), identity, None)
-        return Staged(counted, _held(work, changed, verdict, None), whole)
-    return Staged(
-        merge.difference(verdict.good, target_rows(work), identity, among), _held(work, changed, verdict, among)
-    )
+        old = _alike(work, verdict.good)
+    guarded = any(rule.rule == MASS_CHANGE for rule in task.job.rules)
+    found = merge.difference(verdict.good, old, identity, among, count_emptied=guarded)
+    return Staged(found, _held(work, changed, verdict, among), whole, compared=old is not None)
 
 
 def _alike(work: Work, rows: DataFrame) -> DataFrame | None:
@@ -137,6 +140,8 @@ def written(work: Work, result: JobResult, found: Staged, runs: RunsTable) -> Jo
     changed = not target.is_empty or found.held.rows is not None
     status = CREATED if task.target.table is None else UPDATED if changed else UNCHANGED
     result = replace(result, status=status, counts=counts)
+    if status == UNCHANGED and not task.everything and not task.moved:  # held rows were tried again, in vain
+        return _unmoved(work, result)
     if task.dry_run:
         return replace(result, target_version=task.target.table.version if task.target.table else None)
     return replace(result, target_version=_committed(work, found, runs))
@@ -146,14 +151,20 @@ def written(work: Work, result: JobResult, found: Staged, runs: RunsTable) -> Jo
 def cursor_alone(work: Work, result: JobResult, runs: RunsTable) -> JobResult:
     """Record the new versions in a commit without data; columns that a source gained come along."""
     task = work.task
-    table = task.target.table
-    assert table is not None  # noqa: S101 - an incremental run has a target
     if task.dry_run or not task.moved:
-        if task.needs_feed and not task.dry_run:
-            _enable_feed(work)
-        return replace(result, status=UNCHANGED, target_version=table.version)
+        return _unmoved(work, result)
     nothing = Staged(Difference(no_rows(work), 0, 0, 0), Held(None))
     return replace(result, status=UNCHANGED, target_version=_committed(work, nothing, runs))
+
+
+def _unmoved(work: Work, result: JobResult) -> JobResult:
+    """End a run that has no row to write and no version to record; a first reader may still need the change feed."""
+    task = work.task
+    table = task.target.table
+    assert table is not None  # noqa: S101 - an incremental run has a target
+    if task.needs_feed and not task.dry_run:
+        _enable_feed(work)
+    return replace(result, status=UNCHANGED, target_version=table.version)
 
 
 def _committed(work: Work, found: Staged, runs: RunsTable) -> int:

@@ -5,8 +5,9 @@ No field ever holds a cell value.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from typing import Any
 
 from enrich.errors import EnrichError, gravest
@@ -30,8 +31,11 @@ class Finding:
         failed: Rows that it found wanting; 0 or 1 for aggregates.
         success: The verdict; None when the rule raised or judged no row.
         error: The class of what went wrong, never its text.
-        source: The source's alias, for rules about a source.
+        source: The source's alias, for rules about a source or a join.
         column_list: The rule's columns, when it has several.
+        rule: Position among the job's own ``rules``; None for others.
+        bound: Threshold of one of these: ``("at_most", 0.05)``.
+        accepted: True when the rule would block and the run was told to accept it.
     """
 
     index: int | None
@@ -44,9 +48,19 @@ class Finding:
     error: str | None = None
     source: str | None = None
     column_list: tuple[str, ...] | None = None
+    rule: int | None = None
+    bound: tuple[str, int | float] | None = None
+    accepted: bool = False
+
+    @property
+    def place(self) -> tuple[int, int]:
+        """Where it stands: expectations in the suite's order, what built-in rules found, the job's own rules."""
+        if self.index is not None:
+            return 0, self.index
+        return (1, 0) if self.rule is None else (2, self.rule)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding as in the result JSON; ``source`` and ``column_list`` only where they apply."""
+        """Return the finding as in the result JSON; what follows ``error`` only where it applies."""
         found: dict[str, Any] = {
             "index": self.index,
             "expectation": self.expectation,
@@ -61,7 +75,19 @@ class Finding:
             found["column_list"] = list(self.column_list)
         if self.source is not None:
             found["source"] = self.source
+        if self.bound is not None:
+            found[self.bound[0]] = self.bound[1]
+        if self.accepted:
+            found["accepted"] = True
         return found
+
+
+def rows_of(threshold: int | float, of: int) -> int | Fraction:
+    """Return how many rows of ``of`` a threshold stands for: rows when whole, else a share, exactly as written.
+
+    As floats, 29 rows of 100 would be more than a share of 0.29.
+    """
+    return Fraction(repr(threshold)) * of if isinstance(threshold, float) else threshold
 
 
 @dataclass(frozen=True)
@@ -154,6 +180,13 @@ class JobResult:
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     quarantine: Quarantine | None = None
     stages: Mapping[str, float] = field(default_factory=dict)
+
+    def with_findings(self, found: Iterable[Finding]) -> JobResult:
+        """Return this result with ``found`` in their places; a verdict takes the place of "0 rows checked"."""
+        known: dict[Any, Finding] = {}
+        for each in (*self.findings, *found):
+            known[each.place if each.place[0] != 1 else (each.expectation, each.source)] = each
+        return replace(self, findings=tuple(sorted(known.values(), key=lambda each: each.place)))
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job's part of the result JSON."""

@@ -39,10 +39,14 @@ class Options:
     Attributes:
         full_refresh: Compute all keys anew.
         dry_run: Compute and count, write nothing.
+        retry_quarantined: Compute the rows that a quarantine holds again.
+        accepted: Names of rules that shall not block.
     """
 
     full_refresh: bool = False
     dry_run: bool = False
+    retry_quarantined: bool = False
+    accepted: frozenset[str] = frozenset()
 
 
 def run(  # noqa: PLR0913 - the public interface: every keyword is an option of `enrich run`
@@ -56,6 +60,8 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     allow_gap: bool = False,
     full_refresh: bool = False,
     dry_run: bool = False,
+    retry_quarantined: bool = False,
+    accept: Iterable[str] = (),
     fail_fast: bool = False,
     on_result: Callable[[JobResult], None] | None = None,
 ) -> RunResult:
@@ -71,6 +77,8 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
         allow_gap: Not supported yet.
         full_refresh: Compute every row anew and write the difference.
         dry_run: Compute and count, write nothing.
+        retry_quarantined: Compute the rows that a quarantine holds again, even if no source has moved.
+        accept: Rules of the jobs (``mass_change`` ...) that shall warn in this run where they would block it.
         fail_fast: Skip the remaining jobs after the first that does not succeed.
         on_result: Called with each job's result as it ends.
 
@@ -86,7 +94,9 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
                 f"{name} is not supported by this release", hint="leave it out: a run starts at its cursor"
             )
     names = _chosen(project, jobs, exclude)
-    running = _Run(project, Options(full_refresh, dry_run), uuid.uuid4().hex, spark)
+    accepted = _accepted(project, names, accept)
+    options = Options(full_refresh, dry_run, retry_quarantined, accepted)
+    running = _Run(project, options, uuid.uuid4().hex, spark)
     running.pin(names)
     results: list[JobResult] = []
     for name in names:
@@ -112,6 +122,16 @@ def _chosen(project: Project, jobs: Sequence[str] | None, exclude: Iterable[str]
             hint = f"did you mean {close[0]!r}?" if close else "see `enrich ls`"
             raise ConfigError(f"there is no job {name!r}", hint=hint)
     return graph.ordered([name for name in wanted if name not in out], project)
+
+
+def _accepted(project: Project, names: Sequence[str], accept: Iterable[str]) -> frozenset[str]:
+    """Return the rules to accept; one that none of the jobs can break is an error, it would accept nothing."""
+    blocking = {rule.rule for name in names for rule in project.jobs[name].rules if rule.blocks}
+    for rule in accept:
+        if rule not in blocking:
+            hint = f"it can be {', '.join(sorted(blocking))}" if blocking else "leave --accept out"
+            raise ConfigError(f"no job of this run has a rule {rule!r} that would block it", hint=hint)
+    return frozenset(accept)
 
 
 @dataclass
@@ -239,9 +259,9 @@ class _Run:
         task = self._task(job)
         task = opened(task, full_refresh=self.options.full_refresh)
         table = task.target.table
-        if not task.everything and not task.moved and not task.needs_feed and table is not None:
+        if table is not None and task.is_idle:
             unchanged = JobResult(job.job, UNCHANGED, task.mode, dict(task.window), target_version=table.version)
-            return replace(unchanged, quarantine=self._held(job))
+            return replace(unchanged, findings=task.unjudged, quarantine=self._held(job))
         from enrich import join, pipeline
         from enrich.session import activated, borrowed_session
 
@@ -257,19 +277,31 @@ class _Run:
 
     def _held(self, job: Job) -> Quarantine | None:
         """Count what the job's quarantine holds, from its files; a job that is done does not fail for that."""
-        place = sibling(self.project.location(job.target.table), graph.QUARANTINE)
-        uri = self._located(place) if isinstance(place, CatalogName) else place
         try:
-            if uri is None or not tables.exists(uri):
-                return None
-            counted = tables.labelled_rows(uri, quarantine.FAILED)
+            counted = self._labelled(job)
         except Exception as error:  # noqa: BLE001 - whatever storage and log raise
             log.warning("%s: the quarantine cannot be counted (%s)", job.job, type(error).__name__)
+            return None
+        if counted is None:
             return None
         reasons: Counter[str] = Counter()
         for texts, rows in counted:
             reasons.update(dict.fromkeys(texts, rows))
         return Quarantine(sum(rows for _, rows in counted), dict(sorted(reasons.items())))
+
+    def _labelled(self, job: Job) -> list[tuple[tuple[str, ...], int]] | None:
+        """Count the quarantine's rows by their reasons; None without a quarantine."""
+        place = sibling(self.project.location(job.target.table), graph.QUARANTINE)
+        uri = self._located(place) if isinstance(place, CatalogName) else place
+        if uri is None or not tables.exists(uri):
+            return None
+        return tables.labelled_rows(uri, quarantine.FAILED)
+
+    def _retries(self, job: Job) -> bool:
+        """Tell whether the quarantine holds rows with a key that this run shall compute again."""
+        if not self.options.retry_quarantined:
+            return False
+        return any(quarantine.KEY_NOT_NULL not in texts for texts, _ in self._labelled(job) or ())
 
     def _moved_on(self, job: Job) -> None:
         """Forget the pin of a table that this run has just written, for the jobs that read it."""
@@ -290,7 +322,8 @@ class _Run:
             faults = check_columns(suite, plan.spec.columns)
             if faults:
                 raise ConfigError.of(faults)
-        return Task(job, plan, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run)
+        task = Task(job, plan, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run)
+        return replace(task, accepted=self.options.accepted, retry=self._retries(job))
 
     def _source(self, job: Job, alias: str) -> TableState:
         try:

@@ -12,7 +12,7 @@ from operator import or_
 from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from enrich import changes as net_changes
-from enrich import join, keys, merge, mirror, tables
+from enrich import join, keys, merge, mirror, quarantine, tables
 from enrich.changes import NetChanges
 from enrich.errors import HistoryError
 from enrich.prepare import Task
@@ -25,8 +25,10 @@ from enrich.spec import (
     Affected,
     JoinSpec,
     MirrorSpec,
+    left_names,
     partners_name,
     quoted,
+    right_names,
 )
 
 if TYPE_CHECKING:
@@ -91,7 +93,8 @@ def timed(stage: str) -> Callable[[Callable[Concatenate[Work, P], R]], Callable[
             try:
                 return step(work, *args, **kwargs)
             finally:
-                work.seconds[stage] = round(time.monotonic() - started, 3)
+                spent = work.seconds.get(stage, 0.0) + time.monotonic() - started
+                work.seconds[stage] = round(spent, 3)
 
         return measured
 
@@ -200,11 +203,14 @@ def affected_keys(work: Work, changed: Changed) -> Affected | None:
 
 def _affected(work: Work, changed: Changed) -> Affected:
     spec = work.task.spec
+    held = _held_keys(work)
     if isinstance(spec, MirrorSpec):
-        return Affected(work.kept(mirror.affected_values(spec, changed.net[spec.driving].images)))
+        images = [net.images for net in changed.net.values()]
+        values = [*[mirror.affected_values(spec, each) for each in images], *[each.left for each in held]]
+        return Affected(work.kept(reduce(lambda a, b: a.unionByName(b), values).distinct()))
     now = work.sources()
     refer = partial(join.references, now)
-    left = work.kept(keys.affected_left(spec, changed.differing, refer))
+    left = work.kept(keys.affected_left(spec, changed.differing, refer, [each.left for each in held]))
     right = spec.right_step()
     if right is None:
         return Affected(left)
@@ -215,7 +221,25 @@ def _affected(work: Work, changed: Changed) -> Affected:
             join.references(work.sources(before=True), right, Affected(left)),
         )
     ]
+    moved += [each.right for each in held if each.right is not None]
     return Affected(left, work.kept(keys.affected_right(spec, changed.differing, refer, moved)))
+
+
+def _held_keys(work: Work) -> list[Affected]:
+    """Return the keys that the quarantine holds when they shall be tried again, else nothing."""
+    from pyspark.sql import functions as F
+
+    task, uri = work.task, work.task.place.held_uri
+    if not task.retry or uri is None:
+        return []
+    identity = identity_of(task)
+    names = [*identity.left, *identity.right, quarantine.FAILED]
+    held = tables.snapshot(work.session, uri, tables.read_state(uri).version, names).where(~quarantine.is_keyless())
+    found = held.select(*[part.alias(name) for name, part in identity.of().items()])
+    lefts, rights = left_names(len(identity.left)), right_names(len(identity.right))
+    is_lone = reduce(or_, [F.col(name).isNull() for name in lefts])
+    left = found.where(~is_lone).select(*lefts)
+    return [Affected(left, found.where(is_lone).select(*rights).dropna() if rights else None)]
 
 
 @dataclass(frozen=True)
@@ -227,12 +251,14 @@ class Rows:
         counts: Affected keys and nulls in references.
         findings: Conflicting mirror values.
         lookups: Alias -> how its join went; empty for mirrors.
+        values: A mirror's values, and those with several holders.
     """
 
     frame: DataFrame
     counts: Counts
     findings: tuple[Finding, ...] = ()
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
+    values: tuple[int, int] = (0, 0)
 
 
 @timed("join")
@@ -268,16 +294,26 @@ def _mirrored(work: Work, spec: MirrorSpec, changed: Changed, affected: Affected
     frame = work.kept(mirror.derived(spec, work.snapshot(spec.driving), affected.left if affected else None))
     found = frame.agg(F.count("*").alias("rows"), F.count(F.when(F.col(HOLDERS) > 1, 1)).alias("shared")).first()
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
-    is_null = reduce(or_, [F.col(quoted(name)).isNull() for name in spec.value])
-    come = (
-        work.snapshot(spec.driving) if affected is None else changed.net[spec.driving].images.where(F.col(WEIGHT) > 0)
-    )
-    whole = reduce(or_, [F.col(quoted(name)).isNull() for name in spec.key])
-    nulls = come.where(is_null & ~whole).count()
+    nulls = _null_values(work, spec, changed)
     counts = Counts(affected_keys=affected.count if affected else found["rows"], null_values=nulls)
     conflict = spec.conflict == "fail" and found["shared"]
     findings = (_built_in("value_unique", "fail", (found["rows"], found["shared"]), spec.driving),) if conflict else ()
-    return Rows(frame.drop(HOLDERS), counts, findings)
+    return Rows(frame.drop(HOLDERS), counts, findings, values=(found["rows"], found["shared"]))
+
+
+def _null_values(work: Work, spec: MirrorSpec, changed: Changed) -> int:
+    """Count the master's rows, or those that the window brought, that have a key and no value."""
+    from pyspark.sql import functions as F
+
+    if work.task.everything:
+        come = work.snapshot(spec.driving)
+    elif spec.driving in changed.net:
+        come = changed.net[spec.driving].images.where(F.col(WEIGHT) > 0)
+    else:
+        return 0
+    is_null = reduce(or_, [F.col(quoted(name)).isNull() for name in spec.value])
+    lacks_key = reduce(or_, [F.col(quoted(name)).isNull() for name in spec.key])
+    return come.where(is_null & ~lacks_key).count()
 
 
 def identity_of(task: Task) -> merge.Identity:

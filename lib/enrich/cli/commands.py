@@ -80,6 +80,8 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
 @option("--until", metavar="S", help="End the window at S. Not in this release.")
 @option("--allow-gap", is_flag=True, help="Let --since skip changes that were never consumed. Not in this release.")
 @option("--full-refresh", is_flag=True, help="Rebuild the targets from the sources' snapshots.")
+@option("--retry-quarantined", is_flag=True, help="Compute the rows in quarantine again, even if no source moved.")
+@option("--accept", "accept", multiple=True, metavar="RULE", help="Let RULE (mass_change ...) warn instead of block.")
 @option("--dry-run", is_flag=True, help="Do everything except writing.")
 @option("--fail-fast", is_flag=True, help="Skip the other jobs after the first one that does not succeed.")
 @output_option

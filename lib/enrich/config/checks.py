@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from enrich.config.rules import check_rules
 from enrich.config.shape import did_you_mean
 from enrich.errors import Fault
 
@@ -93,7 +94,7 @@ def check_job(tree: Tree) -> list[Fault]:
         rules += [_check_mirror, _check_collect]
     elif root.get("kind", "join") == "join":
         rules += [_check_join_job, _check_joins]
-    rules += [_check_target_columns, _check_clustering]
+    rules += [_check_target_columns, _check_clustering, check_rules]
     for rule in rules:
         rule(draft)
     return draft.faults

@@ -7,7 +7,17 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PrivateAttr, StrictBool, StrictStr, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SkipValidation,
+    StrictBool,
+    StrictStr,
+    WithJsonSchema,
+)
 
 if TYPE_CHECKING:
     from enrich.config.yamlfile import Step, Tree
@@ -30,6 +40,8 @@ def _one_or_many(item: dict[str, Any]) -> WithJsonSchema:
 
 Text = Annotated[StrictStr, WithJsonSchema(_TEXT)]
 Expression = Annotated[StrictStr, WithJsonSchema(_SCALAR)]
+Threshold = Annotated[int | float, SkipValidation, WithJsonSchema({"type": "number", "minimum": 0})]
+"""Rows (int) or a share (float); ``rules`` says what is wrong with one, since pydantic would make 1.0 of true."""
 Names = Annotated[tuple[StrictStr, ...], BeforeValidator(_listed), _one_or_many({**_TEXT})]
 Expressions = Annotated[tuple[StrictStr, ...], BeforeValidator(_listed), _one_or_many({**_SCALAR})]
 
@@ -77,6 +89,29 @@ class Mirror(Model):
     columns: Names = Field((), description="Further columns of the winning row; not with collect.")
 
 
+class Rule(Model):
+    """What must hold for the joins of a job, or for what a run changes; it never decides where a row goes."""
+
+    rule: Literal["match_rate", "null_foreign_keys", "new_orphans", "mass_change", "value_conflicts"] = Field(
+        description="match_rate: share with a partner. null_foreign_keys: references that are null. new_orphans: rows"
+        " that lost or lack their partner since the last run. mass_change: target rows that the run would delete or"
+        " empty. value_conflicts (mirrors): values with several holders."
+    )
+    join: Text | None = Field(None, description="The alias of the join that the rule is about.")
+    at_least: Threshold | None = Field(None, description="match_rate: the smallest share that is right.")
+    at_most: Threshold | None = Field(
+        None, description="The others: how many may be wrong, a share with a decimal point, else a number of rows."
+    )
+    action: Literal["warn", "fail"] | None = Field(
+        None, description="fail blocks the run. Left out: fail for mass_change, warn for the others."
+    )
+
+    @property
+    def blocks(self) -> bool:
+        """True when the run may write nothing while the rule is broken."""
+        return self.action == "fail" or (self.action is None and self.rule == "mass_change")
+
+
 class Target(Model):
     """The table that a job keeps."""
 
@@ -104,6 +139,7 @@ class Job(Model):
     mirror: Mirror | None = Field(None, description="Only with kind mirror.")
     target: Target
     expectations: Text | None = Field(None, description="The suite in expectations/ that the rows are held against.")
+    rules: tuple[Rule, ...] = Field((), description="What must hold for the joins, and for what a run changes.")
 
     _tree: Tree | None = PrivateAttr(default=None)
 
@@ -150,6 +186,7 @@ MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {
         ("join", "*"): Join,
         ("mirror",): Mirror,
         ("target",): Target,
+        ("rules", "*"): Rule,
     },
     "conf": {(): Settings, ("spark",): Spark},
 }

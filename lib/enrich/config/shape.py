@@ -174,7 +174,8 @@ def _message(item: Any, path: tuple[Step, ...], file_kind: str) -> str:
             hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
             return f"{name} must be text, not {describe(value)}{hint}"
         case "tuple_type":
-            return f"{name} must be a name or a list of names, not {describe(value)}"
+            wanted = "list of rules" if path == ("rules",) else "name or a list of names"
+            return f"{name} must be a {wanted}, not {describe(value)}"
         case "bool_type":
             return f"{name} must be true or false, not {describe(value)}"
         case "model_type" | "dict_type":
@@ -191,5 +192,6 @@ def _where_known(path: tuple[Step, ...], file_kind: str) -> str:
     known = keys_of(model) if model else ()
     for other, candidate in models.items():
         if candidate is not model and key in keys_of(candidate):
-            return f"; it belongs into {'.'.join(other).replace('*', '<alias>') or 'the file itself'!r}"
+            name = ".".join(other).replace("*", "<alias>") if other != ("rules", "*") else "rules"
+            return f"; it belongs into {name or 'the file itself'!r}"
     return did_you_mean(key, known)

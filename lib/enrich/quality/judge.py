@@ -11,14 +11,14 @@ labels. The labels are GX's own conditions, so a verdict is GX's.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from enrich.quality.gx import RuleError, error_class, filter_rows, quiet
 from enrich.quality.labels import Labels, measured_labels, row_labels
 from enrich.quality.suites import CHANGED, FAIL, QUARANTINE, TARGET, Rule, Suite
 from enrich.quality.whole import Outcome, judge_whole
-from enrich.result import Finding
+from enrich.result import Finding, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -95,9 +95,7 @@ def is_tolerated(rule: Rule, outcome: Outcome) -> bool:
     """Tell whether the failed rows are within ``tolerate``: rows when whole, else a share of the checked ones."""
     if rule.tolerate is None:
         return False
-    if isinstance(rule.tolerate, float):
-        return outcome.failed <= rule.tolerate * outcome.checked
-    return outcome.failed <= rule.tolerate
+    return outcome.failed <= rows_of(rule.tolerate, outcome.checked)
 
 
 def quarantine_reasons(
@@ -105,7 +103,7 @@ def quarantine_reasons(
 ) -> Column | None:
     """Return the column of broken quarantine rules, or None when the suite has none.
 
-    A rule whose ``mostly`` is met holds no row; nor does one that raised, since the gate is closed anyway.
+    One that raised holds no row, since the gate is closed anyway.
     """
     from pyspark.sql import functions as F
 
@@ -218,14 +216,6 @@ def _count_together(frame: DataFrame, labels: Mapping[int, Labels]) -> dict[int,
 
 
 def _finding(rule: Rule, outcome: Outcome) -> Finding:
-    return Finding(
-        index=rule.index,
-        expectation=rule.type,
-        column=rule.column,
-        action=rule.action,
-        checked=outcome.checked,
-        failed=outcome.failed,
-        success=outcome.success,
-        error=outcome.error,
-        column_list=rule.column_list,
+    return replace(
+        rule.unjudged, checked=outcome.checked, failed=outcome.failed, success=outcome.success, error=outcome.error
     )

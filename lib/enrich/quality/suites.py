@@ -23,6 +23,7 @@ from enrich.quality.conditions import (
     condition_columns,
     read_condition,
 )
+from enrich.result import Finding
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -41,6 +42,7 @@ _RULE_KEYS = (
     "success_on_last_run", "ge_cloud_id",
 )  # fmt: skip
 _ENRICH_KEYS = ("action", "tolerate", "scope")
+_CUT = "with quarantine the table would depend on how its history is cut into runs"
 _OLD = {"expectation_suite_name": "name", "expectation_type": "type", "data_asset_type": None}
 
 
@@ -95,6 +97,13 @@ class Rule:
         """How ``_failed`` of the quarantine names the rule: ``<type>:<column>``, the bare type without columns."""
         columns = [self.column] if self.column is not None else self.column_list or ()
         return f"{self.type}:{','.join(columns)}" if columns else self.type
+
+    @property
+    def unjudged(self) -> Finding:
+        """The finding of a run that judged no row."""
+        return Finding(
+            self.index, self.type, self.column, self.action, 0, 0, success=None, column_list=self.column_list
+        )
 
     def judged_columns(self) -> tuple[str, ...]:
         """Return the columns that must exist for the rule to be judged at all, the row condition's included."""
@@ -321,6 +330,8 @@ class _Reader:
                 f"'quarantine' is for rules that judge a row by itself; {entry['type']} does not: use warn or fail",
                 *place, *(["action"] if "action" in own else []),
             )  # fmt: skip
+        if action == QUARANTINE and entry.get("kwargs", {}).get("mostly") not in (None, 1):
+            self.fault(f"'mostly' below 1 does not go with quarantine: {_CUT}", *path, "kwargs", "mostly")
         for message in self.check_tolerate(own, action, spec) if "tolerate" in own else ():
             self.fault(message, *place, "tolerate")
         return action, tolerate, scope
@@ -348,10 +359,7 @@ class _Reader:
         elif value < 0:
             yield "'tolerate' cannot be negative"
         if action == QUARANTINE:
-            yield (
-                "'tolerate' goes with warn and fail: with quarantine the table would depend on how its history is cut "
-                "into runs"
-            )
+            yield f"'tolerate' goes with warn and fail: {_CUT}"
         elif spec.verdict_only or not spec.is_row:
             yield "'tolerate' counts rows that fail, and this rule has one verdict for all rows"
 

@@ -1,0 +1,126 @@
+"""What the built-in rules of a job file may say: which join, which threshold.
+
+Like ``checks``, this reads plain values, so that a fault elsewhere in the file hides none of these.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from enrich.config.shape import describe, did_you_mean
+
+if TYPE_CHECKING:
+    from enrich.config.checks import Draft
+
+AT_LEAST, AT_MOST = "at_least", "at_most"
+
+
+@dataclass(frozen=True)
+class _Known:
+    """What one rule takes.
+
+    Attributes:
+        threshold: ``at_least`` or ``at_most``.
+        kinds: Kinds of join that it is about; empty: about no single join.
+        why: Why it is not about the other kinds.
+        in_joins: Whether join jobs have it.
+        in_mirrors: Whether mirrors have it.
+    """
+
+    threshold: str = AT_MOST
+    kinds: tuple[str, ...] = ()
+    why: str = ""
+    in_joins: bool = True
+    in_mirrors: bool = False
+
+
+_REFERENCES = ("foreign_key", "list")
+_ALL = ("table", *_REFERENCES)
+RULES = {
+    "match_rate": _Known(AT_LEAST, _ALL),
+    "null_foreign_keys": _Known(kinds=_REFERENCES, why="the key of a table join is never null"),
+    "new_orphans": _Known(kinds=_ALL),
+    "mass_change": _Known(in_mirrors=True),
+    "value_conflicts": _Known(in_joins=False, in_mirrors=True),
+}
+
+
+def check_rules(draft: Draft) -> None:
+    """Each rule is about something that the job has, and has the threshold that it needs."""
+    declared = draft.root.get("rules")
+    seen: set[tuple[Any, ...]] = set()
+    for index, rule in enumerate(declared if isinstance(declared, list) else []):
+        if not isinstance(rule, dict) or rule.get("rule") not in RULES:
+            continue  # its shape is a fault already
+        for message, key in _faults(draft, rule):
+            draft.fault(message, "rules", index, *([key] if key else []))
+        same = tuple(rule[key] if isinstance(rule.get(key), str) else None for key in ("rule", "join", "action"))
+        if same in seen:
+            draft.fault(f"{same[0]} is declared twice with the same action; keep one", "rules", index)
+        seen.add(same)
+
+
+def _faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+    """Yield ``(message, key)`` for what is wrong with one rule."""
+    name = rule["rule"]
+    known = RULES[name]
+    if draft.is_mirror and not known.in_mirrors:
+        yield f"{name} is about the joins of a job, and a mirror has none; it can be {_those(in_mirrors=True)}", "rule"
+    elif not draft.is_mirror and not known.in_joins:
+        yield f"{name} is about mirrors; a join job can have {_those(in_joins=True)}", "rule"
+    elif known.kinds:
+        yield from _join_faults(draft, rule, known)
+    elif "join" in rule:
+        yield f"{name} is about the whole target; leave 'join' out", "join"
+    if name == "value_conflicts" and draft.is_mirror and draft.part("mirror").get("conflict", "fail") == "fail":
+        yield (
+            "value_conflicts goes with conflict first, last or collect; with 'fail' one conflict blocks the run",
+            "rule",
+        )
+    yield from _threshold_faults(rule, known)
+
+
+def _join_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
+    name, alias = rule["rule"], rule.get("join")
+    if "join" not in rule:
+        joins = [each for each, join in draft.joins.items() if join.get("kind") in known.kinds]
+        yield f"{name} needs 'join', the alias of what is joined{did_you_mean('', joins)}", None
+    elif isinstance(alias, str) and alias not in draft.joins and alias.strip():
+        what = "the driving source" if alias == draft.driving else "not among the joins"
+        yield f"{name} names {alias!r}, which is {what}{did_you_mean(alias, draft.joins)}", "join"
+    elif isinstance(alias, str) and alias in draft.joins and draft.joins[alias].get("kind") not in known.kinds:
+        yield f"{name} is for joins of kind {' or '.join(known.kinds)}, not for {alias!r}: {known.why}", "join"
+
+
+def _threshold_faults(rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
+    name, wanted = rule["rule"], known.threshold
+    other = AT_LEAST if wanted == AT_MOST else AT_MOST
+    if other in rule:
+        yield f"{name} takes '{wanted}', not '{other}'", other
+    if wanted not in rule:
+        if other not in rule:
+            yield f"{name} needs '{wanted}'", None
+        return
+    value = rule[wanted]
+    if value is None:
+        return  # a fault of its shape
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        yield f"'{wanted}' must be a whole number of rows or a share from 0.0 to 1.0, not {describe(value)}", wanted
+    elif isinstance(value, float) and not 0 <= value <= 1:
+        yield f"'{wanted}' with a decimal point is a share from 0.0 to 1.0; write rows as a whole number", wanted
+    elif isinstance(value, int) and wanted == AT_LEAST:
+        yield (
+            f"'{wanted}' is a share from 0.0 to 1.0: write 1.0 for all rows; a number of rows would fail small runs",
+            wanted,
+        )
+    elif value < 0:
+        yield f"'{wanted}' cannot be negative", wanted
+
+
+def _those(*, in_joins: bool = False, in_mirrors: bool = False) -> str:
+    """Return the rules that a kind of job can have."""
+    return ", ".join(
+        name for name, known in RULES.items() if (known.in_joins and in_joins) or (known.in_mirrors and in_mirrors)
+    )

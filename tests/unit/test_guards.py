@@ -1,0 +1,83 @@
+"""Thresholds, findings and their order, without Spark."""
+
+from __future__ import annotations
+
+import pytest
+
+from enrich import guards
+from enrich.config.models import Rule
+from enrich.result import Finding, JobResult, rows_of
+
+
+def rule(name: str, **how: object) -> Rule:
+    return Rule.model_validate({"rule": name, **how})
+
+
+@pytest.mark.parametrize(
+    ("given", "checked", "failed", "success"),
+    [
+        (rule("match_rate", join="a", at_least=0.8), 10, 2, True),
+        (rule("match_rate", join="a", at_least=0.8), 10, 3, False),
+        (rule("match_rate", join="a", at_least=0.71), 100, 29, True),
+        (rule("match_rate", join="a", at_least=1.0), 3, 0, True),
+        (rule("match_rate", join="a", at_least=1.0), 3, 1, False),
+        (rule("match_rate", join="a", at_least=0.0), 3, 3, True),
+        (rule("match_rate", join="a", at_least=0.8), 0, 0, None),
+        (rule("mass_change", at_most=0.29), 100, 29, True),
+        (rule("mass_change", at_most=0.29), 100, 30, False),
+        (rule("mass_change", at_most=1), 100, 1, True),
+        (rule("mass_change", at_most=1), 100, 2, False),
+        (rule("mass_change", at_most=1.0), 100, 100, True),
+        (rule("new_orphans", join="a", at_most=0), 5, 0, True),
+        (rule("new_orphans", join="a", at_most=0), 5, 1, False),
+        (rule("value_conflicts", at_most=0), 0, 0, None),
+    ],
+)
+def test_thresholds_are_inclusive_and_exact(given: Rule, checked: int, failed: int, success: bool | None) -> None:
+    (finding,) = guards.unjudged([given], ())
+    found = guards.judged(finding, checked, failed)
+    assert (found.checked, found.failed, found.success) == (checked, failed, success)
+
+
+def test_a_share_is_what_is_written_and_not_its_nearest_float() -> None:
+    assert 0.29 * 100 < 29
+    assert rows_of(0.29, 100) == 29
+    assert rows_of(3, 100) == 3
+
+
+def test_an_accepted_rule_warns_and_says_so() -> None:
+    rules = [rule("mass_change", at_most=0.5), rule("match_rate", join="a", at_least=0.5, action="fail")]
+    wanted, other = guards.unjudged(rules, {"mass_change"})
+    assert (wanted.action, wanted.accepted, other.action, other.accepted) == ("warn", True, "fail", False)
+    assert wanted.to_dict() == {
+        "index": None,
+        "expectation": "mass_change",
+        "column": None,
+        "action": "warn",
+        "checked": 0,
+        "failed": 0,
+        "success": None,
+        "error": None,
+        "at_most": 0.5,
+        "accepted": True,
+    }
+    assert (other.to_dict()["source"], other.to_dict()["at_least"]) == ("a", 0.5)
+    (warning,) = guards.unjudged([rule("mass_change", at_most=0.5, action="warn")], {"mass_change"})
+    assert not warning.accepted, "nothing had to be accepted"
+
+
+def test_findings_keep_their_places() -> None:
+    suite = [Finding(i, "expect", None, "warn", 0, 0, success=None) for i in range(2)]
+    own = guards.unjudged([rule("mass_change", at_most=1), rule("mass_change", at_most=0.5, action="warn")], ())
+    built_in = Finding(None, "key_unique", None, "fail", 3, 1, success=False, source="a")
+    result = JobResult("j", "blocked", findings=(*suite, *own))
+    result = result.with_findings([guards.judged(own[1], 10, 2), built_in, guards.judged(own[0], 10, 2)])
+    judged = Finding(1, "expect", None, "warn", 5, 0, success=True)
+    result = result.with_findings([judged])
+    assert [(each.expectation, each.checked, each.success) for each in result.findings] == [
+        ("expect", 0, None),
+        ("expect", 5, True),
+        ("key_unique", 3, False),
+        ("mass_change", 10, False),
+        ("mass_change", 10, True),
+    ]
