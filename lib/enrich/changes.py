@@ -22,7 +22,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from enrich.spec import WEIGHT, SourceSpec, comparable, quoted, reference_names
+from enrich.spec import COMMIT, WEIGHT, SourceSpec, comparable, quoted, reference_names
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -97,15 +97,46 @@ def net(feed: DataFrame, source: SourceSpec) -> NetChanges:
     )
 
 
-def _images(feed: DataFrame, source: SourceSpec) -> DataFrame:
-    """Sum the weights of equal images; what sums to nothing has not changed."""
+@dataclass(frozen=True)
+class Touched:
+    """The keys of one source that some commit of a range changed, whether or not a later one took it back.
+
+    Attributes:
+        images: The used columns and ``WEIGHT``, once a commit; not persisted.
+        held: ``__enrich_j*`` of the keys, distinct, without nulls; persisted.
+        count: Number of keys.
+    """
+
+    images: DataFrame
+    held: DataFrame
+    count: int
+
+
+def touched(feed: DataFrame, source: SourceSpec) -> Touched:
+    """Find the keys that the commits of a feed changed; rows that a commit lists without changing them do not count.
+
+    Args:
+        feed: The used columns of ``source``, ``WEIGHT`` (+1 or -1) and ``COMMIT``.
+        source: The source.
+    """
+    from pyspark.sql import functions as F
+
+    images = _images(feed, source, COMMIT)
+    names = reference_names(len(source.key))
+    parts = [F.col(quoted(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
+    keys = images.select(*parts).dropna().distinct().persist()
+    return Touched(images, keys, keys.count())
+
+
+def _images(feed: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
+    """Sum the weights of equal images (and of equal columns ``also``); what sums to nothing has not changed."""
     from pyspark.sql import functions as F
 
     columns = [F.col(quoted(name)) for name in source.columns]
     images = [comparable(F.col(quoted(name)), feed.schema[name].dataType) for name in source.columns]
     grouped = [image.alias(f"__enrich_image{i}") for i, image in enumerate(images)]
     kept = [F.any_value(column).alias(name) for column, name in zip(columns, source.columns, strict=True)]
-    summed = feed.groupBy(*grouped).agg(F.sum(WEIGHT).cast("int").alias(WEIGHT), *kept)
+    summed = feed.groupBy(*grouped, *also).agg(F.sum(WEIGHT).cast("int").alias(WEIGHT), *kept)
     return summed.where(F.col(WEIGHT) != 0).select(*columns, WEIGHT)
 
 

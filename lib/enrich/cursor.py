@@ -53,12 +53,26 @@ class Mark:
         start: The version before the window; None at the first run.
         to: The last consumed version.
         columns: The used columns and their types.
+        gaps: Ranges, ends like ``start`` and ``to``, that a run was told to skip; until every row is compared again,
+            the target may hold what was there before them.
     """
 
     table_id: str
     start: int | None
     to: int
     columns: dict[str, DataType]
+    gaps: tuple[tuple[int, int], ...] = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the source's part of the record; ``gaps`` only where there are any."""
+        found = {"table_id": self.table_id, "from": self.start, "to": self.to, "columns": self.columns}
+        return {**found, "gaps": [list(gap) for gap in self.gaps]} if self.gaps else found
+
+    @staticmethod
+    def from_dict(found: dict[str, Any]) -> Mark:
+        """Read a source's part back."""
+        gaps = tuple((start, to) for start, to in found.get("gaps", ()))
+        return Mark(found["table_id"], found["from"], found["to"], found["columns"], gaps)
 
 
 @dataclass(frozen=True)
@@ -81,17 +95,13 @@ class Cursor:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as it stands in the commit's ``userMetadata`` and in the runs table."""
-        sources = {
-            alias: {"table_id": mark.table_id, "from": mark.start, "to": mark.to, "columns": mark.columns}
-            for alias, mark in self.sources.items()
-        }
         return {
             "enrich": _FORMAT,
             "run_id": self.run_id,
             "job": self.job,
             "number": self.number,
             "definition": self.definition,
-            "sources": sources,
+            "sources": {alias: mark.to_dict() for alias, mark in self.sources.items()},
             "columns": list(self.columns),
         }
 
@@ -102,10 +112,7 @@ class Cursor:
     @staticmethod
     def from_dict(found: dict[str, Any]) -> Cursor:
         """Read a record back."""
-        sources = {
-            alias: Mark(mark["table_id"], mark["from"], mark["to"], mark["columns"])
-            for alias, mark in found["sources"].items()
-        }
+        sources = {alias: Mark.from_dict(mark) for alias, mark in found["sources"].items()}
         return Cursor(
             found["run_id"], found["job"], found["number"], found["definition"], sources, tuple(found["columns"])
         )
@@ -126,6 +133,12 @@ class TargetState:
     cursor: Cursor | None
     number: int
     foreign: tuple[int, ...] = ()
+
+    @property
+    def consumed(self) -> dict[str, tuple[str, int]]:
+        """Alias -> its table's identity and the last version that the rows contain."""
+        sources = self.cursor.sources.items() if self.cursor is not None else ()
+        return {alias: (mark.table_id, mark.to) for alias, mark in sources}
 
 
 def application(job: str) -> str:

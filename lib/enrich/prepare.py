@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 from enrich import guards
@@ -15,14 +16,20 @@ from enrich.config.places import CatalogName, Location, sibling
 from enrich.cursor import Cursor, Mark, TargetState, digest
 from enrich.errors import ConfigError, DriftError, Fault, HistoryError
 from enrich.result import Finding, SourceWindow
+from enrich.since import Bounds
 from enrich.spec import JobSpec, quoted
 from enrich.tables import CHANGE_FEED, TableState
+from enrich.window import BEFORE_ALL, reach, versions
 
 if TYPE_CHECKING:
     from enrich.compiler.steps import Typer
     from enrich.quality.suites import Suite
 
+log = logging.getLogger("enrich")
+
 BOOTSTRAP, INCREMENTAL, FULL_REFRESH = "bootstrap", "incremental", "full_refresh"
+REPLAY, REPAIR = "replay", "repair"
+_BY_CHANGES = (INCREMENTAL, REPLAY)
 
 
 @dataclass(frozen=True)
@@ -68,6 +75,9 @@ class Task:
     Attributes:
         tables: Alias -> the pinned state of its table.
         window: Alias -> the versions to consume.
+        until: Alias -> where ``--until`` ends its window, which may be before the cursor.
+        again: Alias -> versions before the cursor whose changed keys are computed anew as well.
+        gaps: Alias -> versions after the cursor that are skipped.
         target: What is at the target now.
         number: This run's transaction number; 0 until the intent is written.
         accepted: Names of the job's rules that shall not block this run.
@@ -87,6 +97,9 @@ class Task:
     number: int = 0
     accepted: frozenset[str] = frozenset()
     retry: bool = False
+    until: Mapping[str, int] = field(default_factory=dict)
+    again: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    gaps: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     @property
     def spec(self) -> JobSpec:
@@ -96,7 +109,7 @@ class Task:
     @property
     def everything(self) -> bool:
         """True when all keys are computed anew."""
-        return self.mode != INCREMENTAL
+        return self.mode not in _BY_CHANGES or any(start == BEFORE_ALL for start, _ in self.again.values())
 
     @property
     def moved(self) -> tuple[str, ...]:
@@ -106,13 +119,20 @@ class Task:
     @property
     def is_idle(self) -> bool:
         """True when there is nothing to compute, nor anything to record."""
-        return not (self.everything or self.moved or self.needs_feed or self.retry)
+        return not (self.everything or self.moved or self.again or self.needs_feed or self.retry)
 
     @property
     def unjudged(self) -> tuple[Finding, ...]:
         """The findings of a run that judges no row: the suite's expectations, then the job's rules."""
         rules = self.suite.rules if self.suite is not None else ()
         return (*[rule.unjudged for rule in rules], *guards.unjudged(self.job.rules, self.accepted))
+
+    @property
+    def advances(self) -> bool:
+        """True when the run has something to record even if no row differs."""
+        old = self.target.cursor.sources.values() if self.target.cursor is not None else ()
+        closes = self.everything and any(mark.gaps for mark in old)
+        return self.mode not in _BY_CHANGES or bool(self.moved) or closes
 
     @property
     def needs_feed(self) -> bool:
@@ -135,11 +155,19 @@ class Task:
 
     def cursor(self) -> Cursor:
         """Return the record of this run, for the intent and for the commit."""
-        marks = {
-            alias: Mark(self.tables[alias].table_id, each.start, each.to, dict(self.spec.sources[alias].columns))
-            for alias, each in self.window.items()
-        }
+        marks = {}
+        for alias, each in self.window.items():
+            columns = dict(self.spec.sources[alias].columns)
+            marks[alias] = Mark(self.tables[alias].table_id, each.start, each.to, columns, self._open_gaps(alias))
         return Cursor(self.run_id, self.job.job, self.number, self.definition, marks, self.spec.columns)
+
+    def _open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:
+        """Return a source's gaps after this run: the old ones and its own, unless it compares every row."""
+        if self.everything:
+            return ()
+        mark = self.target.cursor.sources.get(alias) if self.target.cursor is not None else None
+        gaps = [*(mark.gaps if mark is not None else ()), *([self.gaps[alias]] if alias in self.gaps else ())]
+        return tuple(gaps)
 
 
 def definition_of(plan: Plan, suite: Suite | None) -> str:
@@ -197,10 +225,11 @@ def _check_schemas(job: Job, schemas: Mapping[str, Mapping[str, object]], cursor
                 )
 
 
-def opened(task: Task, *, full_refresh: bool) -> Task:
+def opened(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -> Task:
     """Decide mode and window, and refuse what cannot be continued.
 
     Raises:
+        ConfigError: ``--since`` would skip changes.
         DriftError: Somebody else changed the target's rows.
         HistoryError: The definition changed, the cursor is lost, or a source is another table than before.
     """
@@ -219,12 +248,48 @@ def opened(task: Task, *, full_refresh: bool) -> Task:
         raise DriftError(f"the target of {name!r} was changed by another writer (version {versions})", hint=repair)
     if target.cursor.definition != task.definition:
         raise HistoryError(f"the definition of {name!r} changed since its target was written", hint=repair)
-    window = {}
     for alias, mark in target.cursor.sources.items():
-        table = task.tables[alias]
-        _check_identity(name, alias, mark, table)
-        window[alias] = SourceWindow(mark.to, table.version)
-    return replace(task, mode=INCREMENTAL, window=window)
+        _check_identity(name, alias, mark, task.tables[alias])
+    return _continued(task, target.cursor, bounds or Bounds())
+
+
+def _continued(task: Task, cursor: Cursor, bounds: Bounds) -> Task:
+    """Put the window of each source together from the cursor and what the run was told."""
+    name = task.job.job
+    since = versions(name, task.tables, bounds.since)
+    window, again, gaps = {}, {}, {}
+    for alias, mark in cursor.sources.items():
+        asked, end, point = since.get(alias), task.until.get(alias), bounds.is_point(alias)
+        if asked is not None and end is not None and asked > end:
+            raise ConfigError(
+                f"--since is later than --until for source {alias!r} of {name!r}", hint="exchange the two"
+            )
+        found = reach(mark.to, task.tables[alias].version, asked, end, point=point)
+        if found.gap is not None and not bounds.allow_gap:
+            raise ConfigError(
+                f"--since would skip changes of source {alias!r} of {name!r}: versions {found.gap[0] + 1} to"
+                f" {found.gap[1]} are not in the target yet",
+                hint="leave --since out to take them, or accept the loss with --allow-gap",
+            )
+        window[alias] = SourceWindow(found.start, found.to, gap=found.gap)
+        if found.again is not None:
+            again[alias] = found.again
+        if found.gap is not None:
+            gaps[alias] = found.gap
+    return replace(task, mode=REPLAY if bounds.replays else INCREMENTAL, window=window, again=again, gaps=gaps)
+
+
+def announce(task: Task) -> None:
+    """Say what the job is about to do, and loudly what it leaves out."""
+    windows = [f"{alias} {each.start}->{each.to}" for alias, each in task.window.items() if each.start != each.to]
+    windows += [f"{alias} {start}->{end} again" for alias, (start, end) in task.again.items()]
+    log.info("%s: %s", task.job.job, task.mode if task.everything else f"{task.mode} of {', '.join(windows)}")
+    for alias, (start, end) in task.gaps.items():
+        log.warning(
+            "%s: versions %d to %d of source %s are skipped: rows may be missing or stale until"
+            " `enrich verify %s --repair` or a full refresh",
+            *(task.job.job, start + 1, end, alias, task.job.job),
+        )
 
 
 def _whole(task: Task, mode: str) -> Task:

@@ -140,7 +140,7 @@ def written(work: Work, result: JobResult, found: Staged, runs: RunsTable) -> Jo
     changed = not target.is_empty or found.held.rows is not None
     status = CREATED if task.target.table is None else UPDATED if changed else UNCHANGED
     result = replace(result, status=status, counts=counts)
-    if status == UNCHANGED and not task.everything and not task.moved:  # held rows were tried again, in vain
+    if status == UNCHANGED and not task.advances:  # what was computed again is as it was
         return _unmoved(work, result)
     if task.dry_run:
         return replace(result, target_version=task.target.table.version if task.target.table else None)

@@ -98,15 +98,18 @@ class SourceWindow:
         start: The last version already contained in the target; None at the first run.
         to: The pinned version.
         changes: Net changed keys in the window (at the first run: rows).
+        gap: Versions between the cursor and ``start`` that this run skips; None for none.
     """
 
     start: int | None
     to: int
     changes: int = 0
+    gap: tuple[int, int] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the window as in the result JSON."""
-        return {"from": self.start, "to": self.to, "changes": self.changes}
+        found: dict[str, Any] = {"from": self.start, "to": self.to, "changes": self.changes}
+        return found if self.gap is None else {**found, "gap": list(self.gap)}
 
 
 @dataclass(frozen=True)

@@ -6,22 +6,23 @@ import logging
 import time
 import uuid
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from enrich import cursor, locks, quarantine, tables
+from enrich import cursor, locks, quarantine, tables, window
 from enrich.config import graph
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, sibling
 from enrich.config.project import Project
 from enrich.cursor import TargetState
 from enrich.errors import ConfigError, EnrichError, Locked, RunFailed
-from enrich.prepare import Place, Task, check_sources, compiled, opened
+from enrich.prepare import Place, Task, announce, check_sources, compiled, opened
 from enrich.result import FAILED, SKIPPED, UNCHANGED, JobResult, Quarantine, RunResult
 from enrich.runs import OUTCOME, RunRow, RunsTable
+from enrich.since import Bounds, Said, asked_for
 from enrich.tables import TableState
 
 if TYPE_CHECKING:
@@ -41,12 +42,14 @@ class Options:
         dry_run: Compute and count, write nothing.
         retry_quarantined: Compute the rows that a quarantine holds again.
         accepted: Names of rules that shall not block.
+        bounds: What was said of the windows.
     """
 
     full_refresh: bool = False
     dry_run: bool = False
     retry_quarantined: bool = False
     accepted: frozenset[str] = frozenset()
+    bounds: Bounds = field(default_factory=Bounds)
 
 
 def run(  # noqa: PLR0913 - the public interface: every keyword is an option of `enrich run`
@@ -55,8 +58,8 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     *,
     exclude: Iterable[str] = (),
     spark: SparkSession | None = None,
-    since: str | None = None,
-    until: str | None = None,
+    since: Said = None,
+    until: Said = None,
     allow_gap: bool = False,
     full_refresh: bool = False,
     dry_run: bool = False,
@@ -72,9 +75,9 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
         jobs: Names; None for all.
         exclude: Names to leave out.
         spark: A Delta-capable session, left as it was found; None: the active one, or one is built when there is work.
-        since: Not supported yet.
-        until: Not supported yet.
-        allow_gap: Not supported yet.
+        since: Widen each window back to here, in a form of ``enrich.since``; several as a sequence or comma-separated.
+        until: End each window here; the same forms. With both, replay that window.
+        allow_gap: Let ``since`` skip changes that are not in the target yet; the cursor records the gap.
         full_refresh: Compute every row anew and write the difference.
         dry_run: Compute and count, write nothing.
         retry_quarantined: Compute the rows that a quarantine holds again, even if no source has moved.
@@ -88,15 +91,12 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     Raises:
         ConfigError: An unknown job, or an option that cannot be honoured.
     """
-    for name, value in (("--since", since), ("--until", until), ("--allow-gap", allow_gap or None)):
-        if value is not None:
-            raise ConfigError(
-                f"{name} is not supported by this release", hint="leave it out: a run starts at its cursor"
-            )
-    names = _chosen(project, jobs, exclude)
+    names = chosen(project, jobs, exclude)
     accepted = _accepted(project, names, accept)
-    options = Options(full_refresh, dry_run, retry_quarantined, accepted)
-    running = _Run(project, options, uuid.uuid4().hex, spark)
+    aliases = {name: project.jobs[name].sources for name in names}
+    bounds = asked_for(aliases, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
+    options = Options(full_refresh, dry_run, retry_quarantined, accepted, bounds)
+    running = Running(project, options, uuid.uuid4().hex, spark)
     running.pin(names)
     results: list[JobResult] = []
     for name in names:
@@ -112,7 +112,7 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     return RunResult(running.run_id, project.target, tuple(results))
 
 
-def _chosen(project: Project, jobs: Sequence[str] | None, exclude: Iterable[str]) -> list[str]:
+def chosen(project: Project, jobs: Sequence[str] | None, exclude: Iterable[str]) -> list[str]:
     """Return the jobs to run, in order; unknown names are errors."""
     out = set(exclude)
     wanted = list(project.jobs) if jobs is None else list(jobs)
@@ -135,7 +135,7 @@ def _accepted(project: Project, names: Sequence[str], accept: Iterable[str]) -> 
 
 
 @dataclass
-class _Run:
+class Running:
     """One run's state: pinned tables, the session once it is needed, what became of each job."""
 
     project: Project
@@ -146,6 +146,7 @@ class _Run:
     pins: dict[str, TableState | EnrichError] = field(default_factory=dict)
     places: dict[CatalogName, str | None] = field(default_factory=dict)
     done: dict[str, JobResult] = field(default_factory=dict)
+    wrote: set[str] = field(default_factory=set)
 
     @property
     def worked(self) -> bool:
@@ -154,6 +155,7 @@ class _Run:
 
     @property
     def runs(self) -> RunsTable:
+        """The table of intents and outcomes."""
         return RunsTable(self.project.state)
 
     def session(self) -> SparkSession:
@@ -256,8 +258,7 @@ class _Run:
 
     def _run(self, job: Job) -> JobResult:
         log.info("%s: reading versions", job.job)
-        task = self._task(job)
-        task = opened(task, full_refresh=self.options.full_refresh)
+        task = opened(self.task(job), full_refresh=self.options.full_refresh, bounds=self.options.bounds)
         table = task.target.table
         if table is not None and task.is_idle:
             unchanged = JobResult(job.job, UNCHANGED, task.mode, dict(task.window), target_version=table.version)
@@ -270,7 +271,7 @@ class _Run:
             if not task.plan.complete:
                 plan = compiled(job, task.tables, None if task.everything else task.target.cursor, join.typer(own))
                 task = replace(task, plan=plan)
-            log.info("%s: %s", job.job, _described(task))
+            announce(task)
             result = pipeline.run_job(task, own, self.runs)
         self._moved_on(job)
         return replace(result, quarantine=self._held(job))
@@ -307,14 +308,17 @@ class _Run:
         """Forget the pin of a table that this run has just written, for the jobs that read it."""
         uri = self.uri(job.target.table)
         self.pins.pop(uri or "", None)
+        self.wrote.add(uri or "")
 
-    def _task(self, job: Job) -> Task:
+    def task(self, job: Job) -> Task:
         """Put together what the job has to do, from files and logs."""
-        pinned = {alias: self._source(job, alias) for alias in job.sources}
-        target, place = self._target(job)
+        latest = {alias: self._source(job, alias) for alias in job.sources}
+        target, place = self.target(job)
         full = self.options.full_refresh or target.table is None
+        until = self._until(job, latest, target)
+        pinned = window.pinned(job.job, latest, until, target.consumed)
         plan = compiled(job, pinned, None if full else target.cursor)
-        check_sources(job, pinned)
+        check_sources(job, latest)
         suite = self.project.suites.get(job.expectations) if job.expectations else None
         if suite is not None:
             from enrich.quality.suites import check_columns
@@ -322,8 +326,14 @@ class _Run:
             faults = check_columns(suite, plan.spec.columns)
             if faults:
                 raise ConfigError.of(faults)
-        task = Task(job, plan, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run)
+        task = Task(job, plan, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run, until=until)
         return replace(task, accepted=self.options.accepted, retry=self._retries(job))
+
+    def _until(self, job: Job, latest: Mapping[str, TableState], target: TargetState) -> dict[str, int]:
+        """Return where the windows end; a table that this run has created had no version before, and is taken whole."""
+        found = window.versions(job.job, latest, self.options.bounds.until)
+        fresh = {alias for alias in found if target.table is None and latest[alias].uri in self.wrote}
+        return {alias: latest[alias].version if end < 0 and alias in fresh else end for alias, end in found.items()}
 
     def _source(self, job: Job, alias: str) -> TableState:
         try:
@@ -331,7 +341,8 @@ class _Run:
         except ConfigError as error:
             raise ConfigError(error.message, hint=error.hint, where=job.at("sources", alias)) from None
 
-    def _target(self, job: Job) -> tuple[TargetState, Place]:
+    def target(self, job: Job) -> tuple[TargetState, Place]:
+        """Return what is at a job's target now, and where that is."""
         read = bool(graph.downstream(self.project, job.job)) or bool(job.target.change_feed)
         location, uri = self.project.location(job.target.table), self.uri(job.target.table)
         beside = sibling(location, graph.QUARANTINE)
@@ -350,11 +361,6 @@ def _check_free(job: Job, uri: str | None) -> None:
         raise ConfigError(
             f"{uri} exists and is no Delta table", hint="move it away, or name another target", where=job.at("target")
         )
-
-
-def _described(task: Task) -> str:
-    windows = [f"{alias} {each.start}->{each.to}" for alias, each in task.window.items() if each.start != each.to]
-    return f"{task.mode} of {', '.join(windows)}" if not task.everything else task.mode
 
 
 def _named(error: Exception, job: str) -> EnrichError:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
 
 from enrich import changes as net_changes
 from enrich import join, keys, merge, mirror, quarantine, tables
-from enrich.changes import NetChanges
+from enrich.changes import NetChanges, Touched
 from enrich.errors import HistoryError
 from enrich.prepare import Task
 from enrich.result import Counts, Finding, Lookup, SourceWindow
@@ -25,6 +25,7 @@ from enrich.spec import (
     Affected,
     JoinSpec,
     MirrorSpec,
+    SourceSpec,
     left_names,
     partners_name,
     quoted,
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 
 _PARTNERS = ("rows", "matched", "nulls")
 _REFERRING = ("foreign_key", "list")
+Found = TypeVar("Found", NetChanges, Touched)
 
 
 @dataclass(frozen=True)
@@ -109,11 +111,13 @@ class Changed:
         net: Alias -> net changes, of the sources that moved; empty when everything is computed anew.
         window: The windows with their counts of changes.
         findings: Null and ambiguous keys in the sources.
+        again: Alias -> what changed before the cursor and is computed anew because the run was told so.
     """
 
     net: Mapping[str, NetChanges]
     window: dict[str, SourceWindow]
     findings: tuple[Finding, ...]
+    again: Mapping[str, Touched] = field(default_factory=dict)
 
     def may_lack_keys(self, alias: str) -> bool:
         """Return whether rows with a null key came to or left a source."""
@@ -123,7 +127,11 @@ class Changed:
     @property
     def differing(self) -> dict[str, DataFrame]:
         """Alias -> changed keys, of the sources that have any, or whose rows without key changed."""
-        return {alias: each.changed() for alias, each in self.net.items() if each.count or each.null_images}
+        found = {alias: each.changed() for alias, each in self.net.items() if each.count or each.null_images}
+        for alias, each in self.again.items():
+            if each.count:
+                found[alias] = found[alias].unionByName(each.held).distinct() if alias in found else each.held
+        return found
 
 
 @timed("changes")
@@ -133,6 +141,7 @@ def read_changes(work: Work) -> Changed:
 
     task = work.task
     net: dict[str, NetChanges] = {}
+    again = {} if task.everything else {alias: _read_again(work, alias) for alias in task.again}
     window, findings = {}, []
     for alias, source in task.spec.sources.items():
         at = task.window[alias]
@@ -148,13 +157,31 @@ def read_changes(work: Work) -> Changed:
             grown = net[alias].keys.where(F.col(WEIGHT) > 0).drop(WEIGHT)
             search = net[alias].grown and not source.trusted
             surplus = net_changes.surplus_rows(work.snapshot(alias), source, grown)[1] if search else 0
-        window[alias] = SourceWindow(at.start, at.to, count)
+        if at.gap is not None and not task.everything:  # what the gap brought was never looked at
+            come, surplus = _whole_source(work, alias)
+            nulls = work.snapshot(alias, null_keys=True).count()
+            come += nulls
+        window[alias] = _told(task, alias, count, _all_keys(net.get(alias), again.get(alias)))
         driving = alias == task.spec.driving
         if nulls:
             findings.append(_built_in("key_not_null", "quarantine" if driving else "warn", (come, nulls), alias))
         if surplus:
             findings.append(_built_in("key_unique", "fail", (come - nulls, surplus), alias))
-    return Changed(net, window, tuple(findings))
+    return Changed(net, window, tuple(findings), again)
+
+
+def _all_keys(net: NetChanges | None, again: Touched | None) -> int | None:
+    """Count the keys of a window that was widened; None for one that was not."""
+    if again is None:
+        return None
+    return again.count if net is None else net.changed().unionByName(again.held).distinct().count()
+
+
+def _told(task: Task, alias: str, count: int, widened: int | None) -> SourceWindow:
+    """Return a source's window as the result shows it: from where ``--since`` widened it to."""
+    at = task.window[alias]
+    start = max(task.again[alias][0], 0) if alias in task.again else at.start
+    return SourceWindow(start, at.to, count if widened is None else widened, at.gap)
 
 
 def _whole_source(work: Work, alias: str) -> tuple[int, int]:
@@ -166,18 +193,28 @@ def _whole_source(work: Work, alias: str) -> tuple[int, int]:
 
 
 def _read_window(work: Work, alias: str, window: tuple[int, int]) -> NetChanges:
-    """Net a source's change feed; where the feed cannot be read whole, net the two snapshots instead."""
+    """Net a source's change feed."""
+    return _read(work, alias, window, net_changes.net)
+
+
+def _read_again(work: Work, alias: str) -> Touched:
+    """Find the keys that a source's commits changed in the range that is taken again."""
+    return _read(work, alias, work.task.again[alias], net_changes.touched)
+
+
+def _read(work: Work, alias: str, window: tuple[int, int], by: Callable[[DataFrame, SourceSpec], Found]) -> Found:
+    """Read a range of a source's change feed; where it cannot be read whole, compare the two snapshots instead."""
     source, uri = work.task.spec.sources[alias], work.task.tables[alias].uri
     names = list(source.columns)
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
     try:
-        found = net_changes.net(tables.change_feed(work.session, uri, window, names), source)
+        found = by(tables.change_feed(work.session, uri, window, names), source)
     except (PySparkException, Py4JJavaError):
         log.info("the change feed of %s cannot be read whole; comparing its two snapshots", alias)
         try:
-            found = net_changes.net(tables.snapshot_difference(work.session, uri, window, names), source)
+            found = by(tables.snapshot_difference(work.session, uri, window, names), source)
         except (PySparkException, Py4JJavaError) as error:
             raise HistoryError(
                 f"source {alias!r} cannot be read from version {window[0]} to {window[1]} ({type(error).__name__})",
@@ -205,7 +242,7 @@ def _affected(work: Work, changed: Changed) -> Affected:
     spec = work.task.spec
     held = _held_keys(work)
     if isinstance(spec, MirrorSpec):
-        images = [net.images for net in changed.net.values()]
+        images = [each.images for each in (*changed.net.values(), *changed.again.values())]
         values = [*[mirror.affected_values(spec, each) for each in images], *[each.left for each in held]]
         return Affected(work.kept(reduce(lambda a, b: a.unionByName(b), values).distinct()))
     now = work.sources()

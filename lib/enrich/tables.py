@@ -13,14 +13,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
-from enrich.errors import ConfigError, RunFailed
-from enrich.spec import WEIGHT, DataType, quoted
+from enrich.errors import ConfigError, HistoryError, RunFailed
+from enrich.spec import COMMIT, WEIGHT, DataType, quoted
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
+_IN_COMMIT = "delta.enableInCommitTimestamps"
+_IN_COMMIT_SINCE = "delta.inCommitTimestampEnablementVersion"
 _GONE = ("delete", "update_preimage")
 
 
@@ -122,6 +124,29 @@ def read_state(uri: str, version: int | None = None) -> TableState:
     return state_of(log)
 
 
+def past_state(uri: str, version: int, what: str, *, hint: str) -> TableState:
+    """Read a table's state at a version that its log may have forgotten.
+
+    Args:
+        uri: The table.
+        version: Below or at its latest.
+        what: The table, for the message.
+        hint: The command that repairs it.
+
+    Raises:
+        HistoryError: The log does not reach back so far.
+    """
+    from deltalake.exceptions import DeltaError
+
+    log = open_log(uri)
+    try:
+        if log.version() != version:
+            log.load_as_version(version)
+    except DeltaError as error:
+        raise HistoryError(f"the log of {what} does not know version {version} any more", hint=hint) from error
+    return state_of(log)
+
+
 def catalog_location(spark: SparkSession, name: Sequence[str]) -> str | None:
     """Return where a catalog table lies; None when the catalog does not know it."""
     from delta.tables import DeltaTable
@@ -154,14 +179,15 @@ def change_feed(spark: SparkSession, uri: str, window: tuple[int, int], columns:
     Both ends are pinned: Delta clamps an open end silently and resolves it anew at each action.
 
     Returns:
-        ``columns`` and ``WEIGHT``: -1 for a removed row, +1 for an added one.
+        ``columns``, ``WEIGHT`` (-1 for a removed row, +1 for an added one) and ``COMMIT``.
     """
     from pyspark.sql import functions as F
 
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     feed = reader.option("startingVersion", window[0] + 1).option("endingVersion", window[1]).load(uri)
     weight = F.when(F.col("_change_type").isin(*_GONE), F.lit(-1)).otherwise(F.lit(1))
-    return feed.select(*[F.col(quoted(name)) for name in columns], weight.alias(WEIGHT))
+    commit = F.col("_commit_version").alias(COMMIT)
+    return feed.select(*[F.col(quoted(name)) for name in columns], weight.alias(WEIGHT), commit)
 
 
 def snapshot_difference(spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]) -> DataFrame:
@@ -173,9 +199,54 @@ def snapshot_difference(spark: SparkSession, uri: str, window: tuple[int, int], 
 
     before = snapshot(spark, uri, window[0], columns).withColumn(WEIGHT, F.lit(-1))
     after = snapshot(spark, uri, window[1], columns).withColumn(WEIGHT, F.lit(1))
-    return before.unionByName(after)
+    return before.unionByName(after).withColumn(COMMIT, F.lit(window[1]).cast("long"))
 
 
 def history(log: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:
     """Return the commits that the log still holds, latest first."""
     return [dict(entry) for entry in log.history(limit)]
+
+
+@dataclass(frozen=True)
+class Commits:
+    """The commits that a table's log still holds, and when they were made.
+
+    Attributes:
+        times: Version -> milliseconds since 1970, ascending as Delta orders them.
+    """
+
+    times: dict[int, int]
+
+    @property
+    def first(self) -> int:
+        """The oldest version whose commit is still there."""
+        return next(iter(self.times), 0)
+
+    @property
+    def last(self) -> int:
+        """The latest version."""
+        return next(reversed(self.times), 0)
+
+    def at_or_before(self, milliseconds: int) -> int | None:
+        """Return the last version committed at or before an instant; None when there is none."""
+        return max((version for version, at in self.times.items() if at <= milliseconds), default=None)
+
+
+def commits(log: DeltaTable) -> Commits:
+    """Read when each commit was made.
+
+    Writers' clocks disagree: like Delta, a commit that seems no later than the one before it counts a millisecond
+    later. Where a table keeps in-commit timestamps, these ascend by themselves and are taken as they are.
+    """
+    properties = log.metadata().configuration
+    own = str(properties.get(_IN_COMMIT, "false")).lower() == "true"
+    since = int(properties.get(_IN_COMMIT_SINCE) or 0)
+    times: dict[int, int] = {}
+    last: int | None = None
+    for entry in reversed(history(log)):
+        version, at = int(entry["version"]), entry.get("inCommitTimestamp")
+        if not own or version < since or at is None:
+            at = int(entry.get("timestamp") or 0)
+            at = at if last is None else max(at, last + 1)
+        last = times[version] = int(at)
+    return Commits(times)

@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from enrich.cli.options import DEFAULT_TARGET, option, output_option, place, project_of
+from enrich.cli.options import DEFAULT_TARGET, option, output_option, place, project_of, window_options
 from enrich.cli.process import (
     INTERRUPTED,
     CommandLine,
@@ -72,14 +72,7 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
 @click.argument("jobs", nargs=-1, metavar="[JOB]...")
 @option("--select", "select", multiple=True, metavar="P", help="Also jobs whose names fit P: 'user_*', '+job', 'job+'.")
 @option("--exclude", "exclude", multiple=True, metavar="P", help="Not the jobs whose names fit P.")
-@option(
-    "--since",
-    metavar="S",
-    help="Widen the window back to S: 2026-11-01T00:00Z, 3d, v42, alias=v42, beginning. Not in this release.",
-)
-@option("--until", metavar="S", help="End the window at S. Not in this release.")
-@option("--allow-gap", is_flag=True, help="Let --since skip changes that were never consumed. Not in this release.")
-@option("--full-refresh", is_flag=True, help="Rebuild the targets from the sources' snapshots.")
+@window_options
 @option("--retry-quarantined", is_flag=True, help="Compute the rows in quarantine again, even if no source moved.")
 @option("--accept", "accept", multiple=True, metavar="RULE", help="Let RULE (mass_change ...) warn instead of block.")
 @option("--dry-run", is_flag=True, help="Do everything except writing.")

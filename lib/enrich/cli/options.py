@@ -64,6 +64,37 @@ def project_of(ctx: click.Context, *, all_suites: bool = False) -> Project:
     return load_project(ctx.obj["project_dir"], target=ctx.obj["target"], all_suites=all_suites)
 
 
+class _Moments(click.ParamType):  # type: ignore[type-arg]  # generic for mypy alone
+    """Text; several in the environment are separated as on the command line, by commas."""
+
+    name = "moment"
+    envvar_list_splitter = ","
+
+
+def window_options(command: Command) -> Command:
+    """Give a command the options that move the ends of its window."""
+    for decorate in (
+        option("--full-refresh", is_flag=True, help="Rebuild the targets from the sources' snapshots."),
+        option("--allow-gap", is_flag=True, help="Let --since skip changes that were never consumed; it is recorded."),
+        option(
+            "--until",
+            multiple=True,
+            type=_Moments(),
+            metavar="S",
+            help="End the window at S, in the same forms. With both: replay that window.",
+        ),
+        option(
+            "--since",
+            multiple=True,
+            type=_Moments(),
+            metavar="S",
+            help="Widen the window back to S: 2026-11-01T00:00Z, 3d, v42, alias=v42, beginning.",
+        ),
+    ):
+        command = decorate(command)
+    return command
+
+
 output_option = option(
     "--output",
     type=click.Choice(["text", "json"]),
