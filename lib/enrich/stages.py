@@ -242,7 +242,7 @@ def _affected(work: Work, changed: Changed) -> Affected:
     spec = work.task.spec
     held = _held_keys(work)
     if isinstance(spec, MirrorSpec):
-        images = [each.images for each in (*changed.net.values(), *changed.again.values())]
+        images = [*[net.images for net in changed.net.values()], *[each.images for each in changed.again.values()]]
         values = [*[mirror.affected_values(spec, each) for each in images], *[each.left for each in held]]
         return Affected(work.kept(reduce(lambda a, b: a.unionByName(b), values).distinct()))
     now = work.sources()
