@@ -120,9 +120,14 @@ class _Outcome:
 
     @property
     def acted(self) -> bool:
-        """True when the run computed something: also when it found only the cursor to move."""
+        """True when the run did something, if only to move its cursor."""
         moved = any(window.from_ != window.to for window in self.windows().values())
-        return self.status in _ACTED or (self.status == UNCHANGED and (moved or bool(self.findings())))
+        return self.status in _ACTED or (self.status == UNCHANGED and (moved or self.judged))
+
+    @property
+    def judged(self) -> bool:
+        """True when a rule came to a verdict: a run without changes lists its rules, too."""
+        return any(each.get("success") is not None or each.get("error") is not None for each in self.findings())
 
     def findings(self) -> list[Mapping[str, Any]]:
         return [each for each in _list(self.document.get("findings")) if isinstance(each, dict)]
@@ -223,10 +228,11 @@ def _job_report(job: Job, outcomes: Sequence[_Outcome], runs: int) -> JobReport:
 def _judged(acted: Sequence[_Outcome], last: _Outcome | None) -> _Outcome | None:
     """Return the run whose rules and lookups describe what stands now; None when there is none.
 
-    A failed run judged nothing. A blocked one is told until a later run finds nothing left to do.
+    A failed run judged nothing, nor did one that only moved its cursor. A blocked one is told until a later run finds
+    nothing left to do.
     """
     out = (FAILED, BLOCKED) if last is not None and last.status == UNCHANGED else (FAILED,)
-    told = [each for each in acted if each.status not in out]
+    told = [each for each in acted if each.status not in out and (each.status != UNCHANGED or each.judged)]
     return told[-1] if told else None
 
 
@@ -299,6 +305,9 @@ def _rule(finding: Mapping[str, Any], trend: tuple[int | None, ...], *, blocked:
         share=_share(failed, checked) if by_row else None,
         by_row=by_row,
         error=error,
+        at_least=_bound(finding.get("at_least")),
+        at_most=_bound(finding.get("at_most")),
+        accepted=finding.get("accepted") is True,
         trend=trend,
     )
 
@@ -365,6 +374,10 @@ def _seconds(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
         return None
     return round(max(0.0, float(value)), 3)
+
+
+def _bound(value: Any) -> int | float | None:
+    return _number(value) if isinstance(value, int) else _seconds(value)
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -63,6 +63,9 @@ class Rule(_Model):
     share: float | None = Field(None, description="failed / checked; null for rules with one verdict for all rows.")
     by_row: bool = Field(description="Whether the rule counts rows; else failed is 0 or 1.")
     error: str | None = None
+    at_least: int | float | None = Field(None, description="Threshold of the job's own rules: a share.")
+    at_most: int | float | None = Field(None, description="Threshold of the job's own rules: a share, or whole rows.")
+    accepted: bool = Field(False, description="The rule would have blocked, and the run was told to accept it.")
     trend: tuple[int | None, ...] = Field((), description="failed in each of the job's runs; null: was not judged.")
 
 

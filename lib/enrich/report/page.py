@@ -41,6 +41,7 @@ def _environment() -> Environment:
         "word": word,
         "named": named,
         "whole": whole,
+        "allowed": allowed,
     }
     found.globals |= {
         "charts": charts,
@@ -93,6 +94,15 @@ def named(rule: Rule) -> str:
     columns = rule.column_list or ((rule.column,) if rule.column else ())
     name = f"{rule.expectation}({', '.join(columns)})" if columns else rule.expectation
     return f"{name} in {rule.source}" if rule.source else name
+
+
+def allowed(rule: Rule) -> str:
+    """Return the threshold of one of the job's own rules, and that it was lifted: ``at least 80 %, accepted``."""
+    bounds = {"at least": rule.at_least, "at most": rule.at_most}
+    told = [
+        f"{word} {percent(n) if isinstance(n, float) else number(n)}" for word, n in bounds.items() if n is not None
+    ]
+    return ", ".join([*told, *(["accepted for this run"] if rule.accepted else [])])
 
 
 def whole(rule: Rule) -> str:

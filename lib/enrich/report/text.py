@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from enrich.console import clean, table
-from enrich.report.page import named, number, percent, whole, word
+from enrich.report.page import allowed, named, number, percent, whole, word
 
 if TYPE_CHECKING:
     from enrich.report.models import JobReport, Report
@@ -70,7 +70,7 @@ def _rules(job: JobReport) -> list[str]:
             number(rule.checked),
             _percent(rule.share),
             _trend(rule.trend[:-1]),
-            rule.error or "",
+            rule.error or allowed(rule),
         )
         for rule in job.rules
     ]

@@ -14,6 +14,7 @@ from tests.unit.report.history import NOT_NULL, finding, project_in, row
 
 from enrich.report import Report, build, read_report, schema
 from enrich.report.models import JobReport
+from enrich.report.page import allowed
 from enrich.report.text import report_text
 from enrich.runs import OUTCOME, RunRow, RunsTable
 
@@ -54,7 +55,8 @@ IDLE: dict[str, Any] = {"status": "unchanged", "sources": {}}
         ([row(0), row(1, status="skipped", sources={})], "skipped", "run0000"),
         ([row(0, status="failed", sources={})], "failed", None),
         ([row(0), row(1, status="unchanged", sources={"a": {"from": 4, "to": 4}})], "passed", "run0000"),
-        ([row(0), row(1, status="unchanged", sources={"a": {"from": 4, "to": 5}})], "passed", "run0001"),
+        ([row(0), row(1, status="unchanged", sources={"a": {"from": 4, "to": 5}})], "passed", "run0000"),
+        ([row(0), row(1, **IDLE, findings=[finding(), finding(checked=0, success=None)])], "passed", "run0001"),
         ([row(0), row(1, status="blocked", findings=[FAILING]), row(2, **IDLE)], "passed", "run0000"),
         ([row(0, findings=[FAILING]), row(1, status="failed"), row(2, **IDLE)], "warned", "run0000"),
     ],
@@ -68,9 +70,12 @@ def test_verdict_is_of_the_run_that_made_what_stands(told: Any, rows: Any, verdi
 
 def test_idle_runs_are_not_in_the_history_but_the_last_is_told(told: Any) -> None:
     idle = {"status": "unchanged", "sources": {"a": {"from": 4, "to": 4, "changes": 0}}}
-    job = told(row(0), row(1, **idle), row(2), row(3, **idle))
+    idle["findings"] = [finding(checked=0, success=None)]
+    moved = idle | {"sources": {"a": {"from": 4, "to": 5, "changes": 0}}}
+    job = told(row(0, findings=[FAILING]), row(1, **idle), row(2, **moved), row(3, **idle))
     assert [run.run_id for run in job.runs] == ["run0000", "run0002"]
     assert job.last.run_id == "run0003"
+    assert [rule.verdict for rule in job.rules] == ["warned"]
 
 
 def test_history_is_as_long_as_asked(told: Any) -> None:
@@ -110,6 +115,14 @@ def test_rules_with_one_verdict_for_all_rows_have_no_share(told: Any) -> None:
     names = ("expect_column_mean_to_be_between", "expect_column_values_to_be_of_type", "key_unique", NOT_NULL)
     rules = told(row(0, findings=[finding(name, failed=1, success=False) for name in names])).rules
     assert [(rule.by_row, rule.share) for rule in rules] == [(False, None), (False, None), (True, 0.1), (True, 0.1)]
+
+
+def test_the_jobs_own_rules_tell_their_threshold(told: Any) -> None:
+    rate = finding("match_rate", index=None, column=None, source="accounts", action="fail", failed=3, at_least=0.7)
+    change = finding("mass_change", index=None, column=None, failed=3, success=False, at_most=2, accepted=True)
+    job = told(row(0, findings=[rate, change]))
+    assert [allowed(rule) for rule in job.rules] == ["at least 70 %", "at most 2, accepted for this run"]
+    assert [(rule.verdict, rule.share) for rule in job.rules] == [("passed", 0.3), ("warned", 0.3)]
 
 
 def test_a_blocked_runs_failing_rules_are_those_that_blocked(told: Any) -> None:
