@@ -151,7 +151,8 @@ def finding_text(finding: Finding) -> str:
     else:
         verdict = f"{finding.failed} of {count_of(finding.checked, 'row')} failed"
     if finding.bound is not None:
-        verdict += f", {finding.bound[0].replace('_', ' ')} {finding.bound[1]} allowed"
+        name, bound = finding.bound
+        verdict += f", at least {bound} must pass" if name == "at_least" else f", at most {bound} may"
     if finding.accepted:
         verdict += ", accepted for this run"
     return f"{finding.action} {name}{source}: {verdict}"

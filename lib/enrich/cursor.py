@@ -13,7 +13,7 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from enrich.errors import ConfigError
+from enrich.errors import ConfigError, HistoryError
 from enrich.spec import DataType
 from enrich.tables import TableState, history, open_log, state_of
 
@@ -171,6 +171,45 @@ def read(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
     if found is None:
         found = runs.intent(label, number)
     return TargetState(table, None if found is None else Cursor.from_dict(found), number, foreign)
+
+
+@dataclass(frozen=True)
+class Ahead:
+    """A quarantine that contains more than its target: a run ended between the two commits, or the target was restored.
+
+    Attributes:
+        settled: The quarantine's version that goes with the target's cursor; None: there was no quarantine yet.
+    """
+
+    settled: int | None
+
+
+def ahead(uri: str, job: str, number: int) -> Ahead | None:
+    """Compare a quarantine's last commit with its target's cursor.
+
+    Args:
+        uri: Where the quarantine is.
+        job: The job's name.
+        number: The number of the run that made the target's rows.
+
+    Raises:
+        HistoryError: It is ahead, and its log does not reach back to the cursor.
+    """
+    log = open_log(uri)
+    for limit in (_RECENT, None):
+        entries = history(log, limit)
+        found = [(int(entry["version"]), record) for entry in entries if (record := _record(entry, job)) is not None]
+        settled = next((version for version, record in found if record["number"] <= number), None)
+        if settled is not None:
+            return Ahead(settled) if found[0][0] != settled else None
+    if not found:
+        return None
+    if int(entries[-1]["version"]) > 0:
+        raise HistoryError(
+            f"the quarantine of {job!r} contains more than its target, and its log does not say since when",
+            hint=f"run `enrich run {job} --full-refresh`",
+        )
+    return Ahead(None)
 
 
 def _walk(entries: list[dict[str, Any]], job: str) -> tuple[dict[str, Any] | None, tuple[int, ...]]:

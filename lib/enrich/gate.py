@@ -9,9 +9,10 @@ from operator import and_
 from typing import TYPE_CHECKING
 
 from enrich import guards, join, merge
+from enrich.clock import timed
 from enrich.result import BLOCKED, Counts, Finding, JobResult
 from enrich.spec import Affected, JoinSpec, left_names, partners_name, quoted
-from enrich.stages import Rows, Work, identity_of, live_rows, target_rows, timed
+from enrich.stages import Rows, Work, identity_of, live_rows, target_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame

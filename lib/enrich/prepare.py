@@ -13,7 +13,7 @@ from enrich.compiler.schemas import shape
 from enrich.config.graph import QUARANTINE
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, sibling
-from enrich.cursor import Cursor, Mark, TargetState, digest
+from enrich.cursor import Ahead, Cursor, Mark, TargetState, digest
 from enrich.errors import ConfigError, DriftError, Fault, HistoryError
 from enrich.result import Finding, SourceWindow
 from enrich.since import Bounds
@@ -82,6 +82,7 @@ class Task:
         number: This run's transaction number; 0 until the intent is written.
         accepted: Names of the job's rules that shall not block this run.
         retry: True when the rows that the quarantine holds shall be computed again.
+        ahead: Not None when the quarantine contains what the target does not: what differs is computed again.
     """
 
     job: Job
@@ -100,6 +101,7 @@ class Task:
     until: Mapping[str, int] = field(default_factory=dict)
     again: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     gaps: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    ahead: Ahead | None = None
 
     @property
     def spec(self) -> JobSpec:
@@ -120,6 +122,11 @@ class Task:
     def is_idle(self) -> bool:
         """True when there is nothing to compute, nor anything to record."""
         return not (self.everything or self.moved or self.again or self.needs_feed or self.retry)
+
+    @property
+    def reconsiders(self) -> bool:
+        """True when keys are computed again though nothing of theirs has changed."""
+        return self.retry or self.ahead is not None
 
     @property
     def unjudged(self) -> tuple[Finding, ...]:

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from enrich import cursor, join, merge, quarantine, tables
+from enrich.clock import timed
 from enrich.errors import RunFailed
 from enrich.gate import Judged
 from enrich.guards import MASS_CHANGE
@@ -14,7 +15,7 @@ from enrich.prepare import Task
 from enrich.result import CREATED, UNCHANGED, UPDATED, JobResult
 from enrich.runs import INTENT, RunRow, RunsTable
 from enrich.spec import OPERATION, Affected, JoinSpec, quoted
-from enrich.stages import Changed, Work, identity_of, no_rows, target_rows, timed
+from enrich.stages import Changed, Work, identity_of, no_rows, target_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame

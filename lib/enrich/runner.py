@@ -17,7 +17,7 @@ from enrich.config import graph
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, sibling
 from enrich.config.project import Project
-from enrich.cursor import TargetState
+from enrich.cursor import Ahead, TargetState
 from enrich.errors import ConfigError, EnrichError, Locked, RunFailed
 from enrich.prepare import Place, Task, announce, check_sources, compiled, opened
 from enrich.result import FAILED, SKIPPED, UNCHANGED, JobResult, Quarantine, RunResult
@@ -263,6 +263,7 @@ class Running:
         if table is not None and task.is_idle:
             unchanged = JobResult(job.job, UNCHANGED, task.mode, dict(task.window), target_version=table.version)
             return replace(unchanged, findings=task.unjudged, quarantine=self._held(job))
+        task = replace(task, ahead=self._ahead(task))
         from enrich import join, pipeline
         from enrich.session import activated, borrowed_session
 
@@ -289,6 +290,13 @@ class Running:
         for texts, rows in counted:
             reasons.update(dict.fromkeys(texts, rows))
         return Quarantine(sum(rows for _, rows in counted), dict(sorted(reasons.items())))
+
+    def _ahead(self, task: Task) -> Ahead | None:
+        """Tell whether the quarantine contains what the target's cursor does not."""
+        uri, mark = task.place.held_uri, task.target.cursor
+        if task.everything or mark is None or uri is None or not tables.exists(uri):
+            return None
+        return cursor.ahead(uri, task.job.job, mark.number)
 
     def _labelled(self, job: Job) -> list[tuple[tuple[str, ...], int]] | None:
         """Count the quarantine's rows by their reasons; None without a quarantine."""

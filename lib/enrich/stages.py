@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce, wraps
+from functools import partial, reduce
 from operator import or_
-from typing import TYPE_CHECKING, Concatenate, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from enrich import changes as net_changes
 from enrich import join, keys, merge, mirror, quarantine, tables
 from enrich.changes import NetChanges, Touched
+from enrich.clock import timed
 from enrich.errors import HistoryError
 from enrich.prepare import Task
 from enrich.result import Counts, Finding, Lookup, SourceWindow
@@ -79,28 +79,6 @@ class Work:
         assert isinstance(spec, JoinSpec)  # noqa: S101 - callers have looked at the kind
         window = self.task.window
         return join.Sources(spec, {a: self.snapshot(a, window[a].start if before else None) for a in spec.sources})
-
-
-P = ParamSpec("P")
-R = TypeVar("R")
-
-
-def timed(stage: str) -> Callable[[Callable[Concatenate[Work, P], R]], Callable[Concatenate[Work, P], R]]:
-    """Let a step of the flow note its wall-clock time in the run's ``Work.seconds``."""
-
-    def decorate(step: Callable[Concatenate[Work, P], R]) -> Callable[Concatenate[Work, P], R]:
-        @wraps(step)
-        def measured(work: Work, /, *args: P.args, **kwargs: P.kwargs) -> R:
-            started = time.monotonic()
-            try:
-                return step(work, *args, **kwargs)
-            finally:
-                spent = work.seconds.get(stage, 0.0) + time.monotonic() - started
-                work.seconds[stage] = round(spent, 3)
-
-        return measured
-
-    return decorate
 
 
 @dataclass(frozen=True)
@@ -263,16 +241,31 @@ def _affected(work: Work, changed: Changed) -> Affected:
 
 
 def _held_keys(work: Work) -> list[Affected]:
-    """Return the keys that the quarantine holds when they shall be tried again, else nothing."""
+    """Return the keys of the quarantine that shall be computed again, if any."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
     from pyspark.sql import functions as F
 
     task, uri = work.task, work.task.place.held_uri
-    if not task.retry or uri is None:
+    if not task.reconsiders or uri is None:
         return []
     identity = identity_of(task)
-    names = [*identity.left, *identity.right, quarantine.FAILED]
-    held = tables.snapshot(work.session, uri, tables.read_state(uri).version, names).where(~quarantine.is_keyless())
-    found = held.select(*[part.alias(name) for name, part in identity.of().items()])
+
+    def held(version: int) -> DataFrame:
+        names = [*identity.left, *identity.right, quarantine.FAILED, quarantine.RUN_ID]
+        keyed = tables.snapshot(work.session, uri, version, names).where(~quarantine.is_keyless())
+        return keyed.select(*[part.alias(name) for name, part in identity.of().items()], quarantine.RUN_ID)
+
+    found = held(tables.read_state(uri).version)
+    if task.ahead is not None and task.ahead.settled is not None:
+        try:
+            before = held(task.ahead.settled).localCheckpoint()
+        except (PySparkException, Py4JJavaError) as error:
+            raise HistoryError(
+                f"version {task.ahead.settled} of the quarantine cannot be read ({type(error).__name__})",
+                hint=f"run `enrich run {task.job.job} --full-refresh`",
+            ) from error
+        found = found.unionByName(before) if task.retry else quarantine.differing(found, before)
     lefts, rights = left_names(len(identity.left)), right_names(len(identity.right))
     is_lone = reduce(or_, [F.col(name).isNull() for name in lefts])
     left = found.where(~is_lone).select(*lefts)
