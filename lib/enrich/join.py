@@ -17,17 +17,16 @@ full   (l, r)          (l, null)              (null, r)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
-from enrich.errors import ConfigError
+from enrich import normalise
 from enrich.spec import (
     LIVE,
     Affected,
-    DataType,
     JoinSpec,
     SourceSpec,
     Step,
@@ -39,7 +38,7 @@ from enrich.spec import (
 )
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame
 
 ALIVE = "__enrich_alive"
 _SALTS = 64
@@ -147,15 +146,21 @@ def partners(sources: Sources, step: Step, affected: Affected) -> DataFrame:
     return walked(sources, affected, steps).select(*left_names(len(spec.key_columns)), partners_name(step.alias))
 
 
-def references(sources: Sources, step: Step, affected: Affected | None = None) -> DataFrame:
+def references(sources: Sources, step: Step, affected: Affected | None = None, *, nulls: bool = False) -> DataFrame:
     """Return which keys of a lookup the rows before ``step`` refer to.
 
     Only the earlier joins that ``step`` depends on are made, and none of them removes a left row: surplus pairs are
     harmless to a recompute by key.
 
+    Args:
+        sources: The job's sources.
+        step: The join.
+        affected: The rows to look at; None for all.
+        nulls: Keep references that are null, a list that is null among them.
+
     Returns:
         ``__enrich_k*``, ``__enrich_r*`` (when an earlier step is a right or full foreign-key join) and
-        ``__enrich_j*``, the referenced key without nulls; one row per referenced element.
+        ``__enrich_j*``, the referenced key; one row per referenced element.
     """
     from pyspark.sql import functions as F
 
@@ -164,14 +169,18 @@ def references(sources: Sources, step: Step, affected: Affected | None = None) -
     rows = _with_key(spec, walked(sources, affected, earlier)).where(F.col(ALIVE))
     identity = [name for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
     if step.kind == "list":
-        item = F.col("__enrich_item")
+        item, items = F.col("__enrich_item"), F.expr(step.elements or "")
         parts = [item if step.element_key is None else item.getField(step.element_key)]
-        rows = rows.select(*identity, F.explode(F.expr(step.elements or "")).alias("__enrich_item"))
+        exploded = F.explode_outer(items) if nulls else F.explode(items)
+        rows = rows.where(items.isNull() | (F.size(items) > 0)).select(*identity, exploded.alias("__enrich_item"))
     else:
-        parts = [F.expr(part) for part in step.on]
+        parts = [F.col(name) for name in left_names(len(spec.key_columns))]
+        parts = parts if step.kind == "table" else [F.expr(part) for part in step.on]
+    if step.kind != "table":
+        parts = normalise.references(parts, spec.sources[step.alias])
     names = reference_names(len(parts))
     found = rows.select(*identity, *[part.alias(name) for part, name in zip(parts, names, strict=True)])
-    return found.dropna(subset=names)
+    return found if nulls else found.dropna(subset=names)
 
 
 def earlier_steps(spec: JoinSpec, step: Step) -> list[Step]:
@@ -240,7 +249,8 @@ def _join_foreign_key(sources: Sources, rows: DataFrame, affected: Affected | No
     names = reference_names(len(step.on))
     wanted = [f"__enrich_f{i}" for i in range(len(step.on))]
     rows = _with_key(spec, rows)
-    rows = rows.withColumns({name: F.expr(part) for name, part in zip(wanted, step.on, strict=True)})
+    parts = normalise.references([F.expr(part) for part in step.on], spec.sources[step.alias])
+    rows = rows.withColumns(dict(zip(wanted, parts, strict=True)))
     rows = rows.drop("key") if spec.has_key else rows
     is_null = reduce(or_, [F.col(name).isNull() for name in wanted])
     spread = F.when(is_null, F.pmod(F.hash(*left_names(len(spec.key_columns))), F.lit(_SALTS)) + 1).otherwise(0)
@@ -270,7 +280,8 @@ def _unreferenced(sources: Sources, affected: Affected | None, step: Step) -> Da
     if affected is not None and affected.right is not None:
         lookup = lookup.join(affected.right, on=rights, how="left_semi")
     before = _with_key(spec, walked(sources, None, earlier_steps(spec, step))).where(F.col(ALIVE))
-    used = before.select(*[F.expr(part).alias(name) for part, name in zip(step.on, names, strict=True)])
+    parts = normalise.references([F.expr(part) for part in step.on], spec.sources[step.alias])
+    used = before.select(*[part.alias(name) for part, name in zip(parts, names, strict=True)])
     condition = reduce(and_, [F.col(r) == F.col(n) for r, n in zip(rights, names, strict=True)])
     alone = lookup.join(used.dropna().distinct(), on=condition, how="left_anti")
     return alone.withColumns(_fresh())
@@ -293,7 +304,8 @@ def _join_list(sources: Sources, rows: DataFrame, _affected: Affected | None, st
     exploded = rows.where(F.col(ALIVE)).select(
         *identity, F.posexplode("__enrich_items").alias("__enrich_at", "__enrich_item")
     )
-    exploded = exploded.withColumn("__enrich_id", id_of(item))
+    (wanted,) = normalise.references([id_of(item)], spec.sources[step.alias])
+    exploded = exploded.withColumn("__enrich_id", wanted)
     if step.drop_duplicates:
         exploded = _first_of_each_id(exploded, identity)
     spread = F.when(F.col("__enrich_id").isNull(), F.pmod(F.hash(*identity, "__enrich_at"), F.lit(_SALTS)) + 1)
@@ -366,27 +378,3 @@ def _join_back(rows: DataFrame, lists: DataFrame, identity: Sequence[str]) -> Da
 
     joined = rows.join(lists, on=reduce(and_, [same(name) for name in identity]), how="left")
     return joined.drop(*renamed.values())
-
-
-def typer(session: SparkSession) -> Callable[[Mapping[str, DataType], str], DataType]:
-    """Return a function that lets Spark type an expression over a frame of the given columns.
-
-    Raises:
-        ConfigError: (the function) Spark refuses the expression; the message holds its error condition alone.
-    """
-
-    def type_of(columns: Mapping[str, DataType], expression: str) -> DataType:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import functions as F
-        from pyspark.sql import types as T
-
-        fields = [{"name": n, "type": kind, "nullable": True, "metadata": {}} for n, kind in columns.items()]
-        frame = session.createDataFrame([], T.StructType.fromJson({"type": "struct", "fields": fields}))
-        try:
-            found: DataType = frame.select(F.expr(expression).alias("found")).schema["found"].dataType.jsonValue()
-        except PySparkException as error:
-            condition = error.getCondition() or type(error).__name__
-            raise ConfigError(f"Spark refuses {expression!r}: {condition}") from None
-        return found
-
-    return type_of

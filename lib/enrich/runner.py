@@ -264,13 +264,14 @@ class Running:
             unchanged = JobResult(job.job, UNCHANGED, task.mode, dict(task.window), target_version=table.version)
             return replace(unchanged, findings=task.unjudged, quarantine=self._held(job))
         task = replace(task, ahead=self._ahead(task))
-        from enrich import join, pipeline
+        from enrich import pipeline
+        from enrich.compiler.sparktypes import typer
         from enrich.session import activated, borrowed_session
 
         session = self.session()
         with borrowed_session(session) as own, activated(own):
             if not task.plan.complete:
-                plan = compiled(job, task.tables, None if task.everything else task.target.cursor, join.typer(own))
+                plan = compiled(job, task.tables, None if task.everything else task.target.cursor, typer(own))
                 task = replace(task, plan=plan)
             announce(task)
             result = pipeline.run_job(task, own, self.runs)

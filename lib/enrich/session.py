@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -259,6 +260,8 @@ def _build(master: str | None, conf: dict[str, str], jars: str | None) -> SparkS
             raise EnvironmentFault(
                 f"Spark does not start: {condensed(str(error))}", hint="see spark in conf"
             ) from error
+    if _in_one_process(str(session.sparkContext.master)) and "PYSPARK_PYTHON" not in os.environ:
+        session.sparkContext.pythonExec = sys.executable  # not whatever `python3` is: it may lack pyarrow
     return session
 
 

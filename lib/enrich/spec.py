@@ -87,6 +87,7 @@ class SourceSpec:
         key: The key columns.
         columns: The used columns with their types, key columns first.
         trusted: True when the search for two rows with one key is switched off.
+        normalise: What brings text keys into one form, in this order; see ``enrich.normalise``.
     """
 
     alias: str
@@ -94,6 +95,7 @@ class SourceSpec:
     key: tuple[str, ...]
     columns: dict[str, DataType]
     trusted: bool = False
+    normalise: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

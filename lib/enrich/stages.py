@@ -11,7 +11,7 @@ from operator import or_
 from typing import TYPE_CHECKING, TypeVar
 
 from enrich import changes as net_changes
-from enrich import join, keys, merge, mirror, quarantine, tables
+from enrich import join, keys, merge, mirror, normalise, quarantine, tables
 from enrich.changes import NetChanges, Touched
 from enrich.clock import timed
 from enrich.errors import HistoryError
@@ -69,7 +69,7 @@ class Work:
 
         source, state = self.task.spec.sources[alias], self.task.tables[alias]
         at = self.task.window[alias].to if version is None else version
-        rows = tables.snapshot(self.session, state.uri, at, list(source.columns))
+        rows = normalise.keys(tables.snapshot(self.session, state.uri, at, list(source.columns)), source)
         is_null = reduce(or_, [F.col(quoted(name)).isNull() for name in source.key])
         return rows.where(is_null if null_keys else ~is_null)
 
@@ -188,11 +188,12 @@ def _read(work: Work, alias: str, window: tuple[int, int], by: Callable[[DataFra
     from pyspark.errors import PySparkException
 
     try:
-        found = by(tables.change_feed(work.session, uri, window, names), source)
+        found = by(normalise.keys(tables.change_feed(work.session, uri, window, names), source), source)
     except (PySparkException, Py4JJavaError):
         log.info("the change feed of %s cannot be read whole; comparing its two snapshots", alias)
         try:
-            found = by(tables.snapshot_difference(work.session, uri, window, names), source)
+            feed = tables.snapshot_difference(work.session, uri, window, names)
+            found = by(normalise.keys(feed, source), source)
         except (PySparkException, Py4JJavaError) as error:
             raise HistoryError(
                 f"source {alias!r} cannot be read from version {window[0]} to {window[1]} ({type(error).__name__})",

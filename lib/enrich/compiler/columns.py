@@ -8,6 +8,7 @@ from enrich.compiler.schemas import fields_of, find, kind_of, may_be_key, meant,
 from enrich.config.models import Job
 from enrich.errors import Fault
 from enrich.expressions import Expression, ExpressionError, Scope, parse_expression
+from enrich.normalise import TEXT
 from enrich.spec import DataType
 
 TypeOf = Callable[[str], DataType]
@@ -57,7 +58,16 @@ class Columns:
                     self.fault(
                         f"key column {name!r} is of type {name_of(kind)}, which is no key", "sources", alias, "key"
                     )
+            if source.normalise:
+                self._check_text(alias, found[alias])
         return found
+
+    def _check_text(self, alias: str, key: tuple[str, ...]) -> None:
+        """Refuse to normalise a key without text; of a composite one the text columns are normalised."""
+        kinds = {name: self.tables[alias][name] for name in key if name in self.tables[alias]}
+        if kinds and all(kind != TEXT for kind in kinds.values()):
+            told = ", ".join(f"{name!r} is {name_of(kind)}" for name, kind in kinds.items())
+            self.fault(f"'normalise' is for keys of text; key column {told}", "sources", alias, "normalise")
 
     def use_all(self, alias: str) -> None:
         """Note every column of a source as used."""

@@ -66,14 +66,19 @@ def _sources(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) ->
         order = [*keys[alias], *[name for name in columns.tables[alias] if name not in keys[alias]]]
         used = columns.used[alias] | set(keys[alias])
         kept = {name: columns.tables[alias][name] for name in order if name in used and name in columns.tables[alias]}
-        found[alias] = SourceSpec(alias, source.table, keys[alias], kept, source.unique == "trusted")
+        trusted = source.unique == "trusted"
+        found[alias] = SourceSpec(alias, source.table, keys[alias], kept, trusted, source.normalise)
     return found
 
 
 def _meaning(job: Job) -> dict[str, Any]:
     # Not the tables' names: their ids are compared, and a table may move.
     sources = {alias: list(source.key) for alias, source in job.sources.items()}
-    return {"kind": job.kind, "sources": sources, "from": job.from_}
+    meaning: dict[str, Any] = {"kind": job.kind, "sources": sources, "from": job.from_}
+    # Only where there is any: the targets of jobs without it were made by the same job still.
+    if forms := {alias: list(source.normalise) for alias, source in job.sources.items() if source.normalise}:
+        meaning["normalise"] = forms
+    return meaning
 
 
 def _mirror(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> Plan:

@@ -174,6 +174,18 @@ def _check_references(draft: Draft) -> None:
 def _check_source_keys(draft: Draft) -> None:
     for alias, source in draft.sources.items():
         _check_list(draft, source, "key", ("sources", alias))
+        _check_normalisers(draft, source, ("sources", alias, "normalise"))
+
+
+def _check_normalisers(draft: Draft, source: dict[str, Any], path: tuple[Step, ...]) -> None:
+    """A list of normalisers is not empty, and names none twice."""
+    if source.get("normalise") == []:
+        draft.fault("'normalise' is an empty list; name a normaliser or leave it out", *path)
+    seen: set[str] = set()
+    for index, name in enumerate(names(source.get("normalise"))):
+        if name in seen:
+            draft.fault(f"'normalise' names {name!r} twice", *path, index)
+        seen.add(name)
 
 
 def _check_list(draft: Draft, holder: dict[str, Any], key: str, path: tuple[Step, ...]) -> None:

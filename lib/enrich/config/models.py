@@ -43,6 +43,11 @@ Expression = Annotated[StrictStr, WithJsonSchema(_SCALAR)]
 Threshold = Annotated[int | float, SkipValidation, WithJsonSchema({"type": "number", "minimum": 0})]
 """Rows (int) or a share (float); ``rules`` says what is wrong with one, since pydantic would make 1.0 of true."""
 Names = Annotated[tuple[StrictStr, ...], BeforeValidator(_listed), _one_or_many({**_TEXT})]
+Normalisers = Annotated[
+    tuple[Literal["trim", "lower", "nfc", "visible", "unpad"], ...],
+    BeforeValidator(_listed),
+    _one_or_many({"type": "string", "enum": ["trim", "lower", "nfc", "visible", "unpad"]}),
+]
 Expressions = Annotated[tuple[StrictStr, ...], BeforeValidator(_listed), _one_or_many({**_SCALAR})]
 
 
@@ -59,6 +64,11 @@ class Source(Model):
     key: Names = Field(description="The column, or the list of columns, that identifies a row.")
     unique: Literal["checked", "trusted"] = Field(
         "checked", description="'trusted' switches off the search for two rows with one key."
+    )
+    normalise: Normalisers = Field(
+        (),
+        description="What brings text keys, and references to them, into one form, in this order: trim, lower, nfc"
+        " (one form of accents), visible (no invisible characters), unpad (no leading zeros).",
     )
 
 

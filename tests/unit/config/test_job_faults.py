@@ -67,6 +67,16 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
     ({11: "target: {table: t, change_feed: yes}"}, [(11, "'target.change_feed' must be true or false, not text")]),
     ({11: "target: {table: t, change_feed: 1}"}, [(11, "'target.change_feed' must be true or false, not a number")]),
     ({1: "job: 5"}, [(1, "'job' must be text, not a number; put it in quotes")]),
+    # --- normalisers ----------------------------------------------------------------------------------------------
+    ({3: SOURCES.replace("}", ", normalise: []}")}, [(3, "'normalise' is an empty list")]),
+    ({3: SOURCES.replace("}", ", normalise: [trim, trim]}")}, [(3, "'normalise' names 'trim' twice")]),
+    (
+        {3: SOURCES.replace("}", ", normalise: [lowr]}")},
+        [(3, "'sources.orders.normalise' (item 1) is 'lowr', but must be one of trim, lower")],
+    ),
+    ({3: SOURCES.replace("}", ", normalise: [1]}")}, [(3, "must be one of trim, lower")]),
+    ({3: SOURCES.replace("}", ", normalise: {a: b}}")}, [(3, "'sources.orders.normalise' must be a")]),
+    ({3: SOURCES.replace("}", ", normalize: trim}")}, [(3, "unknown key 'normalize'; did you mean 'normalise'?")]),
     # --- values of a fixed set ------------------------------------------------------------------------------------
     (
         {1: "job: orders\nkind: joins"},
