@@ -150,9 +150,9 @@ def finding_text(finding: Finding) -> str:
         verdict = "0 rows checked"
     else:
         verdict = f"{finding.failed} of {count_of(finding.checked, 'row')} failed"
-    if finding.bound is not None:
-        name, bound = finding.bound
-        verdict += f", at least {bound} must pass" if name == "at_least" else f", at most {bound} may"
+    if finding.bound is not None and finding.success is False:
+        end, bound = finding.bound
+        verdict += f", at least {bound} must pass" if end == "at_least" else f", at most {bound} may"
     if finding.accepted:
         verdict += ", accepted for this run"
     return f"{finding.action} {name}{source}: {verdict}"

@@ -58,6 +58,18 @@ def finding(**given: object) -> Finding:
             finding(expectation="key_unique", column=None, source="accounts", action="fail"),
             "fail key_unique in accounts: 1 of 12 rows failed",
         ),
+        (
+            finding(expectation="mass_change", column=None, bound=("at_most", 0.05), accepted=True),
+            "warn mass_change: 1 of 12 rows failed, at most 0.05 may, accepted for this run",
+        ),
+        (
+            finding(expectation="match_rate", column=None, source="a", bound=("at_least", 1.0)),
+            "warn match_rate in a: 1 of 12 rows failed, at least 1.0 must pass",
+        ),
+        (
+            finding(expectation="mass_change", column=None, bound=("at_most", 3), success=None, checked=0, failed=0),
+            "warn mass_change: 0 rows checked",
+        ),
         (finding(column="\x1b[2J"), "warn expect_x(\\x1b[2J): 1 of 12 rows failed"),
     ],
 )
@@ -81,6 +93,14 @@ def test_a_job_tells_its_rare_counts_findings_and_error() -> None:
         "error a",
         "error b\\x1b",
     ]
+
+
+def test_a_run_that_judged_nothing_says_so_in_one_line() -> None:
+    silent = [finding(index=i, success=None, checked=0, failed=0) for i in range(3)]
+    assert notes(JobResult("j", "unchanged", findings=tuple(silent))) == ["0 rows checked by 3 rules"]
+    assert notes(JobResult("j", "unchanged", findings=(silent[0],))) == ["warn expect_x(email): 0 rows checked"]
+    told = notes(JobResult("j", "updated", findings=(*silent, finding(success=True, failed=0))))
+    assert told == ["warn expect_x(email): 0 rows checked"] * 3
 
 
 def test_run_text_is_one_line_a_job_and_the_outcome_last() -> None:
