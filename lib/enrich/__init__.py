@@ -12,7 +12,21 @@
 from enrich.config import Project
 from enrich.errors import ConfigError, EnrichError
 from enrich.loading import load_project
+from enrich.planning import PlanResult, plan
 from enrich.result import JobResult, RunResult
 from enrich.runner import run
+from enrich.verification import VerifyResult, verify
 
-__all__ = ["ConfigError", "EnrichError", "JobResult", "Project", "RunResult", "load_project", "run"]
+__all__ = [
+    "ConfigError",
+    "EnrichError",
+    "JobResult",
+    "PlanResult",
+    "Project",
+    "RunResult",
+    "VerifyResult",
+    "load_project",
+    "plan",
+    "run",
+    "verify",
+]

@@ -25,6 +25,10 @@ class SourceLag:
         consumed: The last version that the target contains; None before the first run.
         latest: The source's latest version; None when it cannot be read.
         seconds: Time since the oldest commit that is not consumed yet; 0 when there is none, None when unknown.
+        lag_seconds: Time between the newest commit consumed and the newest there.
+        days_left: Days until the source forgets what is not consumed yet; 0 when that has begun, None when nothing is
+            waiting or its properties cannot be understood.
+        gaps: Versions that a run was told to skip, each from the one before it to the last.
     """
 
     alias: str
@@ -32,6 +36,9 @@ class SourceLag:
     consumed: int | None
     latest: int | None
     seconds: float | None
+    lag_seconds: float | None = None
+    days_left: float | None = None
+    gaps: tuple[tuple[int, int], ...] = ()
 
     @property
     def versions(self) -> int | None:
@@ -80,8 +87,7 @@ def _status(project: Project, job: Job, runs: RunsTable, last: dict[str, dict[st
         except EnrichError as error:
             note = str(error)
     lags = tuple(_lag(project, job, alias, target) for alias in job.sources)
-    if target.foreign:
-        note = "changed by another writer"
+    note = note or _warning(job.job, target, lags)
     return JobStatus(
         job.job,
         str(place),
@@ -93,25 +99,48 @@ def _status(project: Project, job: Job, runs: RunsTable, last: dict[str, dict[st
     )
 
 
+def _warning(job: str, target: TargetState, lags: tuple[SourceLag, ...]) -> str | None:
+    """Return what an operator has to see to, in one line; None for nothing."""
+    found = []
+    if target.foreign:
+        versions = ", ".join(str(version) for version in sorted(target.foreign)[:5])
+        found.append(f"changed by another writer (version {versions}): run `enrich verify {job} --repair`")
+    for lag in lags:
+        ranges = ", ".join(f"{start + 1} to {end}" for start, end in lag.gaps)
+        if ranges:
+            found.append(f"versions {ranges} of {lag.alias} were skipped: run `enrich verify {job} --repair`")
+        if lag.days_left is not None and lag.days_left < 1:
+            found.append(f"{lag.alias} forgets its history within a day: run `enrich run {job}`")
+    return "; ".join(found) or None
+
+
 def _lag(project: Project, job: Job, alias: str, target: TargetState) -> SourceLag:
     reference = job.sources[alias].table
-    consumed = target.cursor.sources[alias].to if target.cursor and alias in target.cursor.sources else None
+    mark = target.cursor.sources.get(alias) if target.cursor else None
+    consumed, gaps = (None, ()) if mark is None else (mark.to, mark.gaps)
     place = project.location(reference)
     if isinstance(place, CatalogName):
-        return SourceLag(alias, reference, consumed, None, None)
+        return SourceLag(alias, reference, consumed, None, None, gaps=gaps)
     try:
         log = tables.open_log(place)
     except EnrichError:
-        return SourceLag(alias, reference, consumed, None, None)
-    behind = log.version() - (-1 if consumed is None else consumed)
-    if behind <= 0:
-        return SourceLag(alias, reference, consumed, log.version(), 0.0)
-    waiting = [
-        entry for entry in tables.history(log, behind) if entry["version"] > (-1 if consumed is None else consumed)
-    ]
-    oldest = min((entry["timestamp"] for entry in waiting), default=None)
-    seconds = None if oldest is None else max(0.0, datetime.now(UTC).timestamp() - oldest / 1000)
-    return SourceLag(alias, reference, consumed, log.version(), seconds)
+        return SourceLag(alias, reference, consumed, None, None, gaps=gaps)
+    latest, properties = log.version(), tables.state_of(log).properties
+    if consumed is not None and latest <= consumed:
+        return SourceLag(alias, reference, consumed, latest, 0.0, 0.0, gaps=gaps)
+    commits, now = tables.commits(log), datetime.now(UTC).timestamp()
+    waiting = [at / 1000 for version, at in commits.times.items() if consumed is None or version > consumed]
+    seconds = max(0.0, now - min(waiting)) if waiting else None
+    if consumed is None:
+        return SourceLag(alias, reference, consumed, latest, seconds)
+    newest = commits.times.get(consumed)
+    behind = None if newest is None else (commits.times[commits.last] - newest) / 1000
+    kept = tables.history_kept(properties)
+    if consumed + 1 < commits.first:
+        left: float | None = 0.0
+    else:
+        left = None if kept is None or seconds is None else max(0.0, round((kept - seconds) / 86400, 2))
+    return SourceLag(alias, reference, consumed, latest, seconds, behind, left, gaps)
 
 
 def validate(project: Project) -> list[Fault]:

@@ -123,13 +123,7 @@ def difference(
     if table is None:
         rows = new.withColumn(OPERATION, F.lit("I"))
     else:
-        missing = [
-            F.lit(None).cast(new.schema[name].dataType).alias(name) for name in columns if name not in table.columns
-        ]
-        old = table.select(*[F.col(quoted(name)) for name in columns if name in table.columns], *missing)
-        old = old.select(
-            *[part.alias(name) for name, part in identity.of().items()], F.struct("*").alias("__enrich_old")
-        )
+        old = _stale(table, new, identity)
         if keys is not None:
             old = _among(old, keys, identity)
         rows = _compared(new, old, identity, columns)
@@ -143,6 +137,63 @@ def difference(
     return Difference(rows.drop(_EMPTIED), counted.get("I", 0), counted.get("U", 0), counted.get("D", 0), lost)
 
 
+def discrepancy(new: DataFrame, table: DataFrame | None, identity: Identity) -> Difference:
+    """Compare all rows with a table that anybody may have written to: a key may be null there, or stand twice.
+
+    Args:
+        new: The identity's columns and the table's columns; one row per identity.
+        table: The table's rows at its pinned version; None when it does not exist.
+        identity: How rows are told apart.
+
+    Returns:
+        The difference; ``inserted`` counts rows that the table lacks, ``updated`` those that differ, ``deleted`` its
+        surplus rows. A key with several rows has a ``D``, which takes them all, and an ``I``, which must match none.
+    """
+    from pyspark.sql import functions as F
+
+    if table is None:
+        return difference(new, None, identity, None)
+    names = identity.names
+    columns = [name for name in new.columns if name not in names]
+    both, same = _paired(new, _stale(table, new, identity), identity, columns)
+    now, before = F.col("__enrich_new"), F.col("__enrich_old")
+    counted = both.withColumn("__enrich_same", same).groupBy(*names)
+    found = counted.agg(
+        F.count(before).alias("__enrich_copies"),
+        F.count_if("__enrich_same").alias("__enrich_equal"),
+        F.first(now, ignorenulls=True).alias("__enrich_new"),
+    )
+    copies, equal = F.col("__enrich_copies"), F.col("__enrich_equal")
+    steps = (
+        F.when(now.isNull(), F.array(F.lit("D")))
+        .when(copies == 0, F.array(F.lit("I")))
+        .when(copies > 1, F.array(F.lit("D"), F.lit("I")))
+        .when(equal == 0, F.array(F.lit("U")))
+    )
+    # Computed once: the rows below and their counts come from here.
+    found = found.withColumn("__enrich_steps", steps).where(F.col("__enrich_steps").isNotNull()).localCheckpoint()
+    surplus = F.when(now.isNull(), copies).otherwise(F.greatest(copies - 1, F.lit(0)))
+    counts = found.agg(
+        F.count_if(copies == 0).alias("missing"),
+        F.count_if(now.isNotNull() & (copies > 0) & (equal == 0)).alias("differing"),
+        F.coalesce(F.sum(surplus), F.lit(0)).alias("surplus"),
+    ).first()
+    assert counts is not None  # noqa: S101 - an aggregate without groups has one row
+    rows = found.withColumn(OPERATION, F.explode("__enrich_steps"))
+    rows = rows.select(*names, OPERATION, *[now.getField(name).alias(name) for name in columns])
+    return Difference(rows.localCheckpoint(), counts["missing"], counts["differing"], counts["surplus"])
+
+
+def _stale(table: DataFrame, new: DataFrame, identity: Identity) -> DataFrame:
+    """Return a table's rows under their identity, as a struct; columns that it lacks are null."""
+    from pyspark.sql import functions as F
+
+    columns = [name for name in new.columns if name not in identity.names]
+    missing = [F.lit(None).cast(new.schema[name].dataType).alias(name) for name in columns if name not in table.columns]
+    old = table.select(*[F.col(quoted(name)) for name in columns if name in table.columns], *missing)
+    return old.select(*[part.alias(name) for name, part in identity.of().items()], F.struct("*").alias("__enrich_old"))
+
+
 def _among(old: DataFrame, keys: DataFrame, identity: Identity) -> DataFrame:
     from pyspark.sql import functions as F
 
@@ -153,6 +204,22 @@ def _among(old: DataFrame, keys: DataFrame, identity: Identity) -> DataFrame:
 
 def _compared(new: DataFrame, old: DataFrame, identity: Identity, columns: Sequence[str]) -> DataFrame:
     """Join new and old rows on their identity and name the operation that leads from old to new."""
+    from pyspark.sql import functions as F
+
+    both, same = _paired(new, old, identity, columns)
+    now, before = F.col("__enrich_new"), F.col("__enrich_old")
+    operation = F.when(before.isNull(), "I").when(now.isNull(), "D").when(~same, "U")
+    values = {name: now.getField(name) for name in columns}
+    return both.withColumn(OPERATION, operation).where(F.col(OPERATION).isNotNull()).withColumns(values)
+
+
+def _paired(new: DataFrame, old: DataFrame, identity: Identity, columns: Sequence[str]) -> tuple[DataFrame, Column]:
+    """Join new and old rows on their identity.
+
+    Returns:
+        The identity's columns, ``__enrich_new`` and ``__enrich_old`` (null where there is none), and whether they are
+        the same.
+    """
     from pyspark.sql import functions as F
 
     names = identity.names
@@ -169,10 +236,8 @@ def _compared(new: DataFrame, old: DataFrame, identity: Identity, columns: Seque
             for name, kind in kinds.items()
         ],
     )
-    operation = F.when(before.isNull(), "I").when(now.isNull(), "D").when(~same, "U")
     whose = {name: F.when(now.isNull(), F.col(f"{name}_old")).otherwise(F.col(name)) for name in names}
-    values = {name: now.getField(name) for name in columns}
-    return both.withColumns({OPERATION: operation, **whose}).where(F.col(OPERATION).isNotNull()).withColumns(values)
+    return both.withColumns(whose), same
 
 
 def _emptied(new: DataFrame, columns: Sequence[str]) -> Column:

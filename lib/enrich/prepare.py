@@ -245,19 +245,52 @@ def opened(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -> T
         return _whole(task, BOOTSTRAP)
     if full_refresh:
         return _whole(task, FULL_REFRESH)
-    repair = f"run `enrich run {name} --full-refresh`"
-    if target.cursor is None:
-        raise HistoryError(
-            f"neither the log of {task.place.label} nor the runs table says what it has consumed", hint=repair
-        )
+    cursor = _known_cursor(task)
     if target.foreign:
         versions = ", ".join(str(version) for version in sorted(target.foreign)[:5])
-        raise DriftError(f"the target of {name!r} was changed by another writer (version {versions})", hint=repair)
-    if target.cursor.definition != task.definition:
-        raise HistoryError(f"the definition of {name!r} changed since its target was written", hint=repair)
-    for alias, mark in target.cursor.sources.items():
+        raise DriftError(
+            f"the target of {name!r} was changed by another writer (version {versions})",
+            hint=f"run `enrich verify {name} --repair`, or `enrich run {name} --full-refresh`",
+        )
+    _check_same(task, cursor)
+    return _continued(task, cursor, bounds or Bounds())
+
+
+def reopened(task: Task) -> Task:
+    """Take a job back to the versions that its target records, to be compared with what they give.
+
+    Raises:
+        HistoryError: The target does not exist, its cursor is lost, or it is not this job's doing over these sources.
+    """
+    if task.target.table is None:
+        raise HistoryError(
+            f"job {task.job.job!r} has no target yet", hint=f"run `enrich run {task.job.job}` to create it"
+        )
+    cursor = _known_cursor(task)
+    _check_same(task, cursor)
+    window = {alias: SourceWindow(mark.start, mark.to) for alias, mark in cursor.sources.items()}
+    return replace(task, mode=REPAIR, window=window)
+
+
+def _known_cursor(task: Task) -> Cursor:
+    if task.target.cursor is None:
+        raise HistoryError(
+            f"neither the log of {task.place.label} nor the runs table says what it has consumed",
+            hint=f"run `enrich run {task.job.job} --full-refresh`",
+        )
+    return task.target.cursor
+
+
+def _check_same(task: Task, cursor: Cursor) -> None:
+    """Refuse a target that is the doing of another definition, or of other sources."""
+    name = task.job.job
+    if cursor.definition != task.definition:
+        raise HistoryError(
+            f"the definition of {name!r} changed since its target was written",
+            hint=f"run `enrich run {name} --full-refresh`",
+        )
+    for alias, mark in cursor.sources.items():
         _check_identity(name, alias, mark, task.tables[alias])
-    return _continued(task, target.cursor, bounds or Bounds())
 
 
 def _continued(task: Task, cursor: Cursor, bounds: Bounds) -> Task:
@@ -265,8 +298,9 @@ def _continued(task: Task, cursor: Cursor, bounds: Bounds) -> Task:
     name = task.job.job
     since = versions(name, task.tables, bounds.since)
     window, again, gaps = {}, {}, {}
-    for alias, mark in cursor.sources.items():
-        asked, end, point = since.get(alias), task.until.get(alias), bounds.is_point(alias)
+    for alias in task.tables:
+        mark, point = cursor.sources[alias], bounds.is_point(alias)
+        asked, end = since.get(alias), task.until.get(alias)
         if asked is not None and end is not None and asked > end:
             raise ConfigError(
                 f"--since is later than --until for source {alias!r} of {name!r}", hint="exchange the two"

@@ -11,14 +11,16 @@ from enrich.errors import RunFailed
 from enrich.gate import Judged
 from enrich.guards import MASS_CHANGE
 from enrich.merge import Commit, Difference
-from enrich.prepare import Task
+from enrich.prepare import REPAIR, Task
 from enrich.result import CREATED, UNCHANGED, UPDATED, JobResult
 from enrich.runs import INTENT, RunRow, RunsTable
 from enrich.spec import OPERATION, Affected, JoinSpec, quoted
 from enrich.stages import Changed, Work, identity_of, no_rows, target_rows
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+    from pyspark.sql import Column, DataFrame
+
+_MATCHES = "__enrich_matches"
 
 
 @dataclass(frozen=True)
@@ -28,10 +30,14 @@ class Held:
     Attributes:
         rows: Identity, content, operation and the table's columns; None when nothing differs.
         come: Rows newly held.
+        gone: Rows no longer held.
+        differing: Rows whose columns or reasons differ.
     """
 
     rows: DataFrame | None
     come: int = 0
+    gone: int = 0
+    differing: int = 0
 
 
 @dataclass(frozen=True)
@@ -64,8 +70,18 @@ def staged(work: Work, changed: Changed, verdict: Judged, affected: Affected | N
         whole = verdict.good.select(*[F.col(quoted(name)) for name in task.spec.columns])
         old = _alike(work, verdict.good)
     guarded = any(rule.rule == MASS_CHANGE for rule in task.job.rules)
-    found = merge.difference(verdict.good, old, identity, among, count_emptied=guarded)
+    found = _compared(work, verdict.good, old, among, count_emptied=guarded)
     return Staged(found, _held(work, changed, verdict, among), whole, compared=old is not None)
+
+
+def _compared(
+    work: Work, rows: DataFrame, table: DataFrame | None, among: DataFrame | None, *, count_emptied: bool = False
+) -> Difference:
+    """Compare rows with a table of ours; for a repair, with one that others may have written to."""
+    identity = identity_of(work.task)
+    if work.task.mode == REPAIR:
+        return merge.discrepancy(rows, table, identity)
+    return merge.difference(rows, table, identity, among, count_emptied=count_emptied)
 
 
 def _alike(work: Work, rows: DataFrame) -> DataFrame | None:
@@ -96,7 +112,7 @@ def _held(work: Work, changed: Changed, verdict: Judged, among: DataFrame | None
         table = work.kept(rows)
     keyed = table.where(~quarantine.is_keyless()) if table is not None else None
     nothing = verdict.good.limit(0).withColumn(quarantine.FAILED, F.array().cast("array<string>"))
-    found = merge.difference(verdict.bad if verdict.bad is not None else nothing, keyed, identity, among)
+    found = _compared(work, verdict.bad if verdict.bad is not None else nothing, keyed, among)
     frame = found.rows.withColumn(quarantine.CONTENT, F.lit(None).cast("string"))
     new = without_key if without_key is not None else nothing.drop(*identity.names)
     old = table.where(quarantine.is_keyless()) if table is not None else nothing.drop(*identity.names)
@@ -106,7 +122,7 @@ def _held(work: Work, changed: Changed, verdict: Judged, among: DataFrame | None
         return Held(None)
     frame = frame.unionByName(lone.rows, allowMissingColumns=True)
     frame = frame.withColumn(quarantine.RUN_ID, F.lit(task.run_id)).localCheckpoint()
-    return Held(frame, found.inserted + lone.come)
+    return Held(frame, found.inserted + lone.come, found.deleted + lone.gone, found.updated)
 
 
 def _keyless(work: Work) -> DataFrame | None:
@@ -221,7 +237,17 @@ def _write_target(work: Work, found: Staged, commit: Commit) -> None:
     if found.whole is not None:
         merge.overwrite(work.session, task.place.uri, found.whole, commit)
         return
-    merge.merge(work.session, task.place.uri, found.target.rows, identity_of(task).of("t."), commit)
+    rows, same = _matching(task, found.target.rows, identity_of(task).of("t."))
+    merge.merge(work.session, task.place.uri, rows, same, commit)
+
+
+def _matching(task: Task, rows: DataFrame, same: dict[str, Column]) -> tuple[DataFrame, dict[str, Column]]:
+    """Let the inserts of a repair match no row: beside one there may be a ``D`` that takes all rows of its key."""
+    from pyspark.sql import functions as F
+
+    if task.mode != REPAIR:
+        return rows, same
+    return rows.withColumn(_MATCHES, F.col(OPERATION) != "I"), {**same, _MATCHES: F.lit(True)}
 
 
 def _enable_feed(work: Work) -> None:
@@ -250,7 +276,8 @@ def _write_quarantine(work: Work, rows: DataFrame | None, commit: Commit) -> Non
     elif there and uri is not None:
         table = tables.snapshot(work.session, uri, tables.read_state(uri).version, names[:-1])
         same = quarantine.identity(identity_of(task).of("t."), table, task.spec.columns)
-        merge.merge(work.session, uri, rows.select(*same, OPERATION, *[F.col(quoted(n)) for n in names]), same, own)
+        rows = rows.select(*same, OPERATION, *[F.col(quoted(n)) for n in names])
+        merge.merge(work.session, uri, *_matching(task, rows, same), own)
     else:
         held = rows.select(*[F.col(quoted(name)) for name in names])
         properties = _properties(task, held)

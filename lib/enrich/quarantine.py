@@ -37,6 +37,7 @@ class KeylessDifference:
     Attributes:
         rows: ``CONTENT``, ``OPERATION``, and the table's columns.
         come: How many rows are new.
+        gone: How many rows the snapshot no longer has.
         changed: Whether anything differs.
         held: What ``rows`` comes from; persisted.
     """
@@ -44,6 +45,7 @@ class KeylessDifference:
     rows: DataFrame
     held: DataFrame
     come: int
+    gone: int
     changed: bool
 
 
@@ -67,12 +69,15 @@ def keyless(new: DataFrame, held: DataFrame, columns: Sequence[str]) -> KeylessD
     counts = ours.join(theirs, on=CONTENT, how="full").na.fill(0, ["__enrich_now", "__enrich_before"])
     differing = counts.where(F.col("__enrich_now") != F.col("__enrich_before")).persist()
     growth = F.greatest(F.col("__enrich_now") - F.col("__enrich_before"), F.lit(0))
-    found = differing.agg(F.count("*").alias("contents"), F.sum(growth).alias("come")).first()
+    shrinkage = F.greatest(F.col("__enrich_before") - F.col("__enrich_now"), F.lit(0))
+    found = differing.agg(
+        F.count("*").alias("contents"), F.sum(growth).alias("come"), F.sum(shrinkage).alias("gone")
+    ).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
     gone = differing.where(F.col("__enrich_before") > 0).select(CONTENT, F.lit("D").alias(OPERATION))
     come = now.join(differing, on=CONTENT, how="left_semi").withColumns({CONTENT: F.lit(_NEW), OPERATION: F.lit("I")})
     rows = come.unionByName(gone, allowMissingColumns=True)
-    contents, number = (found["contents"], found["come"]) if found is not None else (0, 0)
-    return KeylessDifference(rows, differing, int(number or 0), bool(contents))
+    return KeylessDifference(rows, differing, found["come"] or 0, found["gone"] or 0, bool(found["contents"]))
 
 
 def content(rows: DataFrame, columns: Sequence[str], prefix: str = "") -> Column:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from enrich import cursor, locks, quarantine, tables, window
 from enrich.config import graph
@@ -18,7 +18,8 @@ from enrich.config.models import Job
 from enrich.config.places import CatalogName, sibling
 from enrich.config.project import Project
 from enrich.cursor import Ahead, TargetState
-from enrich.errors import ConfigError, EnrichError, Locked, RunFailed
+from enrich.errors import ConfigError, EnrichError
+from enrich.failures import named
 from enrich.prepare import Place, Task, announce, check_sources, compiled, opened
 from enrich.result import FAILED, SKIPPED, UNCHANGED, JobResult, Quarantine, RunResult
 from enrich.runs import OUTCOME, RunRow, RunsTable
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("enrich")
 
-_CONFLICTS = ("Concurrent", "ProtocolChanged", "MetadataChanged")
+Done = TypeVar("Done")
 
 
 @dataclass(frozen=True)
@@ -226,12 +227,12 @@ class Running:
             with locks.held(self.project.state, name, self.run_id):
                 result = self._run(self.project.jobs[name])
         except Exception as error:  # noqa: BLE001 - a job's failure is a result; the other jobs still run
-            result = JobResult(name, FAILED).failed_with(_named(error, name))
+            result = JobResult(name, FAILED).failed_with(named(error, name))
         result = replace(result, seconds=round(time.monotonic() - started, 3))
         self.done[name] = result
-        return self._recorded(result)
+        return self.recorded(result)
 
-    def _recorded(self, result: JobResult) -> JobResult:
+    def recorded(self, result: JobResult) -> JobResult:
         """Append the outcome to the runs table; a state directory that cannot be written fails the job."""
         if self.options.dry_run:
             return result
@@ -263,20 +264,25 @@ class Running:
         if table is not None and task.is_idle:
             unchanged = JobResult(job.job, UNCHANGED, task.mode, dict(task.window), target_version=table.version)
             return replace(unchanged, findings=task.unjudged, quarantine=self._held(job))
-        task = replace(task, ahead=self._ahead(task))
         from enrich import pipeline
+
+        announce(task)
+        task = replace(task, ahead=self._ahead(task))
+        result = self.inside(task, lambda complete, own: pipeline.run_job(complete, own, self.runs))
+        self.moved_on(job)
+        return replace(result, quarantine=self._held(job))
+
+    def inside(self, task: Task, work: Callable[[Task, SparkSession], Done]) -> Done:
+        """Do a job's work in a session of its own; expressions whose types need Spark are compiled there."""
         from enrich.compiler.sparktypes import typer
         from enrich.session import activated, borrowed_session
 
         session = self.session()
         with borrowed_session(session) as own, activated(own):
             if not task.plan.complete:
-                plan = compiled(job, task.tables, None if task.everything else task.target.cursor, typer(own))
-                task = replace(task, plan=plan)
-            announce(task)
-            result = pipeline.run_job(task, own, self.runs)
-        self._moved_on(job)
-        return replace(result, quarantine=self._held(job))
+                known = None if task.everything else task.target.cursor
+                task = replace(task, plan=compiled(task.job, task.tables, known, typer(own)))
+            return work(task, own)
 
     def _held(self, job: Job) -> Quarantine | None:
         """Count what the job's quarantine holds, from its files; a job that is done does not fail for that."""
@@ -313,18 +319,24 @@ class Running:
             return False
         return any(quarantine.KEY_NOT_NULL not in texts for texts, _ in self._labelled(job) or ())
 
-    def _moved_on(self, job: Job) -> None:
+    def moved_on(self, job: Job) -> None:
         """Forget the pin of a table that this run has just written, for the jobs that read it."""
         uri = self.uri(job.target.table)
         self.pins.pop(uri or "", None)
         self.wrote.add(uri or "")
 
-    def task(self, job: Job) -> Task:
-        """Put together what the job has to do, from files and logs."""
+    def task(self, job: Job, *, as_recorded: bool = False) -> Task:
+        """Put together what the job has to do, from files and logs.
+
+        Args:
+            job: The job.
+            as_recorded: Take its sources at the versions that its target contains, whatever came later.
+        """
         latest = {alias: self._source(job, alias) for alias in job.sources}
         target, place = self.target(job)
         full = self.options.full_refresh or target.table is None
-        until = self._until(job, latest, target)
+        contained = {alias: to for alias, (_, to) in target.consumed.items() if alias in latest}
+        until = contained if as_recorded else self._until(job, latest, target)
         pinned = window.pinned(job.job, latest, until, target.consumed)
         plan = compiled(job, pinned, None if full else target.cursor)
         check_sources(job, latest)
@@ -370,18 +382,3 @@ def _check_free(job: Job, uri: str | None) -> None:
         raise ConfigError(
             f"{uri} exists and is no Delta table", hint="move it away, or name another target", where=job.at("target")
         )
-
-
-def _named(error: Exception, job: str) -> EnrichError:
-    """Turn what a job raised into one line without values: Spark's own texts quote the data."""
-    if isinstance(error, EnrichError):
-        return error
-    text = type(error).__name__
-    condition = getattr(error, "getCondition", None)
-    if callable(condition):
-        text = f"{text} {condition() or ''}".strip()
-    java = str(getattr(error, "java_exception", "") or "").split(":", 1)[0]
-    text = f"{text} {java.rsplit('.', 1)[-1]}".strip()
-    if any(word in text or word in str(error)[:400] for word in _CONFLICTS):
-        return Locked(f"another writer changed the target of {job!r} meanwhile", hint="run again")
-    return RunFailed(f"job {job!r} failed: {text}", hint="run again; `enrich validate` checks files and tables")

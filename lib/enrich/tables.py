@@ -7,7 +7,8 @@ Spark, always at a pinned version.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -21,6 +22,10 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
+_KEEPS_FILES, _KEEPS_LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
+_INTERVAL = re.compile(r"(?:interval\s+)?((?:[0-9]+\s+(?:week|day|hour|minute|second)s?\s*)+)", re.IGNORECASE)
+_PART = re.compile(r"([0-9]+)\s+(week|day|hour|minute|second)", re.IGNORECASE)
+_SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
 _IN_COMMIT = "delta.enableInCommitTimestamps"
 _IN_COMMIT_SINCE = "delta.inCommitTimestampEnablementVersion"
 _GONE = ("delete", "update_preimage")
@@ -250,3 +255,17 @@ def commits(log: DeltaTable) -> Commits:
             at = at if last is None else max(at, last + 1)
         last = times[version] = int(at)
     return Commits(times)
+
+
+def history_kept(properties: Mapping[str, str]) -> int | None:
+    """Return for how many seconds a table's past stays readable; None where its properties cannot be understood.
+
+    Removed files stay for a week and the log for thirty days unless the table says otherwise; the shorter one counts.
+    """
+    found = []
+    for name, default in ((_KEEPS_FILES, "interval 1 week"), (_KEEPS_LOG, "interval 30 days")):
+        text = _INTERVAL.fullmatch(str(properties.get(name, default)).strip())
+        if text is None:
+            return None
+        found.append(sum(int(number) * _SECONDS[unit.lower()] for number, unit in _PART.findall(text[1])))
+    return min(found)

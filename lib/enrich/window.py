@@ -180,6 +180,6 @@ def pinned(
                 f"--until is before the first version of source {alias!r} of job {job!r}", hint="choose a later one"
             )
         if to < table.version:
-            hint = f"run `enrich run {job} --full-refresh`, or choose a later --until"
+            hint = f"run `enrich run {job} --full-refresh`"
             found |= dict.fromkeys(same, tables.past_state(table.uri, to, f"source {alias!r} of {job!r}", hint=hint))
     return found

@@ -193,12 +193,6 @@ def test_work_without_java_is_an_environment_error(call: Call, project: Path) ->
     assert "JAVA_HOME" in job["error"]
 
 
-@pytest.mark.parametrize("option", [["--since", "3d"], ["--until", "v3"], ["--allow-gap"]])
-def test_options_of_a_later_release_are_refused_by_name(call: Call, project: Path, option: list[str]) -> None:
-    code, answer, stderr = refused(call, project, *option)
-    assert (code, answer["jobs"]) == (2, [])
-    assert option[0] in stderr
-
 
 def test_the_fixture_is_what_the_tests_believe(project: Path) -> None:
     for name, schema in (("consents", CONSENTS), ("accounts", ACCOUNTS)):

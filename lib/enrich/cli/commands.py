@@ -8,19 +8,19 @@ from typing import Any
 
 import click
 
-from enrich.cli.options import DEFAULT_TARGET, option, output_option, place, project_of, window_options
-from enrich.cli.process import (
-    INTERRUPTED,
-    CommandLine,
-    Interrupted,
-    foresee,
-    interruption,
-    log_to_stderr,
-    say_result,
-    tell,
+from enrich.cli.checks import plan, verify
+from enrich.cli.options import (
+    DEFAULT_TARGET,
+    jobs_options,
+    option,
+    output_option,
+    place,
+    project_of,
+    window_options,
 )
+from enrich.cli.process import CommandLine, Interrupted, ended_by, interruption, log_to_stderr, say_result, tell
 from enrich.cli.results import Delivery, json_line
-from enrich.errors import ConfigError, RunFailed
+from enrich.errors import ConfigError
 from enrich.files import WholeFile
 from enrich.result import JobResult, RunResult
 
@@ -69,9 +69,7 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
 
 
 @cli.command(epilog="Example: enrich run consents_with_email --output json")
-@click.argument("jobs", nargs=-1, metavar="[JOB]...")
-@option("--select", "select", multiple=True, metavar="P", help="Also jobs whose names fit P: 'user_*', '+job', 'job+'.")
-@option("--exclude", "exclude", multiple=True, metavar="P", help="Not the jobs whose names fit P.")
+@jobs_options
 @window_options
 @option("--retry-quarantined", is_flag=True, help="Compute the rows in quarantine again, even if no source moved.")
 @option("--accept", "accept", multiple=True, metavar="RULE", help="Let RULE (mass_change ...) warn instead of block.")
@@ -94,10 +92,9 @@ def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **a
         delivery = Delivery(output, file, skip_code, quiet)
         result = run_jobs(ctx, done, **asked)
     except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
-        code = 130 if isinstance(error, KeyboardInterrupt) else interruption()
-        foreseen = RunFailed(INTERRUPTED[code]) if code else foresee(error)
-        delivery.refuse(target, foreseen, code or foreseen.exit_code, done)
-        return tell(foreseen, code)
+        known, exit_code = ended_by(error)
+        delivery.refuse(target, known, exit_code, done)
+        return tell(known, exit_code)
     else:
         return delivery.hand_over(result)
     finally:
@@ -156,7 +153,7 @@ def ls(ctx: click.Context, /, *, output: str) -> int:
 @place
 @click.pass_context
 def status(ctx: click.Context, /, *, output: str) -> int:
-    """Show what each target contains, its lag, and its last outcome.
+    """Show what each target contains, its lag, its last outcome, and what an operator has to see to.
 
     Reads the tables' logs; starts no JVM.
     """
@@ -246,3 +243,7 @@ def demo(directory: Path, sections: tuple[str, ...], quiet: bool) -> int:
     from enrich.demo import play
 
     return play(directory, sections, say_result)
+
+
+cli.add_command(plan)
+cli.add_command(verify)

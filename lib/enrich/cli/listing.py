@@ -102,10 +102,13 @@ def status_text(jobs: list[dict[str, Any]]) -> str:
     """Return the table of ``enrich status``: a line a job and source.
 
     ```
-    job        version  source    contains  latest  behind  waiting  last run
-    customers        4  consents         7       7       0        -  updated 2026-11-21T10:00:00+00:00
-                        accounts         3       5       2    3 min
+    job        version  source    contains  latest  behind    lag  waiting  days left  last run
+    customers        4  consents         7       7       0      -        -          -  updated 2026-11-21T10:00:00+00:00
+                        accounts         3       5       2  5 min    3 min        6.9
     ```
+
+    ``lag`` is the time between the newest commit contained and the newest there, ``waiting`` the age of the oldest one
+    that is not contained, ``days left`` the time until the source forgets it.
     """
     rows: list[tuple[str, ...]] = []
     for job in jobs:
@@ -114,13 +117,12 @@ def status_text(jobs: list[dict[str, Any]]) -> str:
         for lag in job["sources"].values():
             name, version, outcome = told
             lags = (lag["consumed"], lag["latest"], lag["versions_behind"])
-            rows.append(
-                (name, version, clean(lag["alias"]), *map(_number, lags), waiting_text(lag["seconds"]), outcome)
-            )
+            times = (waiting_text(lag["lag_seconds"]), waiting_text(lag["seconds"]))
+            left = "-" if lag["days_left"] is None else f"{lag['days_left']:.1f}"
+            rows.append((name, version, clean(lag["alias"]), *map(_number, lags), *times, left, outcome))
             told = ("", "", "")
-    shown = table(
-        ("job", "version", "source", "contains", "latest", "behind", "waiting", "last run"), rows, right=(1, 3, 4, 5, 6)
-    )
+    header = ("job", "version", "source", "contains", "latest", "behind", "lag", "waiting", "days left", "last run")
+    shown = table(header, rows, right=(1, 3, 4, 5, 6, 7, 8))
     notes = [clean(f"{job['job']}: {job['note']}") for job in jobs if job["note"]]
     return "\n".join([shown, *notes])
 

@@ -64,6 +64,23 @@ def project_of(ctx: click.Context, *, all_suites: bool = False) -> Project:
     return load_project(ctx.obj["project_dir"], target=ctx.obj["target"], all_suites=all_suites)
 
 
+def jobs_options(command: Command) -> Command:
+    """Give a command the choice of its jobs."""
+    fit = "Also jobs whose names fit P: 'user_*', '+job', 'job+'."
+    command = option("--exclude", "exclude", multiple=True, metavar="P", help="Not the jobs whose names fit P.")(
+        command
+    )
+    command = option("--select", "select", multiple=True, metavar="P", help=fit)(command)
+    return click.argument("jobs", nargs=-1, metavar="[JOB]...")(command)
+
+
+def log_options(command: Command) -> Command:
+    """Give a command the options of its stderr."""
+    quiet = option("--quiet", is_flag=True, help="No progress on stderr.")
+    formats = click.Choice(["text", "json"])
+    return option("--log-format", type=formats, default="text", show_default=True, help="Of stderr.")(quiet(command))
+
+
 class _Moments(click.ParamType):  # type: ignore[type-arg]  # generic for mypy alone
     """Text; several in the environment are separated as on the command line, by commas."""
 

@@ -93,6 +93,13 @@ def foresee(error: BaseException) -> EnrichError:
     return RunFailed(f"internal error: {type(error).__name__}{place}", hint="please report it with this line")
 
 
+def ended_by(error: BaseException) -> tuple[EnrichError, int]:
+    """Return what ended a command, as an error to tell, and the exit code of the process."""
+    code = 130 if isinstance(error, KeyboardInterrupt) else interruption()
+    known = RunFailed(INTERRUPTED[code]) if code else foresee(error)
+    return known, code or known.exit_code
+
+
 # --- streams ---------------------------------------------------------------------------------------------------------
 
 

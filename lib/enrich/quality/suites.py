@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from enrich.config.shape import describe, did_you_mean
@@ -184,6 +184,12 @@ def resolve_column(column: str, names: Sequence[str]) -> str | None:
         return column if "." in column else column[1:-1]
     head, dot, _ = column.partition(".")
     return column if dot and head in names else None
+
+
+def quarantine_rules(suite: Suite) -> Suite | None:
+    """Return a suite with the rules alone that decide which rows the target holds; None when it has none."""
+    rules = tuple(rule for rule in suite.rules if rule.action == QUARANTINE)
+    return replace(suite, rules=rules) if rules else None
 
 
 def quarantine_fingerprint(suite: Suite) -> str:

@@ -1,0 +1,28 @@
+"""What Spark, Delta and storage raise -> the few errors of enrich, without their texts: those quote the data."""
+
+from __future__ import annotations
+
+from enrich.errors import EnrichError, HistoryError, Locked, RunFailed
+
+_GONE = ("FILE_NOT_EXIST", "FILE_NOT_FOUND", "VERSION_NOT_FOUND", "TIME_TRAVEL", "TRUNCATED", "FileNotFoundException")
+_CONFLICTS = ("Concurrent", "ProtocolChanged", "MetadataChanged")
+
+
+def named(error: Exception, job: str) -> EnrichError:
+    """Turn what a job raised into one line without values: Spark's own texts quote the data."""
+    if isinstance(error, EnrichError):
+        return error
+    text = type(error).__name__
+    condition = getattr(error, "getCondition", None)
+    if callable(condition):
+        text = f"{text} {condition() or ''}".strip()
+    java = str(getattr(error, "java_exception", "") or "").split(":", 1)[0]
+    text = f"{text} {java.rsplit('.', 1)[-1]}".strip()
+    if any(word in text for word in _GONE):
+        return HistoryError(
+            f"job {job!r}: files or commits of a version that it needs are gone ({text})",
+            hint=f"run `enrich run {job} --full-refresh`",
+        )
+    if any(word in text or word in str(error)[:400] for word in _CONFLICTS):
+        return Locked(f"another writer changed the target of {job!r} meanwhile", hint="run again")
+    return RunFailed(f"job {job!r} failed: {text}", hint="run again; `enrich validate` checks files and tables")

@@ -1,0 +1,239 @@
+"""``--since``, ``--until``, ``plan``, ``verify`` and ``status`` as far as they need no JVM: refusals, lags, notes."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from tests.cli.conftest import Call
+from tests.cli.shop import ACCOUNTS, CONSENTS, files_below, write_table
+
+import enrich
+from enrich import tables
+from enrich.cursor import Cursor, Mark
+from enrich.runner import Options, Running
+
+TARGET = pa.schema([("id", pa.string()), ("email", pa.string()), ("consent", pa.bool_())])
+Versions = dict[str, int]
+
+
+def commit_times(table: Path, seconds_ago: dict[int, float]) -> None:
+    """Date commits back."""
+    now = datetime.now(UTC)
+    for version, ago in seconds_ago.items():
+        path = table / "_delta_log" / f"{version:020d}.json"
+        actions = [json.loads(line) for line in path.read_text().splitlines()]
+        for action in actions:
+            if "commitInfo" in action:
+                action["commitInfo"]["timestamp"] = int((now - timedelta(seconds=ago)).timestamp() * 1000)
+        path.write_text("\n".join(json.dumps(action) for action in actions))
+
+
+def pretend(project: Path, versions: Versions, gaps: tuple[tuple[int, int], ...] = ()) -> None:
+    """Make a target whose log says that it contains these versions; its rows do not matter here."""
+    loaded = enrich.load_project(project)
+    task = Running(loaded, Options(), "r0").task(loaded.jobs["customers"])
+    marks = {
+        alias: Mark(task.tables[alias].table_id, None, to, {}, gaps if alias == "accounts" else ())
+        for alias, to in versions.items()
+    }
+    cursor = Cursor("r0", "customers", 1, task.definition, marks, ("id", "email", "consent"))
+    record = CommitProperties(
+        custom_metadata={"userMetadata": cursor.to_json()}, app_transactions=[Transaction("enrich/customers", 1)]
+    )
+    rows = pa.Table.from_pylist([], schema=TARGET)
+    write_deltalake(str(project / "lake" / "customers"), rows, mode="append", commit_properties=record)
+
+
+@pytest.fixture
+def shop(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Consents at 2 and accounts at 4, a target at 2 and 2; starting Spark fails."""
+    for key in ("x", "y", "z"):
+        write_table(project / "lake" / "accounts", [{"id": key, "email": f"{key}@example.com"}], ACCOUNTS)
+    write_table(project / "lake" / "consents", [{"id": "x", "consent": True}], CONSENTS)
+    monkeypatch.setattr("enrich.session.get_session", lambda *_: pytest.fail("Spark was started"))
+    return project
+
+
+def said(call: Call, project: Path, *args: object, **environment: str) -> tuple[int, dict[str, Any]]:
+    result = call("--project-dir", project, *args, "--output", "json", **environment)
+    assert result.stdout.count("\n") == 1, result.output
+    answer = json.loads(result.stdout)
+    assert answer["exit_code"] == result.exit_code
+    return result.exit_code, answer
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--since", "yesterday"], "--since 'yesterday' is no version, time or duration; it takes 2026-11-01T00:00Z"),
+        (["--until", "2026-02-29"], "there is no such time"),
+        (["--since", "v42"], "name the source: --since consents=v42,accounts=v42"),
+        (["--since", "acounts=v1"], "no job to run has a source 'acounts'; did you mean 'accounts'?"),
+        (["--since", "1d", "--until", "2d"], "--since is later than --until"),
+        (["--since", "1d", "--since", "2d"], "says two things"),
+        (["--allow-gap"], "--allow-gap goes with --since"),
+        (["--since", "1d", "--full-refresh"], "--full-refresh computes every row"),
+    ],
+)
+def test_what_the_options_show_is_refused_before_anything(
+    command: str, options: list[str], message: str, call: Call, shop: Path
+) -> None:
+    before = files_below(shop)
+    code, answer = said(call, shop, command, *options)
+    assert (code, answer["jobs"]) == (2, [])
+    assert message in answer["error"]
+    assert files_below(shop) == before
+
+
+@pytest.mark.parametrize("command", ["run", "plan"])
+@pytest.mark.parametrize(
+    ("options", "code", "message"),
+    [
+        (["--since", "accounts=v3"], 2, "versions 3 to 3 are not in the target yet; leave --since out"),
+        (["--since", "0m"], 2, "or accept the loss with --allow-gap"),
+        (["--since", "accounts=v99"], 2, "has no such version; its latest is 4"),
+        (["--until", "consents=v3"], 2, "has no such version; its latest is 2"),
+        (["--since", "accounts=v2", "--until", "accounts=1d,consents=1d"], 2, "--since is later than --until"),
+    ],
+)
+def test_what_the_logs_show_is_refused(
+    command: str, options: list[str], code: int, message: str, call: Call, shop: Path
+) -> None:
+    pretend(shop, {"consents": 2, "accounts": 2})
+    target = files_below(shop / "lake" / "customers")
+    found, answer = said(call, shop, command, *options)
+    assert found == code
+    (job,) = answer["jobs"]
+    assert message in job["error" if command == "run" else "refused"]
+    assert files_below(shop / "lake" / "customers") == target
+
+
+def test_several_ends_may_come_from_the_environment(call: Call, shop: Path) -> None:
+    pretend(shop, {"consents": 2, "accounts": 2})
+    code, answer = said(call, shop, "plan", ENRICH_UNTIL="accounts=v2,consents=v2")
+    assert (code, answer["jobs"][0]["has_work"]) == (0, False)
+    assert answer["jobs"][0]["sources"]["accounts"] == {
+        "from": 2,
+        "to": 2,
+        "changes": 0,
+        "commits": 0,
+        "affected_keys": 0,
+    }
+
+
+def test_a_log_that_was_cut_is_refused_with_the_command(call: Call, shop: Path) -> None:
+    pretend(shop, {"consents": 2, "accounts": 4})
+    accounts = shop / "lake" / "accounts"
+    DeltaTable(str(accounts)).create_checkpoint()
+    for version in range(3):
+        (accounts / "_delta_log" / f"{version:020d}.json").unlink()
+    for since in ("accounts=v1", "accounts=2020-01-01"):
+        code, answer = said(call, shop, "run", "--since", since)
+        assert code == 5
+        assert "begins with version 3 only; run `enrich run customers --full-refresh`" in answer["jobs"][0]["error"]
+    assert said(call, shop, "run", "--since", "accounts=v4")[1]["jobs"][0]["status"] == "unchanged"
+
+
+def test_an_until_below_the_cursor_and_an_empty_interval_do_nothing(call: Call, shop: Path) -> None:
+    pretend(shop, {"consents": 2, "accounts": 4})
+    for options in (["--until", "2020-01-01"], ["--until", "accounts=v1"], ["--since", "1w", "--until", "1w"]):
+        code, answer = said(call, shop, "run", *options)
+        (job,) = answer["jobs"]
+        assert (code, job["status"]) == (0, "unchanged")
+        assert {alias: (each["from"], each["to"]) for alias, each in job["sources"].items()} == {
+            "consents": (2, 2),
+            "accounts": (4, 4),
+        }
+
+
+def test_the_instant_that_is_meant_is_logged(call: Call, shop: Path) -> None:
+    pretend(shop, {"consents": 2, "accounts": 4})
+    result = call("--project-dir", shop, "run", "--until", "2026-11-01T00:00+02:00")
+    assert "--until is 2026-10-31T22:00:00Z" in result.stderr
+
+
+def test_verify_says_why_it_cannot_compare(call: Call, shop: Path) -> None:
+    code, answer = said(call, shop, "verify")
+    assert (code, answer["jobs"][0]["status"]) == (5, "failed")
+    assert "run `enrich run customers` to create it" in answer["jobs"][0]["error"]
+    code, answer = said(call, shop, "verify", "custmers")
+    assert (code, answer["jobs"], "did you mean 'customers'" in answer["error"]) == (2, [], True)
+    text = call("--project-dir", shop, "verify")
+    assert text.stdout.splitlines()[1].split() == ["customers", "failed", "-", "-", "-", "-"]
+
+
+def test_plan_text_says_what_is_refused_and_what_is_left_to_do(call: Call, shop: Path) -> None:
+    pretend(shop, {"consents": 2, "accounts": 4})
+    idle = call("--project-dir", shop, "plan").stdout.splitlines()
+    assert idle[1].split() == ["customers", "incremental", "consents", "2->2", "(0)", "0", "0"]
+    assert idle[3].split() == ["in", "all", "-", "-", "0"]
+    (shop / "jobs" / "customers.yml").write_text(
+        (shop / "jobs" / "customers.yml").read_text() + "where: key is not null\n"
+    )
+    changed = call("--project-dir", shop, "plan")
+    assert changed.exit_code == 5
+    assert "customers: refused, exit 5: the definition of 'customers' changed" in changed.stdout
+
+
+def test_status_tells_lag_gaps_and_what_is_about_to_be_forgotten(call: Call, shop: Path) -> None:
+    pretend(shop, {"consents": 2, "accounts": 2}, gaps=((0, 1),))
+    commit_times(shop / "lake" / "accounts", {0: 900_000, 1: 800_000, 2: 600_000, 3: 590_400, 4: 10})
+    (job,) = json.loads(call("--project-dir", shop, "status", "--output", "json").stdout)["jobs"]
+    accounts, consents = job["sources"]["accounts"], job["sources"]["consents"]
+    assert (accounts["consumed"], accounts["latest"], accounts["versions_behind"]) == (2, 4, 2)
+    assert accounts["lag_seconds"] == pytest.approx(599_990, abs=1)
+    assert accounts["seconds"] == pytest.approx(590_400, abs=60)
+    assert accounts["days_left"] == pytest.approx(7 - 590_400 / 86_400, abs=0.01)
+    assert accounts["gaps"] == [[0, 1]]
+    assert (consents["lag_seconds"], consents["seconds"], consents["days_left"], consents["gaps"]) == (0, 0, None, [])
+    assert job["note"] == (
+        "versions 1 to 1 of accounts were skipped: run `enrich verify customers --repair`;"
+        " accounts forgets its history within a day: run `enrich run customers`"
+    )
+    text = call("--project-dir", shop, "status").stdout.splitlines()
+    assert text[2].split()[:9] == ["accounts", "2", "4", "2", "7", "d", "7", "d", "0.2"]
+    assert text[3].startswith("customers: versions 1 to 1 of accounts were skipped")
+
+
+def test_commit_times_ascend_as_delta_orders_them(tmp_path: Path) -> None:
+    table = tmp_path / "t"
+    for _ in range(5):
+        write_table(table, [{"id": "a", "email": None}], ACCOUNTS)
+    commit_times(table, {0: 500, 1: 400, 2: 450, 3: 400, 4: 100, 5: 50})
+    times = tables.commits(tables.open_log(str(table))).times
+    base = times[0]
+    assert [round((at - base) / 1000, 3) for at in times.values()] == [0, 100, 100.001, 100.002, 400, 450]
+    # In-commit timestamps, once they are on, are taken as they are, whatever the writers' clocks said.
+    path = table / "_delta_log" / f"{4:020d}.json"
+    actions = [json.loads(line) for line in path.read_text().splitlines()]
+    for action in actions:
+        if "commitInfo" in action:
+            action["commitInfo"]["inCommitTimestamp"] = base + 7
+    path.write_text("\n".join(json.dumps(action) for action in actions))
+    assert tables.commits(tables.open_log(str(table))).times[4] != base + 7, "the table does not keep them"
+
+
+@pytest.mark.parametrize(
+    ("files", "log", "seconds"),
+    [
+        (None, None, 604_800),
+        ("interval 2 days", None, 172_800),
+        ("interval 1 week", "interval 3 hours", 10_800),
+        ("INTERVAL 1 day 12 hours", None, 129_600),
+        ("90 minutes", None, 5_400),
+        ("interval 0 seconds", None, 0),
+        ("interval 1 month", None, None),
+        ("a while", None, None),
+        ("", None, None),
+    ],
+)
+def test_how_long_history_is_kept(files: str | None, log: str | None, seconds: int | None) -> None:
+    found = {"delta.deletedFileRetentionDuration": files, "delta.logRetentionDuration": log}
+    assert tables.history_kept({name: text for name, text in found.items() if text is not None}) == seconds

@@ -1,0 +1,182 @@
+"""``enrich verify`` finds what is wrong to the row and mends it; ``enrich plan`` foretells a run and writes nothing."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+import enrich
+from enrich.verification import Check, Discrepancy
+from scenarios.lab import Lab
+
+NOTHING = Discrepancy()
+
+
+def verify(lab: Lab, **how: Any) -> Check:
+    return enrich.verify(enrich.load_project(lab.home), spark=lab.spark, **how).jobs[0]
+
+
+def planned(lab: Lab, **how: Any) -> dict[str, Any]:
+    result = enrich.plan(enrich.load_project(lab.home), spark=lab.spark, **how).to_dict()
+    found: dict[str, Any] = result["jobs"][0] | {"all": result["exit_code"]}
+    return found
+
+
+def files(lab: Lab) -> set[Path]:
+    return {path for path in lab.home.rglob("*") if path.is_file()}
+
+
+def write_foreign(lab: Lab, table: str, *rows: dict[str, Any]) -> None:
+    """Append to a target, as another writer would."""
+    schema = lab.spark.read.format("delta").load(lab.path(table)).schema
+    frame = lab.spark.createDataFrame([tuple(row.get(name) for name in schema.names) for row in rows], schema)
+    frame.write.format("delta").mode("append").save(lab.path(table))
+
+
+def change_foreign(lab: Lab, table: str, condition: str, **values: str) -> None:
+    """Update rows of a target, or delete them when there are no values."""
+    from delta.tables import DeltaTable as SparkTable
+
+    found = SparkTable.forPath(lab.spark, lab.path(table))
+    if values:
+        found.update(condition, values)  # type: ignore[arg-type]
+    else:
+        found.delete(condition)
+
+
+@pytest.fixture
+def held(consents: Lab) -> Lab:
+    """The consents job with a rule that holds rows without e-mail; one consent has no key."""
+    lab = consents
+    job = lab.home / "jobs" / "customers.yml"
+    job.write_text(job.read_text() + "expectations: mails\n")
+    rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "email"}}
+    lab.suite("mails", rule | {"meta": {"enrich": {"action": "quarantine"}}})
+    lab.put("accounts", *({"id": f"u{i}", "email": f"{i}@example.com", "note": "n"} for i in (4, 5, 6)))
+    lab.append("consents", {"id": None, "ok": True})
+    return lab
+
+
+def test_verify_counts_to_the_row_and_repair_heals_drift(held: Lab) -> None:
+    lab = held
+    assert (verify(lab).exit_code, verify(lab).status) == (5, "failed")
+    assert "run `enrich run customers`" in str(verify(lab).error)
+    lab.run()
+    good, waiting = lab.rows("customers"), lab.rows("customers__quarantine")
+    before = files(lab)
+    clean = verify(lab)
+    assert (clean.status, clean.exit_code, clean.target, clean.quarantine) == ("equal", 0, NOTHING, NOTHING)
+    assert files(lab) == before
+
+    change_foreign(lab, "customers", "id = 'u1'")
+    change_foreign(lab, "customers", "id = 'u2'", email="'other@example.com'")
+    write_foreign(lab, "customers", {"id": "x9"}, {"id": None, "email": "nobody@example.com"})
+    write_foreign(lab, "customers", next(row for row in good if row["id"] == "u4"))  # a second copy, equal
+    write_foreign(lab, "customers", {"id": "u5", "email": "5@else.example.com"})  # a second copy, not equal
+    change_foreign(lab, "customers__quarantine", "id = 'u3'")
+    write_foreign(lab, "customers__quarantine", {"id": "x8", "_failed": ["made_up"], "_run_id": "r"})
+    write_foreign(lab, "customers__quarantine", {"ok": True, "_failed": ["key_not_null"], "_run_id": "r"})
+
+    drift = lab.run()
+    assert (drift.status, drift.exit_code) == ("failed", 6)
+    assert "enrich verify customers --repair" in str(drift.error)
+    before = files(lab)
+    found = verify(lab)
+    assert (found.status, found.exit_code) == ("different", 6)
+    assert (found.target, found.quarantine) == (Discrepancy(1, 4, 1), Discrepancy(1, 2, 0))
+    assert len(found.foreign) == 5
+    assert files(lab) == before
+
+    number = enrich.cursor.read(lab.path("customers"), "customers", _runs(lab), lab.path("customers"))
+    mended = verify(lab, repair=True)
+    assert (mended.status, mended.exit_code, mended.target) == ("repaired", 0, Discrepancy(1, 4, 1))
+    again = enrich.cursor.read(lab.path("customers"), "customers", _runs(lab), lab.path("customers"))
+    assert again.number == number.number + 1
+    assert again.cursor is not None
+    assert number.cursor is not None
+    assert again.cursor.sources == number.cursor.sources
+    assert lab.rows("customers") == good
+    held_now = [{**row, "_run_id": None} for row in lab.rows("customers__quarantine")]
+    assert held_now == [{**row, "_run_id": None} for row in waiting]
+    assert lab.log("customers")[0]["operation"] == "MERGE"
+    assert verify(lab, repair=True).status == "equal"  # and nothing more is written
+    assert lab.log("customers")[0]["version"] == mended.target_version
+    assert [row["mode"] for row in _runs(lab).outcomes()][-2:] == ["repair", "repair"]
+
+    lab.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
+    assert lab.run().status == "updated"
+    assert verify(lab).status == "equal"
+
+
+def _runs(lab: Lab) -> Any:
+    from enrich.runs import RunsTable
+
+    return RunsTable(enrich.load_project(lab.home).state)
+
+
+def test_verify_finds_what_a_gap_left_out_and_a_vacuumed_source(consents: Lab) -> None:
+    lab = consents
+    lab.run()
+    lab.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})  # 2: will be skipped
+    lab.put("accounts", {"id": "u4", "email": "4@example.com", "note": "n"})  # 3
+    lab.run(since="accounts=v2", allow_gap=True)
+    gap = verify(lab)
+    assert (gap.exit_code, gap.target, gap.gaps) == (6, Discrepancy(differing=1), {"accounts": [[1, 2]]})
+    mended = verify(lab, repair=True)
+    assert (mended.status, mended.exit_code) == ("repaired", 0)
+    after = verify(lab)
+    assert (after.status, after.gaps) == ("equal", {})
+    assert {row["id"]: row["email"] for row in lab.rows("customers")}["u3"] == "3@example.com"
+
+    # Another version of each row, and every file that held the old ones is gone.
+    lab.put("accounts", *({"id": f"u{i}", "email": f"new{i}@example.com", "note": "n"} for i in (1, 2, 3, 4)))
+    DeltaTable(lab.path("accounts")).vacuum(0, dry_run=False, enforce_retention_duration=False)
+    lost = verify(lab)
+    assert (lost.status, lost.exit_code) == ("failed", 5)
+    assert "enrich run customers --full-refresh" in str(lost.error)
+    target = lab.log("customers")
+    wide = lab.run(since="accounts=v1")
+    assert (wide.status, wide.exit_code) == ("failed", 5)
+    assert "enrich run customers --full-refresh" in str(wide.error)
+    assert lab.log("customers") == target
+    assert lab.run(full_refresh=True).status == "updated"
+    assert verify(lab).status == "equal"
+
+
+def test_plan_foretells_a_run_and_writes_nothing(consents: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lab = consents
+    before = files(lab)
+    first = planned(lab)
+    assert (first["mode"], first["affected_keys"], first["has_work"]) == ("bootstrap", None, True)
+    assert first["sources"]["consents"] == {"from": None, "to": 1, "changes": 3, "commits": 2, "affected_keys": None}
+    assert files(lab) == before
+
+    lab.run()
+    with monkeypatch.context() as patch:
+        patch.setattr("enrich.session.borrowed_session", lambda _: pytest.fail("a session was opened"))
+        idle = planned(lab)
+    assert (idle["mode"], idle["affected_keys"], idle["has_work"], idle["all"]) == ("incremental", 0, False, 0)
+
+    lab.put("accounts", *({"id": key, "email": f"{key}@example.com", "note": "n"} for key in ("u2", "u3", "u8")))
+    lab.put("accounts", {"id": "u1", "email": "1@example.com", "note": "another, which no job uses"})
+    lab.drop("consents", "id = 'u2'")
+    before = files(lab)
+    moved = planned(lab)
+    assert moved["sources"]["accounts"] == {"from": 1, "to": 3, "changes": 3, "commits": 2, "affected_keys": 3}
+    assert moved["sources"]["consents"] == {"from": 1, "to": 2, "changes": 1, "commits": 1, "affected_keys": 1}
+    assert (moved["affected_keys"], moved["refused"]) == (3, None)
+    beyond = planned(lab, since="accounts=v2")
+    assert (beyond["exit_code"], beyond["all"], beyond["mode"]) == (2, 2, None)
+    assert "--allow-gap" in beyond["refused"]
+    skipping = planned(lab, since="accounts=v2", allow_gap=True)
+    assert skipping["sources"]["accounts"]["gap"] == [1, 2]
+    assert files(lab) == before
+    result = lab.run()
+    assert result.counts.affected_keys == moved["affected_keys"]
+
+    lab.append("accounts", {"id": "u8", "email": "again@example.com", "note": "n"})
+    blocked = planned(lab)
+    assert (blocked["exit_code"], "key_unique" in blocked["refused"]) == (3, True)
