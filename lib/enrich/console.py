@@ -129,6 +129,11 @@ def notes(job: JobResult) -> list[str]:
     }
     told = ", ".join(f"{number} {name}" for name, number in extra.items() if number)
     lines = [told] if told else []
+    lines += [
+        clean(f"versions {window.gap[0] + 1} to {window.gap[1]} of {alias} were skipped, as --allow-gap says")
+        for alias, window in job.sources.items()
+        if window.gap is not None
+    ]
     silent = [finding for finding in job.findings if finding.success is None and finding.error is None]
     if len(silent) == len(job.findings) > 1:
         lines.append(f"0 rows checked by {len(silent)} rules")

@@ -305,7 +305,8 @@ def _continued(task: Task, cursor: Cursor, bounds: Bounds) -> Task:
             raise ConfigError(
                 f"--since is later than --until for source {alias!r} of {name!r}", hint="exchange the two"
             )
-        found = reach(mark.to, task.tables[alias].version, asked, end, point=point)
+        latest = task.tables[alias].version
+        found = reach(mark.to, latest, asked if asked is None else min(asked, latest), end, point=point)
         if found.gap is not None and not bounds.allow_gap:
             raise ConfigError(
                 f"--since would skip changes of source {alias!r} of {name!r}: versions {found.gap[0] + 1} to"

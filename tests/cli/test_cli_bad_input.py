@@ -193,7 +193,6 @@ def test_work_without_java_is_an_environment_error(call: Call, project: Path) ->
     assert "JAVA_HOME" in job["error"]
 
 
-
 def test_the_fixture_is_what_the_tests_believe(project: Path) -> None:
     for name, schema in (("consents", CONSENTS), ("accounts", ACCOUNTS)):
         table = DeltaTable(str(project / "lake" / name))

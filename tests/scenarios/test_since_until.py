@@ -135,3 +135,21 @@ def test_since_beyond_the_cursor_needs_allow_gap_and_leaves_a_mark(
     lab.run(full_refresh=True)
     assert "gaps" not in recorded(lab)["sources"]["accounts"]
     assert_promise(lab)
+
+
+def test_until_holds_for_what_the_same_run_writes_but_not_at_a_first_run(consents: Lab) -> None:
+    lab = consents
+    lab.job(
+        "job: copies\nsources:\n  customers: {table: customers, key: id}\nfrom: customers\ntarget: {table: copies}\n"
+    )
+    then = at(lab, "accounts", 1)
+    first = lab.run_all(until=then)
+    assert [(job.status, job.exit_code) for job in first.jobs] == [("created", 0), ("created", 0)]
+    assert lab.rows("copies") == lab.rows("customers")
+
+    lab.put("accounts", account("u3", "3@example.com"))
+    now = at(lab, "accounts", 2)
+    bounded = lab.run_all(until=now)
+    assert [job.status for job in bounded.jobs] == ["updated", "unchanged"]
+    assert [job.status for job in lab.run_all().jobs] == ["unchanged", "updated"]
+    assert lab.rows("copies") == lab.rows("customers")
