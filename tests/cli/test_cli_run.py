@@ -77,12 +77,20 @@ def test_a_first_run_then_a_change_then_nothing(spark: SparkSession, call: Call,
     rows = {row["id"]: row["email"] for row in Lake(project / "lake").rows("customers")}
     assert rows == {key: f"{key}@example.com" for key in "abc"}
 
+    page = project / "lake" / "_enrich" / "reports" / "latest.html"
+    told = json.loads(page.with_suffix(".json").read_text())["jobs"][0]
+    assert [each["status"] for each in told["runs"]] == ["created", "updated"]
+    assert told["lookups"]["accounts"]["rows"] == 1
+    assert set(told["stages"]) >= {"changes", "keys", "join", "difference", "write"}
+    written = page.stat().st_mtime_ns
+
     # From here on without Java: nothing to do needs none, and work is exit 7.
     hidden = {"PATH": "", "JAVA_HOME": None}
     version = DeltaTable(str(project / "lake" / "customers")).version()
     with cpu_seconds() as spent:
         idle = start("--project-dir", project, "run", "--output", "json", **hidden)
     assert spent[0] < 1.0, "a run with nothing to do is back within a second"
+    assert page.stat().st_mtime_ns == written
     assert (idle.returncode, json.loads(idle.stdout)["jobs"][0]["status"]) == (0, "unchanged"), idle.stderr
     assert start("--project-dir", project, "run", "--quiet", "--skip-code", "99", **hidden).returncode == 99
     status = json.loads(start("--project-dir", project, "status", "--output", "json", **hidden).stdout)["jobs"][0]

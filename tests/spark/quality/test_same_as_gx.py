@@ -3,12 +3,17 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections import Counter
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from enrich.quality import judge
+from enrich.quality.catalogue import TYPES
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -169,9 +174,29 @@ def names_of(cases: Cases) -> list[str]:
     return [f"{number}-{case[0].removeprefix('expect_')}" for number, case in enumerate(cases)]
 
 
-def test_enough_types_are_compared() -> None:
-    assert len({case[0] for case in ROW_CASES}) >= 24
-    assert len({case[0] for case in WHOLE_CASES}) >= 22
+def test_every_type_that_is_run_is_compared() -> None:
+    compared = {case[0] for case in (*ROW_CASES, *WHOLE_CASES)}
+    assert compared == {name for name, spec in TYPES.items() if spec.refused is None}
+    rows = {name for name in compared if TYPES[name].is_row}
+    assert (len(rows), len(compared - rows)) == (26, 23)
+
+
+def test_the_page_lists_what_is_compared() -> None:
+    """``ENRICH_WRITE_DOCS=1`` writes it anew."""
+    cases = Counter(case[0] for case in (*ROW_CASES, *WHOLE_CASES))
+    counted = {case[0] for case in ROW_CASES}
+    lines = ["| type | cases | compared |", "|---|---|---|"]
+    for name in sorted(cases, key=lambda name: (not TYPES[name].is_row, name)):
+        what = "verdict, rows checked, rows failed" if name in counted else "verdict"
+        lines.append(f"| `{name}` | {cases[name]} | {what} |")
+    path = Path(__file__).parents[3] / "docs" / "quality.md"
+    text = path.read_text(encoding="utf-8")
+    block = re.compile(r"<!-- compared -->\n.*?<!-- end -->", re.DOTALL)
+    assert block.search(text)
+    fresh = block.sub("<!-- compared -->\n" + "\n".join(lines) + "\n<!-- end -->", text)
+    if os.environ.get("ENRICH_WRITE_DOCS") == "1":
+        path.write_text(fresh, encoding="utf-8")
+    assert path.read_text(encoding="utf-8") == fresh
 
 
 @pytest.fixture(scope="module")
