@@ -53,6 +53,10 @@ soak: java $(READY) jars ## a million random history-runs, in lanes below 85 min
 bench-quick: java $(READY) jars ## incremental runs against a full rebuild, as ratios (about 5 minutes)
 	@$(BIN)/python benchmarks/quick.py
 
+.PHONY: bench-quality
+bench-quality: java $(READY) jars ## runs with 1, 10 and 50 row rules against the run without, as ratios (about 5 minutes)
+	@$(BIN)/python benchmarks/quality.py
+
 .PHONY: clean
 clean: ## remove .venv and caches (the Delta jars in the user's cache stay)
 	rm -rf $(VENV) build dist lib/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache

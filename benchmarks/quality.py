@@ -1,0 +1,154 @@
+"""What rules cost: first runs of 1,000,000 rows with a suite of 1, 10 and 50 row rules, as ratios to the run without.
+
+Each job joins the same products with their merchants into a target of its own, in one process. A round runs all four,
+the order turning from round to round; before each run its target is removed, so that every run stages, judges and
+writes all rows. The first round warms up and is not counted.
+
+    make bench-quality
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+import tempfile
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOB = """\
+job: {name}
+sources:
+  products: {{table: products, key: product_id}}
+  merchants: {{table: merchants, key: merchant_id}}
+from: products
+join:
+  merchants: {{kind: foreign_key, on: products.merchant_id, how: left}}
+select:
+  product_id: products.product_id
+  title: products.title
+  price: products.price
+  merchant_id: products.merchant_id
+  merchant_name: merchants.name
+  email: merchants.email
+target: {{table: {name}}}
+{suite}"""
+CONF = "lake: ./lake\nspark: {master: 'local[2]', conf: {spark.sql.shuffle.partitions: 4, spark.driver.memory: 4g}}\n"
+GOAL = 1.15
+
+
+def rules(count: int) -> list[dict[str, Any]]:
+    """Return row rules of the kinds that suites hold: nulls, bounds, sets, lengths, patterns, pairs."""
+    found: list[tuple[str, dict[str, Any]]] = []
+    for turn in range(count):
+        found += [
+            ("expect_column_values_to_not_be_null", {"column": ("title", "email", "merchant_name")[turn % 3]}),
+            ("expect_column_values_to_match_regex", {"column": "email", "regex": f"^[^@ ]{{{1 + turn},}}@[^@ ]+$"}),
+            ("expect_column_values_to_be_between", {"column": "price", "min_value": 0, "max_value": 990 + turn}),
+            ("expect_column_value_lengths_to_be_between", {"column": "title", "min_value": 1, "max_value": 20 + turn}),
+            ("expect_column_values_to_not_match_regex", {"column": "title", "regex": f"^\\s*$|\\bbad{turn}\\b"}),
+            ("expect_column_values_to_not_be_in_set", {"column": "merchant_id", "value_set": [-1 - turn, -99]}),
+            (
+                "expect_column_pair_values_a_to_be_greater_than_b",
+                {"column_A": "product_id", "column_B": "merchant_id", "or_equal": True, "mostly": 1 - turn / 1000},
+            ),
+        ]
+    return [{"type": kind, "kwargs": kwargs, "severity": "warning"} for kind, kwargs in found[:count]]
+
+
+def write_project(base: Path, counts: list[int]) -> dict[str, int]:
+    """Write a project with a job for each number of rules, 0 among them; return the jobs."""
+    for folder in ("conf", "jobs", "expectations"):
+        (base / folder).mkdir()
+    (base / "conf" / "dev.yml").write_text(CONF)
+    jobs = {f"rules_{count}": count for count in (0, *counts)}
+    for name, count in jobs.items():
+        (base / "jobs" / f"{name}.yml").write_text(
+            JOB.format(name=name, suite=f"expectations: {name}\n" if count else "")
+        )
+        if count:
+            suite = {"name": name, "expectations": rules(count)}
+            (base / "expectations" / f"{name}.json").write_text(json.dumps(suite))
+    return jobs
+
+
+def write_sources(spark: SparkSession, lake: Path, count: int, merchants: int) -> None:
+    """Write the two source tables, with change feed, as another system would."""
+    from pyspark.sql import functions as F
+
+    number = F.col("id")
+    products = spark.range(count).select(
+        number.alias("product_id"),
+        F.concat(F.lit("product "), number).alias("title"),
+        (number % 1000).cast("double").alias("price"),
+        (number % merchants).alias("merchant_id"),
+    )
+    names = spark.range(merchants).select(
+        number.alias("merchant_id"),
+        F.concat(F.lit("merchant "), number).alias("name"),
+        F.when(number % 50 != 0, F.concat(F.lit("mail"), number, F.lit("@example.com"))).alias("email"),
+    )
+    for name, rows in {"products": products, "merchants": names}.items():
+        rows.repartition(4).write.format("delta").option("delta.enableChangeDataFeed", "true").save(str(lake / name))
+
+
+def main() -> int:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--rows", type=int, default=1_000_000)
+    parser.add_argument("--rules", type=int, nargs="+", default=[1, 10, 50])
+    parser.add_argument("--rounds", type=int, default=3, help="counted rounds, after one that is not")
+    parser.add_argument("--json", type=Path, help="write the figures to this file, too")
+    args = parser.parse_args()
+
+    import enrich
+    from enrich.session import get_session
+
+    base = Path(tempfile.mkdtemp(prefix="enrich-bench-"))
+    try:
+        jobs = write_project(base, args.rules)
+        project = enrich.load_project(base)
+        spark = get_session(project.settings.spark)
+        write_sources(spark, base / "lake", args.rows, 10_000)
+        seconds: dict[str, list[dict[str, float]]] = {name: [] for name in jobs}
+        for number in range(args.rounds + 1):
+            names = list(jobs)
+            for name in names[number % len(names) :] + names[: number % len(names)]:
+                shutil.rmtree(base / "lake" / name, ignore_errors=True)
+                started = time.perf_counter()
+                result = enrich.run(project, [name], spark=spark).jobs[0]
+                wall = time.perf_counter() - started
+                if result.status != "created" or result.counts.inserted != args.rows:
+                    raise SystemExit(f"{name}: {result.status}: {result.error}")
+                if number:
+                    seconds[name].append({"run": wall, **result.stages})
+        report(jobs, seconds, args.json)
+    finally:
+        shutil.rmtree(base, ignore_errors=True)
+    return 0
+
+
+def report(jobs: dict[str, int], seconds: dict[str, list[dict[str, float]]], file: Path | None) -> None:
+    """Print medians, the part that the rules took, and the ratio of each round's run to that round's run without."""
+    plain = [each["run"] for each in seconds["rules_0"]]
+    rows = {}
+    print(f"{'row rules':>9} {'run s':>8} {'rules s':>8} {'ratio':>7}   (goal: at most {GOAL})")
+    for name, count in jobs.items():
+        found = seconds[name]
+        wall = statistics.median(each["run"] for each in found)
+        judged = statistics.median(each.get("rules", 0.0) for each in found)
+        ratio = statistics.median(each["run"] / base for each, base in zip(found, plain, strict=True))
+        rows[count] = {"seconds": wall, "rules": judged, "ratio": ratio, "rounds": found}
+        print(f"{count:9} {wall:8.2f} {judged:8.2f} {ratio:7.3f}")
+    if file is not None:
+        file.write_text(json.dumps(rows, indent=2))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
