@@ -7,7 +7,6 @@ value is checked, missing ones are allowed for, texts are cut.
 from __future__ import annotations
 
 import json
-import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -26,6 +25,19 @@ from enrich.report.models import (
     Verdict,
     Window,
 )
+from enrich.report.values import (
+    MAX_ERROR,
+    bound_of,
+    count_of,
+    list_of,
+    mappings_of,
+    moment,
+    name_of,
+    number_of,
+    seconds_of,
+    share,
+    text_of,
+)
 from enrich.result import BLOCKED, CREATED, FAILED, LOCKED, SKIPPED, UNCHANGED, UPDATED
 
 if TYPE_CHECKING:
@@ -35,12 +47,10 @@ if TYPE_CHECKING:
 DEFAULT_RUNS = 30
 """How many runs of each job a report goes back."""
 
-MAX_NAME, MAX_ERROR = 200, 500
-"""Longer texts are cut to this many characters."""
-
 _ACTED = (CREATED, UPDATED, BLOCKED, FAILED)
 _GRAVITY: tuple[Verdict, ...] = get_args(Verdict)
-_WORDS = {"never_run": "never run"}
+_WORDS = {"never_run": "never run", "not_checked": "not checked"}
+_STAGES = ("changes", "keys", "join", "rules", "difference", "write")
 
 
 def read_report(project: Project, jobs: Sequence[str] | None = None, runs: int = DEFAULT_RUNS) -> Report:
@@ -85,7 +95,7 @@ def build(
     found = tuple(_job_report(job, [_Outcome.of(row) for row in rows], runs) for job, rows in jobs)
     gravest: Verdict = min((job.verdict for job in found), key=_GRAVITY.index, default="never_run")
     return Report(
-        generated=_moment(now or datetime.now(UTC)),
+        generated=moment(now or datetime.now(UTC)),
         target=project.target,
         verdict=gravest,
         headline=_headline(found),
@@ -116,7 +126,7 @@ class _Outcome:
 
     @property
     def status(self) -> str:
-        return _text(self.row.get("status")) or "unknown"
+        return text_of(self.row.get("status")) or "unknown"
 
     @property
     def acted(self) -> bool:
@@ -130,22 +140,22 @@ class _Outcome:
         return any(each.get("success") is not None or each.get("error") is not None for each in self.findings())
 
     def findings(self) -> list[Mapping[str, Any]]:
-        return [each for each in _list(self.document.get("findings")) if isinstance(each, dict)]
+        return [each for each in list_of(self.document.get("findings")) if isinstance(each, dict)]
 
     def windows(self) -> dict[str, Window]:
         return {
-            _name(alias): Window.model_validate(
+            name_of(alias): Window.model_validate(
                 {
-                    "from": _number(each.get("from")),
-                    "to": _count(each.get("to")),
-                    "changes": _count(each.get("changes")),
+                    "from": number_of(each.get("from")),
+                    "to": count_of(each.get("to")),
+                    "changes": count_of(each.get("changes")),
                 }
             )
-            for alias, each in _mappings(self.document.get("sources")).items()
+            for alias, each in mappings_of(self.document.get("sources")).items()
         }
 
     def count(self, name: str) -> int:
-        return _count(self.document.get(name))
+        return count_of(self.document.get(name))
 
     def attempt(self) -> Attempt:
         return Attempt(**self._attempt())
@@ -153,13 +163,13 @@ class _Outcome:
     def _attempt(self) -> dict[str, Any]:
         row, at = self.row, self.row.get("at")
         return {
-            "run_id": _text(row.get("run_id")) or "",
-            "at": _moment(at) if isinstance(at, datetime) else "",
+            "run_id": text_of(row.get("run_id")) or "",
+            "at": moment(at) if isinstance(at, datetime) else "",
             "status": self.status,
-            "mode": _text(row.get("mode")),
-            "seconds": _seconds(row.get("seconds")),
-            "exit_code": _number(row.get("exit_code")) or 0,
-            "error": _text(self.document.get("error"), MAX_ERROR),
+            "mode": text_of(row.get("mode")),
+            "seconds": seconds_of(row.get("seconds")),
+            "exit_code": number_of(row.get("exit_code")) or 0,
+            "error": text_of(self.document.get("error"), MAX_ERROR),
         }
 
     def run(self) -> Run:
@@ -172,33 +182,36 @@ class _Outcome:
         if not isinstance(held, dict):
             return None
         reasons = held.get("reasons")
-        named = {_name(reason): _count(n) for reason, n in (reasons if isinstance(reasons, dict) else {}).items()}
-        return Quarantine(rows=_count(held.get("rows")), reasons=named)
+        named = {name_of(reason): count_of(n) for reason, n in (reasons if isinstance(reasons, dict) else {}).items()}
+        return Quarantine(rows=count_of(held.get("rows")), reasons=named)
 
     def lookups(self) -> dict[str, Mapping[str, Any]]:
-        return _mappings(self.document.get("lookups"))
+        return mappings_of(self.document.get("lookups"))
 
     def stages(self) -> dict[str, float]:
         stages = self.document.get("stages")
-        found = {_name(name): _seconds(value) for name, value in (stages if isinstance(stages, dict) else {}).items()}
-        return {name: seconds for name, seconds in found.items() if seconds is not None}
+        found = {
+            name_of(name): seconds_of(value) for name, value in (stages if isinstance(stages, dict) else {}).items()
+        }
+        names = [*(name for name in _STAGES if name in found), *(name for name in found if name not in _STAGES)]
+        return {name: seconds for name in names if (seconds := found[name]) is not None}
 
     def failures(self) -> dict[Any, int]:
         """Return the failed rows of each rule that was judged, by the rule's identity."""
         identities = _identities(self.findings())
         judged = zip(identities, self.findings(), strict=True)
-        return {identity: _count(each.get("failed")) for identity, each in judged if each.get("success") is not None}
+        return {identity: count_of(each.get("failed")) for identity, each in judged if each.get("success") is not None}
 
     def match_share(self, alias: str) -> float | None:
         each = self.lookups().get(alias, {})
-        return _share(_count(each.get("matched")), _count(each.get("rows")))
+        return share(count_of(each.get("matched")), count_of(each.get("rows")))
 
 
 def _job_report(job: Job, outcomes: Sequence[_Outcome], runs: int) -> JobReport:
     last = outcomes[-1] if outcomes else None
     acted = [each for each in outcomes if each.acted][-runs:]
     judged = _judged(acted, last)
-    known: dict[str, Any] = {"job": job.job, "target": _name(job.target.table), "suite": job.expectations}
+    known: dict[str, Any] = {"job": job.job, "target": name_of(job.target.table), "suite": job.expectations}
     if last is None:
         return JobReport(**known, verdict="never_run", headline="never run")
     rules = _rules(judged, acted) if judged else ()
@@ -211,7 +224,7 @@ def _job_report(job: Job, outcomes: Sequence[_Outcome], runs: int) -> JobReport:
     return JobReport(
         **known,
         judged=judged.run(),
-        target_version=_number(judged.document.get("target_version")),
+        target_version=number_of(judged.document.get("target_version")),
         affected_keys=judged.count("affected_keys"),
         null_foreign_keys=judged.count("null_foreign_keys"),
         null_list_ids=judged.count("null_list_ids"),
@@ -244,19 +257,21 @@ def _verdict(status: str, rules: Sequence[Rule], held: Quarantine | None) -> Ver
     if status == SKIPPED:
         return "skipped"
     wanting = any(rule.verdict in ("error", "blocked", "held", "warned", "tolerated") for rule in rules)
-    return "warned" if wanting or (held is not None and held.rows) else "passed"
+    if wanting or (held is not None and held.rows):
+        return "warned"
+    return "not_checked" if rules and all(rule.verdict == "not_checked" for rule in rules) else "passed"
 
 
 def _told(verdict: Verdict, last: _Outcome, rules: Sequence[Rule], held: Quarantine | None) -> str:
     """Return the job's state in one line, made of our own words and numbers."""
     failing = sum(rule.success is False or rule.verdict == "error" for rule in rules)
+    passing = sum(rule.verdict == "passed" for rule in rules)
     parts = {"failed": "the last run failed", "blocked": "the last run was blocked, the target is untouched"}
     told = [parts.get(verdict, {SKIPPED: "skipped", LOCKED: "another run held the job"}.get(last.status, ""))]
     if rules and verdict not in ("failed", "skipped"):
-        told.append(f"{failing} of {len(rules)} rules failed" if failing else f"{len(rules)} rules, none failed")
-    unjudged = sum(rule.verdict == "not_checked" for rule in rules)
-    if unjudged:
-        told.append(f"{unjudged} judged no row")
+        counts = {"failed": failing, "passed": passing, "judged no row": len(rules) - failing - passing}
+        said = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
+        told.append(f"{len(rules)} rule{'' if len(rules) == 1 else 's'}: {said}")
     if held is not None and held.rows:
         told.append(f"{held.rows} row{'' if held.rows == 1 else 's'} in quarantine")
     return "; ".join(part for part in told if part) or "up to date"
@@ -285,28 +300,28 @@ def _rules(judged: _Outcome, acted: Sequence[_Outcome]) -> tuple[Rule, ...]:
 
 
 def _rule(finding: Mapping[str, Any], trend: tuple[int | None, ...], *, blocked: bool) -> Rule:
-    success, error = finding.get("success"), _text(finding.get("error"))
+    success, error = finding.get("success"), text_of(finding.get("error"))
     success = success if isinstance(success, bool) else None
-    checked, failed = _count(finding.get("checked")), _count(finding.get("failed"))
-    columns = _list(finding.get("column_list"))
+    checked, failed = count_of(finding.get("checked")), count_of(finding.get("failed"))
+    columns = list_of(finding.get("column_list"))
     by_row = _counts_rows(finding.get("expectation"))
-    action = _name(finding.get("action"))
+    action = name_of(finding.get("action"))
     return Rule(
-        index=_number(finding.get("index")),
-        expectation=_name(finding.get("expectation")),
-        column=_text(finding.get("column")),
-        column_list=tuple(map(_name, columns)) or None,
-        source=_text(finding.get("source")),
+        index=number_of(finding.get("index")),
+        expectation=name_of(finding.get("expectation")),
+        column=text_of(finding.get("column")),
+        column_list=tuple(map(name_of, columns)) or None,
+        source=text_of(finding.get("source")),
         action=action,
         verdict=_rule_verdict(success, error, action, blocked=blocked),
         checked=checked,
         failed=failed,
         success=success,
-        share=_share(failed, checked) if by_row else None,
+        share=share(failed, checked) if by_row else None,
         by_row=by_row,
         error=error,
-        at_least=_bound(finding.get("at_least")),
-        at_most=_bound(finding.get("at_most")),
+        at_least=bound_of(finding.get("at_least")),
+        at_most=bound_of(finding.get("at_most")),
         accepted=finding.get("accepted") is True,
         trend=trend,
     )
@@ -335,65 +350,13 @@ def _counts_rows(expectation: Any) -> bool:
 def _lookups(judged: _Outcome, acted: Sequence[_Outcome]) -> dict[str, Lookup]:
     found = {}
     for alias, each in judged.lookups().items():
-        rows, matched = _count(each.get("rows")), _count(each.get("matched"))
-        found[_name(alias)] = Lookup(
-            kind=_name(each.get("kind")),
+        rows, matched = count_of(each.get("rows")), count_of(each.get("matched"))
+        found[name_of(alias)] = Lookup(
+            kind=name_of(each.get("kind")),
             rows=rows,
             matched=matched,
-            null_references=_count(each.get("null_references")),
-            share=_share(matched, rows),
+            null_references=count_of(each.get("null_references")),
+            share=share(matched, rows),
             trend=tuple(run.match_share(alias) for run in acted),
         )
     return found
-
-
-# --- values of foreign make ------------------------------------------------------------------------------------------
-
-
-def _text(value: Any, limit: int = MAX_NAME) -> str | None:
-    """Return a text, cut when it is too long; None for anything else."""
-    if not isinstance(value, str):
-        return None
-    whole = value.encode("utf-8", "backslashreplace").decode("utf-8")  # half of a pair of surrogates is no text
-    return whole if len(whole) <= limit else f"{whole[: limit - 3]}..."
-
-
-def _name(value: Any) -> str:
-    return _text(value) or "?"
-
-
-def _number(value: Any) -> int | None:
-    return value if isinstance(value, int) and not isinstance(value, bool) else None
-
-
-def _count(value: Any) -> int:
-    return max(0, _number(value) or 0)
-
-
-def _seconds(value: Any) -> float | None:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        return None
-    return round(max(0.0, float(value)), 3)
-
-
-def _bound(value: Any) -> int | float | None:
-    return _number(value) if isinstance(value, int) else _seconds(value)
-
-
-def _share(part: int, whole: int) -> float | None:
-    return round(min(part, whole) / whole, 6) if whole else None
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _mappings(value: Any) -> dict[str, Mapping[str, Any]]:
-    """Return the items of a mapping that are mappings themselves."""
-    if not isinstance(value, dict):
-        return {}
-    return {name: each for name, each in value.items() if isinstance(each, dict)}
-
-
-def _moment(at: datetime) -> str:
-    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-Verdict = Literal["failed", "blocked", "skipped", "warned", "never_run", "passed"]
+Verdict = Literal["failed", "blocked", "skipped", "warned", "not_checked", "never_run", "passed"]
 RuleVerdict = Literal["error", "blocked", "held", "warned", "tolerated", "not_checked", "passed"]
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 _FORMULA = ("=", "+", "-", "@")
-_WORDS = {"never_run": "never run", "not_checked": "0 rows", "error": "not judged"}
+_WORDS = {"never_run": "never run", "not_checked": "not checked", "error": "not judged"}
 
 
 def page(report: Report) -> str:

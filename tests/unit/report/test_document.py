@@ -45,7 +45,8 @@ IDLE: dict[str, Any] = {"status": "unchanged", "sources": {}}
         ([row(0, status="created")], "passed", "run0000"),
         ([row(0, findings=[FAILING])], "warned", "run0000"),
         ([row(0, findings=[finding(failed=3, success=False, action="fail")])], "warned", "run0000"),
-        ([row(0, findings=[finding(success=None, checked=0)])], "passed", "run0000"),
+        ([row(0, findings=[finding(success=None, checked=0)])], "not_checked", "run0000"),
+        ([row(0, findings=[finding(success=None, checked=0), finding()])], "passed", "run0000"),
         ([row(0, findings=[finding(success=None, error="KeyError")])], "warned", "run0000"),
         ([row(0, quarantine={"rows": 2, "reasons": {"key_not_null": 2}})], "warned", "run0000"),
         ([row(0, quarantine={"rows": 0, "reasons": {}})], "passed", "run0000"),
@@ -130,6 +131,18 @@ def test_a_blocked_runs_failing_rules_are_those_that_blocked(told: Any) -> None:
     assert told(row(0, status="blocked", findings=[failing])).rules[0].verdict == "blocked"
 
 
+def test_the_headline_counts_rules_by_what_became_of_them(told: Any) -> None:
+    job = told(row(0, findings=[FAILING, finding(), finding(), finding(checked=0, success=None)]))
+    assert job.headline == "4 rules: 1 failed, 2 passed, 1 judged no row"
+    assert told(row(0, findings=[finding()])).headline == "1 rule: 1 passed"
+
+
+def test_stages_are_in_the_order_of_the_flow(told: Any) -> None:
+    """The runs table sorts names."""
+    stages = {"changes": 1.0, "difference": 2.0, "join": 3.0, "later": 4.0, "write": 5.0}
+    assert list(told(row(0, stages=stages)).stages) == ["changes", "join", "difference", "write", "later"]
+
+
 def test_lookups_and_quarantine_are_told_with_their_trend(told: Any) -> None:
     def lookup(rows: int, matched: int) -> dict[str, Any]:
         return {"accounts": {"kind": "table", "rows": rows, "matched": matched, "null_references": 1}}
@@ -158,7 +171,7 @@ ODD = [
     None,
     True,
     -3,
-    10**30,
+    10**400,
     1.5,
     float("inf"),
     "x" * 2000,

@@ -1,0 +1,76 @@
+"""Values of a document that anybody may have written: checked, bounded, cut; never an exception."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+MAX_NAME, MAX_ERROR = 200, 500
+"""Longer texts are cut to this many characters."""
+
+
+def text_of(value: Any, limit: int = MAX_NAME) -> str | None:
+    """Return a text, cut when it is too long; None for anything else."""
+    if not isinstance(value, str):
+        return None
+    whole = value.encode("utf-8", "backslashreplace").decode("utf-8")  # half of a pair of surrogates is no text
+    return whole if len(whole) <= limit else f"{whole[: limit - 3]}..."
+
+
+def name_of(value: Any) -> str:
+    """Return a name; a question mark for what is none."""
+    return text_of(value) or "?"
+
+
+def number_of(value: Any) -> int | None:
+    """Return a whole number; None for anything else."""
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+def count_of(value: Any) -> int:
+    """Return a whole number that is not negative; 0 for anything else."""
+    return max(0, number_of(value) or 0)
+
+
+def seconds_of(value: Any) -> float | None:
+    """Return a finite number that is not negative, to the millisecond; None for anything else."""
+    found = _finite(value)
+    return None if found is None else round(found, 3)
+
+
+def bound_of(value: Any) -> int | float | None:
+    """Return a threshold: a whole number as such, a share as a fraction."""
+    return number_of(value) if isinstance(value, int) else _finite(value)
+
+
+def share(part: int, whole: int) -> float | None:
+    """Return ``part`` of ``whole``; None of nothing."""
+    return round(min(part, whole) / whole, 6) if whole else None
+
+
+def _finite(value: Any) -> float | None:
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    try:
+        return max(0.0, float(value)) if math.isfinite(value) else None
+    except OverflowError:  # a whole number that no float can hold
+        return None
+
+
+def list_of(value: Any) -> list[Any]:
+    """Return a list; an empty one for anything else."""
+    return value if isinstance(value, list) else []
+
+
+def mappings_of(value: Any) -> dict[str, Mapping[str, Any]]:
+    """Return the items of a mapping that are mappings themselves."""
+    if not isinstance(value, dict):
+        return {}
+    return {name: each for name, each in value.items() if isinstance(each, dict)}
+
+
+def moment(at: datetime) -> str:
+    """Return a time as ISO 8601 in UTC."""
+    return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
