@@ -4,7 +4,17 @@ from __future__ import annotations
 
 from enrich.errors import EnrichError, HistoryError, Locked, RunFailed
 
-_GONE = ("FILE_NOT_EXIST", "FILE_NOT_FOUND", "VERSION_NOT_FOUND", "TIME_TRAVEL", "TRUNCATED", "FileNotFoundException")
+_GONE = (
+    "FAILED_READ_FILE.FILE_NOT_EXIST",
+    "DELTA_FILE_NOT_FOUND",
+    "DELTA_LOG_FILE_NOT_FOUND",
+    "DELTA_TRUNCATED_TRANSACTION_LOG",
+    "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
+    "DELTA_VERSION_NOT_FOUND",
+    "DELTA_VERSIONS_NOT_CONTIGUOUS",
+    "java.io.FileNotFoundException",
+)
+"""What Spark and Delta say of history that is no more; in the middle of a chain of causes, too."""
 _CONFLICTS = ("Concurrent", "ProtocolChanged", "MetadataChanged")
 
 
@@ -18,9 +28,9 @@ def named(error: Exception, job: str) -> EnrichError:
         text = f"{text} {condition() or ''}".strip()
     java = str(getattr(error, "java_exception", "") or "").split(":", 1)[0]
     text = f"{text} {java.rsplit('.', 1)[-1]}".strip()
-    if any(word in text for word in _GONE):
+    if gone := next((word for word in _GONE if word in str(error)), None):
         return HistoryError(
-            f"job {job!r}: files or commits of a version that it needs are gone ({text})",
+            f"job {job!r}: files or commits of a version that it needs are gone ({gone})",
             hint=f"run `enrich run {job} --full-refresh`",
         )
     if any(word in text or word in str(error)[:400] for word in _CONFLICTS):

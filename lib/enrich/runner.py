@@ -353,7 +353,8 @@ class Running:
     def _until(self, job: Job, latest: Mapping[str, TableState], target: TargetState) -> dict[str, int]:
         """Return where the windows end; a table that this run has created had no version before, and is taken whole."""
         found = window.versions(job.job, latest, self.options.bounds.until)
-        fresh = {alias for alias in found if target.table is None and latest[alias].uri in self.wrote}
+        wrote = {alias for alias in found if self.uri(job.sources[alias].table) in self.wrote}
+        fresh = wrote if target.table is None else set()
         return {alias: latest[alias].version if end < 0 and alias in fresh else end for alias, end in found.items()}
 
     def _source(self, job: Job, alias: str) -> TableState:
