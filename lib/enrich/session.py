@@ -38,6 +38,9 @@ FORCED = {
     # With these two a vacuumed change feed reads as empty instead of failing.
     "spark.sql.files.ignoreMissingFiles": "false",
     "spark.sql.files.ignoreCorruptFiles": "false",
+    # Delta would refuse a version that was committed more than a week ago as soon as a later one exists, although all
+    # of its files are there. Files that are not make a read fail, thanks to the two settings above.
+    "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
     # What an expression of a job file means must not depend on who runs it.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import Any
 
@@ -130,6 +131,12 @@ def test_verify_finds_what_a_gap_left_out_and_a_vacuumed_source(consents: Lab) -
     after = verify(lab)
     assert (after.status, after.gaps) == ("equal", {})
     assert {row["id"]: row["email"] for row in lab.rows("customers")}["u3"] == "3@example.com"
+
+    # A source that was quiet for long is read at the recorded version, also when there is a later one.
+    lab.put("accounts", {"id": "u4", "email": "four@example.com", "note": "n"})  # 4
+    for commit in sorted(Path(lab.path("accounts"), "_delta_log").glob("*.json"))[:4]:
+        os.utime(commit, (commit.stat().st_mtime - 20 * 86_400,) * 2)
+    assert verify(lab).status == "equal"
 
     # Another version of each row, and every file that held the old ones is gone.
     lab.put("accounts", *({"id": f"u{i}", "email": f"new{i}@example.com", "note": "n"} for i in (1, 2, 3, 4)))
