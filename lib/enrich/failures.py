@@ -12,7 +12,7 @@ _GONE = (
     "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
     "DELTA_VERSION_NOT_FOUND",
     "DELTA_VERSIONS_NOT_CONTIGUOUS",
-    "java.io.FileNotFoundException",
+    "SparkFileNotFoundException",
 )
 """What Spark and Delta say of history that is no more; in the middle of a chain of causes, too."""
 _CONFLICTS = ("Concurrent", "ProtocolChanged", "MetadataChanged")
