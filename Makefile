@@ -9,6 +9,8 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 PYTEST := $(BIN)/python -m pytest
+# Planning small queries keeps one core busy, whatever Spark is given.
+WORKERS ?= 2
 SAY     = @printf '\n==> %s\n'
 
 .PHONY: help
@@ -21,8 +23,8 @@ demo: java $(READY) ## play the story: consents meet their accounts, in rounds, 
 
 .PHONY: test
 test: java $(READY) check jars ## everything that must hold: make check, then all tests
-	$(SAY) "tests (the JVM starts once for all of them)"
-	@$(PYTEST)
+	$(SAY) "tests, in $(WORKERS) processes with a JVM each (WORKERS=1 for one)"
+	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-fast
 test-fast: java $(READY) jars ## unit tests and a few on Spark, for the inner loop

@@ -1,26 +1,38 @@
-"""What all tests share: one local Delta session, started when the first test asks for it."""
+"""What all tests share: one local Delta session a process, started when the first test asks for it.
+
+`make test` runs the files in two processes; whatever a process counted is printed once, at the end.
+"""
 
 from __future__ import annotations
 
 import os
+import random
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
+
+from counts import COUNTED
+from small_session import compile_quickly, small_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-# Every JVM of the tests compiles quickly rather than well: half the CPU seconds, for none of them runs for long.
-os.environ["JAVA_TOOL_OPTIONS"] = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} -XX:TieredStopAtLevel=1".strip()
+compile_quickly()
 
 TESTS = Path(__file__).parent
-ORDER = ("unit", "cli", "spark", "scenarios", "differential", "property", "faults")
+ORDER = ("unit", "cli", "differential", "faults", "scenarios", "spark")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Choose the seed of everything random once, for all processes."""
+    config.stash[COUNTED] = {}
+    os.environ.setdefault("ENRICH_TEST_SEED", str(random.SystemRandom().randrange(1_000_000)))
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark unit tests, and run what is quick and says most first; the order within a directory stays."""
+    """Mark unit tests; run them first, then what takes longest, so that two processes end at about the same time."""
 
     def directory(item: pytest.Item) -> str:
         return item.path.relative_to(TESTS).parts[0]
@@ -31,13 +43,29 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: ORDER.index(directory(item)) if directory(item) in ORDER else len(ORDER))
 
 
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Hand over what this process counted."""
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput["counted"] = session.config.stash[COUNTED]
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Take what another process counted."""
+    node.config.stash[COUNTED].update(getattr(node, "workeroutput", {}).get("counted", {}))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    seed = os.environ["ENRICH_TEST_SEED"]
+    terminalreporter.section("what was counted")
+    terminalreporter.write_line(f"seed {seed} (repeat with ENRICH_TEST_SEED={seed})")
+    for name, text in config.stash[COUNTED].items():
+        terminalreporter.write_line(f"{name}: {text}")
+
+
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One session for all tests: two cores, two shuffle partitions, UTC."""
-    from enrich.config.models import Spark
-    from enrich.session import get_session
-
-    conf = {"spark.sql.shuffle.partitions": "2", "spark.driver.memory": "4g"}  # hundreds of jobs in one JVM
-    session = get_session(Spark(master="local[2]", conf=conf))
+    """One session for all tests."""
+    session = small_session()
     yield session
     session.stop()

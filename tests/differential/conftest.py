@@ -1,22 +1,21 @@
-"""Seed, counts, and what is printed at the end."""
+"""Seed and counts of the differential tests; ``tests/conftest.py`` prints them at the end."""
 
 from __future__ import annotations
 
 import os
-import random
 
 import pytest
 
+from counts import COUNTED
 from differential.trial import Tally
 
-SEED = int(os.environ.get("ENRICH_TEST_SEED") or random.SystemRandom().randrange(1_000_000))
 TOTALS: dict[str, Tally] = {}
 
 
 @pytest.fixture(scope="session")
 def seed() -> int:
     """The seed of all random histories: ENRICH_TEST_SEED, else a fresh one that is printed."""
-    return SEED
+    return int(os.environ["ENRICH_TEST_SEED"])
 
 
 @pytest.fixture(scope="session")
@@ -25,10 +24,6 @@ def totals() -> dict[str, Tally]:
     return TOTALS
 
 
-def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
-    if not TOTALS:
-        return
-    terminalreporter.section("differential tests")
-    terminalreporter.write_line(f"seed {SEED} (repeat with ENRICH_TEST_SEED={SEED})")
-    for name, tally in TOTALS.items():
-        terminalreporter.write_line(f"{name}: {tally}")
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    session.config.stash[COUNTED].update({name: str(tally) for name, tally in TOTALS.items()})

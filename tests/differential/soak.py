@@ -21,6 +21,7 @@ from differential.generator import make_histories
 from differential.shrink import save_case, shrink
 from differential.trial import Engine, play
 from differential.worlds import WORLDS
+from small_session import compile_quickly, small_session
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -33,10 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--seed", type=int, default=1, help="of the first chunk; every chunk has its own")
     options = parser.parse_args(arguments)
     done = _read(options.progress)
-    from enrich.config.models import Spark
-    from enrich.session import get_session
-
-    spark = get_session(Spark(master="local[2]", conf={"spark.sql.shuffle.partitions": "2"}))
+    compile_quickly()
+    spark = small_session()
     engine, end, longest = enrich_engine(spark), time.monotonic() + 60 * options.minutes, 0.0
     names = list(WORLDS)
     while sum(line["history_runs"] for line in done) < options.history_runs:
