@@ -10,6 +10,7 @@
 """
 
 from enrich.config import Project
+from enrich.diagnosis import doctor_keys, why
 from enrich.errors import ConfigError, EnrichError
 from enrich.loading import load_project
 from enrich.planning import PlanResult, plan
@@ -25,8 +26,10 @@ __all__ = [
     "Project",
     "RunResult",
     "VerifyResult",
+    "doctor_keys",
     "load_project",
     "plan",
     "run",
     "verify",
+    "why",
 ]

@@ -16,7 +16,16 @@ from tests.cli.shop import ROOT
 from enrich.cli import cli
 
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "cli.md"
-COMMANDS = ["", *sorted(cli.commands)]
+FOUND: dict[str, click.Command] = {
+    **cli.commands,
+    **{
+        f"{group} {name}": command
+        for group, found in cli.commands.items()
+        if isinstance(found, click.Group)
+        for name, command in found.commands.items()
+    },
+}
+COMMANDS = ["", *sorted(FOUND)]
 BLOCK = re.compile(r"<!-- help:(.*?)-->\n(.*?)<!-- end -->", re.DOTALL)
 WRITE = os.environ.get("ENRICH_WRITE_DOCS") == "1"
 
@@ -45,7 +54,7 @@ def test_readme_quotes_help_as_it_is(call: Call) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_and_option_is_described(command: str) -> None:
-    found = cli.commands[command] if command else cli
+    found = FOUND[command] if command else cli
     assert found.help
     for option in found.params:
         if isinstance(option, click.Option) and not option.hidden:

@@ -14,10 +14,11 @@ import pytest
 from deltalake import DeltaTable
 
 from enrich.config import load_project
-from enrich.demo import picture, play
+from enrich.demo import picture, play, with_sources
 from enrich.demo.directory import MARKER, start_over
 from enrich.demo.story import Section, expected_tables, sections
 from enrich.demo.tables import Lake
+from enrich.diagnosis.reasons import REASONS
 from enrich.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -42,8 +43,11 @@ def test_the_story_is_the_one_that_the_issue_tells() -> None:
     assert tables[2][0].status == "unchanged"
     erased = next(table for each, table in tables if "GDPR" in each.title)
     assert "eight@example.com" not in [row[1] for row in erased.values()]
-    assert erased["user_8"][-1] == "deleted"
-    assert {row[-1] for key, row in tables[-1][1].items() if "user_11" in key} == {"near_miss"}
+    assert erased["user_8"][-1] == "deleted_at"
+    assert {row[-1] for key, row in tables[-2][1].items() if "user_11" in key} == {"near_miss"}
+    assert tables[-1][0].heal
+    assert [row[1] for key, row in tables[-1][1].items() if "user_11" in key] == ["eleven@example.com"]
+    assert {row[-1] for _, table in tables for row in table.values()} <= REASONS.keys()
 
 
 def test_the_samples_write_what_the_story_reads(tmp_path: Path) -> None:
@@ -56,17 +60,15 @@ def test_the_samples_write_what_the_story_reads(tmp_path: Path) -> None:
         assert {source.table for source in job.sources.values()} <= written
 
 
-@pytest.mark.parametrize(
-    ("value", "reason"),
-    [("a", "matched"), (None, "foreign_key_null"), ("b", "deleted"), ("z", "no_such_key"), ("\u200ba", "near_miss")],
-)
-def test_a_reason_is_one_word(tmp_path: Path, value: str | None, reason: str) -> None:
-    lake = Lake(tmp_path)
-    lake.ever["t"] = {"a", "b"}
-    assert lake.reason(value, "t", {"a", "c"}) == reason
-    listed = [{"id": "a"}, {"id": value}, {"id": "c"}]
-    assert lake.reason(listed, "t", {"a", "c"}) == reason
-    assert lake.reason([], "t", {"a"}) == "matched"
+def test_what_the_doctor_suggests_goes_into_the_sources_alone(tmp_path: Path) -> None:
+    file = start_over(tmp_path / "demo") / "jobs" / "consents_with_email.yml"
+    before = file.read_text().split("\n")
+    lines = {"accounts": "accounts: {table: customer_accounts, key: customer_id, normalise: [visible]}"}
+    after = with_sources(file.read_text(), lines).split("\n")
+    changed = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
+    assert [new for _, new in changed] == [f"  {lines['accounts']}"]
+    file.write_text("\n".join(after))
+    assert load_project(tmp_path / "demo").jobs["consents_with_email"].sources["accounts"].normalise == ("visible",)
 
 
 def test_changes_are_shown_as_old_and_new() -> None:
@@ -162,6 +164,8 @@ def test_every_round_is_as_the_story_says(played: tuple[Path, int, list[str]]) -
     _, code, lines = played
     assert [line for line in lines if "FAIL" in line] == []
     assert code == 0
+    assert any("normalise: [visible]" in line for line in lines)
+    assert any("heals 1 reference" in line for line in lines)
     assert lines[-1].startswith("Every round was as the story says")
     assert sum(line.startswith("round ") for line in lines) == sum(len(each.rounds) for each in sections())
 

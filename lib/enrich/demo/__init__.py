@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +14,7 @@ from enrich.demo import picture
 from enrich.demo.directory import start_over
 from enrich.demo.story import Round, Row, Section, expected_tables, sections
 from enrich.demo.tables import Lake
+from enrich.result import CREATED, UPDATED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -28,12 +29,17 @@ Say = Callable[[str], None]
 
 @dataclass(frozen=True)
 class Stage:
-    """What all rounds share: the project, its session, its lake, and where to print."""
+    """What all rounds share: the project, its session, its lake, and where to print.
+
+    Attributes:
+        reasons: Job -> key -> reason, as of the last run that changed the job's target.
+    """
 
     project: Project
     spark: SparkSession
     lake: Lake
     say: Say
+    reasons: dict[str, dict[Any, str]] = field(default_factory=dict)
 
 
 def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
@@ -76,7 +82,8 @@ def play_section(stage: Stage, section: Section) -> int:
         for commit in each.commits:
             stage.lake.write(section, commit)
             stage.say(f"  another system commits: {picture.commit_text(commit)}")
-        result, after = play_round(stage, section, before)
+        stage = healed(stage, section) if each.heal else stage
+        result, after = play_round(stage, section, before, full_refresh=each.heal)
         faults = [*differences(stage, section, each, result), *table_difference(section, after, expected)]
         for fault in faults:
             stage.say(f"  FAIL {fault}")
@@ -87,11 +94,40 @@ def play_section(stage: Stage, section: Section) -> int:
     return wrong
 
 
-def play_round(stage: Stage, section: Section, before: dict[Any, Row]) -> tuple[RunResult, dict[Any, Row]]:
+def healed(stage: Stage, section: Section) -> Stage:
+    """Ask `enrich doctor keys`, and write the lines that it suggests into the job file of the demo's own project."""
+    from enrich import doctor_keys
+    from enrich.diagnosis.text import keys_text
+    from enrich.loading import load_project
+
+    report = doctor_keys(stage.project, section.job, spark=stage.spark)
+    stage.say(f"  enrich doctor keys {section.job}:\n{indented(indented(keys_text(report)))}")
+    file = stage.project.dir / report.file
+    lines: dict[str, str] = {}
+    for join in report.joins:
+        lines |= join.suggestion.lines if join.suggestion is not None else {}
+    file.write_text(with_sources(file.read_text(encoding="utf-8"), lines), encoding="utf-8")
+    stage.say(f"  {report.file} now has these lines")
+    return replace(stage, project=load_project(stage.project.dir, target=stage.project.target))
+
+
+def with_sources(text: str, lines: Mapping[str, str]) -> str:
+    """Return a job file whose sources, each on a line of its own, read as ``lines`` say."""
+
+    def line_of(line: str) -> str:
+        alias = line.partition(":")[0].strip()
+        return f"  {lines[alias]}" if "{table:" in line and alias in lines else line
+
+    return "\n".join(line_of(line) for line in text.split("\n"))
+
+
+def play_round(
+    stage: Stage, section: Section, before: dict[Any, Row], *, full_refresh: bool
+) -> tuple[RunResult, dict[Any, Row]]:
     """Run the section's jobs, print what changed, and return the result and the target as it now stands."""
     from enrich import run
 
-    result = run(stage.project, jobs=list(section.runs), spark=stage.spark)
+    result = run(stage.project, jobs=list(section.runs), spark=stage.spark, full_refresh=full_refresh)
     for job in result.jobs:
         windows = ", ".join(window_text(alias, window) for alias, window in job.sources.items())
         counts = f"{job.counts.inserted} inserted, {job.counts.updated} updated, {job.counts.deleted} deleted"
@@ -101,9 +137,22 @@ def play_round(stage: Stage, section: Section, before: dict[Any, Row]) -> tuple[
                 stage.say(f"    {finding_text(finding)}")
         if job.error is not None:
             stage.say(f"    {job.error}")
-    after = stage.lake.target(section)
+    if section.why and result.jobs[-1].status in (CREATED, UPDATED):
+        stage.reasons[section.job] = reasons_of(stage, section)
+    after = stage.lake.target(section, stage.reasons.get(section.job, {}))
     stage.say(indented(picture.changes_table(section, before, after)))
     return result, after
+
+
+def reasons_of(stage: Stage, section: Section) -> dict[Any, str]:
+    """Return in one word for each key why a source that the section tells of has no partner; `enrich why` decides."""
+    from enrich.diagnosis.inquiry import reasons_of_all
+
+    told = {}
+    for (key,), reasons in reasons_of_all(stage.project, section.job, stage.spark).items():
+        words = [reasons[alias].reason for alias in section.why if alias in reasons]
+        told[key] = next((word for word in words if word != "matched"), "matched")
+    return told
 
 
 def differences(stage: Stage, section: Section, each: Round, result: RunResult) -> list[str]:

@@ -8,8 +8,8 @@ from enrich.console import clean, count_of, table
 from enrich.demo.story import Commit, Row, Section
 
 LEGEND = (
-    "why: matched, or in one word why there is no partner: no_such_key (not there yet), deleted (was there), "
-    "foreign_key_null, near_miss (a key that differs by characters nobody sees)"
+    "why: matched, or in one word why there is no partner, as `enrich why` tells it: no_such_key (not there yet), "
+    "deleted_at (was there), foreign_key_null, near_miss (a key that differs by characters nobody sees)"
 )
 
 

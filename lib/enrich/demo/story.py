@@ -43,6 +43,7 @@ class Round:
     """Commits, a run, and what it must change.
 
     Attributes:
+        heal: Whether the lines that `enrich doctor keys` suggests go into the job file before a full refresh.
         changed: Rows of the target that are new or different.
         gone: Keys that leave the target.
         quarantine: Rows that the quarantine must hold; None: not looked at.
@@ -52,6 +53,7 @@ class Round:
     status: str
     exit_code: int
     commits: tuple[Commit, ...]
+    heal: bool
     changed: tuple[Row, ...]
     gone: frozenset[str]
     quarantine: int | None
@@ -63,7 +65,7 @@ class Section:
 
     Attributes:
         runs: The jobs of each run; the last one's target is looked at.
-        why: For each lookup, the target column whose values must be keys of it.
+        why: The sources whose reasons are told; a row's is that of the first of them that has no partner.
     """
 
     name: str
@@ -73,7 +75,7 @@ class Section:
     runs: tuple[str, ...]
     tables: Mapping[str, Table]
     columns: tuple[str, ...]
-    why: tuple[tuple[str, str], ...]
+    why: tuple[str, ...]
     rounds: tuple[Round, ...]
 
 
@@ -102,7 +104,7 @@ def read_section(path: Path) -> Section:
         runs=tuple(data.get("runs", [data["job"]])),
         tables={name: Table(**table) for name, table in data["tables"].items()},
         columns=tuple(data["columns"]),
-        why=tuple((each["table"], each["of"]) for each in data.get("why", [])),
+        why=tuple(data.get("why", [])),
         rounds=tuple(read_round(each) for each in data["rounds"]),
     )
 
@@ -114,6 +116,7 @@ def read_round(data: Mapping[str, Any]) -> Round:
         status=data["status"],
         exit_code=data.get("exit_code", 0),
         commits=tuple(Commit(**commit) for commit in data.get("commits", [])),
+        heal=data.get("heal", False),
         changed=tuple(tuple(row) for row in data.get("set", [])),
         gone=frozenset(data.get("gone", [])),
         quarantine=data.get("quarantine"),

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import unicodedata
-from collections import defaultdict
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -14,15 +13,10 @@ if TYPE_CHECKING:
 
 
 class Lake:
-    """The directory of the demo's tables.
-
-    Attributes:
-        ever: For each source, the keys that it has held at any time.
-    """
+    """The directory of the demo's tables."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
-        self.ever: dict[str, set[Any]] = defaultdict(set)
 
     def create(self, section: Section) -> None:
         """Create the section's sources that do not exist yet, empty, with their change feed on."""
@@ -38,7 +32,6 @@ class Lake:
         for name in commit.tables:
             rows, gone = commit.upsert.get(name, []), commit.delete.get(name, [])
             key = section.tables[name].key
-            self.ever[name] |= {row[key] for row in rows}
             self._merge(name, section.tables[name], [*marked(rows, gone=False), *marked([{key: k} for k in gone])])
 
     def _merge(self, name: str, table: Table, rows: list[dict[str, Any]]) -> None:
@@ -65,33 +58,13 @@ class Lake:
         rows: list[dict[str, Any]] = pa.table(found).to_pylist()
         return rows
 
-    def target(self, section: Section) -> dict[Any, tuple[Any, ...]]:
-        """Return the section's target by key: its columns and, in sections that tell one, the reason."""
-        keys = {name: {row[section.tables[name].key] for row in self.rows(name)} for name, _ in section.why}
+    def target(self, section: Section, reasons: Mapping[Any, str]) -> dict[Any, tuple[Any, ...]]:
+        """Return the section's target by key: its columns and, in sections that tell one, the reason of its key."""
         found = {}
         for row in self.rows(section.job):
             values = tuple(plain(row[column]) for column in section.columns)
-            reasons = [self.reason(row[column], name, keys[name]) for name, column in section.why]
-            told = next((reason for reason in reasons if reason != "matched"), "matched")
-            found[values[0]] = (*values, told) if section.why else values
+            found[values[0]] = (*values, reasons.get(values[0], "matched")) if section.why else values
         return found
-
-    def reason(self, value: Any, table: str, keys: set[Any]) -> str:
-        """Return in one word why ``value`` has a partner in ``table``, or why not; lists give their worst element's.
-
-        ``matched``; ``foreign_key_null``; ``deleted``: was there before; ``near_miss``: a key differs by characters
-        that nobody sees; ``no_such_key``.
-        """
-        if isinstance(value, list):
-            ids = [next(iter(element.values())) for element in value]
-            return next((why for each in ids if (why := self.reason(each, table, keys)) != "matched"), "matched")
-        if value is None:
-            return "foreign_key_null"
-        if value in keys:
-            return "matched"
-        if value in self.ever[table]:
-            return "deleted"
-        return "near_miss" if visible(value) in {visible(key) for key in keys} else "no_such_key"
 
 
 def marked(rows: list[dict[str, Any]], *, gone: bool = True) -> list[dict[str, Any]]:
@@ -121,8 +94,3 @@ def plain(value: Any) -> Any:
     if isinstance(value, dict):
         return [plain(field) for field in value.values()]
     return [plain(element) for element in value] if isinstance(value, list) else value
-
-
-def visible(key: str) -> str:
-    """Return what a reader sees of a key: without format characters and outer blanks."""
-    return "".join(char for char in key if unicodedata.category(char) != "Cf").strip()

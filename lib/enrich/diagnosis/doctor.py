@@ -1,0 +1,202 @@
+"""Which references of a job nearly match, by kind; and the line in the job file that would heal most of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from enrich import join, normalise
+from enrich.config.models import Job, Source
+from enrich.diagnosis import near
+from enrich.spec import JoinSpec, Step, quoted, reference_names
+from enrich.stages import Work
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True)
+class Suggestion:
+    """Lines for the job file.
+
+    Attributes:
+        normalise: The steps that are to be added.
+        heals: Rows that would find a partner.
+        lines: Alias -> the source's line as it should read below ``sources``.
+    """
+
+    normalise: tuple[str, ...]
+    heals: int
+    lines: Mapping[str, str]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the suggestion for machines."""
+        return {"normalise": list(self.normalise), "heals": self.heals, "lines": dict(self.lines)}
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Steps that would heal more than what is suggested, and are not, because keys would no longer be unique.
+
+    Attributes:
+        ambiguous: Alias -> keys that would be one with another key of the same source.
+    """
+
+    normalise: tuple[str, ...]
+    heals: int
+    ambiguous: Mapping[str, int]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what is refused, for machines."""
+        return {"normalise": list(self.normalise), "heals": self.heals, "ambiguous": dict(self.ambiguous)}
+
+
+@dataclass(frozen=True)
+class JoinKeys:
+    """How one join's keys meet.
+
+    Attributes:
+        join: The lookup's alias.
+        kind: ``table``, ``foreign_key`` or ``list``.
+        references: Rows (of a list: elements) that refer to a key of the lookup.
+        unmatched: Those without a partner.
+        near_misses: Kind -> unmatched references that nearly match.
+        suggestion: What would heal most in the fewest steps; None when nothing may.
+        refused: What would heal more, but make keys ambiguous.
+        pairs: Kind, reference and key of near misses, only when they were asked for; never part of ``to_dict``.
+    """
+
+    join: str
+    kind: str
+    references: int
+    unmatched: int
+    near_misses: Mapping[str, int]
+    suggestion: Suggestion | None = None
+    refused: Refused | None = None
+    pairs: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return counts and suggestions, without keys."""
+        return {
+            "join": self.join,
+            "kind": self.kind,
+            "references": self.references,
+            "unmatched": self.unmatched,
+            "near_misses": dict(self.near_misses),
+            "suggestion": self.suggestion.to_dict() if self.suggestion else None,
+            "refused": self.refused.to_dict() if self.refused else None,
+        }
+
+
+@dataclass(frozen=True)
+class KeyReport:
+    """The answer for one job.
+
+    Attributes:
+        job: The job's name.
+        file: Its file, relative to the project.
+        joins: In their order; empty for mirrors and for jobs without lookups.
+    """
+
+    job: str
+    file: str
+    joins: tuple[JoinKeys, ...]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON of ``enrich doctor keys --output json``."""
+        return {"job": self.job, "file": self.file, "joins": [each.to_dict() for each in self.joins]}
+
+
+MOST_PAIRS = 100
+"""How many near misses are shown at most."""
+
+
+def examined(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys:
+    """Hold the keys of one join against each other."""
+    from pyspark.sql import functions as F
+
+    spec = work.task.spec
+    assert isinstance(spec, JoinSpec)  # noqa: S101 - a mirror has no steps
+    lookup = spec.sources[step.alias]
+    texts = [lookup.columns[name] == normalise.TEXT for name in lookup.key]
+    names = reference_names(len(texts))
+    references = join.references(work.sources(), step).select(*names)
+    parts = [F.col(quoted(column)).alias(name) for column, name in zip(lookup.key, names, strict=True)]
+    keys = work.kept(near.compared(references, work.snapshot(step.alias).select(*parts).distinct()))
+    total = keys.agg(
+        F.coalesce(F.sum(near.REFERENCES), F.lit(0)).alias("all"),
+        F.coalesce(F.sum(F.when(~F.col(near.PRESENT), F.col(near.REFERENCES))), F.lit(0)).alias("lost"),
+    ).first()
+    assert total is not None  # noqa: S101 - an aggregate without groups has one row
+    counted = JoinKeys(step.alias, step.kind, int(total["all"]), int(total["lost"]), {})
+    if not counted.unmatched or not any(texts):
+        return counted
+    found = work.kept(near.forms(keys, texts, shared=step.kind == "table"))
+    told = _classified(work, step, counted, found, len(texts))
+    return replace(told, pairs=_pairs(near.near_misses(found, len(texts)), len(texts))) if show_keys else told
+
+
+def _classified(work: Work, step: Step, counted: JoinKeys, found: DataFrame, count: int) -> JoinKeys:
+    from pyspark.sql import functions as F
+
+    misses = near.near_misses(found, count)
+    rows = misses.groupBy(near.SET).agg(F.sum(near.REFERENCES).alias("rows")).collect()
+    kinds: dict[str, int] = {}
+    for row in sorted(rows, key=lambda row: int(row[near.SET])):
+        kind = near.kind_of(row[near.SET])
+        kinds[kind] = kinds.get(kind, 0) + int(row["rows"])
+    effects = near.effects(found) if kinds else []
+    best, worse = chosen(effects)
+    job, spec = work.task.job, work.task.spec
+    sharing = [spec.driving, *[each.alias for each in spec.steps if each.kind == "table"]]  # type: ignore[union-attr]
+    aliases = sharing if step.kind == "table" else [step.alias]
+    suggestion = Suggestion(best.steps, best.heals, lines_of(job, aliases, best.steps)) if best else None
+    refused = None
+    if worse is not None:
+        told = {step.alias: worse.ambiguous, spec.driving: worse.ambiguous_left}
+        refused = Refused(worse.steps, worse.heals, {alias: number for alias, number in told.items() if number})
+    return replace(counted, near_misses=kinds, suggestion=suggestion, refused=refused)
+
+
+def chosen(effects: Sequence[near.Effect]) -> tuple[near.Effect | None, near.Effect | None]:
+    """Choose the set that heals most with the fewest steps and confuses no keys.
+
+    Returns:
+        It, and the best of the sets that heal more but make keys ambiguous; None where there is none.
+    """
+
+    def rank(effect: near.Effect) -> tuple[int, int, int]:
+        return (-effect.heals, len(effect.steps), near.SETS.index(effect.steps))
+
+    healing = sorted((effect for effect in effects if effect.heals), key=rank)
+    best = next((each for each in healing if not (each.ambiguous or each.ambiguous_left)), None)
+    least = best.heals if best is not None else 0
+    worse = next((each for each in healing if (each.ambiguous or each.ambiguous_left) and each.heals > least), None)
+    return best, worse
+
+
+def lines_of(job: Job, aliases: Sequence[str], steps: Sequence[str]) -> dict[str, str]:
+    """Return the lines of a job's sources with more steps in ``normalise``, by alias."""
+    return {alias: _line(alias, job.sources[alias], steps) for alias in aliases}
+
+
+def _line(alias: str, source: Source, steps: Sequence[str]) -> str:
+    import yaml
+
+    written: dict[str, Any] = {"table": source.table, "key": source.key[0] if len(source.key) == 1 else [*source.key]}
+    if source.unique != "checked":
+        written["unique"] = source.unique
+    written["normalise"] = [each for each in normalise.NORMALISERS if each in {*source.normalise, *steps}]
+    text = yaml.safe_dump(written, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
+    return f"{alias}: {text.strip()}"
+
+
+def _pairs(misses: DataFrame, count: int) -> tuple[tuple[str, str, str], ...]:
+    from pyspark.sql import functions as F
+
+    names = reference_names(count)
+    ours = F.concat_ws(",", *[F.col(name).cast("string") for name in names]).alias("ours")
+    theirs = F.concat_ws(",", *[F.col(near.FOUND).getField(name).cast("string") for name in names]).alias("theirs")
+    rows = misses.select(near.SET, ours, theirs).orderBy("ours").limit(MOST_PAIRS).collect()
+    return tuple((near.kind_of(row[near.SET]), row["ours"], row["theirs"]) for row in rows)

@@ -1,0 +1,269 @@
+"""What the sources say about the keys that some target rows refer to: there, there later, there before, or nearly.
+
+Read from the snapshots that the target has consumed and from the sources' histories; the questions are asked of all
+rows at once.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from functools import reduce
+from typing import TYPE_CHECKING, Any
+
+from enrich import join, normalise, tables
+from enrich.diagnosis import near
+from enrich.diagnosis.reasons import (
+    ARRIVED_AFTER_WINDOW,
+    DELETED_AT,
+    FOREIGN_KEY_NULL,
+    MATCHED,
+    NEAR_MISS,
+    NO_SUCH_KEY,
+    Reason,
+    of_list,
+)
+from enrich.spec import COMMIT, WEIGHT, Affected, MirrorSpec, left_names, quoted, reference_names
+from enrich.stages import Work
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+log = logging.getLogger(__name__)
+
+Key = tuple[Any, ...]
+_ARRIVED, _DELETED = "__enrich_arrived", "__enrich_deleted"
+_REASON, _COUNT = "__enrich_reason", "__enrich_count"
+
+
+@dataclass(frozen=True)
+class Question:
+    """What some rows refer to in one source.
+
+    Attributes:
+        alias: The source.
+        columns: Its columns that are looked up: its key, or a mirror's value.
+        references: ``__enrich_k*`` and ``__enrich_j*``, one row per reference, with nulls.
+        is_list: Whether a row refers to many keys.
+    """
+
+    alias: str
+    columns: tuple[str, ...]
+    references: DataFrame
+    is_list: bool = False
+
+    @property
+    def names(self) -> list[str]:
+        """The columns of the referenced key."""
+        return reference_names(len(self.columns))
+
+
+def questions(work: Work, affected: Affected) -> list[Question]:
+    """Return what the rows of some target keys refer to, the driving source first, then in the order of the joins."""
+    from pyspark.sql import functions as F
+
+    spec = work.task.spec
+    names = left_names(len(spec.identity))
+
+    def own(columns: tuple[str, ...], alias: str) -> Question:
+        parts = zip(names, reference_names(len(names)), strict=True)
+        frame = affected.left.select(*names, *[F.col(name).alias(part) for name, part in parts])
+        return Question(alias, columns, frame)
+
+    if isinstance(spec, MirrorSpec):
+        return [own(spec.value, spec.driving)]
+    found = [own(spec.key_columns, spec.driving)]
+    sources = work.sources()
+    for step in spec.steps:
+        key = spec.sources[step.alias].key
+        if step.kind == "table":
+            found.append(own(key, step.alias))
+        else:
+            rows = join.references(sources, step, affected, nulls=True).dropna(subset=names)
+            rows = rows.select(*names, *reference_names(len(key)))
+            found.append(Question(step.alias, key, rows, step.kind == "list"))
+    return found
+
+
+def answers(work: Work, asked: Sequence[Question], *, found_keys: bool = False) -> dict[Key, dict[str, Reason]]:
+    """Return for every target key and source why the row has a partner there, or why not.
+
+    A key is left out where no row gives a reference: the driving row is not there, or its list is empty.
+
+    Args:
+        work: The job, its window ending at what the target has consumed.
+        asked: What the rows refer to.
+        found_keys: Tell the keys of near misses.
+    """
+    from pyspark.sql import functions as F
+
+    held = {each.alias: work.kept(_marked(work, each)) for each in asked}
+    lost = [
+        frame.where(~F.col(near.PRESENT)).agg(F.lit(alias).alias("alias"), F.count("*").alias("rows"))
+        for alias, frame in held.items()
+    ]
+    missing = {row["alias"] for row in reduce(lambda a, b: a.unionByName(b), lost).collect() if row["rows"]}
+    frames = [_told(work, each, held[each.alias], missing) for each in asked]
+    dates = _Dates(work)
+    names = left_names(len(work.task.spec.identity))
+    lists = {each.alias for each in asked if each.is_list}
+    elements: dict[tuple[Key, str], list[tuple[Reason, int]]] = {}
+    for row in reduce(lambda a, b: a.unionByName(b), frames).collect():
+        key = tuple(row[name] for name in names)
+        reason = _reason(row, dates, found_keys=found_keys)
+        elements.setdefault((key, row["alias"]), []).append((reason, int(row[_COUNT])))
+    answered: dict[Key, dict[str, Reason]] = {}
+    for (key, alias), told in elements.items():
+        answered.setdefault(key, {})[alias] = of_list(told) if alias in lists else told[0][0]
+    return answered
+
+
+def _reason(row: Any, dates: _Dates, *, found_keys: bool) -> Reason:
+    position, version = row[near.SET], row[COMMIT]
+    kind = near.kind_of(position) if position is not None else None
+    at = dates.of(row["alias"], version) if version is not None else None
+    return Reason(row[_REASON], kind, version, at, found=row[near.FOUND] if found_keys else None)
+
+
+def _marked(work: Work, asked: Question) -> DataFrame:
+    """Add whether the referenced key is there; null where the reference is null."""
+    from pyspark.sql import functions as F
+
+    there = _present(work, asked).withColumn(near.PRESENT, F.lit(True))
+    is_null = reduce(lambda a, b: a | b, [F.col(name).isNull() for name in asked.names])
+    joined = asked.references.join(there, on=asked.names, how="left")
+    return joined.withColumn(near.PRESENT, F.when(~is_null, F.coalesce(F.col(near.PRESENT), F.lit(False))))
+
+
+def _present(work: Work, asked: Question) -> DataFrame:
+    """Return the distinct keys that the source has at the version that the target has consumed."""
+    return _named(work.snapshot(asked.alias), asked).dropna().distinct()
+
+
+def _named(rows: DataFrame, asked: Question, *more: str) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    parts = [F.col(quoted(column)).alias(name) for column, name in zip(asked.columns, asked.names, strict=True)]
+    return rows.select(*parts, *more)
+
+
+def _told(work: Work, asked: Question, marked: DataFrame, missing: set[str]) -> DataFrame:
+    """Return ``__enrich_k*``, ``alias``, reason, version, kind, found key, and for how many references."""
+    from pyspark.sql import functions as F
+
+    names = left_names(len(work.task.spec.identity))
+    nothing = {_ARRIVED: "long", _DELETED: "long", near.SET: "int", near.FOUND: "string"}
+    if asked.alias in missing:
+        lost = work.kept(marked.where(~F.col(near.PRESENT)).select(*asked.names).distinct())
+        for facts in (_later(work, asked, lost), _earlier(work, asked, lost), _nearly(work, asked, lost)):
+            if facts is not None:
+                marked = marked.join(facts, on=asked.names, how="left")
+    absent = {name: F.lit(None).cast(kind) for name, kind in nothing.items() if name not in marked.columns}
+    marked = marked.withColumns(absent)
+    reason = (
+        F.when(F.col(near.PRESENT).isNull(), FOREIGN_KEY_NULL)
+        .when(F.col(near.PRESENT), MATCHED)
+        .when(F.col(_ARRIVED).isNotNull(), ARRIVED_AFTER_WINDOW)
+        .when(F.col(_DELETED).isNotNull(), DELETED_AT)
+        .when(F.col(near.SET).isNotNull(), NEAR_MISS)
+        .otherwise(NO_SUCH_KEY)
+    )
+    version = F.coalesce(F.col(_ARRIVED), F.col(_DELETED)).alias(COMMIT)
+    is_near = reason == NEAR_MISS
+    position, found = F.when(is_near, F.col(near.SET)), F.when(is_near, F.col(near.FOUND))
+    told = marked.select(
+        *names, reason.alias(_REASON), version, position.alias(near.SET), found.alias(near.FOUND)
+    ).withColumn("alias", F.lit(asked.alias))
+    return told.groupBy(*told.columns).agg(F.count("*").alias(_COUNT))
+
+
+def _later(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
+    """Find keys that the source has now: the version that brought them."""
+    from pyspark.sql import functions as F
+
+    at, state = work.task.window[asked.alias].to, work.task.tables[asked.alias]
+    if state.version == at:
+        return None
+    moves = _moves(work, asked, lost, (at, state.version))
+    return (
+        None
+        if moves is None
+        else moves.where(F.col("come") > F.coalesce(F.col("gone"), F.lit(-1))).select(
+            *asked.names, F.col("come").alias(_ARRIVED)
+        )
+    )
+
+
+def _earlier(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
+    """Find keys that the source had before: the last version that took them away."""
+    from pyspark.sql import functions as F
+
+    at, uri = work.task.window[asked.alias].to, work.task.tables[asked.alias].uri
+    first = min((int(entry["version"]) for entry in tables.history(tables.open_log(uri))), default=at)
+    moves = _moves(work, asked, lost, (first - 1, at))
+    if moves is None:
+        # The feed may have been switched on late, or its files may be gone: look for the oldest version to read from.
+        unreadable, readable = first - 1, at
+        while readable - unreadable > 1:
+            middle = (unreadable + readable) // 2
+            tried = _moves(work, asked, lost, (middle, at))
+            unreadable, readable = (middle, readable) if tried is None else (unreadable, middle)
+            moves = moves if tried is None else tried
+    if moves is None:
+        return None
+    return moves.where(F.col("gone").isNotNull()).select(*asked.names, F.col("gone").alias(_DELETED))
+
+
+def _moves(work: Work, asked: Question, lost: DataFrame, window: tuple[int, int]) -> DataFrame | None:
+    """Return when each lost key last came and last went; None where the change feed cannot be read."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+    from pyspark.sql import functions as F
+
+    source, uri = work.task.spec.sources[asked.alias], work.task.tables[asked.alias].uri
+    columns = list(dict.fromkeys([*source.key, *asked.columns]))
+    net = F.sum(WEIGHT)
+    try:
+        feed = normalise.keys(tables.change_feed(work.session, uri, window, columns), source)
+        rows = _named(feed, asked, WEIGHT, COMMIT).join(F.broadcast(lost), on=asked.names, how="left_semi")
+        netted = rows.groupBy(*asked.names, COMMIT).agg(net.alias(WEIGHT))
+        come = F.max(F.when(F.col(WEIGHT) > 0, F.col(COMMIT))).alias("come")
+        gone = F.max(F.when(F.col(WEIGHT) < 0, F.col(COMMIT))).alias("gone")
+        moves = work.kept(netted.groupBy(*asked.names).agg(come, gone))
+        moves.count()
+    except (PySparkException, Py4JJavaError):
+        log.info("the change feed of %s cannot be read from version %d on", asked.alias, window[0] + 1)
+        return None
+    return moves
+
+
+def _nearly(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
+    """Find keys that differ from those that are there by what normalisers remove."""
+    from pyspark.sql import functions as F
+
+    kinds = work.task.spec.sources[asked.alias].columns
+    texts = [kinds[column] == normalise.TEXT for column in asked.columns]
+    if not any(texts):
+        return None
+    candidates = near.related(_present(work, asked), lost, texts)
+    found = near.near_misses(near.forms(near.compared(lost, candidates), texts), len(texts))
+    text = F.concat_ws(",", *[F.col(near.FOUND).getField(name).cast("string") for name in asked.names])
+    return found.select(*asked.names, near.SET, text.alias(near.FOUND))
+
+
+class _Dates:
+    """When the versions of a job's sources were committed, read from their logs once a source."""
+
+    def __init__(self, work: Work) -> None:
+        self.work = work
+        self.known: dict[str, dict[int, int]] = {}
+
+    def of(self, alias: str, version: int) -> str | None:
+        """Return a version's time as ISO 8601 in UTC; None when the log no longer holds it."""
+        if alias not in self.known:
+            entries = tables.history(tables.open_log(self.work.task.tables[alias].uri))
+            self.known[alias] = {int(entry["version"]): int(entry["timestamp"]) for entry in entries}
+        found = self.known[alias].get(version)
+        return None if found is None else datetime.fromtimestamp(found / 1000, UTC).isoformat(timespec="seconds")

@@ -1,0 +1,241 @@
+"""Open a job to ask about it: its sources as its target has consumed them, or as they are now."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from enrich import join, mirror, normalise, quarantine, runner, tables
+from enrich.compiler.schemas import find, meant, name_of
+from enrich.diagnosis import evidence
+from enrich.diagnosis.doctor import KeyReport, examined
+from enrich.diagnosis.keytext import key_of
+from enrich.diagnosis.reasons import MATCHED, NOT_YET_RUN, Reason, Why, of_cell, of_row
+from enrich.errors import ConfigError
+from enrich.expressions import Scope, parse_expression
+from enrich.failures import named
+from enrich.prepare import Task, opened
+from enrich.result import SourceWindow
+from enrich.spec import LIVE, Affected, JobSpec, JoinSpec, left_names, quoted, right_names
+from enrich.stages import Work, target_rows
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from enrich.config import Project
+
+KeyText = str | Mapping[str, object] | Sequence[str]
+Answer = TypeVar("Answer")
+
+
+def ask(
+    project: Project, name: str, key: KeyText, column: str | None, *, spark: SparkSession | None, show_keys: bool
+) -> Why:
+    """Answer ``enrich.why``."""
+    running = runner.Running(project, runner.Options(), "", spark)
+    task = running.task(project.jobs[_known(project, name)])
+    parts = key_of(key, task.spec.identity)
+    columns = [_column(task.spec, column)] if column is not None else list(task.spec.columns)
+    if task.target.table is None:
+        unknown = Reason(NOT_YET_RUN)
+        return Why(name, None, unknown, {}, dict.fromkeys(columns, unknown))
+    version = task.target.table.version
+
+    def answer(work: Work) -> Why:
+        spec = work.task.spec
+        affected = _affected(spec, _typed(work, [parts[each] for each in spec.identity]))
+        lookups = _answers(work, affected, found_keys=show_keys)
+        live, nulls = _flags(work, affected)
+        row = of_row(live, _needed(spec, lookups, live), _rules(work, affected))
+        cells = {
+            each: of_cell(row, _depends_on(spec, each), lookups, is_null=nulls.get(each, True)) for each in columns
+        }
+        return Why(name, version, row, lookups, cells)
+
+    return _inside(running, _as_consumed(task), answer)
+
+
+def reasons_of_all(project: Project, name: str, spark: SparkSession) -> dict[evidence.Key, dict[str, Reason]]:
+    """Return for every row of a job's target, by its key, why it has a partner in each source, or why not."""
+    running = runner.Running(project, runner.Options(), "", spark)
+    task = running.task(project.jobs[name])
+    if task.target.table is None:
+        return {}
+
+    def answer(work: Work) -> dict[evidence.Key, dict[str, Reason]]:
+        spec, rows = work.task.spec, target_rows(work)
+        assert rows is not None  # noqa: S101 - the table is there
+        names = left_names(len(spec.identity))
+        keys = rows.select(*[quoted(each) for each in spec.identity]).toDF(*names).dropna().distinct()
+        return evidence.answers(work, evidence.questions(work, _affected(spec, work.kept(keys))))
+
+    return _inside(running, _as_consumed(task), answer)
+
+
+def examine(
+    project: Project, name: str, alias: str | None, *, spark: SparkSession | None, show_keys: bool
+) -> KeyReport:
+    """Answer ``enrich.doctor_keys``."""
+    running = runner.Running(project, runner.Options(full_refresh=True), "", spark)
+    job = project.jobs[_known(project, name)]
+    if alias is not None and alias not in job.join:
+        raise ConfigError(f"job {name!r} has no join {alias!r}", hint=meant(alias, dict.fromkeys(job.join)))
+    if not job.join:
+        return KeyReport(name, job.file, ())
+    task = running.task(job)
+    task = replace(task, window={each: SourceWindow(None, table.version) for each, table in task.tables.items()})
+
+    def answer(work: Work) -> KeyReport:
+        spec = work.task.spec
+        steps = spec.steps if isinstance(spec, JoinSpec) else ()
+        wanted = [step for step in steps if alias in (None, step.alias)]
+        return KeyReport(name, job.file, tuple(examined(work, step, show_keys=show_keys) for step in wanted))
+
+    return _inside(running, task, answer)
+
+
+def _known(project: Project, name: str) -> str:
+    return runner.chosen(project, [name], ())[0]
+
+
+def _column(spec: JobSpec, column: str) -> str:
+    names = dict.fromkeys(spec.columns)
+    found = find(column, names)
+    if found is None:
+        raise ConfigError(f"the target of {spec.job!r} has no column {column!r}", hint=meant(column, names))
+    return found
+
+
+def _as_consumed(task: Task) -> Task:
+    """Let the task's window end where the target's cursor does."""
+    task = opened(task, full_refresh=False)
+    consumed = {alias: each.start if each.start is not None else each.to for alias, each in task.window.items()}
+    return replace(task, window={alias: SourceWindow(version, version) for alias, version in consumed.items()})
+
+
+def _inside(running: runner.Running, task: Task, answer: Callable[[Work], Answer]) -> Answer:
+    """Answer with the job opened in Spark; what Spark raises becomes one line without values."""
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    def work(ready: Task, session: SparkSession) -> Answer:
+        with ExitStack() as cleanup:
+            return answer(Work(ready, session, cleanup))
+
+    try:
+        return running.inside(task, work)
+    except (PySparkException, Py4JJavaError) as error:
+        raise named(error, task.job.job) from error
+
+
+def _typed(work: Work, texts: Sequence[str]) -> DataFrame:
+    """Return one row with the key's parts in the types, and the form, of the target's key."""
+    from pyspark.sql import functions as F
+
+    spec = work.task.spec
+    source = spec.sources[spec.driving]
+    columns = spec.key_columns if isinstance(spec, JoinSpec) else spec.value
+    parts = []
+    for text, column in zip(texts, columns, strict=True):
+        kind = source.columns[column]
+        if kind == normalise.TEXT:
+            steps = source.normalise if column in source.key else ()
+            parts.append(normalised_text(text, steps))
+        elif kind == "binary":
+            parts.append(F.try_to_binary(F.lit(text), F.lit("hex")))
+        else:
+            parts.append(F.lit(text).try_cast(name_of(kind)))
+    frame = work.session.range(1).select(
+        *[part.alias(name) for part, name in zip(parts, left_names(len(parts)), strict=True)]
+    )
+    nulls = frame.select(*[F.col(name).isNull() for name in frame.columns]).first() or ()
+    for is_null, column, identity in zip(nulls, columns, spec.identity, strict=True):
+        if is_null:
+            kind = name_of(source.columns[column])
+            raise ConfigError(f"the text given for the key column {identity!r} is no {kind}", hint="correct the key")
+    return frame
+
+
+def normalised_text(text: str, steps: Sequence[str]) -> Any:
+    """Return a text literal in the form of a source's keys."""
+    from pyspark.sql import functions as F
+
+    return normalise.normalised(F.lit(text), steps)
+
+
+def _affected(spec: JobSpec, left: DataFrame) -> Affected:
+    """Return the keys to look at; no rows without left side."""
+    right = spec.right_step() if isinstance(spec, JoinSpec) else None
+    if right is None or not isinstance(spec, JoinSpec):
+        return Affected(left)
+    from pyspark.sql import functions as F
+
+    source = spec.sources[right.alias]
+    kinds = [name_of(source.columns[name]) for name in source.key]
+    names = right_names(len(kinds))
+    none = left.select(*[F.lit(None).cast(kind).alias(name) for kind, name in zip(kinds, names, strict=True)])
+    return Affected(left, none.dropna())
+
+
+def _answers(work: Work, affected: Affected, *, found_keys: bool) -> dict[str, Reason]:
+    """Return the reasons of one key, by alias; a source that the row refers to not even once has nothing to miss."""
+    found = evidence.answers(work, evidence.questions(work, affected), found_keys=found_keys)
+    told = next(iter(found.values()), {})
+    return {alias: told.get(alias, Reason(MATCHED)) for alias in work.task.spec.sources}
+
+
+def _flags(work: Work, affected: Affected) -> tuple[bool | None, dict[str, bool]]:
+    """Return whether the join and the condition keep the row (None: no row at all), and which cells are null."""
+    from pyspark.sql import functions as F
+
+    spec = work.task.spec
+    if isinstance(spec, JoinSpec):
+        rows = join.enriched(work.sources(), affected)
+    else:
+        rows = mirror.derived(spec, work.snapshot(spec.driving), affected.left)
+    rows = rows.dropna(subset=left_names(len(spec.identity)))
+    cells = [F.col(quoted(name)).isNull().alias(f"__enrich_null{i}") for i, name in enumerate(spec.columns)]
+    found = rows.select(LIVE, *cells).first()
+    if found is None:
+        return None, {}
+    return bool(found[0]), dict(zip(spec.columns, found[1:], strict=True))
+
+
+def _needed(spec: JobSpec, lookups: Mapping[str, Reason], live: bool | None) -> list[tuple[str, Reason]]:
+    """Return the sources without which there is no row, in the order of the joins."""
+    steps = spec.steps if isinstance(spec, JoinSpec) else ()
+    widened = any(step.kind == "table" and step.keeps_right for step in steps)
+    aliases = [] if widened else [spec.driving]
+    aliases += [step.alias for step in steps if step.how in ("inner", "right")]
+    if live is None:
+        aliases.append(spec.driving)
+    return [(alias, lookups[alias]) for alias in aliases]
+
+
+def _rules(work: Work, affected: Affected) -> list[str]:
+    """Return the rules that keep the row in quarantine."""
+    uri, spec = work.task.place.held_uri, work.task.spec
+    if uri is None or not tables.exists(uri):
+        return []
+    names = left_names(len(spec.identity))
+    version = tables.read_state(uri).version
+    rows = tables.snapshot(work.session, uri, version, [*spec.identity, quarantine.FAILED])
+    keyed = rows.where(~quarantine.is_keyless()).toDF(*names, quarantine.FAILED)
+    found = keyed.join(affected.left, on=names, how="left_semi").select(quarantine.FAILED).collect()
+    return [str(rule) for row in found for rule in row[quarantine.FAILED]]
+
+
+def _depends_on(spec: JobSpec, column: str) -> list[str]:
+    """Return the sources that a target column depends on, in the order of the joins."""
+    if not isinstance(spec, JoinSpec):
+        return [spec.driving]
+    lists = frozenset(step.alias for step in spec.steps if step.kind == "list")
+    scope = Scope(frozenset(spec.sources) - lists, lists, spec.has_key)
+    text = next(output.expression for output in spec.outputs if output.name == column)
+    used = {path[0] for path in parse_expression(text, scope).paths}
+    for step in reversed(spec.steps):
+        if step.alias in used:
+            used |= step.needs
+    return [alias for alias in (spec.driving, *[step.alias for step in spec.steps]) if alias in used]

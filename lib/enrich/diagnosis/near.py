@@ -1,0 +1,238 @@
+r"""Keys that are nearly one: found and classified in one pass over both sides, by the normalisers that make them equal.
+
+Every set of normalisers gives a key another form; two keys that a small set makes equal are a near miss of that kind.
+Only keys that the whole set makes equal to another one are looked at more closely.
+
+============  ===========  ====================================
+reference     key          kind
+============  ===========  ====================================
+``M1``        ``m1``       ``case``
+``\ufeffm1``  ``m1``       ``invisible``
+`` m1``       ``m1``       ``blank``
+``007``       ``7``        ``leading_zeros``
+`` M1``       ``m1``       ``combination``
+============  ===========  ====================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from itertools import combinations
+from operator import and_
+from typing import TYPE_CHECKING
+
+from enrich.normalise import NORMALISERS, normalised
+from enrich.spec import reference_names
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column, DataFrame
+
+KINDS = {"visible": "invisible", "nfc": "unicode_form", "trim": "blank", "lower": "case", "unpad": "leading_zeros"}
+"""What two keys differ by when one normaliser makes them equal."""
+
+COMBINATION = "combination"
+"""The kind of two keys that it takes several normalisers to make equal."""
+
+_GENTLE = ("trim", "visible", "nfc", "lower", "unpad")
+
+SETS = tuple(
+    tuple(step for step in NORMALISERS if step in steps)
+    for size in range(1, len(NORMALISERS) + 1)
+    for steps in combinations(_GENTLE, size)
+)
+"""All sets of normalisers, the smallest first and of these the gentlest; each in the order in which it is applied."""
+
+REFERENCES = "__enrich_references"
+"""How many rows refer to a key."""
+PRESENT = "__enrich_present"
+"""True when the lookup has a row of this key."""
+SET = "__enrich_set"
+"""Position in ``SETS``."""
+FOUND = "__enrich_found"
+"""The lookup's key that is nearly the one looked for: a struct of its parts."""
+_FORM = "__enrich_form"
+_HEALED = "__enrich_healed"
+_SHARED = "__enrich_shared"
+_SHARED_LEFT = "__enrich_shared_left"
+
+
+@dataclass(frozen=True)
+class Effect:
+    """What one set of normalisers would do.
+
+    Attributes:
+        steps: The set, in the order in which it is applied.
+        heals: Rows that would find a partner.
+        ambiguous: Keys of the lookup that would be one with another of its keys.
+        ambiguous_left: The same among the referring keys, where these are keys themselves.
+    """
+
+    steps: tuple[str, ...]
+    heals: int
+    ambiguous: int
+    ambiguous_left: int
+
+
+def kind_of(position: int) -> str:
+    """Return the kind of near miss that the set at a position of ``SETS`` heals."""
+    steps = SETS[position]
+    return KINDS[steps[0]] if len(steps) == 1 else COMBINATION
+
+
+def compared(references: DataFrame, lookup: DataFrame) -> DataFrame:
+    """Put the keys of both sides into one frame.
+
+    Args:
+        references: ``__enrich_j*`` without nulls, one row per referring row.
+        lookup: ``__enrich_j*`` of the lookup, distinct.
+
+    Returns:
+        ``__enrich_j*``, distinct, ``REFERENCES`` and ``PRESENT``.
+    """
+    from pyspark.sql import functions as F
+
+    names = lookup.columns
+    ours = references.withColumns({REFERENCES: F.lit(1), PRESENT: F.lit(False)})
+    both = ours.unionByName(lookup.withColumns({REFERENCES: F.lit(0), PRESENT: F.lit(True)}))
+    return both.groupBy(*names).agg(F.sum(REFERENCES).alias(REFERENCES), F.max(PRESENT).alias(PRESENT))
+
+
+def forms(keys: DataFrame, texts: Sequence[bool], *, shared: bool = False) -> DataFrame:
+    """Give every key that has a relative all its forms, and tell what each form would change.
+
+    Args:
+        keys: What ``compared`` gives.
+        texts: For each part of the key, whether it is text.
+        shared: The references are keys themselves (a table join), so that two of them must not become one.
+
+    Returns:
+        ``__enrich_j*``, ``REFERENCES``, ``SET``, ``FOUND`` and whether the set heals or confuses the key; to be
+        persisted by the caller, who asks it twice.
+    """
+    from pyspark.sql import Window
+    from pyspark.sql import functions as F
+
+    names = reference_names(len(texts))
+    keys, form_of = _prepared(keys, names, texts)
+    canonical = [part.alias(f"__enrich_c{i}") for i, part in enumerate(form_of(NORMALISERS))]
+    keys = keys.select("*", *canonical)
+    unmatched = (F.col(REFERENCES) > 0) & ~F.col(PRESENT)
+    family = Window.partitionBy(*[f"__enrich_c{i}" for i in range(len(names))])
+    present, lost = F.sum(F.col(PRESENT).cast("int")).over(family), F.sum(unmatched.cast("int")).over(family)
+    referring = F.sum((F.col(REFERENCES) > 0).cast("int")).over(family)
+    related = ((present > 0) & (lost > 0)) | (present > 1) | (F.lit(shared) & (referring > 1))
+    keys = keys.withColumn("__enrich_related", related).where(F.col("__enrich_related"))
+    every = F.array(
+        *[F.struct(*[part.alias(name) for part, name in zip(form_of(each), names, strict=True)]) for each in SETS]
+    )
+    exploded = keys.select(*names, REFERENCES, PRESENT, F.posexplode(every).alias(SET, _FORM))
+    same = Window.partitionBy(SET, _FORM)
+    present = F.sum(F.col(PRESENT).cast("int")).over(same)
+    referring = F.sum((F.col(REFERENCES) > 0).cast("int")).over(same)
+    found = F.min(F.when(F.col(PRESENT), F.struct(*names))).over(same)
+    told = exploded.withColumns(
+        {
+            _HEALED: unmatched & (present > 0),
+            _SHARED: F.col(PRESENT) & (present > 1),
+            _SHARED_LEFT: F.lit(shared) & (F.col(REFERENCES) > 0) & (referring > 1),
+            FOUND: found,
+        }
+    )
+    return told.drop(_FORM, PRESENT)
+
+
+def _prepared(keys: DataFrame, names: Sequence[str], texts: Sequence[bool]) -> tuple[DataFrame, _FormOf]:
+    """Add what the Python step gives, once for all sets; return the function from a set to the parts of its form."""
+    from pyspark.sql import functions as F
+
+    composed = {
+        f"{name}_{'_'.join(steps)}": normalised(F.col(name), steps)
+        for name, is_text in zip(names, texts, strict=True)
+        if is_text
+        for steps in (("nfc",), ("visible", "nfc"))
+    }
+    return keys.withColumns(composed), _FormOf(tuple(names), tuple(texts))
+
+
+@dataclass(frozen=True)
+class _FormOf:
+    """A set of normalisers -> the parts of the key in the form that it gives them."""
+
+    names: tuple[str, ...]
+    texts: tuple[bool, ...]
+
+    def __call__(self, steps: Sequence[str]) -> list[Column]:
+        from pyspark.sql import functions as F
+
+        return [
+            self._part(name, steps) if is_text else F.col(name)
+            for name, is_text in zip(self.names, self.texts, strict=True)
+        ]
+
+    def _part(self, name: str, steps: Sequence[str]) -> Column:
+        from pyspark.sql import functions as F
+
+        if "nfc" not in steps:
+            return normalised(F.col(name), steps)
+        first = tuple(steps[: steps.index("nfc") + 1])
+        return normalised(F.col(f"{name}_{'_'.join(first)}"), steps[len(first) :])
+
+
+def near_misses(found: DataFrame, count: int) -> DataFrame:
+    """Return the references that lack a partner and have a near miss.
+
+    Args:
+        found: What ``forms`` gives.
+        count: Number of the key's parts.
+
+    Returns:
+        ``__enrich_j*``, distinct, ``REFERENCES``, ``SET`` (the smallest that heals) and ``FOUND``.
+    """
+    from pyspark.sql import functions as F
+
+    names = reference_names(count)
+    healed = found.where(F.col(_HEALED)).groupBy(*names)
+    return healed.agg(F.max(REFERENCES).alias(REFERENCES), F.min_by(FOUND, SET).alias(FOUND), F.min(SET).alias(SET))
+
+
+def effects(found: DataFrame) -> list[Effect]:
+    """Return what each set of normalisers that changes anything would do."""
+    from pyspark.sql import functions as F
+
+    def count(name: str) -> Column:
+        return F.count(F.when(F.col(name), 1)).alias(name)
+
+    healed = F.coalesce(F.sum(F.when(F.col(_HEALED), F.col(REFERENCES))), F.lit(0)).alias(_HEALED)
+    rows = found.groupBy(SET).agg(healed, count(_SHARED), count(_SHARED_LEFT)).collect()
+    return [
+        Effect(SETS[row[SET]], int(row[_HEALED]), int(row[_SHARED]), int(row[_SHARED_LEFT]))
+        for row in sorted(rows, key=lambda row: int(row[SET]))
+    ]
+
+
+def same_key(ours: Sequence[str], theirs: Sequence[str]) -> Column:
+    """Return the condition that two keys are equal, part by part."""
+    from pyspark.sql import functions as F
+
+    return reduce(and_, [F.col(a) == F.col(b) for a, b in zip(ours, theirs, strict=True)])
+
+
+def related(lookup: DataFrame, wanted: DataFrame, texts: Sequence[bool]) -> DataFrame:
+    """Return the keys of a lookup that all normalisers together make equal to a wanted one.
+
+    Args:
+        lookup: ``__enrich_j*``, distinct.
+        wanted: ``__enrich_j*``, few.
+        texts: For each part of the key, whether it is text.
+    """
+    from pyspark.sql import functions as F
+
+    names = reference_names(len(texts))
+    ours, form_of = _prepared(lookup, names, texts)
+    theirs, _ = _prepared(wanted, names, texts)
+    c = [f"__enrich_c{i}" for i in range(len(names))]
+    ours = ours.select(*names, *[part.alias(name) for part, name in zip(form_of(NORMALISERS), c, strict=True)])
+    theirs = theirs.select(*[part.alias(name) for part, name in zip(form_of(NORMALISERS), c, strict=True)])
+    return ours.join(F.broadcast(theirs.distinct()), on=c, how="left_semi").select(*names)

@@ -1,0 +1,163 @@
+"""Why a row, a lookup or a cell is as it is: one word from a short list. No values, no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+MATCHED = "matched"
+NO_SUCH_KEY = "no_such_key"
+FOREIGN_KEY_NULL = "foreign_key_null"
+ARRIVED_AFTER_WINDOW = "arrived_after_window"
+DELETED_AT = "deleted_at"
+NEAR_MISS = "near_miss"
+VALUE_NULL_IN_LOOKUP = "value_null_in_lookup"
+FILTERED_BY_WHERE = "filtered_by_where"
+QUARANTINED = "quarantined"
+NOT_YET_RUN = "not_yet_run"
+
+REASONS = {
+    MATCHED: "there is a partner, or the row is in the target",
+    NO_SUCH_KEY: "the source has no row of this key, and its readable history never had one",
+    FOREIGN_KEY_NULL: "what refers to the lookup is null",
+    ARRIVED_AFTER_WINDOW: "the partner came with a version that the target has not consumed yet",
+    DELETED_AT: "the partner was deleted with this version",
+    NEAR_MISS: "a key differs by something that a normaliser removes",
+    VALUE_NULL_IN_LOOKUP: "the partner is there, and the value is null",
+    FILTERED_BY_WHERE: "the condition keeps the row out",
+    QUARANTINED: "rules keep the row out",
+    NOT_YET_RUN: "the target does not exist yet",
+}
+"""All reasons, with what each says."""
+
+_WORST = (ARRIVED_AFTER_WINDOW, DELETED_AT, NEAR_MISS, NO_SUCH_KEY, FOREIGN_KEY_NULL)
+"""Of the elements of a list, which reason stands for the list."""
+
+
+@dataclass(frozen=True)
+class Reason:
+    """One answer.
+
+    Attributes:
+        reason: One of ``REASONS``.
+        kind: Of a near miss: ``case``, ``blank``, ``unicode_form``, ``invisible``, ``leading_zeros``, ``combination``.
+        version: The source's version that brought or deleted the partner.
+        at: When that was, ISO 8601 in UTC.
+        source: Whose reason it is, for rows and cells.
+        rules: What keeps a row in quarantine.
+        elements: Reason -> number of elements, for lists.
+        found: The key of a near miss as text; never part of ``to_dict``.
+    """
+
+    reason: str
+    kind: str | None = None
+    version: int | None = None
+    at: str | None = None
+    source: str | None = None
+    rules: tuple[str, ...] = ()
+    elements: Mapping[str, int] | None = None
+    found: str | None = field(default=None, repr=False)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what applies, without keys and values."""
+        every = {
+            "reason": self.reason,
+            "kind": self.kind,
+            "version": self.version,
+            "at": self.at,
+            "source": self.source,
+            "rules": list(self.rules) or None,
+            "elements": dict(self.elements) if self.elements is not None else None,
+        }
+        return {name: value for name, value in every.items() if value is not None}
+
+
+@dataclass(frozen=True)
+class Why:
+    """The answer for one key of one job.
+
+    Attributes:
+        job: The job's name.
+        target_version: The version of the target that the answer is about; None when it does not exist.
+        row: Whether the row is in the target (``matched``), and if not, why.
+        lookups: Alias -> whether the row has a partner there; the driving source among them.
+        columns: Target column -> why its cell is as it is.
+    """
+
+    job: str
+    target_version: int | None
+    row: Reason
+    lookups: Mapping[str, Reason] = field(default_factory=dict)
+    columns: Mapping[str, Reason] = field(default_factory=dict)
+
+    @property
+    def in_target(self) -> bool:
+        """True when the target has the row."""
+        return self.row.reason == MATCHED
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON of ``enrich why --output json``."""
+        return {
+            "job": self.job,
+            "target_version": self.target_version,
+            "in_target": self.in_target,
+            "row": self.row.to_dict(),
+            "lookups": {alias: reason.to_dict() for alias, reason in self.lookups.items()},
+            "columns": {name: reason.to_dict() for name, reason in self.columns.items()},
+        }
+
+
+def of_list(elements: Sequence[tuple[Reason, int]]) -> Reason:
+    """Return the reason of a list: that of its worst element, and how many elements have which.
+
+    Args:
+        elements: Reason and number of elements; empty for an empty list.
+    """
+    counts: dict[str, int] = {}
+    for reason, number in elements:
+        counts[reason.reason] = counts.get(reason.reason, 0) + number
+    for worst in _WORST:
+        found = next((reason for reason, _ in elements if reason.reason == worst), None)
+        if found is not None:
+            return Reason(found.reason, found.kind, found.version, found.at, elements=counts, found=found.found)
+    return Reason(MATCHED, elements=counts)
+
+
+def of_row(live: bool | None, needed: Iterable[tuple[str, Reason]], rules: Sequence[str]) -> Reason:
+    """Return whether a row is in the target.
+
+    Args:
+        live: Whether the join and the condition keep it; None when no join gives it at all.
+        needed: The sources without which there is no row, in the order of the joins, with their reasons.
+        rules: What keeps it in quarantine.
+    """
+    if rules:
+        return Reason(QUARANTINED, rules=tuple(rules))
+    if live:
+        return Reason(MATCHED)
+    for alias, reason in needed:
+        if reason.reason != MATCHED:
+            return Reason(reason.reason, reason.kind, reason.version, reason.at, alias, found=reason.found)
+    return Reason(FILTERED_BY_WHERE)
+
+
+def of_cell(row: Reason, aliases: Sequence[str], lookups: Mapping[str, Reason], *, is_null: bool) -> Reason:
+    """Return why a cell is as it is.
+
+    Args:
+        row: The row's reason; where the row is not in the target, neither is the cell.
+        aliases: The sources that the column depends on, in the order of the joins.
+        lookups: The sources' reasons.
+        is_null: Whether the cell is null.
+    """
+    if row.reason != MATCHED:
+        return row
+    for alias in aliases:
+        reason = lookups[alias]
+        if reason.reason != MATCHED:
+            rest = (reason.kind, reason.version, reason.at, alias)
+            return Reason(reason.reason, *rest, elements=reason.elements, found=reason.found)
+    if is_null:
+        return Reason(VALUE_NULL_IN_LOOKUP, source=aliases[-1] if aliases else None)
+    return Reason(MATCHED)

@@ -1,0 +1,259 @@
+"""Every reason code, each from a history that leads to it; and what `doctor keys` makes of the same lake."""
+
+from __future__ import annotations
+
+import json
+import logging
+import signal
+from collections.abc import Callable, Iterator
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from click.testing import CliRunner
+from deltalake import DeltaTable
+
+import enrich
+from enrich.cli import cli
+from enrich.diagnosis.inquiry import reasons_of_all
+from scenarios.lab import FEED
+
+if TYPE_CHECKING:
+    from scenarios.lab import Lab
+
+WIDE = """\
+job: wide
+sources:
+  products: {table: products, key: id}
+  merchants: {table: merchants, key: id}
+  countries: {table: countries, key: code}
+  tags: {table: tags, key: id}
+from: products
+join:
+  merchants: {kind: foreign_key, on: products.merchant}
+  countries: {kind: foreign_key, on: merchants.country}
+  tags: {kind: list, elements: products.tags}
+select:
+  id: products.id
+  title: products.title
+  merchant: merchants.name
+  country: countries.name
+  tags: tags
+where: products.price > 0
+target: {table: wide}
+expectations: wide
+"""
+PAIRS = """\
+job: pairs
+sources:
+  prices: {table: prices, key: [country, number]}
+  stock: {table: stock, key: [country, number]}
+from: prices
+join:
+  stock: {kind: table, how: inner}
+select: {country: key.country, number: key.number, price: prices.price, stock: stock.stock}
+target: {table: pairs}
+"""
+MIRROR = """\
+job: mirrored
+kind: mirror
+sources:
+  merchants: {table: merchants, key: id}
+from: merchants
+mirror: {value: name}
+target: {table: mirrored}
+"""
+TITLED = {
+    "type": "expect_column_values_to_not_be_null",
+    "kwargs": {"column": "title"},
+    "meta": {"enrich": {"action": "quarantine"}},
+}
+VALUE = "s3cret"
+
+
+Call = Callable[..., Any]
+
+
+@pytest.fixture
+def lake(lab: Lab) -> Lab:
+    """Tables with one row for each reason; m2, p0 and a tag are deleted before the first run."""
+    text, number = pa.string(), pa.int64()
+    products = {"id": text, "title": text, "merchant": text, "tags": pa.list_(text), "price": number}
+    lab.table("products", "id", products)
+    lab.table("merchants", "id", {"id": text, "name": text, "country": text})
+    lab.table("countries", "code", {"code": text, "name": text})
+    # A change feed that was switched on late: the history before it cannot be read.
+    tags = DeltaTable.create(lab.path("tags"), pa.schema([("id", text), ("label", text)]))
+    for name, column in (("prices", "price"), ("stock", "stock")):
+        lab.table(name, "country", {"country": text, "number": number, column: number})
+
+    def product(key: str, merchant: str | None, tags: list[Any] | None = None, **more: Any) -> dict[str, Any]:
+        return {"id": key, "title": VALUE, "merchant": merchant, "tags": tags, "price": 1, **more}
+
+    lab.append("merchants", *[{"id": f"m{i}", "name": f"{VALUE}{i}", "country": "de"} for i in (1, 2)])
+    lab.append("merchants", {"id": "m4", "name": None, "country": "fr"})
+    lab.append("countries", {"code": "de", "name": VALUE})
+    lab.append("tags", {"id": "t1", "label": VALUE}, {"id": "t2", "label": VALUE})
+    tags.update_incremental()
+    tags.alter.set_table_properties(FEED)
+    lab.append("products", product("p0", "m1"))
+    lab.drop("merchants", "id = 'm2'")
+    lab.drop("products", "id = 'p0'")
+    lab.drop("tags", "id = 't2'")
+    lab.append(
+        "products",
+        product("p1", "m1", ["t1"]),
+        product("p2", None, []),
+        product("p3", "mX"),
+        product("p4", "M1", ["t1", "t2", "t9", "\u200bt1", None]),
+        product("p5", "m2"),
+        product("p6", "m3"),
+        product("p7", "m1", price=0),
+        product("p8", "m1", title=None),
+        product("p9", "m4", ["t1", "t1"]),
+    )
+    lab.append("prices", *[{"country": each, "number": 7, "price": 1} for each in ("de", "a,number=8", "AT")])
+    lab.append("stock", *[{"country": each, "number": 7, "stock": 1} for each in ("de", "at")])
+    lab.suite("wide", TITLED)
+    for job in (WIDE, PAIRS, MIRROR):
+        lab.job(job)
+    return lab
+
+
+@pytest.fixture
+def call(lake: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
+    """The command line, in the tests' session; what it sets up for a process of its own is taken back."""
+    monkeypatch.setenv("ENRICH_PROJECT_DIR", str(lake.home))
+    logger = logging.getLogger("enrich")
+    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    kept = (logger.handlers, logger.level, logger.propagate)
+    yield lambda *args: CliRunner().invoke(cli, list(args), prog_name="enrich")
+    logger.handlers, logger.level, logger.propagate = kept
+    for number, handler in handlers.items():
+        signal.signal(number, handler)
+
+
+def test_every_reason(lake: Lab, call: Call) -> None:
+    project = enrich.load_project(lake.home)
+
+    def why(job: str, key: Any, column: str | None = None) -> dict[str, Any]:
+        return enrich.why(project, job, key, column, spark=lake.spark).to_dict()
+
+    # Before the first run nothing is known, and nothing is started to find that out.
+    assert why("wide", "p1", "merchant")["columns"] == {"merchant": {"reason": "not_yet_run"}}
+    assert why("wide", "p1")["in_target"] is False
+
+    assert lake.run_all().exit_code == 0
+    lake.append("merchants", {"id": "m3", "name": f"{VALUE}3", "country": "de"})
+    lake.append("merchants", {"id": "m5", "name": "other", "country": "de"})
+    lake.append("products", {"id": "p11", "title": "x", "merchant": "m1", "tags": None, "price": 1})
+
+    check_all_rows(project, lake)
+    check_one_key(why)
+    check_other_jobs(why)
+    check_command_line(call)
+    check_doctor(call)
+
+
+def check_all_rows(project: enrich.Project, lake: Lab) -> None:
+    every = {key[0]: told for key, told in reasons_of_all(project, "wide", lake.spark).items()}
+    assert sorted(every) == ["p1", "p2", "p3", "p4", "p5", "p6", "p9"]
+    merchants = {key: told["merchants"].to_dict() for key, told in every.items()}
+    arrived = merchants["p6"].pop("at")
+    deleted = merchants["p5"].pop("at")
+    assert deleted <= arrived
+    assert merchants == {
+        "p1": {"reason": "matched"},
+        "p2": {"reason": "foreign_key_null"},
+        "p3": {"reason": "no_such_key"},
+        "p4": {"reason": "near_miss", "kind": "case"},
+        "p5": {"reason": "deleted_at", "version": 3},
+        "p6": {"reason": "arrived_after_window", "version": 4},
+        "p9": {"reason": "matched"},
+    }
+    assert {told["products"].reason for told in every.values()} == {"matched"}
+    assert "tags" not in every["p2"]  # empty: nothing to miss
+    assert every["p1"]["tags"].to_dict() == {"reason": "matched", "elements": {"matched": 1}}
+    assert every["p9"]["tags"].elements == {"matched": 2}
+    assert every["p3"]["tags"].reason == "foreign_key_null"
+    told = every["p4"]["tags"].to_dict()
+    assert (told["reason"], told["version"]) == ("deleted_at", 3)
+    assert told["elements"] == dict.fromkeys(
+        ["matched", "deleted_at", "no_such_key", "near_miss", "foreign_key_null"], 1
+    )
+
+
+def check_one_key(why: Call) -> None:
+    """The row, its cells, and what keeps a row out."""
+    found = why("wide", "p9")
+    assert found["row"] == {"reason": "matched"}
+    assert found["lookups"]["countries"] == {"reason": "no_such_key"}
+    assert found["columns"] == {
+        "id": {"reason": "matched"},
+        "title": {"reason": "matched"},
+        "merchant": {"reason": "value_null_in_lookup", "source": "merchants"},
+        "country": {"reason": "no_such_key", "source": "countries"},
+        "tags": {"reason": "matched"},
+    }
+    assert why("wide", "p7", "title")["columns"] == {"title": {"reason": "filtered_by_where"}}
+    rule = "expect_column_values_to_not_be_null:title"
+    assert why("wide", "p8")["row"] == {"reason": "quarantined", "rules": [rule]}
+    for key, reason, version in (("p0", "deleted_at", 2), ("p11", "arrived_after_window", 4)):
+        row = why("wide", key)["row"]
+        assert (row["reason"], row["version"], row["source"]) == (reason, version, "products")
+    assert why("wide", "P1 ")["row"] == {"reason": "near_miss", "kind": "combination", "source": "products"}
+
+
+def check_other_jobs(why: Call) -> None:
+    """Composite keys, keys that are no text, an inner join; a mirror's key is its value."""
+    assert why("pairs", "country=de,number=7")["in_target"]
+    missing = why("pairs", ["country=a,number=8", "number=7"])
+    assert missing["row"] == {"reason": "no_such_key", "source": "stock"}
+    for wrong in ("country=de", "country=de,number=s3cret"):
+        with pytest.raises(enrich.ConfigError) as caught:
+            why("pairs", wrong)
+        assert VALUE not in str(caught.value)
+    assert why("mirrored", f"{VALUE}1")["in_target"]
+    assert why("mirrored", f"{VALUE}2")["row"]["reason"] == "deleted_at"
+
+
+def check_command_line(call: Call) -> None:
+    """It says the same, and shows keys only to a terminal."""
+    shown = call("why", "wide", "p4", "merchant")
+    assert (shown.exit_code, shown.stdout) == (0, "near_miss: case; in merchants\n")
+    assert call("why", "wide", "p4", "merchant", "--show-keys").stdout == "near_miss: case; in merchants; key 'm1'\n"
+    as_json = call("why", "wide", "p1", "--output", "json")
+    assert json.loads(as_json.stdout)["in_target"] is True
+    assert VALUE not in shown.output + as_json.output
+    for args in (("why", "nope", "p1"), ("why", "wide", "p1", "nope"), ("why", "wide"), ("doctor", "keys", "nope")):
+        assert call(*args).exit_code == 2
+    assert call("why", "wide", "p1", "--show-keys", "--output", "json").exit_code == 2
+
+
+def check_doctor(call: Call) -> None:
+    """All keys at once."""
+    report = call("doctor", "keys", "wide", "--output", "json")
+    assert report.exit_code == 0
+    joins = {each.pop("join"): each for each in json.loads(report.stdout)["joins"]}
+    assert joins["merchants"] == {
+        "kind": "foreign_key",
+        "references": 9,
+        "unmatched": 3,
+        "near_misses": {"case": 1},
+        "suggestion": {
+            "normalise": ["lower"],
+            "heals": 1,
+            "lines": {"merchants": "merchants: {table: merchants, key: id, normalise: [lower]}"},
+        },
+        "refused": None,
+    }
+    assert joins["tags"]["near_misses"] == {"invisible": 1}
+    assert joins["countries"]["near_misses"] == {}
+    text = call("doctor", "keys", "wide", "--join", "tags", "--show-keys").stdout
+    assert "  invisible: '\\u200bt1' is nearly 't1'\n" in text
+    assert "      tags: {table: tags, key: id, normalise: [visible]}" in text
+    pairs = call("doctor", "keys", "pairs").stdout
+    assert "      prices: {table: prices, key: [country, number], normalise: [lower]}" in pairs
+    assert "      stock: {table: stock, key: [country, number], normalise: [lower]}" in pairs
+    assert call("doctor", "keys", "mirrored").exit_code == 0
+    assert call("doctor", "keys", "wide", "--join", "nope").exit_code == 2
