@@ -51,6 +51,10 @@ format: $(READY) ## format the code and mend what the linter can mend
 soak: java $(READY) jars ## a million random history-runs, in lanes below 85 minutes; type it again for the next lane
 	@PYTHONPATH=tests $(BIN)/python -m differential.soak --progress soak.jsonl
 
+.PHONY: soak-faults
+soak-faults: java $(READY) jars ## every fault point of every kind of job
+	@ENRICH_SOAK=1 $(PYTEST) tests/faults
+
 .PHONY: bench-quick
 bench-quick: java $(READY) jars ## incremental runs against a full rebuild, as ratios (about 5 minutes)
 	@$(BIN)/python benchmarks/quick.py

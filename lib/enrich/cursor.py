@@ -4,6 +4,9 @@ A run's number, ``txnVersion`` of the job's ``txnAppId``, and the same JSON as t
 carries the rows: rows and cursor become visible together or not at all. The latest commit of ours in the target's
 history is the cursor. A RESTORE of the target leads back to what the restored version had consumed (Delta does not
 roll the number back); a data change by anyone else is drift.
+
+The record also names the version of the quarantine that belongs to the rows. What a run that never reached the target
+has put above it in the quarantine's log is undone before the next run.
 """
 
 from __future__ import annotations
@@ -13,12 +16,15 @@ import json
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from enrich.errors import ConfigError, HistoryError
+from enrich.errors import ConfigError
 from enrich.spec import DataType
-from enrich.tables import TableState, history, open_log, state_of
+from enrich.tables import TableState, exists, history, open_log, restored_version, state_of
 
 if TYPE_CHECKING:
     from enrich.runs import RunsTable
+
+UNKNOWN = -1
+"""The quarantine's version in a record whose run had not written it yet."""
 
 _FORMAT = 1
 _RECENT = 20
@@ -84,6 +90,8 @@ class Cursor:
         definition: Hash of the job's meaning; another one asks for a full refresh.
         sources: Alias -> mark.
         columns: The target's columns as this job wrote them.
+        base: The target's version that the run was planned on; None when it created the target.
+        held: The quarantine's version that belongs to the rows; None when there is no quarantine.
     """
 
     run_id: str
@@ -92,6 +100,8 @@ class Cursor:
     definition: str
     sources: dict[str, Mark]
     columns: tuple[str, ...]
+    base: int | None = None
+    held: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as it stands in the commit's ``userMetadata`` and in the runs table."""
@@ -103,6 +113,8 @@ class Cursor:
             "definition": self.definition,
             "sources": {alias: mark.to_dict() for alias, mark in self.sources.items()},
             "columns": list(self.columns),
+            "base": self.base,
+            "quarantine": self.held,
         }
 
     def to_json(self) -> str:
@@ -114,8 +126,30 @@ class Cursor:
         """Read a record back."""
         sources = {alias: Mark.from_dict(mark) for alias, mark in found["sources"].items()}
         return Cursor(
-            found["run_id"], found["job"], found["number"], found["definition"], sources, tuple(found["columns"])
+            found["run_id"],
+            found["job"],
+            found["number"],
+            found["definition"],
+            sources,
+            tuple(found["columns"]),
+            found.get("base"),
+            found.get("quarantine", UNKNOWN),
         )
+
+
+@dataclass(frozen=True)
+class QuarantineState:
+    """What is at a job's quarantine now.
+
+    Attributes:
+        version: The table's latest version.
+        number: The highest number ever used for it; it counts the quarantine's own commits.
+        follows: True when its rows are those that belong to the target's.
+    """
+
+    version: int
+    number: int
+    follows: bool
 
 
 @dataclass(frozen=True)
@@ -127,12 +161,14 @@ class TargetState:
         cursor: What its rows contain; None when it does not exist, or when neither log nor runs table says it.
         number: The highest number ever used for it.
         foreign: Versions of data changes by others since the cursor, latest first.
+        quarantine: The quarantine table beside it; None when there is none, and when nobody asked.
     """
 
     table: TableState | None
     cursor: Cursor | None
     number: int
     foreign: tuple[int, ...] = ()
+    quarantine: QuarantineState | None = None
 
     @property
     def consumed(self) -> dict[str, tuple[str, int]]:
@@ -165,54 +201,77 @@ def read(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
         raise ConfigError(
             f"{uri} exists and was not written by job {job!r}", hint="move it away, or choose another target table"
         )
-    found, foreign = _walk(history(log, _RECENT), job)
-    if found is None:
-        found, foreign = _walk(history(log), job)
-    if found is None:
+    walked = _walk(uri, history(log, _RECENT), job)
+    if walked.record is None:
+        walked = _walk(uri, history(log), job)
+    found = walked.record
+    if found is None and not walked.restored:
+        # The log says the number alone; after a RESTORE not even that is about these rows.
         found = runs.intent(label, number)
-    return TargetState(table, None if found is None else Cursor.from_dict(found), number, foreign)
+    return TargetState(table, None if found is None else Cursor.from_dict(found), number, walked.foreign)
 
 
-@dataclass(frozen=True)
-class Ahead:
-    """A quarantine that contains more than its target: a run ended between the two commits, or the target was restored.
-
-    Attributes:
-        settled: The quarantine's version that goes with the target's cursor; None: there was no quarantine yet.
-    """
-
-    settled: int | None
-
-
-def ahead(uri: str, job: str, number: int) -> Ahead | None:
-    """Compare a quarantine's last commit with its target's cursor.
+def quarantine_state(uri: str, job: str, cursor: Cursor | None) -> QuarantineState | None:
+    """Read the state of a job's quarantine; None when there is none.
 
     Args:
         uri: Where the quarantine is.
         job: The job's name.
-        number: The number of the run that made the target's rows.
-
-    Raises:
-        HistoryError: It is ahead, and its log does not reach back to the cursor.
+        cursor: What the target's rows contain; None when there is no target.
     """
-    log = open_log(uri)
-    for limit in (_RECENT, None):
-        entries = history(log, limit)
-        found = [(int(entry["version"]), record) for entry in entries if (record := _record(entry, job)) is not None]
-        settled = next((version for version, record in found if record["number"] <= number), None)
-        if settled is not None:
-            return Ahead(settled) if found[0][0] != settled else None
-    if not found:
+    if not exists(uri):
         return None
-    if int(entries[-1]["version"]) > 0:
-        raise HistoryError(
-            f"the quarantine of {job!r} contains more than its target, and its log does not say since when",
-            hint=f"run `enrich run {job} --full-refresh`",
-        )
-    return Ahead(None)
+    log = open_log(uri)
+    number = log.transaction_version(application(job)) or 0
+    wanted = None if cursor is None else cursor.held
+    follows = _follows(history(log, _RECENT), wanted) or _follows(history(log), wanted)
+    return QuarantineState(log.version(), number, follows)
 
 
-def _walk(entries: list[dict[str, Any]], job: str) -> tuple[dict[str, Any] | None, tuple[int, ...]]:
+def undo_record(wanted: int | None) -> str:
+    """Return the ``userMetadata`` of the commit that leads a quarantine back to ``wanted``; None: to no rows."""
+    return json.dumps({"enrich": _FORMAT, "undo": wanted}, separators=(",", ":"))
+
+
+def _follows(entries: list[dict[str, Any]], wanted: int | None) -> bool:
+    """Tell whether the latest rows of a quarantine are those of the version ``wanted``; None: no rows.
+
+    Rows that others wrote by hand do not count: nothing but a full refresh could tell what they should be.
+    """
+    below: int | None = None
+    for entry in entries:
+        version, found = int(entry["version"]), _metadata(entry)
+        if below is not None and version > below:
+            continue
+        if version == wanted:
+            return True
+        if "undo" in found:
+            return bool(found["undo"] == wanted)
+        if str(entry.get("operation", "")) == "RESTORE":
+            below = _named_version(entry)
+            if below is None:
+                return False
+        elif found:
+            return False
+    return False
+
+
+@dataclass(frozen=True)
+class _Walked:
+    """What a target's history says about its present rows.
+
+    Attributes:
+        record: The run that they come from.
+        foreign: Versions of data changes by others.
+        restored: True when a RESTORE has led back to older rows.
+    """
+
+    record: dict[str, Any] | None
+    foreign: tuple[int, ...]
+    restored: bool
+
+
+def _walk(uri: str, entries: list[dict[str, Any]], job: str) -> _Walked:
     """Find the latest record of ``job`` that the table's present rows come from, and foreign changes after it."""
     foreign: list[int] = []
     below: int | None = None
@@ -222,25 +281,57 @@ def _walk(entries: list[dict[str, Any]], job: str) -> tuple[dict[str, Any] | Non
             continue
         record = _record(entry, job)
         if record is not None:
-            return record, tuple(foreign)
+            base = record.get("base")
+            inside = [] if base is None else foreign_between(entries, (base, version), job)
+            return _Walked(record, (*foreign, *inside), below is not None)
         if operation == "RESTORE":
-            restored = (entry.get("operationParameters") or {}).get("version")
-            if restored is None or not str(restored).isdigit():
+            restored = _named_version(entry)
+            if restored is None:  # by a timestamp, in the time zone of whoever typed it: compare the files
+                restored = restored_version(uri, version)
+            if restored is None:
                 foreign.append(version)
             else:
-                below, foreign = int(restored), []
+                below, foreign = restored, []
         elif operation not in _NO_DATA:
             foreign.append(version)
-    return None, tuple(foreign)
+    return _Walked(None, tuple(foreign), below is not None)
 
 
-def _record(entry: dict[str, Any], job: str) -> dict[str, Any] | None:
+def foreign_between(entries: list[dict[str, Any]], bounds: tuple[int, int], job: str) -> list[int]:
+    """Return the versions of data changes by others between two versions, both excluded, latest first."""
+    inside = [entry for entry in entries if bounds[0] < int(entry["version"]) < bounds[1]]
+    return [int(e["version"]) for e in inside if str(e.get("operation", "")) not in _NO_DATA and not _record(e, job)]
+
+
+def _named_version(entry: dict[str, Any]) -> int | None:
+    """Return the version that a RESTORE names; None when it names a time."""
+    named = str((entry.get("operationParameters") or {}).get("version"))
+    return int(named) if named.isdigit() else None
+
+
+def _metadata(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return what enrich has put into a commit; empty for commits of others."""
     try:
         found = json.loads(entry.get("userMetadata") or "null")
     except ValueError:
-        return None
-    ours = isinstance(found, dict) and found.get("enrich") == _FORMAT and found.get("job") == job
-    return found if ours else None
+        return {}
+    return found if isinstance(found, dict) and found.get("enrich") == _FORMAT else {}
+
+
+def commits_of(entries: list[dict[str, Any]], run_id: str, base: int | None) -> list[int]:
+    """Return the versions after ``base`` that a run has committed, latest first."""
+    after = [entry for entry in entries if base is None or int(entry["version"]) > base]
+    return [int(entry["version"]) for entry in after if _metadata(entry).get("run_id") == run_id]
+
+
+def writer_of(entries: list[dict[str, Any]]) -> str:
+    """Return the id of the run that wrote last."""
+    return next((found["run_id"] for found in map(_metadata, entries) if "run_id" in found), "another run")
+
+
+def _record(entry: dict[str, Any], job: str) -> dict[str, Any] | None:
+    found = _metadata(entry)
+    return found if found.get("job") == job else None
 
 
 def digest(meaning: Any) -> str:

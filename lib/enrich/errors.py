@@ -54,6 +54,10 @@ class RunFailed(EnrichError):
     exit_code = 1
 
 
+class Conflict(RunFailed):
+    """Somebody else's commit came between a job's plan and its own; a fresh plan may succeed."""
+
+
 class ConfigError(EnrichError):
     """The project's files, or a job against its tables, are wrong; nothing was written."""
 

@@ -13,7 +13,7 @@ from enrich.config.models import Job
 from enrich.cursor import TargetState
 from enrich.cursor import read as read_cursor
 from enrich.errors import ConfigError, EnrichError, Fault
-from enrich.prepare import check_sources
+from enrich.prepare import check_free, check_sources
 from enrich.runs import RunsTable
 
 
@@ -161,9 +161,25 @@ def validate(project: Project) -> list[Fault]:
                 found[alias] = tables.read_state(place)
             except EnrichError as error:
                 faults.append(Fault(f"{error.message}; {error.hint}", job.at("sources", alias)))
+        faults += _at_target(project, job)
         if len(found) == len(job.sources):
             faults += _held_against(project, job, found, written)
     return list(dict.fromkeys(faults))
+
+
+def _at_target(project: Project, job: Job) -> list[Fault]:
+    """Look for something at the target's place that is not this job's."""
+    place = project.location(job.target.table)
+    if isinstance(place, CatalogName):
+        return []
+    try:
+        if tables.exists(place):
+            read_cursor(place, job.job, RunsTable(project.state), place)
+        else:
+            check_free(job, place)
+    except EnrichError as error:
+        return [Fault(f"{error.message}; {error.hint}", job.at("target"))]
+    return []
 
 
 def _held_against(project: Project, job: Job, found: dict[str, tables.TableState], written: set[Any]) -> list[Fault]:

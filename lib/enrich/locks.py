@@ -8,12 +8,14 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
 from enrich.errors import EnvironmentFault, Locked
+from enrich.faults import point
 from enrich.tables import local_path
 
 
@@ -34,6 +36,7 @@ def held(state: str, job: str, run_id: str) -> Iterator[None]:
     if local is None:
         yield
         return
+    point("lock.before")
     path = local / "locks" / f"{job}.lock"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -47,17 +50,21 @@ def held(state: str, job: str, run_id: str) -> Iterator[None]:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             raise Locked(f"job {job!r} is held by {_holder(path)}", hint="run again when it has ended") from None
-        note = {"run_id": run_id, "pid": os.getpid(), "since": datetime.now(UTC).isoformat(timespec="seconds")}
+        point("lock.taken")
+        since = datetime.now(UTC).isoformat(timespec="seconds")
+        note = {"run_id": run_id, "host": socket.gethostname(), "pid": os.getpid(), "since": since}
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps(note).encode(), 0)
+        point("lock.noted")
         yield
     finally:
         os.close(handle)
+    point("lock.released")
 
 
 def _holder(path: Path) -> str:
     try:
         note = json.loads(path.read_text())
-        return f"run {note['run_id']} (pid {int(note['pid'])}, since {note['since']})"
+        return f"run {note['run_id']} (host {note['host']}, pid {int(note['pid'])}, since {note['since']})"
     except (OSError, ValueError, KeyError, TypeError):
         return "another run"

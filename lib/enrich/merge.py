@@ -21,6 +21,7 @@ from functools import reduce
 from operator import and_, or_
 from typing import TYPE_CHECKING
 
+from enrich.faults import point
 from enrich.spec import OPERATION, Affected, comparable, left_names, quoted, right_names
 
 if TYPE_CHECKING:
@@ -319,7 +320,9 @@ def merge(session: SparkSession, uri: str, changed: DataFrame, identity: Mapping
         builder = builder.withSchemaEvolution()
     builder = builder.whenMatchedDelete(is_op["D"]).whenMatchedUpdate(is_op["U"], set=dict(values))
     with _recorded(session, commit):
+        point("merge.before")
         builder.whenNotMatchedInsert(is_op["I"], values=dict(values)).execute()
+        point("merge.after")
 
 
 def create(
@@ -354,7 +357,9 @@ def create(
     parts += ["AS SELECT * FROM", quoted(view)]
     try:
         with _recorded(session, commit):
+            point("create.before")
             session.sql(" ".join(parts))
+            point("create.after")
     finally:
         session.catalog.dropTempView(view)
 
@@ -368,4 +373,18 @@ def overwrite(session: SparkSession, uri: str, rows: DataFrame, commit: Commit) 
     """Put other rows and another schema into an existing table in one commit (full refresh of a changed definition)."""
     with _recorded(session, commit):
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        point("overwrite.before")
         writer.save(uri)
+        point("overwrite.after")
+
+
+def restore(session: SparkSession, uri: str, version: int | None, metadata: str) -> None:
+    """Lead a table back to a version in one commit with ``userMetadata``; None: to no rows."""
+    from delta.tables import DeltaTable
+
+    table = DeltaTable.forPath(session, uri)
+    with _recorded(session, Commit(None, 0, metadata)):
+        if version is None:
+            table.delete()
+        else:
+            table.restoreToVersion(version)

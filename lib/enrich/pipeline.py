@@ -46,7 +46,7 @@ def run_job(task: Task, session: SparkSession, runs: RunsTable) -> JobResult:
             return gate.refused(result, closed_by)
 
         # Nothing that the job uses has changed: move the cursor, touch no row.
-        if not task.everything and not changed.differing and not task.reconsiders:
+        if not task.everything and not changed.differing and not task.retry:
             return publish.cursor_alone(work, result, runs)
 
         # Every key whose row may differ, computed anew from the pinned snapshots of all sources.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -13,12 +13,12 @@ from enrich.compiler.schemas import shape
 from enrich.config.graph import QUARANTINE
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, sibling
-from enrich.cursor import Ahead, Cursor, Mark, TargetState, digest
-from enrich.errors import ConfigError, DriftError, Fault, HistoryError
-from enrich.result import Finding, SourceWindow
+from enrich.cursor import UNKNOWN, Cursor, Mark, TargetState, digest
+from enrich.errors import ConfigError, DriftError, Fault, HistoryError, Locked
+from enrich.result import Finding, JobResult, SourceWindow
 from enrich.since import Bounds
 from enrich.spec import JobSpec, quoted
-from enrich.tables import CHANGE_FEED, TableState
+from enrich.tables import CHANGE_FEED, TableState, local_path, read_state
 from enrich.window import BEFORE_ALL, reach, versions
 
 if TYPE_CHECKING:
@@ -79,10 +79,11 @@ class Task:
         again: Alias -> versions before the cursor whose changed keys are computed anew as well.
         gaps: Alias -> versions after the cursor that are skipped.
         target: What is at the target now.
+        committed: Told the result as soon as the log shows the job's commit, whatever becomes of the process then.
         number: This run's transaction number; 0 until the intent is written.
         accepted: Names of the job's rules that shall not block this run.
         retry: True when the rows that the quarantine holds shall be computed again.
-        ahead: Not None when the quarantine contains what the target does not: what differs is computed again.
+        held: The quarantine's version that belongs to this run's rows; ``UNKNOWN`` until it is written.
     """
 
     job: Job
@@ -95,13 +96,14 @@ class Task:
     mode: str
     run_id: str
     dry_run: bool = False
+    committed: Callable[[JobResult], None] = lambda _: None
     number: int = 0
     accepted: frozenset[str] = frozenset()
     retry: bool = False
     until: Mapping[str, int] = field(default_factory=dict)
     again: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     gaps: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    ahead: Ahead | None = None
+    held: int | None = None
 
     @property
     def spec(self) -> JobSpec:
@@ -121,12 +123,8 @@ class Task:
     @property
     def is_idle(self) -> bool:
         """True when there is nothing to compute, nor anything to record."""
-        return not (self.everything or self.moved or self.again or self.needs_feed or self.retry)
-
-    @property
-    def reconsiders(self) -> bool:
-        """True when keys are computed again though nothing of theirs has changed."""
-        return self.retry or self.ahead is not None
+        undoes = self.undoes and not self.dry_run
+        return not (self.everything or self.moved or self.again or self.needs_feed or self.retry or undoes)
 
     @property
     def unjudged(self) -> tuple[Finding, ...]:
@@ -148,6 +146,11 @@ class Task:
         return table is not None and self.place.change_feed and not table.has_change_feed
 
     @property
+    def undoes(self) -> bool:
+        """True when the quarantine first has to go back to the rows that belong to the target's."""
+        return not self.everything and self.target.quarantine is not None and not self.target.quarantine.follows
+
+    @property
     def rewrites(self) -> bool:
         """True when the target's rows cannot be told apart by this job's key, or are somebody else's doing."""
         cursor, table = self.target.cursor, self.target.table
@@ -166,7 +169,10 @@ class Task:
         for alias, each in self.window.items():
             columns = dict(self.spec.sources[alias].columns)
             marks[alias] = Mark(self.tables[alias].table_id, each.start, each.to, columns, self._open_gaps(alias))
-        return Cursor(self.run_id, self.job.job, self.number, self.definition, marks, self.spec.columns)
+        base = None if self.target.table is None else self.target.table.version
+        return Cursor(
+            self.run_id, self.job.job, self.number, self.definition, marks, self.spec.columns, base, self.held
+        )
 
     def _open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:
         """Return a source's gaps after this run: the old ones and its own, unless it compares every row."""
@@ -183,6 +189,19 @@ def definition_of(plan: Plan, suite: Suite | None) -> str:
 
     rules = quarantine_fingerprint(suite) if suite is not None else None
     return digest({**plan.meaning, "quarantine": rules} if rules else plan.meaning)
+
+
+def check_free(job: Job, uri: str | None) -> None:
+    """Refuse to create a target where something else already is.
+
+    Raises:
+        ConfigError: A file, or a directory that is not empty.
+    """
+    local = local_path(uri) if uri is not None else None
+    if local is not None and local.exists() and (not local.is_dir() or any(local.iterdir())):
+        raise ConfigError(
+            f"{uri} exists and is no Delta table", hint="move it away, or name another target", where=job.at("target")
+        )
 
 
 def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
@@ -253,6 +272,8 @@ def opened(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -> T
             hint=f"run `enrich verify {name} --repair`, or `enrich run {name} --full-refresh`",
         )
     _check_same(task, cursor)
+    if cursor.held == UNKNOWN or (cursor.held is not None and target.quarantine is None):
+        return whole(task)  # there is no version of the quarantine to go on from
     return _continued(task, cursor, bounds or Bounds())
 
 
@@ -289,8 +310,8 @@ def _check_same(task: Task, cursor: Cursor) -> None:
             f"the definition of {name!r} changed since its target was written",
             hint=f"run `enrich run {name} --full-refresh`",
         )
-    for alias, mark in cursor.sources.items():
-        _check_identity(name, alias, mark, task.tables[alias])
+    for alias in cursor.sources:
+        _check_identity(cursor, alias, task.tables[alias])
 
 
 def _continued(task: Task, cursor: Cursor, bounds: Bounds) -> Task:
@@ -334,15 +355,30 @@ def announce(task: Task) -> None:
         )
 
 
+def whole(task: Task) -> Task:
+    """Return the task with all keys computed anew."""
+    return _whole(task, FULL_REFRESH)
+
+
 def _whole(task: Task, mode: str) -> Task:
     window = {alias: SourceWindow(None, table.version) for alias, table in task.tables.items()}
     return replace(task, mode=mode, window=window)
 
 
-def _check_identity(name: str, alias: str, mark: Mark, table: TableState) -> None:
-    """Refuse a source that was dropped and created again: its versions count something else."""
-    if mark.table_id != table.table_id or table.version < mark.to:
+def _check_identity(cursor: Cursor, alias: str, table: TableState) -> None:
+    """Refuse a source that was dropped and created again: its versions count something else.
+
+    A target can also be ahead of this run's pinned versions: another run has come and gone since they were read.
+    """
+    mark = cursor.sources[alias]
+    same = mark.table_id == table.table_id
+    if same and table.version < mark.to <= read_state(table.uri).version:
+        raise Locked(
+            f"run {cursor.run_id} has brought the target of {cursor.job!r} further than this run could",
+            hint="run again",
+        )
+    if not same or table.version < mark.to:
         raise HistoryError(
-            f"source {alias!r} of {name!r} is another table than the one consumed up to version {mark.to}",
-            hint=f"run `enrich run {name} --full-refresh`",
+            f"source {alias!r} of {cursor.job!r} is another table than the one consumed up to version {mark.to}",
+            hint=f"run `enrich run {cursor.job} --full-refresh`",
         )

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from enrich import cursor, join, merge, quarantine, tables
+from enrich import commits, cursor, join, merge, quarantine, tables
 from enrich.clock import timed
-from enrich.errors import RunFailed
+from enrich.config.graph import QUARANTINE
+from enrich.config.places import sibling
+from enrich.errors import Blocked
+from enrich.faults import point
 from enrich.gate import Judged
 from enrich.guards import MASS_CHANGE
 from enrich.merge import Commit, Difference
@@ -63,6 +66,7 @@ def staged(work: Work, changed: Changed, verdict: Judged, affected: Affected | N
     from pyspark.sql import functions as F
 
     task = work.task
+    point("staged.before")
     identity = identity_of(task)
     among = merge.identities(affected, identity) if affected is not None else None
     whole, old = None, target_rows(work)
@@ -71,7 +75,30 @@ def staged(work: Work, changed: Changed, verdict: Judged, affected: Affected | N
         old = _alike(work, verdict.good)
     guarded = any(rule.rule == MASS_CHANGE for rule in task.job.rules)
     found = _compared(work, verdict.good, old, among, count_emptied=guarded)
-    return Staged(found, _held(work, changed, verdict, among), whole, compared=old is not None)
+    _guard(work, found)
+    held = _held(work, changed, verdict, among)
+    point("staged.after")
+    return Staged(found, held, whole, compared=old is not None)
+
+
+def _guard(work: Work, found: Difference) -> None:
+    """Refuse two rows with one key where no search has excluded them: MERGE would insert both.
+
+    Raises:
+        Blocked: A source is ``unique: trusted`` and should not be.
+    """
+    from pyspark.sql import functions as F
+
+    trusted = [alias for alias, source in work.task.spec.sources.items() if source.trusted]
+    if not trusted:
+        return
+    shared = found.rows.groupBy(*identity_of(work.task).names).count().where(F.col("count") > 1).count()
+    if shared:
+        raise Blocked(
+            f"{shared} keys of {work.task.place.label} would get two rows: {', '.join(map(repr, trusted))} is"
+            " `unique: trusted` and is not unique",
+            hint="remove the double rows, or `unique: trusted` to have them found",
+        )
 
 
 def _compared(
@@ -98,21 +125,21 @@ def _held(work: Work, changed: Changed, verdict: Judged, among: DataFrame | None
     from pyspark.sql import functions as F
 
     task = work.task
-    uri = task.place.held_uri
-    there = uri is not None and tables.exists(uri) and not task.rewrites
+    uri, before = task.place.held_uri, task.target.quarantine
+    there = before is not None and not task.rewrites
     # Without a quarantine nothing lacked its key before; then only the window can have brought such rows.
     without_key = _keyless(work) if there or changed.may_lack_keys(task.spec.driving) else None
     if not there and verdict.bad is None and without_key is None:
         return Held(None)
     identity, columns = identity_of(task), list(task.spec.columns)
     table = None
-    if there and uri is not None:
-        state = tables.read_state(uri)
-        rows = tables.snapshot(work.session, uri, state.version, [*columns, quarantine.FAILED])
+    if there and uri is not None and before is not None:
+        rows = tables.snapshot(work.session, uri, before.version, [*columns, quarantine.FAILED])
         table = work.kept(rows)
     keyed = table.where(~quarantine.is_keyless()) if table is not None else None
     nothing = verdict.good.limit(0).withColumn(quarantine.FAILED, F.array().cast("array<string>"))
     found = _compared(work, verdict.bad if verdict.bad is not None else nothing, keyed, among)
+    _guard(work, found)
     frame = found.rows.withColumn(quarantine.CONTENT, F.lit(None).cast("string"))
     new = without_key if without_key is not None else nothing.drop(*identity.names)
     old = table.where(quarantine.is_keyless()) if table is not None else nothing.drop(*identity.names)
@@ -161,7 +188,7 @@ def written(work: Work, result: JobResult, found: Staged, runs: RunsTable) -> Jo
         return _unmoved(work, result)
     if task.dry_run:
         return replace(result, target_version=task.target.table.version if task.target.table else None)
-    return replace(result, target_version=_committed(work, found, runs))
+    return _committed(work, result, found, runs)
 
 
 @timed("write")
@@ -171,7 +198,7 @@ def cursor_alone(work: Work, result: JobResult, runs: RunsTable) -> JobResult:
     if task.dry_run or not task.moved:
         return _unmoved(work, result)
     nothing = Staged(Difference(no_rows(work), 0, 0, 0), Held(None))
-    return replace(result, status=UNCHANGED, target_version=_committed(work, nothing, runs))
+    return _committed(work, replace(result, status=UNCHANGED), nothing, runs)
 
 
 def _unmoved(work: Work, result: JobResult) -> JobResult:
@@ -184,23 +211,54 @@ def _unmoved(work: Work, result: JobResult) -> JobResult:
     return replace(result, status=UNCHANGED, target_version=table.version)
 
 
-def _committed(work: Work, found: Staged, runs: RunsTable) -> int:
-    """Write intent, quarantine and target, in this order; return the target's version."""
-    task = _intended(work.task, runs)
+def _committed(work: Work, result: JobResult, found: Staged, runs: RunsTable) -> JobResult:
+    """Write intent, quarantine and target, in this order, and find both commits in the logs."""
+    task = _intended(work.task, found, runs)
+    work = replace(work, task=task)
+    task = replace(task, held=_write_quarantine(work, found.held.rows))
     work = replace(work, task=task)
     commit = Commit(cursor.application(task.job.job), task.number, task.cursor().to_json())
-    _write_quarantine(work, found.held.rows, commit)
-    _write_target(work, found, commit)
-    return _proved(work)
+    table = task.target.table
+
+    def landed(version: int) -> None:
+        commits.refuse_drift(task, version)
+        task.committed(replace(result, target_version=version, number=task.number))
+
+    version = commits.settled(
+        task,
+        commits.Write(
+            task.place.label,
+            lambda: _where(work, held=False),
+            None if table is None else table.version,
+            lambda: _write_target(work, found, commit),
+            landed,
+        ),
+    )
+    return replace(result, target_version=version, number=task.number)
 
 
-def _intended(task: Task, runs: RunsTable) -> Task:
-    """Write the intent under the next number."""
-    number = max(task.target.number, runs.last_number(task.place.label)) + 1
-    task = replace(task, number=number)
+def _intended(task: Task, found: Staged, runs: RunsTable) -> Task:
+    """Write the intent under the next number.
+
+    The number is one more than the planned state's, so that Delta skips a run that wakes up after another one has
+    committed. A target that is created has no such state: its number is beyond those of all intents.
+    """
+    point("intent.before")
+    before = task.target.quarantine
+    number = (runs.last_number(task.place.label) if task.target.table is None else task.target.number) + 1
+    held = cursor.UNKNOWN if _writes_quarantine(task, found.held.rows) else before.version if before else None
+    task = replace(task, number=number, held=held)
     record = task.cursor().to_dict()
     runs.append(RunRow(task.run_id, task.job.job, task.place.label, INTENT, record, number, mode=task.mode))
+    point("intent.after")
     return task
+
+
+def _where(work: Work, *, held: bool) -> str | None:
+    """Return where the target or its quarantine is by now; None when the catalog does not know it."""
+    place = work.task.place
+    location = sibling(place.location, QUARANTINE) if held else place.location
+    return location if isinstance(location, str) else tables.catalog_location(work.session, location.parts)
 
 
 def _properties(task: Task, rows: DataFrame) -> dict[str, str]:
@@ -224,6 +282,7 @@ def _write_target(work: Work, found: Staged, commit: Commit) -> None:
     from pyspark.sql import functions as F
 
     task = work.task
+    point("target.before")
     if task.target.table is None or task.place.uri is None:
         rows = found.target.rows.select(*[F.col(quoted(name)) for name in task.spec.columns])
         properties = _properties(task, rows)
@@ -252,52 +311,61 @@ def _matching(task: Task, rows: DataFrame, same: dict[str, Column]) -> tuple[Dat
 
 def _enable_feed(work: Work) -> None:
     """Switch the target's change feed on for its first reader."""
+    point("feed.before")
     work.session.sql(
         " ".join(["ALTER TABLE", work.task.place.name, "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"])
     )
+    point("feed.after")
 
 
-def _write_quarantine(work: Work, rows: DataFrame | None, commit: Commit) -> None:
-    """Write the quarantine: a crash after this and before the target's commit is made good by the next run."""
+def _writes_quarantine(task: Task, rows: DataFrame | None) -> bool:
+    return rows is not None or (task.rewrites and task.target.quarantine is not None)
+
+
+def _write_quarantine(work: Work, rows: DataFrame | None) -> int | None:
+    """Write the quarantine, ahead of the target: until the target's commit names this version, it does not count.
+
+    Returns:
+        The version that belongs to the target's new rows; None without a quarantine.
+    """
+    task, before = work.task, work.task.target.quarantine
+    if not _writes_quarantine(task, rows):
+        return before.version if before is not None else None
+    point("quarantine.before")
+    commits.refuse_if_beaten(task)
+    number = before.number + 1 if before is not None else 1
+    own = Commit(cursor.application(task.job.job), number, task.cursor().to_json())
+    version = commits.settled(
+        task,
+        commits.Write(
+            f"the quarantine of {task.job.job!r}",
+            lambda: _where(work, held=True),
+            before.version if before is not None else None,
+            lambda: _put_quarantine(work, rows, own),
+        ),
+    )
+    point("quarantine.after")
+    return version
+
+
+def _put_quarantine(work: Work, rows: DataFrame | None, own: Commit) -> None:
     from pyspark.sql import functions as F
 
-    task, uri = work.task, work.task.place.held_uri
-    there = uri is not None and tables.exists(uri)
+    task, uri, before = work.task, work.task.place.held_uri, work.task.target.quarantine
     names = [*task.spec.columns, quarantine.FAILED, quarantine.RUN_ID]
-    own = replace(commit, application=None)
-    if there and uri is not None and task.rewrites:
+    columns = [F.col(quoted(name)) for name in names]
+    if rows is None or (task.rewrites and before is not None and uri is not None):
         empty = no_rows(work).withColumns(
             {quarantine.FAILED: F.array().cast("array<string>"), quarantine.RUN_ID: F.lit(task.run_id)}
         )
         kept = rows if rows is not None else empty
-        merge.overwrite(work.session, uri, kept.select(*[F.col(quoted(name)) for name in names]), own)
-    elif rows is None:
-        return
-    elif there and uri is not None:
-        table = tables.snapshot(work.session, uri, tables.read_state(uri).version, names[:-1])
+        assert uri is not None  # noqa: S101 - there is a quarantine to be emptied
+        merge.overwrite(work.session, uri, kept.select(*columns), own)
+    elif before is not None and uri is not None:
+        table = tables.snapshot(work.session, uri, before.version, names[:-1])
         same = quarantine.identity(identity_of(task).of("t."), table, task.spec.columns)
-        rows = rows.select(*same, OPERATION, *[F.col(quoted(n)) for n in names])
-        merge.merge(work.session, uri, *_matching(task, rows, same), own)
+        merge.merge(work.session, uri, *_matching(task, rows.select(*same, OPERATION, *columns), same), own)
     else:
-        held = rows.select(*[F.col(quoted(name)) for name in names])
+        held = rows.select(*columns)
         properties = _properties(task, held)
         merge.create(work.session, task.place.held_name, held, cluster_by=(), properties=properties, commit=own)
-
-
-def _proved(work: Work) -> int:
-    """Find this run's commit in the target's log.
-
-    A number that was used already is skipped silently, so an answer without exception proves nothing.
-
-    Raises:
-        RunFailed: It is not there.
-    """
-    task, location = work.task, work.task.place.location
-    uri = task.place.uri if isinstance(location, str) else tables.catalog_location(work.session, location.parts)
-    if uri is None:
-        raise RunFailed(f"the catalog does not know {task.place.label} after it was created", hint="run again")
-    log = tables.open_log(uri)
-    for entry in tables.history(log, 20):
-        if task.run_id in str(entry.get("userMetadata") or ""):
-            return int(entry["version"])
-    raise RunFailed(f"the commit of run {task.run_id} is not in the log of {task.place.label}", hint="run again")

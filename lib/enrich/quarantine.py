@@ -91,19 +91,6 @@ def content(rows: DataFrame, columns: Sequence[str], prefix: str = "") -> Column
     return F.sha2(F.to_json(F.struct(*parts), _EXACT), 256)
 
 
-def differing(now: DataFrame, before: DataFrame) -> DataFrame:
-    """Return the rows of two versions that only one of them holds: a row that was written again has another run id.
-
-    Args:
-        now: Key parts and ``RUN_ID``.
-        before: The same of the other version.
-    """
-    from pyspark.sql import functions as F
-
-    both = now.unionByName(before).groupBy(*now.columns).agg(F.count("*").alias("__enrich_versions"))
-    return both.where(F.col("__enrich_versions") == 1).drop("__enrich_versions")
-
-
 def is_keyless(prefix: str = "") -> Column:
     """Tell the rows without key apart in the quarantine table."""
     from pyspark.sql import functions as F

@@ -168,6 +168,7 @@ class JobResult:
         stages: Stage of the flow -> seconds; empty when no JVM was needed.
         exit_code: This job's share in the run's exit code.
         error: One line with the next step, for jobs that did not succeed.
+        number: The transaction number of the job's commit; None when it made none.
     """
 
     job: str
@@ -180,6 +181,7 @@ class JobResult:
     error: str | None = None
     exit_code: int = 0
     seconds: float = 0.0
+    number: int | None = None
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     quarantine: Quarantine | None = None
     stages: Mapping[str, float] = field(default_factory=dict)

@@ -17,12 +17,14 @@ from enrich.config import graph
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, sibling
 from enrich.config.project import Project
-from enrich.cursor import Ahead, TargetState
+from enrich.cursor import TargetState
 from enrich.errors import ConfigError, EnrichError
 from enrich.failures import named
-from enrich.prepare import Place, Task, announce, check_sources, compiled, opened
+from enrich.faults import point
+from enrich.prepare import Place, Task, announce, check_free, check_sources, compiled, opened, whole
 from enrich.result import FAILED, SKIPPED, UNCHANGED, JobResult, Quarantine, RunResult
-from enrich.runs import OUTCOME, RunRow, RunsTable
+from enrich.retries import retried
+from enrich.runs import RunsTable, outcome_row
 from enrich.since import Bounds, Said, asked_for
 from enrich.tables import TableState
 
@@ -102,7 +104,12 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     results: list[JobResult] = []
     for name in names:
         stopped = fail_fast and any(each.exit_code for each in results)
-        result = running.skipped(name) if stopped else running.job(name)
+        try:
+            result = running.skipped(name) if stopped else running.job(name)
+        except BaseException:  # a signal: what is committed is told, then it takes its way
+            if on_result is not None and name in running.done:
+                on_result(running.done[name])
+            raise
         results.append(result)
         if on_result is not None:
             on_result(result)
@@ -148,6 +155,7 @@ class Running:
     places: dict[CatalogName, str | None] = field(default_factory=dict)
     done: dict[str, JobResult] = field(default_factory=dict)
     wrote: set[str] = field(default_factory=set)
+    committed: dict[str, JobResult] = field(default_factory=dict)
 
     @property
     def worked(self) -> bool:
@@ -166,7 +174,9 @@ class Running:
 
             if self.given is None:
                 log.info("starting Spark")
+            point("session.before")
             self.built = self.given or get_session(self.project.settings.spark)
+            point("session.after")
         return self.built
 
     def uri(self, reference: str) -> str | None:
@@ -185,9 +195,10 @@ class Running:
     def pin(self, names: Sequence[str]) -> None:
         """Read the version of every source once, before the first job: all jobs see the same cut.
 
-        A source that another job of this run writes is pinned when that job is done.
+        A source that another job of this run writes, its quarantine too, is pinned when that job is done.
         """
-        written = {self.project.location(self.project.jobs[name].target.table) for name in names}
+        targets = {self.project.location(self.project.jobs[name].target.table) for name in names}
+        written = targets | {sibling(place, graph.QUARANTINE) for place in targets}
         for name in names:
             for source in self.project.jobs[name].sources.values():
                 place = self.project.location(source.table)
@@ -225,37 +236,42 @@ class Running:
         started = time.monotonic()
         try:
             with locks.held(self.project.state, name, self.run_id):
-                result = self._run(self.project.jobs[name])
+                job = self.project.jobs[name]
+                result = retried(lambda: self._run(job), name, self.run_id, lambda: name in self.committed)
         except Exception as error:  # noqa: BLE001 - a job's failure is a result; the other jobs still run
-            result = JobResult(name, FAILED).failed_with(named(error, name))
+            result = self._ended(name, error)
+        except BaseException:
+            if name in self.committed:
+                self.done[name] = self.recorded(self.committed[name])
+            raise
         result = replace(result, seconds=round(time.monotonic() - started, 3))
         self.done[name] = result
         return self.recorded(result)
+
+    def _ended(self, name: str, error: Exception) -> JobResult:
+        """Return what became of a job that raised: what its log says, whatever went wrong after the commit."""
+        if name not in self.committed:
+            return JobResult(name, FAILED).failed_with(named(error, name))
+        log.warning("%s: committed; %s afterwards", name, type(error).__name__)
+        return self.committed[name]
+
+    def _note(self, result: JobResult) -> None:
+        """Keep the result of a job whose commit is in the log."""
+        self.committed[result.job] = result
+        self.moved_on(self.project.jobs[result.job])
 
     def recorded(self, result: JobResult) -> JobResult:
         """Append the outcome to the runs table; a state directory that cannot be written fails the job."""
         if self.options.dry_run:
             return result
-        row = RunRow(
-            self.run_id,
-            result.job,
-            self._target_name(self.project.jobs[result.job]),
-            OUTCOME,
-            result.to_dict(),
-            None,
-            result.status,
-            result.mode,
-            result.exit_code,
-            result.seconds,
-        )
+        target = str(self.project.location(self.project.jobs[result.job].target.table))
         try:
-            self.runs.append(row)
+            point("outcome.before")
+            self.runs.append(outcome_row(self.run_id, target, result))
+            point("outcome.after")
         except EnrichError as error:
             return result if result.exit_code else replace(result.failed_with(error), counts=result.counts)
         return result
-
-    def _target_name(self, job: Job) -> str:
-        return str(self.project.location(job.target.table))
 
     def _run(self, job: Job) -> JobResult:
         log.info("%s: reading versions", job.job)
@@ -266,11 +282,19 @@ class Running:
             return replace(unchanged, findings=task.unjudged, quarantine=self._held(job))
         from enrich import pipeline
 
+        if task.undoes and not task.dry_run:
+            task = self._undone(task)
         announce(task)
-        task = replace(task, ahead=self._ahead(task))
         result = self.inside(task, lambda complete, own: pipeline.run_job(complete, own, self.runs))
-        self.moved_on(job)
         return replace(result, quarantine=self._held(job))
+
+    def _undone(self, task: Task) -> Task:
+        """Lead the quarantine back to the target's rows, and plan anew."""
+        from enrich import commits
+
+        undone = self.inside(task, lambda complete, own: commits.undone(own, complete))
+        fresh = opened(self.task(task.job), full_refresh=self.options.full_refresh, bounds=self.options.bounds)
+        return fresh if undone else whole(fresh)
 
     def inside(self, task: Task, work: Callable[[Task, SparkSession], Done]) -> Done:
         """Do a job's work in a session of its own; expressions whose types need Spark are compiled there."""
@@ -298,13 +322,6 @@ class Running:
             reasons.update(dict.fromkeys(texts, rows))
         return Quarantine(sum(rows for _, rows in counted), dict(sorted(reasons.items())))
 
-    def _ahead(self, task: Task) -> Ahead | None:
-        """Tell whether the quarantine contains what the target's cursor does not."""
-        uri, mark = task.place.held_uri, task.target.cursor
-        if task.everything or mark is None or uri is None or not tables.exists(uri):
-            return None
-        return cursor.ahead(uri, task.job.job, mark.number)
-
     def _labelled(self, job: Job) -> list[tuple[tuple[str, ...], int]] | None:
         """Count the quarantine's rows by their reasons; None without a quarantine."""
         place = sibling(self.project.location(job.target.table), graph.QUARANTINE)
@@ -320,10 +337,12 @@ class Running:
         return any(quarantine.KEY_NOT_NULL not in texts for texts, _ in self._labelled(job) or ())
 
     def moved_on(self, job: Job) -> None:
-        """Forget the pin of a table that this run has just written, for the jobs that read it."""
-        uri = self.uri(job.target.table)
-        self.pins.pop(uri or "", None)
-        self.wrote.add(uri or "")
+        """Forget the pins of the tables that this run has just written, for the jobs that read them."""
+        place = self.project.location(job.target.table)
+        for each in (place, sibling(place, graph.QUARANTINE)):
+            uri = self._located(each) if isinstance(each, CatalogName) else each
+            self.pins.pop(uri or "", None)
+            self.wrote.add(uri or "")
 
     def task(self, job: Job, *, as_recorded: bool = False) -> Task:
         """Put together what the job has to do, from files and logs.
@@ -347,7 +366,8 @@ class Running:
             faults = check_columns(suite, plan.spec.columns)
             if faults:
                 raise ConfigError.of(faults)
-        task = Task(job, plan, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run, until=until)
+        task = Task(job, plan, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run, self._note)
+        task = replace(task, until=until)
         return replace(task, accepted=self.options.accepted, retry=self._retries(job))
 
     def _until(self, job: Job, latest: Mapping[str, TableState], target: TargetState) -> dict[str, int]:
@@ -371,15 +391,9 @@ class Running:
         held = self._located(beside) if isinstance(beside, CatalogName) else beside
         place = Place(uri, location, held, read)
         if uri is None or not tables.exists(uri):
-            _check_free(job, uri)
-            return TargetState(None, None, 0), place
-        return cursor.read(uri, job.job, self.runs, place.label), place
-
-
-def _check_free(job: Job, uri: str | None) -> None:
-    """Refuse to create a target where something else already is."""
-    local = tables.local_path(uri) if uri is not None else None
-    if local is not None and local.exists() and (not local.is_dir() or any(local.iterdir())):
-        raise ConfigError(
-            f"{uri} exists and is no Delta table", hint="move it away, or name another target", where=job.at("target")
-        )
+            check_free(job, uri)
+            found = TargetState(None, None, 0)
+        else:
+            found = cursor.read(uri, job.job, self.runs, place.label)
+        beside_it = cursor.quarantine_state(held, job.job, found.cursor) if held is not None else None
+        return replace(found, quarantine=beside_it), place

@@ -12,6 +12,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from enrich.errors import EnvironmentFault
+from enrich.faults import point
+from enrich.result import JobResult
 
 INTENT, OUTCOME = "intent", "outcome"
 _COMPACT_EVERY = 100
@@ -23,7 +25,7 @@ class RunRow:
 
     Attributes:
         event: ``intent``, written before the target is touched, or ``outcome``.
-        number: The run's transaction number; null for outcomes that wrote nothing.
+        number: The run's transaction number; null for outcomes that committed nothing.
         document: The cursor of an intent, the job's result of an outcome, as JSON.
     """
 
@@ -37,6 +39,22 @@ class RunRow:
     mode: str | None = None
     exit_code: int | None = None
     seconds: float | None = None
+
+
+def outcome_row(run_id: str, target: str, result: JobResult) -> RunRow:
+    """Return the row that keeps what became of a job."""
+    return RunRow(
+        run_id,
+        result.job,
+        target,
+        OUTCOME,
+        result.to_dict(),
+        result.number,
+        result.status,
+        result.mode,
+        result.exit_code,
+        result.seconds,
+    )
 
 
 class RunsTable:
@@ -64,8 +82,11 @@ class RunsTable:
         columns = [Array([values[each.name]], _stored(each)).cast(each.type) for each in schema]
         table = Table.from_arrays(columns, schema=schema)
         try:
+            point("runs.before")
             write_deltalake(self.uri, table, mode="append")
+            point("runs.appended")
             self._tidy()
+            point("runs.tidied")
         except Exception as error:
             raise EnvironmentFault(
                 f"cannot write the runs table at {self.uri} ({type(error).__name__})",
@@ -81,9 +102,14 @@ class RunsTable:
             log.optimize.compact()
 
     def intent(self, target: str, number: int) -> dict[str, Any] | None:
-        """Return the cursor that the intent with ``number`` recorded for ``target``; None if there is none."""
-        rows = self._select(f"event = '{INTENT}' AND number = {int(number)}", target)
-        return json.loads(rows[-1]["document"]) if rows else None
+        """Return the cursor that the run with ``number`` recorded for ``target``; None if there is none.
+
+        Runs that did not commit leave intents with the same number; an outcome with it tells which one became true.
+        """
+        rows = self._select(f"number = {int(number)}", target)
+        committed = {row["run_id"] for row in rows if row["event"] == OUTCOME}
+        intents = [row for row in rows if row["event"] == INTENT and row["run_id"] in committed]
+        return json.loads(intents[-1]["document"]) if intents else None
 
     def last_number(self, target: str) -> int:
         """Return the highest number that an intent for ``target`` has used; 0 when there is none."""

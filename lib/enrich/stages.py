@@ -15,6 +15,7 @@ from enrich import join, keys, merge, mirror, normalise, quarantine, tables
 from enrich.changes import NetChanges, Touched
 from enrich.clock import timed
 from enrich.errors import HistoryError
+from enrich.faults import point
 from enrich.prepare import Task
 from enrich.result import Counts, Finding, Lookup, SourceWindow
 from enrich.spec import (
@@ -117,6 +118,7 @@ def read_changes(work: Work) -> Changed:
     """Read the window of every source and look for null and ambiguous keys in what it brings."""
     from pyspark.sql import functions as F
 
+    point("changes.before")
     task = work.task
     net: dict[str, NetChanges] = {}
     again = {} if task.everything else {alias: _read_again(work, alias) for alias in task.again}
@@ -145,6 +147,7 @@ def read_changes(work: Work) -> Changed:
             findings.append(_built_in("key_not_null", "quarantine" if driving else "warn", (come, nulls), alias))
         if surplus:
             findings.append(_built_in("key_unique", "fail", (come - nulls, surplus), alias))
+    point("changes.after")
     return Changed(net, window, tuple(findings), again)
 
 
@@ -187,6 +190,7 @@ def _read(work: Work, alias: str, window: tuple[int, int], by: Callable[[DataFra
     from py4j.protocol import Py4JJavaError
     from pyspark.errors import PySparkException
 
+    point("feed_of_source.before")
     try:
         found = by(normalise.keys(tables.change_feed(work.session, uri, window, names), source), source)
     except (PySparkException, Py4JJavaError):
@@ -199,6 +203,7 @@ def _read(work: Work, alias: str, window: tuple[int, int], by: Callable[[DataFra
                 f"source {alias!r} cannot be read from version {window[0]} to {window[1]} ({type(error).__name__})",
                 hint=f"run `enrich run {work.task.job.job} --full-refresh`",
             ) from error
+    point("feed_of_source.after")
     work.cleanup.callback(found.held.unpersist)
     return found
 
@@ -242,31 +247,16 @@ def _affected(work: Work, changed: Changed) -> Affected:
 
 
 def _held_keys(work: Work) -> list[Affected]:
-    """Return the keys of the quarantine that shall be computed again, if any."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
+    """Return the keys that the quarantine holds when they shall be tried again, else nothing."""
     from pyspark.sql import functions as F
 
     task, uri = work.task, work.task.place.held_uri
-    if not task.reconsiders or uri is None:
+    if not task.retry or uri is None:
         return []
     identity = identity_of(task)
-
-    def held(version: int) -> DataFrame:
-        names = [*identity.left, *identity.right, quarantine.FAILED, quarantine.RUN_ID]
-        keyed = tables.snapshot(work.session, uri, version, names).where(~quarantine.is_keyless())
-        return keyed.select(*[part.alias(name) for name, part in identity.of().items()], quarantine.RUN_ID)
-
-    found = held(tables.read_state(uri).version)
-    if task.ahead is not None and task.ahead.settled is not None:
-        try:
-            before = held(task.ahead.settled).localCheckpoint()
-        except (PySparkException, Py4JJavaError) as error:
-            raise HistoryError(
-                f"version {task.ahead.settled} of the quarantine cannot be read ({type(error).__name__})",
-                hint=f"run `enrich run {task.job.job} --full-refresh`",
-            ) from error
-        found = found.unionByName(before) if task.retry else quarantine.differing(found, before)
+    names = [*identity.left, *identity.right, quarantine.FAILED]
+    held = tables.snapshot(work.session, uri, tables.read_state(uri).version, names).where(~quarantine.is_keyless())
+    found = held.select(*[part.alias(name) for name, part in identity.of().items()])
     lefts, rights = left_names(len(identity.left)), right_names(len(identity.right))
     is_lone = reduce(or_, [F.col(name).isNull() for name in lefts])
     left = found.where(~is_lone).select(*lefts)
@@ -295,6 +285,7 @@ class Rows:
 @timed("join")
 def new_rows(work: Work, changed: Changed, affected: Affected | None) -> Rows:
     """Compute the affected rows from the pinned snapshots."""
+    point("join.before")
     spec = work.task.spec
     if isinstance(spec, MirrorSpec):
         return _mirrored(work, spec, changed, affected)

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import urlparse
 
 from enrich.errors import ConfigError, HistoryError, RunFailed
+from enrich.faults import point
 from enrich.spec import COMMIT, WEIGHT, DataType, quoted
 
 if TYPE_CHECKING:
@@ -66,7 +67,9 @@ def open_log(uri: str) -> DeltaTable:
     from deltalake.exceptions import TableNotFoundError
 
     try:
-        return DeltaTable(uri)
+        point("log.before")
+        log = DeltaTable(uri)
+        point("log.after")
     except TableNotFoundError:
         local = local_path(uri)
         if local is not None and local.exists() and (not local.is_dir() or any(local.iterdir())):
@@ -74,6 +77,7 @@ def open_log(uri: str) -> DeltaTable:
         raise ConfigError(f"there is no table at {uri}", hint="create it, or correct the table's name") from None
     except Exception as error:
         raise RunFailed(f"cannot read the log of {uri} ({type(error).__name__})", hint="check the storage") from error
+    return log
 
 
 def exists(uri: str) -> bool:
@@ -205,6 +209,49 @@ def snapshot_difference(spark: SparkSession, uri: str, window: tuple[int, int], 
     before = snapshot(spark, uri, window[0], columns).withColumn(WEIGHT, F.lit(-1))
     after = snapshot(spark, uri, window[1], columns).withColumn(WEIGHT, F.lit(1))
     return before.unionByName(after).withColumn(COMMIT, F.lit(window[1]).cast("long"))
+
+
+def restored_version(uri: str, version: int) -> int | None:
+    """Find the version whose files, with their deletion vectors, a RESTORE has brought back.
+
+    A RESTORE by timestamp records the time as it was typed, without its zone. So the commits before it are compared:
+    a version is the restored one when every file that came or went since is back where it was.
+
+    Args:
+        uri: The table; on a local path, for the commits themselves are read.
+        version: The RESTORE's own version.
+
+    Returns:
+        The latest such version; None when there is none, or when the commits cannot be read.
+    """
+    first: dict[tuple[str, str], bool] = {}
+    last: dict[tuple[str, str], bool] = {}
+    local = local_path(uri)
+    for candidate in range(version, 0, -1):
+        try:
+            commit = None if local is None else (local / "_delta_log" / f"{candidate:020d}.json").read_text()
+        except OSError:
+            commit = None
+        if commit is None:
+            return None
+        for file, is_added in _moved_files(commit).items():
+            first[file] = not is_added  # what a commit adds was not there before it
+            last.setdefault(file, is_added)
+        if first == last:
+            return candidate - 1
+    return None
+
+
+def _moved_files(commit: str) -> dict[tuple[str, str], bool]:
+    """Return (path, deletion vector) -> True when a commit added it, False when it removed it."""
+    moved = {}
+    for line in commit.splitlines():
+        for kind, action in json.loads(line).items():
+            if kind in ("add", "remove"):
+                vector = action.get("deletionVector") or {}
+                found = {name: vector.get(name) for name in ("storageType", "pathOrInlineDv", "offset")}
+                moved[action["path"], json.dumps(found)] = kind == "add"
+    return moved
 
 
 def history(log: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:

@@ -161,7 +161,9 @@ def _checked(running: Running, job: Job) -> Check:
         known = named(error, job.job)
         return Check(job.job, LOCKED if known.exit_code == 4 else FAILED, error=str(known), exit_code=known.exit_code)
     status = UPDATED if check.status == REPAIRED else UNCHANGED
+    done = running.committed.get(job.job)
     outcome = JobResult(job.job, status, REPAIR, target_version=check.target_version, seconds=check.seconds)
+    outcome = replace(outcome, number=done.number if done is not None else None)
     recorded = running.recorded(outcome)
     return replace(check, error=recorded.error, exit_code=recorded.exit_code)
 

@@ -82,9 +82,9 @@ class Lab:
         """Delete rows."""
         DeltaTable(self.path(name)).delete(predicate)
 
-    def rows(self, name: str) -> Rows:
-        """Return a table's rows, sorted as text."""
-        query = QueryBuilder().register("t", DeltaTable(self.path(name)))
+    def rows(self, name: str, version: int | None = None) -> Rows:
+        """Return a table's rows, now or at a version, sorted as text."""
+        query = QueryBuilder().register("t", DeltaTable(self.path(name), version=version))
         found: Rows = pa.table(query.execute("SELECT * FROM t").read_all()).to_pylist()
         return sorted(found, key=lambda row: json.dumps(row, default=str, sort_keys=True))
 

@@ -61,15 +61,6 @@ def test_unused_columns_and_reversed_changes_move_the_cursor_alone(consents: Lab
     assert consents.run().sources["accounts"].start == 4
 
 
-def test_optimize_of_a_source_is_no_change(consents: Lab) -> None:
-    consents.run()
-    DeltaTable(consents.path("accounts")).optimize.compact()
-    consents.append("accounts", {"id": "u9", "email": "9@example.com", "note": "n"})
-    DeltaTable(consents.path("accounts")).optimize.compact()
-    result = consents.run()
-    assert (result.counts.inserted, result.counts.updated, result.counts.deleted) == (1, 0, 0)
-
-
 def test_null_keys_are_counted_left_out_and_held(consents: Lab) -> None:
     consents.append("consents", {"id": None, "ok": True}, {"id": None, "ok": True})
     consents.append("accounts", {"id": None, "email": "x@example.com", "note": "n"})
@@ -151,118 +142,6 @@ def test_a_full_refresh_without_differences_changes_nothing(consents: Lab) -> No
     consents.run()
     result = consents.run(full_refresh=True)
     assert (result.status, result.mode) == ("unchanged", "full_refresh")
-
-
-def test_a_recreated_source_is_another_table(consents: Lab) -> None:
-    consents.run()
-    schema = consents.schema("accounts")
-    shutil.rmtree(consents.path("accounts"))
-    consents.table("accounts", "id", {name: schema.field(name).type for name in schema.names})
-    for _ in range(3):
-        consents.append("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
-        consents.drop("accounts", "true")
-    result = consents.run()
-    assert (result.exit_code, "another table" in str(result.error)) == (5, True)
-    assert consents.run(full_refresh=True).status == "updated"
-    assert set(emails(consents).values()) == {None}
-
-
-def test_a_used_column_that_goes_is_history_not_a_slip(consents: Lab) -> None:
-    consents.run()
-    consents.spark.sql(  # what an administrator types
-        f"ALTER TABLE delta.`{consents.path('accounts')}` SET TBLPROPERTIES"
-        " ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')"
-    )
-    consents.spark.sql(f"ALTER TABLE delta.`{consents.path('accounts')}` RENAME COLUMN email TO mail")
-    result = consents.run()
-    assert (result.exit_code, "--full-refresh" in str(result.error)) == (5, True)
-
-
-def test_a_renamed_unused_column_heals_by_comparing_snapshots(consents: Lab) -> None:
-    consents.run()
-    consents.spark.sql(
-        f"ALTER TABLE delta.`{consents.path('accounts')}` SET TBLPROPERTIES"
-        " ('delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')"
-    )
-    consents.spark.sql(f"ALTER TABLE delta.`{consents.path('accounts')}` RENAME COLUMN note TO remark")
-    consents.spark.sql(f"UPDATE delta.`{consents.path('accounts')}` SET email = 'new@example.com' WHERE id = 'u1'")
-    result = consents.run()
-    assert (result.status, result.counts.updated) == ("updated", 1)
-
-
-def test_a_restored_source_is_followed(consents: Lab) -> None:
-    consents.run()
-    consents.put("accounts", {"id": "u1", "email": "new@example.com", "note": "n"})
-    consents.run()
-    consents.spark.sql(f"RESTORE TABLE delta.`{consents.path('accounts')}` TO VERSION AS OF 1")
-    result = consents.run()
-    assert (result.counts.updated, emails(consents)["u1"]) == (1, "1@example.com")
-
-
-def test_a_feed_that_was_off_for_a_while_heals_from_the_snapshots(consents: Lab) -> None:
-    consents.run()
-    table = f"delta.`{consents.path('accounts')}`"
-    consents.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
-    consents.spark.sql(f"UPDATE {table} SET email = 'quiet@example.com' WHERE id = 'u1'")
-    refused = consents.run()
-    assert (refused.exit_code, "ALTER TABLE" in str(refused.error)) == (2, True)
-    consents.spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
-    consents.spark.sql(f"UPDATE {table} SET email = 'loud@example.com' WHERE id = 'u2'")
-    assert consents.run().counts.updated == 2
-    assert emails(consents) == {"u1": "quiet@example.com", "u2": "loud@example.com", "u3": None}
-
-
-def test_a_restored_target_goes_on_from_what_it_had_consumed(consents: Lab) -> None:
-    consents.run()
-    consents.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
-    consents.run()
-    consents.spark.sql(f"RESTORE TABLE delta.`{consents.path('customers')}` TO VERSION AS OF 0")
-    result = consents.run()
-    assert (result.status, result.sources["accounts"].start, emails(consents)["u3"]) == ("updated", 1, "3@example.com")
-
-
-def test_foreign_rows_in_the_target_stop_the_run(consents: Lab) -> None:
-    consents.run()
-    consents.spark.sql(f"UPDATE delta.`{consents.path('customers')}` SET email = 'x' WHERE id = 'u1'")
-    result = consents.run()
-    assert (result.status, result.exit_code) == ("failed", 6)
-    assert consents.run(full_refresh=True).exit_code == 0
-    assert emails(consents)["u1"] == "1@example.com"
-    assert consents.run().status == "unchanged"
-
-
-def test_optimize_and_a_foreign_column_of_the_target_are_left_alone(consents: Lab) -> None:
-    consents.run()
-    table = f"delta.`{consents.path('customers')}`"
-    consents.spark.sql(f"ALTER TABLE {table} ADD COLUMNS (seen boolean)")
-    consents.spark.sql(f"OPTIMIZE {table}")
-    consents.drop("accounts", "id = 'u1'")
-    assert consents.run().counts.updated == 1
-    assert {"id": "u1", "email": None, "ok": True, "seen": None} in consents.rows("customers")
-
-
-def test_the_state_directory_may_get_lost(consents: Lab) -> None:
-    consents.run()
-    shutil.rmtree(consents.home / "lake" / "_enrich")
-    consents.drop("accounts", "id = 'u1'")
-    result = consents.run()
-    assert (result.status, result.mode, result.counts.updated) == ("updated", "incremental", 1)
-    assert json.loads(consents.log("customers")[0]["userMetadata"])["number"] == 2
-
-
-def test_a_dropped_target_is_built_anew(consents: Lab) -> None:
-    consents.run()
-    shutil.rmtree(consents.path("customers"))
-    result = consents.run()
-    assert (result.status, result.mode) == ("created", "bootstrap")
-
-
-def test_a_table_of_somebody_else_is_not_taken_over(consents: Lab) -> None:
-    consents.table("customers", "id", {"id": pa.string()}, [{"id": "theirs"}])
-    for full in (False, True):
-        result = consents.run(full_refresh=full)
-        assert (result.status, result.exit_code) == ("failed", 2)
-    assert consents.rows("customers") == [{"id": "theirs"}]
 
 
 def test_a_column_that_a_source_gains_follows_into_a_target_without_select(lab: Lab) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from enrich.errors import DriftError, HistoryError, Locked, RunFailed
+from enrich.errors import DriftError, HistoryError, RunFailed
 from enrich.failures import named
 
 CANARY = "jane@example.com"
@@ -25,7 +25,7 @@ class ConcurrentAppendException(Exception):
         ),
         (RuntimeError("[DELTA_VERSION_NOT_FOUND] Cannot time travel Delta table to version 3"), HistoryError, 5),
         (RuntimeError("java.io.FileNotFoundException: /tmp/blockmgr/x"), RunFailed, 1),
-        (ConcurrentAppendException(CANARY), Locked, 4),
+        (ConcurrentAppendException(CANARY), RunFailed, 1),
         (ValueError(CANARY), RunFailed, 1),
     ],
 )

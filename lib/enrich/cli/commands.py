@@ -124,10 +124,13 @@ def run_jobs(
     from enrich import run as run_project
 
     def note(job: JobResult) -> None:
-        if code := interruption():
+        code = interruption()
+        if code and job.exit_code:
             raise Interrupted(code)  # the job "failed" because its JVM was taken away
         done.append(job)
         log.info("%s: %s", job.job, job.status)
+        if code:
+            raise Interrupted(code)
 
     return run_project(project, jobs=chosen, on_result=note, **how)
 

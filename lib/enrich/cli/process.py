@@ -8,6 +8,7 @@ import json
 import logging
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -242,6 +243,8 @@ def kill_jvm() -> None:
     process = getattr(getattr(context, "_gateway", None), "proc", None)
     if process is not None:
         process.kill()
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            process.wait(GRACE_SECONDS / 4)  # once it is gone, the log is final
 
 
 def end_within(seconds: float, code: int) -> None:

@@ -1,0 +1,150 @@
+"""A run's commits, and the proof from the log of what became of them: the answer of a call proves nothing.
+
+=====================================  ===========================================  ==========================
+the call                               the log                                      the run
+=====================================  ===========================================  ==========================
+returned                               holds the commit                             is done
+returned                               does not: its number was taken, it was       has lost, or plans anew
+                                       skipped silently
+raised (answer lost, a step after      holds the commit                             is done, and says so
+the commit failed, a signal)
+raised                                 does not                                     failed, lost or plans anew
+=====================================  ===========================================  ==========================
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from enrich import cursor, merge, tables
+from enrich.errors import Conflict, DriftError, Locked
+from enrich.faults import point
+from enrich.prepare import Task
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class Write:
+    """One commit to be made.
+
+    Attributes:
+        label: The table's name in messages.
+        uri: Tells where the table is; a catalog knows a new one only afterwards.
+        base: The version that the commit was planned on; None when it creates the table.
+        act: Makes the commit.
+        landed: Told the commit's version, also when an exception or a signal is on its way.
+    """
+
+    label: str
+    uri: Callable[[], str | None]
+    base: int | None
+    act: Callable[[], None]
+    landed: Callable[[int], None] = lambda _: None
+
+
+def settled(task: Task, write: Write) -> int:
+    """Make a commit and find it in the log.
+
+    Returns:
+        Its version.
+
+    Raises:
+        Locked: Another run of the job has committed to the target since this one was planned.
+        Conflict: The commit's number was taken by a run that has not reached the target.
+    """
+    try:
+        write.act()
+    except BaseException as error:
+        version = _found(task, write)
+        if version is None:
+            refuse_if_beaten(task)
+            raise
+        write.landed(version)
+        if not isinstance(error, Exception):
+            raise
+        log.warning("%s: committed version %d, though the call failed (%s)", write.label, version, type(error).__name__)
+        return version
+    version = _found(task, write)
+    if version is None:
+        refuse_if_beaten(task)
+        raise Conflict(f"another run is writing {write.label}", hint="run again")
+    write.landed(version)
+    return version
+
+
+def _found(task: Task, write: Write) -> int | None:
+    """Return the version of this attempt's commit; None when the log does not hold it."""
+    point("proof.before")
+    uri = write.uri()
+    if uri is None or not tables.exists(uri):
+        return None
+    versions = cursor.commits_of(tables.history(tables.open_log(uri), 20), task.run_id, write.base)
+    point("proof.after")
+    return versions[0] if versions else None
+
+
+def refuse_if_beaten(task: Task) -> None:
+    """Stop when the target has a newer number than the one that this run was planned on.
+
+    Raises:
+        Locked: Naming the run that was faster.
+    """
+    uri = task.place.uri
+    if uri is None or not tables.exists(uri):
+        return
+    found = tables.open_log(uri)
+    number = found.transaction_version(cursor.application(task.job.job)) or 0
+    if number != task.target.number:
+        winner = cursor.writer_of(tables.history(found, 20))
+        raise Locked(f"run {winner} wrote the target of {task.job.job!r} meanwhile", hint="run again")
+
+
+def refuse_drift(task: Task, version: int) -> None:
+    """Stop when somebody else's rows came between this run's plan and its commit.
+
+    Delta sees what overlaps with a commit; what came shortly before it, only the log shows.
+
+    Raises:
+        DriftError: The target is the view no more; the next run says the same.
+    """
+    table = task.target.table
+    if table is None or task.place.uri is None:
+        return
+    found = tables.open_log(task.place.uri)
+    entries = tables.history(found, found.version() - table.version)
+    foreign = cursor.foreign_between(entries, (table.version, version), task.job.job)
+    if foreign and not task.rewrites:
+        raise DriftError(
+            f"the target of {task.job.job!r} was changed by another writer (version {foreign[-1]})",
+            hint=f"run `enrich run {task.job.job} --full-refresh`",
+        )
+
+
+def undone(session: SparkSession, task: Task) -> bool:
+    """Lead the quarantine back to the rows that belong to the target's.
+
+    Returns:
+        False when it cannot be restored any more; then everything has to be computed anew.
+    """
+    from py4j.protocol import Py4JJavaError
+    from pyspark.errors import PySparkException
+
+    uri, record = task.place.held_uri, task.target.cursor
+    if uri is None or record is None:
+        return False
+    point("undo.before")
+    log.info("%s: taking back what a run without commit left in the quarantine", task.job.job)
+    try:
+        merge.restore(session, uri, record.held, cursor.undo_record(record.held))
+    except (PySparkException, Py4JJavaError) as error:
+        log.warning("%s: the quarantine cannot be restored (%s)", task.job.job, type(error).__name__)
+        return False
+    point("undo.after")
+    return True

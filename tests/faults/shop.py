@@ -1,0 +1,223 @@
+"""One small lake with a job of each kind, changes that every job notices, and what each target must then hold."""
+
+from __future__ import annotations
+
+import os
+import random
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from scenarios.lab import Lab, Rows
+
+SOAK = bool(os.environ.get("ENRICH_SOAK"))
+"""The long version of these tests."""
+
+KEYS = range(6)
+NOT_NULL = {
+    "type": "expect_column_values_to_not_be_null",
+    "kwargs": {"column": "amount"},
+    "severity": "warning",
+    "meta": {"enrich": {"action": "quarantine"}},
+}
+TABLES = {
+    "consents": {"id": pa.int64(), "ok": pa.bool_()},
+    "accounts": {"id": pa.int64(), "email": pa.string()},
+    "products": {"id": pa.int64(), "merchant": pa.int64(), "price": pa.int64()},
+    "merchants": {"id": pa.int64(), "name": pa.string()},
+    "persons": {"id": pa.int64(), "homes": pa.list_(pa.int64())},
+    "addresses": {"id": pa.int64(), "city": pa.string()},
+    "master": {"id": pa.int64(), "value": pa.string()},
+    "orders": {"id": pa.int64(), "amount": pa.int64()},
+}
+JOBS = {
+    "customers": """\
+sources:
+  consents: {table: consents, key: id}
+  accounts: {table: accounts, key: id}
+from: consents
+join:
+  accounts: {kind: table, how: full}
+select:
+  id: key
+  email: accounts.email
+  ok: consents.ok
+""",
+    "offers": """\
+sources:
+  products: {table: products, key: id}
+  merchants: {table: merchants, key: id}
+from: products
+join:
+  merchants: {kind: foreign_key, on: products.merchant}
+select:
+  id: products.id
+  price: products.price
+  merchant: merchants.name
+""",
+    "homes": """\
+sources:
+  persons: {table: persons, key: id}
+  addresses: {table: addresses, key: id}
+from: persons
+join:
+  addresses: {kind: list, elements: persons.homes}
+select:
+  id: persons.id
+  cities: addresses.city
+""",
+    "lookup": """\
+kind: mirror
+sources:
+  master: {table: master, key: id}
+from: master
+mirror: {value: value, conflict: first}
+""",
+    "checked": """\
+sources:
+  orders: {table: orders, key: id}
+from: orders
+select: {id: orders.id, amount: orders.amount}
+expectations: checked
+""",
+}
+"""Job kind by kind: table join, foreign key, list, mirror, gate with quarantine."""
+
+SOURCES = {
+    "customers": ("consents", "accounts"),
+    "offers": ("products", "merchants"),
+    "homes": ("persons", "addresses"),
+    "lookup": ("master",),
+    "checked": ("orders",),
+}
+
+
+def open_shop(lab: Lab, *jobs: str, seed: int = 0) -> Shop:
+    """Write sources and jobs, of all kinds or the named ones."""
+    lab.suite("checked", NOT_NULL)
+    shop = Shop(lab, seed)
+    for job in jobs or JOBS:
+        for table in SOURCES[job]:
+            lab.table(table, "id", TABLES[table])
+        lab.job(f"job: {job}\n{JOBS[job]}target: {{table: {job}}}\n")
+        shop.change(job)
+    return shop
+
+
+class Shop:
+    """A lake, and a clock that makes every change a new one."""
+
+    def __init__(self, lab: Lab, seed: int) -> None:
+        self.lab = lab
+        self.random = random.Random(seed)
+        self.now = 0
+
+    def row(self, table: str, key: int) -> dict[str, Any]:
+        """Return a row that no table has had before."""
+        self.now += 1
+        pick = self.random.choice
+        return {
+            "consents": {"id": key, "ok": pick([True, False])},
+            "accounts": {"id": key, "email": f"mail{self.now}"},
+            "products": {"id": key, "merchant": pick([None, *KEYS]), "price": self.now},
+            "merchants": {"id": key, "name": f"name{self.now}"},
+            "persons": {"id": key, "homes": pick([None, [], [*self.random.choices(KEYS, k=2), self.now]])},
+            "addresses": {"id": key, "city": f"city{self.now}"},
+            "master": {"id": key, "value": pick([None, "a", "b", f"value{self.now}"])},
+            "orders": {"id": key, "amount": pick([None, self.now])},
+        }[table]
+
+    def change(self, job: str) -> None:
+        """Change the sources of a job: upserts, deletes, and something that its target surely notices."""
+        for table in SOURCES[job]:
+            keys = self.random.sample(KEYS, 3)
+            self.lab.put(table, *[self.row(table, key) for key in keys[:2]])
+            self.lab.drop(table, f"id = {keys[2]}")
+        sure = {"customers": "accounts", "offers": "products", "homes": "persons", "lookup": "master"}.get(job)
+        self.now += 1
+        if sure == "persons":
+            self.lab.put(sure, {"id": 100, "homes": [0] * (self.now % 5 + 1)})
+        elif sure == "master":
+            self.lab.put(sure, {"id": 100, "value": f"value{self.now}"})
+        elif sure is not None:
+            self.lab.put(sure, {**self.row(sure, 100)})
+        else:  # one row comes to the quarantine, another one leaves it
+            odd = self.now % 2
+            rows = [{"id": 100 + i, "amount": None if odd == i else self.now} for i in range(2)]
+            self.lab.put("orders", *rows)
+
+    def expected(self, job: str, versions: dict[str, int] | None = None) -> Rows:
+        """Return what a job's target holds, from its sources as they are now or were at ``versions``."""
+        at = versions or {}
+        tables = {t: {row["id"]: row for row in self.lab.rows(t, at.get(t))} for t in SOURCES[job]}
+        return in_order(_VIEWS[job](*tables.values()))
+
+    def held(self) -> Rows:
+        """Return what the quarantine of ``checked`` holds, from the source as it is now."""
+        rows = [{"id": row["id"], "amount": None} for row in self.lab.rows("orders") if row["amount"] is None]
+        return in_order(rows)
+
+    def found(self, table: str) -> Rows:
+        """Return a target's or quarantine's rows without what the quarantine adds to them."""
+        if not self.lab.exists(table):
+            return []
+        return in_order([{k: v for k, v in row.items() if k[0] != "_"} for row in self.lab.rows(table)])
+
+    def assert_current(self, *jobs: str) -> None:
+        """Compare targets and quarantine with what they must hold."""
+        for job in jobs:
+            assert self.found(job) == self.expected(job), job
+        if "checked" in jobs:
+            assert self.found("checked__quarantine") == self.held()
+
+
+def in_order(rows: Rows) -> Rows:
+    """Sort rows as text."""
+    return sorted(rows, key=repr)
+
+
+Table = dict[int, dict[str, Any]]
+
+
+def _customers(consents: Table, accounts: Table) -> Rows:
+    return [
+        {"id": key, "email": accounts.get(key, {}).get("email"), "ok": consents.get(key, {}).get("ok")}
+        for key in consents.keys() | accounts.keys()
+    ]
+
+
+def _offers(products: Table, merchants: Table) -> Rows:
+    return [
+        {"id": key, "price": row["price"], "merchant": merchants.get(row["merchant"], {}).get("name")}
+        for key, row in products.items()
+    ]
+
+
+def _homes(persons: Table, addresses: Table) -> Rows:
+    def cities(homes: list[int] | None) -> list[str | None] | None:
+        return None if homes is None else [addresses.get(home, {}).get("city") for home in homes]
+
+    return [{"id": key, "cities": cities(row["homes"])} for key, row in persons.items()]
+
+
+def _lookup(master: Table) -> Rows:
+    first: dict[str, int] = {}
+    for key in sorted(master, reverse=True):
+        if (value := master[key]["value"]) is not None:
+            first[value] = key
+    return [{"value": value, "id": key} for value, key in first.items()]
+
+
+def _checked(orders: Table) -> Rows:
+    rows = orders.values()
+    return [{"id": row["id"], "amount": row["amount"]} for row in rows if row["amount"] is not None]
+
+
+_VIEWS: dict[str, Callable[..., Rows]] = {
+    "customers": _customers,
+    "offers": _offers,
+    "homes": _homes,
+    "lookup": _lookup,
+    "checked": _checked,
+}

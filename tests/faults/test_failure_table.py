@@ -1,0 +1,456 @@
+"""One test for each row of the table of failures in ``docs/operations.md``, named after the row."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import time
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+from enrich.result import JobResult
+from scenarios.lab import Lab
+
+ROOT = Path(__file__).parents[2]
+COLUMNS = {"id": pa.int64(), "name": pa.string(), "note": pa.string(), "size": pa.int32()}
+MAPPED = (
+    "'delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5',"
+    " 'delta.enableChangeDataFeed' = 'true'"
+)
+
+
+def item(key: int, name: str) -> dict[str, object]:
+    """Return a row of the source."""
+    return {"id": key, "name": name, "note": "n", "size": key}
+
+
+@pytest.fixture
+def kept(lab: Lab) -> Lab:
+    """Give three items and a job that keeps their names, run once."""
+    lab.table("items", "id", COLUMNS, [item(key, f"name{key}") for key in (1, 2, 3)])
+    lab.job(
+        "job: kept\nsources:\n  items: {table: items, key: id}\nfrom: items\n"
+        "select: {id: items.id, name: items.name}\nwhere: items.name <> 'hidden'\ntarget: {table: kept}\n"
+    )
+    assert lab.run().status == "created"
+    return lab
+
+
+def sql(lab: Lab, statement: str, table: str = "items") -> None:
+    """Let an administrator type a statement about a table, written as {}."""
+    lab.spark.sql(statement.replace("{}", f"delta.`{lab.path(table)}`"))
+
+
+def healed(lab: Lab, **how: object) -> JobResult:
+    """Run, and compare the target with the source."""
+    result = lab.run("kept", **how)
+    assert result.exit_code == 0, result.error
+    names = {row["id"]: row["name"] for row in lab.rows("items")}
+    assert {row["id"]: row["name"] for row in lab.rows("kept")} == names
+    return result
+
+
+def refused(lab: Lab, code: int, *advice: str) -> JobResult:
+    """Run, and compare exit code and advice; the target is untouched."""
+    before = DeltaTable(lab.path("kept")).version()
+    result = lab.run("kept")
+    assert (result.exit_code, result.status) == (code, "failed"), result.error
+    for part in advice:
+        assert part in str(result.error)
+    assert DeltaTable(lab.path("kept")).version() == before
+    return result
+
+
+# --- sources ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_source_is_restored(kept: Lab) -> None:
+    kept.put("items", item(1, "new"), item(4, "name4"))
+    healed(kept)
+    sql(kept, "RESTORE TABLE {} TO VERSION AS OF 1")
+    result = healed(kept)
+    assert (result.mode, result.counts.updated, result.counts.deleted) == ("incremental", 1, 1)
+
+
+def test_a_source_is_overwritten(kept: Lab) -> None:
+    rows = [item(1, "name1"), item(2, "new"), item(5, "name5")]
+    write_deltalake(kept.path("items"), pa.Table.from_pylist(rows, schema=kept.schema("items")), mode="overwrite")
+    counts = healed(kept).counts
+    assert (counts.inserted, counts.updated, counts.deleted) == (1, 1, 1)
+
+
+def test_a_source_is_optimized(kept: Lab) -> None:
+    kept.put("items", item(4, "name4"))
+    DeltaTable(kept.path("items")).optimize.compact()
+    assert healed(kept).counts.inserted == 1
+
+
+def test_a_source_gains_a_column(kept: Lab) -> None:
+    sql(kept, "ALTER TABLE {} ADD COLUMNS (extra string)")
+    kept.put("items", {**item(1, "new"), "extra": "e"})
+    assert healed(kept).mode == "incremental"
+
+
+def test_an_unused_column_is_renamed_or_dropped(kept: Lab) -> None:
+    sql(kept, f"ALTER TABLE {{}} SET TBLPROPERTIES ({MAPPED})")
+    sql(kept, "ALTER TABLE {} RENAME COLUMN note TO remark")
+    sql(kept, "UPDATE {} SET name = 'new' WHERE id = 1")
+    assert healed(kept).counts.updated == 1
+    sql(kept, "ALTER TABLE {} DROP COLUMN remark")
+    sql(kept, "UPDATE {} SET name = 'newer' WHERE id = 1")
+    assert healed(kept).counts.updated == 1
+
+
+def test_a_used_column_is_renamed_or_dropped(kept: Lab) -> None:
+    sql(kept, f"ALTER TABLE {{}} SET TBLPROPERTIES ({MAPPED})")
+    sql(kept, "ALTER TABLE {} RENAME COLUMN name TO title")
+    refused(kept, 5, "'name'", "enrich run kept --full-refresh")
+    job = kept.home / "jobs" / "kept.yml"
+    job.write_text(job.read_text().replace("items.name", "items.title"))
+    refused(kept, 5, "enrich run kept --full-refresh")
+    assert kept.run(full_refresh=True).exit_code == 0
+    assert kept.run().status == "unchanged"
+
+
+def test_the_type_of_a_used_column_is_widened(kept: Lab) -> None:
+    job = kept.home / "jobs" / "kept.yml"
+    job.write_text(job.read_text().replace("name: items.name}", "name: items.name, size: items.size}"))
+    assert kept.run(full_refresh=True).exit_code == 0
+    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    sql(kept, "ALTER TABLE {} ALTER COLUMN size TYPE bigint")
+    refused(kept, 5, "'size'", "another type", "enrich run kept --full-refresh")
+    healed(kept, full_refresh=True)
+    sql(kept, "UPDATE {} SET size = 5000000000 WHERE id = 1")
+    healed(kept)
+    assert {row["size"] for row in kept.rows("kept")} == {5_000_000_000, 2, 3}
+
+
+def test_the_type_of_an_unused_column_is_widened(kept: Lab) -> None:
+    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
+    sql(kept, "ALTER TABLE {} ALTER COLUMN size TYPE bigint")
+    sql(kept, "UPDATE {} SET name = 'new', size = 5000000000 WHERE id = 1")
+    assert healed(kept).counts.updated == 1
+
+
+def test_a_change_feed_is_switched_off(kept: Lab) -> None:
+    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
+    sql(kept, "UPDATE {} SET name = 'quiet' WHERE id = 1")
+    refused(kept, 2, "ALTER TABLE", "delta.enableChangeDataFeed")
+
+
+def test_a_change_feed_was_off_for_a_while(kept: Lab) -> None:
+    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
+    sql(kept, "UPDATE {} SET name = 'quiet' WHERE id = 1")
+    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    sql(kept, "UPDATE {} SET name = 'loud' WHERE id = 2")
+    assert healed(kept).counts.updated == 2
+
+
+def test_part_of_a_window_is_vacuumed(kept: Lab) -> None:
+    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 hours')")
+    kept.put("items", item(1, "new"))
+    kept.put("items", item(2, "new"))
+    check = "spark.databricks.delta.retentionDurationCheck.enabled"
+    kept.spark.conf.set(check, "false")
+    try:
+        sql(kept, "VACUUM {} RETAIN 0 HOURS")
+    finally:
+        kept.spark.conf.unset(check)
+    refused(kept, 5, "cannot be read from version", "enrich run kept --full-refresh")
+    healed(kept, full_refresh=True)
+    kept.put("items", item(3, "new"))
+    healed(kept)
+
+
+def expire(lab: Lab, table: str) -> None:
+    """Do what Delta's log cleanup does: keep the latest checkpoint and what comes after it."""
+    log = DeltaTable(lab.path(table))
+    log.create_checkpoint()
+    for commit in (Path(lab.path(table)) / "_delta_log").glob("*.json"):
+        if int(commit.stem) < log.version():
+            commit.unlink()
+
+
+def test_the_log_of_a_source_has_expired(kept: Lab) -> None:
+    kept.put("items", item(1, "new"))
+    kept.put("items", item(2, "new"))
+    expire(kept, "items")
+    refused(kept, 5, "cannot be read from version", "enrich run kept --full-refresh")
+    healed(kept, full_refresh=True)
+
+
+def recreate(lab: Lab) -> None:
+    shutil.rmtree(lab.path("items"))
+    lab.table("items", "id", COLUMNS)
+    for key in (7, 8, 9):
+        lab.append("items", item(key, f"other{key}"))
+
+
+def test_a_source_is_dropped_and_created_again(kept: Lab) -> None:
+    recreate(kept)
+    refused(kept, 5, "another table", "enrich run kept --full-refresh")
+    healed(kept, full_refresh=True)
+
+
+def test_a_source_is_replaced(kept: Lab) -> None:
+    sql(kept, "CREATE OR REPLACE TABLE {} USING delta AS SELECT 9L id, 'nine' name, 'n' note, 1 size")
+    refused(kept, 2, "ALTER TABLE")
+    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')")
+    refused(kept, 5, "another table", "enrich run kept --full-refresh")
+    healed(kept, full_refresh=True)
+
+
+def test_another_table_is_at_the_path_of_a_source(kept: Lab) -> None:
+    kept.table("elsewhere", "id", COLUMNS, [item(key, f"else{key}") for key in (4, 5)])
+    shutil.move(kept.path("items"), kept.path("items_away"))
+    shutil.copytree(kept.path("elsewhere"), kept.path("items"))
+    refused(kept, 5, "another table", "enrich run kept --full-refresh")
+    shutil.rmtree(kept.path("items"))
+    shutil.move(kept.path("items_away"), kept.path("items"))
+    healed(kept)
+
+
+def test_a_source_is_gone(kept: Lab) -> None:
+    shutil.move(kept.path("items"), kept.path("items_away"))
+    refused(kept, 2, "there is no table")
+    shutil.move(kept.path("items_away"), kept.path("items"))
+    healed(kept)
+
+
+def test_deletion_vectors_make_a_change_feed_unreadable(lab: Lab) -> None:
+    """delta#5662: the feed of a commit whose deletion vector has 64 KB or more; here a million rows."""
+    many = lab.spark.range(1_000_000).selectExpr("id", "concat('name', id) name").coalesce(1)
+    writer = many.write.format("delta").option("delta.enableDeletionVectors", "true")
+    writer.option("delta.enableChangeDataFeed", "true").save(lab.path("items"))
+    lab.job(
+        "job: kept\nsources:\n  items: {table: items, key: id, unique: trusted}\nfrom: items\n"
+        "where: items.id < 10\ntarget: {table: kept}\n"
+    )
+    assert lab.run().counts.inserted == 10
+    sql(lab, "DELETE FROM {} WHERE pmod(hash(id), 2) = 0 OR id = 3")
+    result = lab.run()
+    left = {row["id"] for row in lab.rows("kept")}
+    expected = {row["id"] for row in lab.spark.read.format("delta").load(lab.path("items")).where("id < 10").collect()}
+    assert (result.exit_code, result.mode, left) == (0, "incremental", expected)
+    assert 3 not in left
+
+
+# --- the target and its quarantine -----------------------------------------------------------------------------------
+
+
+def test_the_target_is_restored_to_a_version(kept: Lab) -> None:
+    kept.put("items", item(1, "new"))
+    healed(kept)
+    sql(kept, "RESTORE TABLE {} TO VERSION AS OF 0", "kept")
+    kept.put("items", item(2, "new"))
+    result = healed(kept)
+    assert (result.mode, result.sources["items"].start, result.counts.updated) == ("incremental", 1, 2)
+
+
+def test_the_target_is_restored_to_a_timestamp(kept: Lab) -> None:
+    """Delta records the time as it was typed, without zone; so it is typed in another zone than the session's."""
+    time.sleep(1.1)
+    kept.put("items", item(1, "new"))
+    healed(kept)
+    created = kept.log("kept")[-1]["timestamp"] / 1000 + 0.5
+    text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(created + 5 * 3600 + 1))
+    sql(kept, f"RESTORE TABLE {{}} TO TIMESTAMP AS OF '{text}+05:00'", "kept")
+    assert {row["name"] for row in kept.rows("kept")} == {"name1", "name2", "name3"}
+    kept.put("items", item(2, "new"))
+    result = healed(kept)
+    assert (result.mode, result.sources["items"].start, result.counts.updated) == ("incremental", 1, 2)
+
+
+@pytest.mark.parametrize("how", ["update", "replace"])
+def test_somebody_else_writes_into_the_target(kept: Lab, how: str) -> None:
+    if how == "update":
+        sql(kept, "UPDATE {} SET name = 'x' WHERE id = 1", "kept")
+    else:
+        sql(kept, "CREATE OR REPLACE TABLE {} USING delta AS SELECT 1L id, 'x' name", "kept")
+    refused(kept, 6, "another writer", "enrich run kept --full-refresh")
+    healed(kept, full_refresh=True)
+    assert kept.run().status == "unchanged"
+
+
+def test_the_target_is_dropped(kept: Lab) -> None:
+    shutil.rmtree(kept.path("kept"))
+    assert healed(kept).mode == "bootstrap"
+
+
+def test_the_target_is_optimized_or_gains_a_column(kept: Lab) -> None:
+    sql(kept, "ALTER TABLE {} ADD COLUMNS (seen boolean)", "kept")
+    sql(kept, "OPTIMIZE {}", "kept")
+    kept.put("items", item(1, "new"))
+    assert healed(kept).counts.updated == 1
+
+
+@pytest.mark.parametrize("what", ["table", "directory"])
+def test_something_else_is_at_the_place_of_the_target(kept: Lab, what: str) -> None:
+    from enrich import load_project
+    from enrich.inspection import validate
+
+    shutil.rmtree(kept.path("kept"))
+    if what == "table":
+        kept.table("kept", "id", {"id": pa.int64()}, [{"id": 77}])
+    else:
+        Path(kept.path("kept")).mkdir()
+        (Path(kept.path("kept")) / "theirs.csv").write_text("77\n")
+    for full in (False, True):
+        result = kept.run(full_refresh=full)
+        assert (result.exit_code, "move it away" in str(result.error)) == (2, True)
+    (fault,) = validate(load_project(kept.home))
+    assert "move it away" in fault.message
+    assert str(fault.where).startswith("jobs/kept.yml:")
+
+
+NOT_NULL = {
+    "type": "expect_column_values_to_not_be_null",
+    "kwargs": {"column": "name"},
+    "severity": "warning",
+    "meta": {"enrich": {"action": "quarantine"}},
+}
+
+
+@pytest.fixture
+def gated(lab: Lab) -> Lab:
+    """Give a job whose quarantine holds one of three items."""
+    lab.suite("named", NOT_NULL)
+    lab.table("items", "id", COLUMNS, [item(1, "name1"), item(2, "name2"), {**item(3, ""), "name": None}])
+    lab.job(
+        "job: kept\nsources:\n  items: {table: items, key: id}\nfrom: items\n"
+        "select: {id: items.id, name: items.name}\nexpectations: named\ntarget: {table: kept}\n"
+    )
+    assert lab.run().counts.quarantined == 1
+    return lab
+
+
+def sorted_out(lab: Lab) -> JobResult:
+    """Run, and compare target and quarantine with the source."""
+    result = lab.run("kept")
+    assert result.exit_code == 0, result.error
+    named = {row["id"]: row["name"] for row in lab.rows("items") if row["name"] is not None}
+    unnamed = {row["id"] for row in lab.rows("items") if row["name"] is None}
+    assert {row["id"]: row["name"] for row in lab.rows("kept")} == named
+    assert {row["id"] for row in lab.rows("kept__quarantine")} == unnamed
+    return result
+
+
+def test_the_quarantine_is_dropped(gated: Lab) -> None:
+    shutil.rmtree(gated.path("kept__quarantine"))
+    assert sorted_out(gated).mode == "full_refresh"
+
+
+def test_the_quarantine_is_restored(gated: Lab) -> None:
+    gated.put("items", {**item(1, ""), "name": None})
+    sorted_out(gated)
+    sql(gated, "RESTORE TABLE {} TO VERSION AS OF 0", "kept__quarantine")
+    assert sorted_out(gated).mode == "incremental"
+    assert gated.run().status == "unchanged"
+
+
+def test_somebody_else_writes_into_the_quarantine(gated: Lab) -> None:
+    sql(gated, "DELETE FROM {} WHERE id = 3", "kept__quarantine")
+    gated.put("items", item(1, "new"))
+    assert gated.run().exit_code == 0
+    assert gated.rows("kept__quarantine") == []
+    assert gated.run(full_refresh=True).exit_code == 0
+    sorted_out(gated)
+
+
+def test_the_target_is_restored_and_its_quarantine_is_not(gated: Lab) -> None:
+    gated.put("items", {**item(1, ""), "name": None})
+    sorted_out(gated)
+    sql(gated, "RESTORE TABLE {} TO VERSION AS OF 0", "kept")
+    gated.put("items", item(1, "name1"))  # over the whole window, nothing has changed
+    sorted_out(gated)
+
+
+# --- the job and its state -------------------------------------------------------------------------------------------
+
+
+def test_the_definition_of_a_job_changes(kept: Lab) -> None:
+    job = kept.home / "jobs" / "kept.yml"
+    job.write_text(job.read_text().replace("name: items.name}", "name: upper(items.name)}"))
+    refused(kept, 5, "definition", "enrich run kept --full-refresh")
+    assert kept.run(full_refresh=True).counts.updated == 3
+    assert kept.run().status == "unchanged"
+
+
+def test_the_state_directory_is_lost(kept: Lab) -> None:
+    shutil.rmtree(kept.home / "lake" / "_enrich")
+    kept.put("items", item(1, "new"))
+    assert healed(kept).mode == "incremental"
+    assert json.loads(kept.log("kept")[0]["userMetadata"])["number"] == 2
+
+
+def test_the_state_directory_comes_from_an_old_backup(kept: Lab) -> None:
+    state, backup = kept.home / "lake" / "_enrich", kept.home / "backup"
+    shutil.copytree(state, backup)
+    for name in ("new", "newer"):
+        kept.put("items", item(1, name))
+        healed(kept)
+    shutil.rmtree(state)
+    shutil.copytree(backup, state)
+    kept.put("items", item(2, "new"))
+    result = healed(kept)
+    assert (result.mode, result.counts.updated) == ("incremental", 1)
+    assert [json.loads(entry["userMetadata"])["number"] for entry in kept.log("kept")] == [4, 3, 2, 1]
+
+
+def test_the_log_of_the_target_has_expired(kept: Lab) -> None:
+    """The number is in the checkpoint, the record behind it in the runs table."""
+    kept.put("items", item(1, "new"))
+    healed(kept)
+    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('team' = 'shop')", "kept")
+    expire(kept, "kept")
+    kept.put("items", item(2, "new"))
+    assert healed(kept).mode == "incremental"
+
+
+def test_the_log_of_the_target_has_expired_and_the_state_is_lost(kept: Lab) -> None:
+    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('team' = 'shop')", "kept")
+    expire(kept, "kept")
+    shutil.rmtree(kept.home / "lake" / "_enrich")
+    refused(kept, 5, "what it has consumed", "enrich run kept --full-refresh")
+    healed(kept, full_refresh=True)
+
+
+def test_a_source_that_is_trusted_to_be_unique_is_not(lab: Lab) -> None:
+    lab.table("items", "id", COLUMNS, [item(1, "name1")])
+    lab.job(
+        "job: kept\nsources:\n  items: {table: items, key: id, unique: trusted}\nfrom: items\ntarget: {table: kept}\n"
+    )
+    lab.run()
+    lab.append("items", item(2, "name2"), item(2, "twice"))
+    result = lab.run()
+    assert (result.exit_code, result.status) == (3, "blocked")
+    assert "unique: trusted" in str(result.error)
+    lab.drop("items", "name = 'twice'")
+    assert lab.run().counts.inserted == 1
+
+
+# --- the table itself ------------------------------------------------------------------------------------------------
+
+
+def documented() -> list[str]:
+    """Return the first cell of each row of the table of failures."""
+    text = (ROOT / "docs" / "operations.md").read_text()
+    table = text.split("## What may happen to tables", 1)[1].split("\n## ", 1)[0]
+    lines = [line for line in table.splitlines() if line.startswith("| ")]
+    return [line.split("|")[1].strip() for line in lines[1:]]
+
+
+def test_every_documented_row_has_a_test_of_its_name() -> None:
+    tests = {
+        name
+        for path in Path(__file__).parent.glob("test_*.py")
+        for name in re.findall(r"^def (test_\w+)", path.read_text(), re.MULTILINE)
+    }
+    rows = documented()
+    assert len(rows) >= 30
+    missing = [row for row in rows if "test_" + re.sub(r"\W+", "_", row.lower()) not in tests]
+    assert missing == []

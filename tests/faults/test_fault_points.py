@@ -1,0 +1,222 @@
+"""Fail at every fault point of every kind of job, run again, and compare target and quarantine with the reference."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import enrich
+from enrich import faults
+from faults.shop import JOBS, SOAK, Shop, open_shop
+from faults.stops import Crash, crash_at, error_at, hooked, traced
+from scenarios.lab import Lab
+
+IN_MAKE_TEST = 38
+ELSEWHERE = {"overwrite.before", "overwrite.after", "feed.before", "feed.after", "undo.before", "undo.after"}
+"""Points of rarer runs; each has a case below."""
+
+
+def known_points() -> set[str]:
+    """Return the names of all points of the package."""
+    names = set()
+    for path in Path(enrich.__file__).parent.rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "point":
+                assert isinstance(node.args[0], ast.Constant), path
+                names.add(node.args[0].value)
+    return names
+
+
+def stopped(lab: Lab, job: str, place: int, *, crash: bool, **how: object) -> None:
+    """Run a job that is stopped at a place of its trace."""
+    if crash:
+        with crash_at(place), pytest.raises(Crash):
+            lab.run(job, **how)
+    else:
+        with error_at(place):
+            lab.run(job, **how)
+
+
+def try_at(shop: Shop, job: str, place: int, *, crash: bool) -> None:
+    """Change the sources, fail at a place, look, run again, look."""
+    before = shop.found(job)
+    shop.change(job)
+    stopped(shop.lab, job, place, crash=crash)
+    now = shop.found(job)
+    assert now in (before, shop.expected(job)), "a target between two states"
+    result = shop.lab.run(job)
+    assert result.exit_code == 0, result.error
+    shop.assert_current(job)
+
+
+def chosen(traces: dict[str, list[str]]) -> list[tuple[str, int]]:
+    """Return (job, place) for as many cases as there is time: every point, the jobs in turn, then the rest evenly."""
+    every = [(job, place) for job, trace in traces.items() for place in range(len(trace))]
+    if SOAK:
+        return every
+    places: dict[str, list[tuple[str, int]]] = {}
+    for job, place in every:
+        places.setdefault(traces[job][place], []).append((job, place))
+    first, uses = [], Counter[str]()
+    for cases in sorted(places.values(), key=len):
+        case = min(cases, key=lambda each: uses[each[0]])
+        uses[case[0]] += 1
+        first.append(case)
+    rest = [case for case in every if case not in first]
+    wanted = max(0, IN_MAKE_TEST - len(first))
+    return first + rest[:: max(1, len(rest) // max(1, wanted))][:wanted]
+
+
+def test_a_run_that_fails_anywhere_is_made_good_by_the_next_one(lab: Lab) -> None:
+    shop = open_shop(lab)
+    creation = {}
+    for job in JOBS:
+        with traced() as creation[job]:
+            assert lab.run(job).status == "created"
+    shop.assert_current(*JOBS)
+    traces = {}
+    for job in JOBS:
+        shop.change(job)
+        with traced() as traces[job]:
+            assert lab.run(job).status == "updated"
+    passed = {name for trace in (*creation.values(), *traces.values()) for name in trace}
+    assert passed | ELSEWHERE == known_points()
+    cases = chosen(traces)
+    assert len(cases) >= IN_MAKE_TEST
+    assert {traces[job][place] for job, place in cases} == {name for trace in traces.values() for name in trace}
+    for number, (job, place) in enumerate(cases):
+        for crash in (True, False) if SOAK else (number % 2 == 0,):
+            try:
+                try_at(shop, job, place, crash=crash)
+            except BaseException as error:
+                error.add_note(f"{job} at {place} ({traces[job][place]}), {'crash' if crash else 'error'}")
+                raise
+
+
+def test_a_first_run_that_fails_around_its_commits_is_made_good(lab: Lab) -> None:
+    shop = open_shop(lab, "checked")
+    with traced() as trace:
+        lab.run("checked")
+    wanted = ("intent.after", "quarantine.before", "create.before", "create.after", "target.before", "outcome.before")
+    places = [place for place, name in enumerate(trace) if SOAK or name in wanted]
+    assert len(places) >= 8, "the quarantine is created, then the target"
+    for number, place in enumerate(places):
+        for table in ("checked", "checked__quarantine"):
+            shutil.rmtree(lab.path(table), ignore_errors=True)
+        stopped(lab, "checked", place, crash=number % 2 == 0)
+        assert shop.found("checked") in ([], shop.expected("checked"))
+        assert lab.run("checked").exit_code == 0
+        shop.assert_current("checked")
+
+
+def test_a_rewrite_that_fails_is_made_good(lab: Lab) -> None:
+    shop = open_shop(lab, "checked")
+    lab.run("checked")
+    job = lab.home / "jobs" / "checked.yml"
+    text = job.read_text()
+
+    def redefine(bound: int) -> None:
+        job.write_text(f"{text}where: orders.id > -{bound}\n")
+
+    redefine(1)
+    with traced() as trace:
+        assert lab.run("checked", full_refresh=True).exit_code == 0
+    places = [place for place, name in enumerate(trace) if name.startswith("overwrite")]
+    assert len(places) == 4, "before and after, quarantine and target"
+    for number, place in enumerate(places):
+        redefine(2 + number)
+        shop.change("checked")
+        stopped(lab, "checked", place, crash=number % 2 == 0, full_refresh=True)
+        assert lab.run("checked", full_refresh=True).exit_code == 0
+        shop.assert_current("checked")
+
+
+def test_a_feed_that_is_switched_on_survives_failures_around_it(lab: Lab) -> None:
+    shop = open_shop(lab, "lookup")
+    lab.run("lookup")
+    lab.job("job: reader\nsources:\n  l: {table: lookup, key: value}\nfrom: l\ntarget: {table: reader}\n")
+    for name in ("feed.before", "feed.after"):
+        shop.change("lookup")
+        with pytest.raises(Crash), hooked(crash_on(name)):
+            lab.run("lookup")
+    assert lab.run_all("lookup", "reader").exit_code == 0
+    shop.assert_current("lookup")
+    assert shop.found("reader") == shop.expected("lookup")
+
+
+def crash_after_quarantine(lab: Lab) -> None:
+    """Leave a quarantine that is ahead of its target."""
+    with pytest.raises(Crash), hooked(crash_on("quarantine.after")):
+        lab.run("checked")
+
+
+def crash_on(name: str) -> Callable[[str], None]:
+    """Return a hook that crashes at the first passing of a point."""
+
+    def hook(point: str) -> None:
+        if point == name:
+            raise Crash(name)
+
+    return hook
+
+
+def test_a_quarantine_that_ran_ahead_is_taken_back(lab: Lab) -> None:
+    shop = open_shop(lab, "checked")
+    lab.put("orders", {"id": 50, "amount": 1}, {"id": 51, "amount": None})
+    lab.run("checked")
+    lab.put("orders", {"id": 50, "amount": None}, {"id": 51, "amount": 2})
+    crash_after_quarantine(lab)
+    # The changes are taken back, so that no window will ever name these keys again.
+    lab.put("orders", {"id": 50, "amount": 1}, {"id": 51, "amount": None})
+    for name in ("undo.before", "undo.after"):
+        with pytest.raises(Crash), hooked(crash_on(name)):
+            lab.run("checked")
+    assert lab.run("checked").exit_code == 0
+    shop.assert_current("checked")
+    assert {row["id"] for row in shop.found("checked__quarantine")} >= {51}
+
+
+def test_a_quarantine_that_a_crashed_run_created_is_emptied(lab: Lab) -> None:
+    shop = open_shop(lab, "checked")
+    lab.drop("orders", "true")
+    lab.put("orders", {"id": 1, "amount": 1})
+    lab.run("checked")
+    lab.put("orders", {"id": 1, "amount": None})
+    crash_after_quarantine(lab)
+    assert shop.found("checked__quarantine") == [{"id": 1, "amount": None}]
+    lab.put("orders", {"id": 1, "amount": 1})
+    assert lab.run("checked").exit_code == 0
+    shop.assert_current("checked")
+    assert lab.run("checked").status == "unchanged"
+
+
+def test_a_quarantine_that_cannot_be_taken_back_is_computed_anew(lab: Lab) -> None:
+    shop = open_shop(lab, "checked")
+    lab.put("orders", {"id": 50, "amount": None})
+    lab.run("checked")
+    shutil.rmtree(lab.path("checked__quarantine"))
+    lab.put("orders", {"id": 51, "amount": None})
+    result = lab.run("checked")
+    assert (result.exit_code, result.mode) == (0, "full_refresh")
+    shop.assert_current("checked")
+
+
+def test_the_hook_is_out_of_reach_of_configuration_and_environment() -> None:
+    assert faults.hook is None
+    text = Path(faults.__file__).read_text()
+    assert not {"environ", "getenv", "config", "import_module"} & {
+        node.attr if isinstance(node, ast.Attribute) else node.id
+        for node in ast.walk(ast.parse(text))
+        if isinstance(node, ast.Attribute | ast.Name)
+    }
+    setters = [
+        path
+        for path in Path(faults.__file__).parent.rglob("*.py")
+        if any(word in path.read_text() for word in ("faults.hook", "import hook", "setattr(faults"))
+    ]
+    assert setters == []

@@ -1,0 +1,177 @@
+"""Two runs of one job: the fault points are the schedule, the log says who has won, the loser has written nothing."""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from enrich.result import JobResult
+from faults.shop import Shop, open_shop
+from faults.stops import Pause, hooked
+from scenarios.lab import Lab
+
+
+class Runner(threading.Thread):
+    """A run in a thread of its own that halts at a point."""
+
+    def __init__(self, lab: Lab, pause: Pause, **how: Any) -> None:
+        super().__init__(daemon=True)
+        self.lab, self.pause, self.how = lab, pause, how
+        self.result: JobResult | None = None
+        pause.thread = self
+
+    def run(self) -> None:
+        try:
+            self.result = self.lab.run("checked", **self.how)
+        finally:
+            self.pause.reached.set()
+
+    def finished(self) -> JobResult:
+        """Let it go on, and return how it ended."""
+        self.pause.resumed.set()
+        self.join(120)
+        assert self.result is not None
+        return self.result
+
+
+@contextmanager
+def halted(lab: Lab, name: str, hit: int = 1, **how: Any) -> Iterator[Runner]:
+    """Start a run and wait until it has reached a point."""
+    pause = Pause(name, hit)
+    runner = Runner(lab, pause, **how)
+    with hooked(pause):
+        runner.start()
+        assert pause.reached.wait(120)
+        assert runner.result is None, f"the run ended before {name}: {runner.result}"
+        try:
+            yield runner
+        finally:
+            pause.resumed.set()
+            runner.join(120)
+
+
+@pytest.fixture
+def shop(lab: Lab) -> Shop:
+    """Give a shop whose gated job has run once and has something to do."""
+    shop = open_shop(lab, "checked")
+    lab.put("orders", {"id": 60, "amount": None})
+    lab.run("checked")
+    shop.change("checked")
+    return shop
+
+
+@pytest.fixture
+def unlocked(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leave out the lock, as on a store that has none, or on another machine."""
+    monkeypatch.setattr("enrich.locks.held", lambda *_: nullcontext())
+
+
+def versions(lab: Lab) -> tuple[int, int]:
+    """Return the latest versions of target and quarantine."""
+    return tuple(DeltaTable(lab.path(name)).version() for name in ("checked", "checked__quarantine"))  # type: ignore[return-value]
+
+
+def winner(lab: Lab) -> str:
+    """Return the run that wrote the target last."""
+    return str(json.loads(lab.log("checked")[0]["userMetadata"])["run_id"])
+
+
+def test_the_second_one_is_refused_at_the_lock_and_told_who_holds_it(shop: Shop) -> None:
+    with halted(shop.lab, "changes.before") as first:
+        before = versions(shop.lab)
+        second = shop.lab.run_all("checked")
+        assert (second.exit_code, second.jobs[0].status) == (4, "locked")
+        holder = json.loads((shop.lab.home / "lake/_enrich/locks/checked.lock").read_text())
+        for part in (holder["run_id"], holder["host"], str(holder["pid"])):
+            assert part in str(second.jobs[0].error)
+        assert versions(shop.lab) == before
+        result = first.finished()
+    assert (result.status, result.exit_code) == ("updated", 0)
+    assert holder["run_id"] == winner(shop.lab)
+    shop.assert_current("checked")
+
+
+@pytest.mark.parametrize("name", ["changes.before", "join.before", "staged.after", "intent.after", "quarantine.before"])
+def test_who_sleeps_before_writing_has_lost(shop: Shop, unlocked: None, name: str) -> None:
+    with halted(shop.lab, name) as sleeper:
+        assert shop.lab.run("checked").status == "updated"
+        shop.change("checked")  # what the sleeper has not seen, and must not roll back
+        assert shop.lab.run("checked").status == "updated"
+        after = versions(shop.lab)
+        result = sleeper.finished()
+    assert (result.status, result.exit_code) == ("locked", 4)
+    assert winner(shop.lab) in str(result.error)
+    assert versions(shop.lab) == after, "the loser wrote nothing"
+    shop.assert_current("checked")
+
+
+def test_who_sleeps_in_front_of_the_quarantines_merge_has_lost(shop: Shop, unlocked: None) -> None:
+    with halted(shop.lab, "merge.before") as sleeper:
+        assert shop.lab.run("checked").status == "updated"
+        after = versions(shop.lab)
+        result = sleeper.finished()
+    assert (result.status, result.exit_code) == ("locked", 4)
+    assert versions(shop.lab) == after
+    shop.assert_current("checked")
+
+
+@pytest.mark.parametrize(("name", "hit"), [("quarantine.after", 1), ("merge.before", 2)])
+def test_who_sleeps_between_quarantine_and_target_has_lost(shop: Shop, unlocked: None, name: str, hit: int) -> None:
+    with halted(shop.lab, name, hit) as sleeper:
+        shop.change("checked")
+        assert shop.lab.run("checked").status == "updated"
+        shop.assert_current("checked")
+        after = versions(shop.lab)
+        result = sleeper.finished()
+    assert (result.status, result.exit_code) == ("locked", 4)
+    assert versions(shop.lab) == after
+    shop.assert_current("checked")
+
+
+def test_who_sleeps_after_its_commit_has_won(shop: Shop, unlocked: None) -> None:
+    with halted(shop.lab, "merge.after", 2) as sleeper:
+        assert shop.lab.run("checked").status == "unchanged"
+        result = sleeper.finished()
+    assert (result.status, result.exit_code) == ("updated", 0)
+    shop.assert_current("checked")
+
+
+def test_of_two_first_runs_one_creates_the_target(lab: Lab, unlocked: None) -> None:
+    shop = open_shop(lab, "checked")
+    with halted(lab, "target.before") as sleeper:
+        shop.change("checked")
+        assert lab.run("checked").status == "created"
+        after = versions(lab)
+        result = sleeper.finished()
+    assert (result.status, result.exit_code) == ("locked", 4)
+    assert versions(lab) == after
+    shop.assert_current("checked")
+
+
+def disturb_optimize(lab: Lab) -> None:
+    DeltaTable(lab.path("checked")).optimize.compact()
+
+
+def disturb_foreign(lab: Lab) -> None:
+    DeltaTable(lab.path("checked")).delete("id = 100 OR id = 101")
+
+
+@pytest.mark.parametrize(
+    ("disturb", "code"), [(disturb_optimize, 0), (disturb_foreign, 6)], ids=["optimize", "foreign rows"]
+)
+def test_what_others_do_to_the_target_meanwhile(shop: Shop, disturb: Callable[[Lab], None], code: int) -> None:
+    with halted(shop.lab, "merge.before", 2) as runner:
+        disturb(shop.lab)
+        result = runner.finished()
+    assert result.exit_code == code, result.error
+    again = shop.lab.run("checked")
+    assert again.exit_code == code, "drift that came between plan and commit is not forgotten"
+    if code:
+        assert shop.lab.run("checked", full_refresh=True).exit_code == 0
+    shop.assert_current("checked")

@@ -1,0 +1,130 @@
+"""What a run makes of a call and of the log; the commits are delta-rs's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from enrich import tables
+from enrich.commits import Write, refuse_drift, settled
+from enrich.cursor import Cursor, application
+from enrich.errors import Conflict, DriftError, Locked
+
+JOB = "kept"
+
+
+def put(uri: Path, run_id: str, number: int | None) -> None:
+    """Commit a row, with a record unless there is no number."""
+    own = None
+    if number is not None:
+        record = Cursor(run_id, JOB, number, "d", {}, ("id",)).to_json()
+        transactions = [Transaction(application(JOB), number)]
+        own = CommitProperties(custom_metadata={"userMetadata": record}, app_transactions=transactions)
+    write_deltalake(uri, pa.table({"id": [1]}), mode="append", commit_properties=own)
+
+
+@pytest.fixture
+def uri(tmp_path: Path) -> Path:
+    """Give a target that a run has written under number 1."""
+    put(tmp_path / "t", "first", 1)
+    return tmp_path / "t"
+
+
+def planned(uri: Path) -> Any:
+    """Return as much of a task as the proof needs, planned on the table as it is now."""
+    state = tables.read_state(str(uri))
+    number = DeltaTable(uri).transaction_version(application(JOB))
+    return SimpleNamespace(
+        job=SimpleNamespace(job=JOB),
+        run_id="me",
+        place=SimpleNamespace(uri=str(uri)),
+        target=SimpleNamespace(table=state, number=number),
+        rewrites=False,
+    )
+
+
+def settle(task: Any, act: Callable[[], None], landed: list[int]) -> int:
+    uri = task.place.uri
+    return settled(task, Write(uri, lambda: uri, task.target.table.version, act, landed.append))
+
+
+def test_a_commit_that_is_in_the_log_is_done(uri: Path) -> None:
+    landed: list[int] = []
+    assert settle(planned(uri), lambda: put(uri, "me", 2), landed) == 1
+    assert landed == [1]
+
+
+def test_an_answer_that_got_lost_does_not_matter(uri: Path, caplog: pytest.LogCaptureFixture) -> None:
+    def act() -> None:
+        put(uri, "me", 2)
+        raise OSError("secret")
+
+    landed: list[int] = []
+    assert settle(planned(uri), act, landed) == 1
+    assert landed == [1]
+    assert "OSError" in caplog.text
+    assert "secret" not in caplog.text
+
+
+def test_a_signal_takes_its_way_after_the_commit_is_told(uri: Path) -> None:
+    def act() -> None:
+        put(uri, "me", 2)
+        raise KeyboardInterrupt
+
+    landed: list[int] = []
+    with pytest.raises(KeyboardInterrupt):
+        settle(planned(uri), act, landed)
+    assert landed == [1]
+
+
+def test_an_error_without_commit_stays_an_error(uri: Path) -> None:
+    def act() -> None:
+        raise OSError
+
+    landed: list[int] = []
+    with pytest.raises(OSError, match=r"^$"):
+        settle(planned(uri), act, landed)
+    assert landed == []
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_who_finds_another_runs_number_has_lost(uri: Path, fails: bool) -> None:
+    task = planned(uri)
+    put(uri, "winner", 2)
+
+    def act() -> None:
+        if fails:
+            raise OSError
+
+    with pytest.raises(Locked, match="run winner wrote"):
+        settle(task, act, [])
+
+
+def test_a_number_that_is_taken_beside_an_unmoved_target_is_a_conflict(uri: Path) -> None:
+    with pytest.raises(Conflict):
+        settle(planned(uri), lambda: None, [])
+
+
+def test_an_earlier_attempt_of_the_same_run_does_not_count(uri: Path) -> None:
+    put(uri, "me", 2)
+    with pytest.raises(Conflict):
+        settle(planned(uri), lambda: None, [])
+
+
+def test_rows_of_others_between_plan_and_commit_are_drift(uri: Path) -> None:
+    task = planned(uri)
+    refuse_drift(task, 1)
+    DeltaTable(uri).optimize.compact()
+    put(uri, "me", 2)
+    refuse_drift(task, DeltaTable(uri).version())
+    task = planned(uri)
+    put(uri, "", None)
+    put(uri, "me", 3)
+    with pytest.raises(DriftError, match="--full-refresh"):
+        refuse_drift(task, DeltaTable(uri).version())
