@@ -153,6 +153,22 @@ def test_an_until_below_the_cursor_and_an_empty_interval_do_nothing(call: Call, 
         }
 
 
+def test_a_first_run_needs_a_version_at_its_end(call: Call, shop: Path) -> None:
+    before = files_below(shop / "lake" / "accounts")
+    code, answer = said(call, shop, "run", "--until", "2020-01-01")
+    assert code == 2
+    assert "--until is before the first version of source" in answer["jobs"][0]["error"]
+    assert files_below(shop / "lake" / "accounts") == before
+
+
+def test_aliases_of_one_table_end_at_one_version(call: Call, shop: Path) -> None:
+    job = (shop / "jobs" / "customers.yml").read_text()
+    twice = job.replace("  accounts: {table: accounts, key: id}", "  accounts: {table: consents, key: id}")
+    (shop / "jobs" / "customers.yml").write_text(twice.replace("email: accounts.email", "email: accounts.consent"))
+    code, answer = said(call, shop, "run", "--until", "consents=v1,accounts=v2")
+    assert (code, "different versions of one table" in answer["jobs"][0]["error"]) == (2, True)
+
+
 def test_the_instant_that_is_meant_is_logged(call: Call, shop: Path) -> None:
     pretend(shop, {"consents": 2, "accounts": 4})
     result = call("--project-dir", shop, "run", "--until", "2026-11-01T00:00+02:00")
