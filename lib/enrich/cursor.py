@@ -236,7 +236,7 @@ def undo_record(wanted: int | None) -> str:
 def _follows(entries: list[dict[str, Any]], wanted: int | None) -> bool:
     """Tell whether the latest rows of a quarantine are those of the version ``wanted``; None: no rows.
 
-    Rows that others wrote by hand do not count: nothing but a full refresh could tell what they should be.
+    Rows that others wrote by hand do not count: only a comparison of all rows, `enrich verify`, tells them.
     """
     below: int | None = None
     for entry in entries:

@@ -92,7 +92,8 @@ def _guard(work: Work, found: Difference) -> None:
     trusted = [alias for alias, source in work.task.spec.sources.items() if source.trusted]
     if not trusted:
         return
-    shared = found.rows.groupBy(*identity_of(work.task).names).count().where(F.col("count") > 1).count()
+    come = found.rows.where(F.col(OPERATION) != "D")
+    shared = come.groupBy(*identity_of(work.task).names).count().where(F.col("count") > 1).count()
     if shared:
         raise Blocked(
             f"{shared} keys of {work.task.place.label} would get two rows: {', '.join(map(repr, trusted))} is"
