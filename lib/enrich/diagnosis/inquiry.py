@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from enrich import join, mirror, normalise, quarantine, runner, tables
 from enrich.compiler.schemas import find, meant, name_of
@@ -142,7 +142,7 @@ def _typed(work: Work, texts: Sequence[str]) -> DataFrame:
         kind = source.columns[column]
         if kind == normalise.TEXT:
             steps = source.normalise if column in source.key else ()
-            parts.append(normalised_text(text, steps))
+            parts.append(normalise.normalised(F.lit(text), steps))
         elif kind == "binary":
             parts.append(F.try_to_binary(F.lit(text), F.lit("hex")))
         else:
@@ -156,13 +156,6 @@ def _typed(work: Work, texts: Sequence[str]) -> DataFrame:
             kind = name_of(source.columns[column])
             raise ConfigError(f"the text given for the key column {identity!r} is no {kind}", hint="correct the key")
     return frame
-
-
-def normalised_text(text: str, steps: Sequence[str]) -> Any:
-    """Return a text literal in the form of a source's keys."""
-    from pyspark.sql import functions as F
-
-    return normalise.normalised(F.lit(text), steps)
 
 
 def _affected(spec: JobSpec, left: DataFrame) -> Affected:
