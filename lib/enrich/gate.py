@@ -43,9 +43,8 @@ def refused(result: JobResult, closed_by: Iterable[Finding]) -> JobResult:
     closed_by = tuple(closed_by)
     rules = "; ".join(dict.fromkeys(_described(each) for each in closed_by))
     hint = "mend the rows or the rule and run again; the target is untouched"
-    own = dict.fromkeys(each.expectation for each in closed_by if each.rule is not None)
-    if len(own) == len(closed_by):
-        accepted = " ".join(f"--accept {name}" for name in own)
+    if all(each.rule is not None for each in closed_by):
+        accepted = " ".join(dict.fromkeys(f"--accept {each.expectation}" for each in closed_by))
         hint += f". If this is wanted, let it through once: `enrich run {result.job} {accepted}`"
     return replace(result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=3)
 

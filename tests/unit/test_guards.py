@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from enrich import guards
+from enrich import gate, guards
 from enrich.config.models import Rule
 from enrich.result import Finding, JobResult, rows_of
 
@@ -81,3 +81,13 @@ def test_findings_keep_their_places() -> None:
         ("mass_change", 10, False),
         ("mass_change", 10, True),
     ]
+
+
+def test_the_error_says_how_to_let_a_wanted_change_through() -> None:
+    rules = [rule("match_rate", join=alias, at_least=0.5, action="fail") for alias in "ab"]
+    closed_by = [guards.judged(each, 10, 9) for each in guards.unjudged([*rules, rule("mass_change", at_most=1)], ())]
+    refused = gate.refused(JobResult("j", "blocked"), closed_by)
+    assert "match_rate (a): 9 of 10 rows; match_rate (b): 9 of 10 rows; mass_change: 9 of 10 rows" in str(refused.error)
+    assert str(refused.error).endswith("`enrich run j --accept match_rate --accept mass_change`")
+    built_in = Finding(None, "key_unique", None, "fail", 3, 1, success=False, source="a")
+    assert "--accept" not in str(gate.refused(JobResult("j", "blocked"), [*closed_by, built_in]).error)
