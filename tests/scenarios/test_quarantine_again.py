@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from enrich import merge
@@ -91,7 +92,7 @@ def test_a_crash_between_the_two_commits_converges(held: Lab, monkeypatch: pytes
     held.put("accounts", {"id": "u1", "email": "1@example.com", "note": "n"})
     held.drop("accounts", "id = 'u3'")
     healed = held.run()
-    assert (healed.sources["accounts"].changes, healed.counts.affected_keys) == (0, 0)
+    assert (healed.sources["accounts"].changes, healed.counts.affected_keys) == (0, 2)
     assert tables(held) == ({"u1", "u2"}, {"u3"})
 
     # The same when the target is taken back and its quarantine is not.
@@ -103,3 +104,43 @@ def test_a_crash_between_the_two_commits_converges(held: Lab, monkeypatch: pytes
     assert held.run().exit_code == 0
     assert tables(held) == ({"u1", "u2"}, {"u3"})
     assert held.run(full_refresh=True).status == "unchanged", "a recompute gives the same"
+
+
+def test_lone_lookup_rows_and_values_of_a_mirror_are_tried_again_too(lab: Lab) -> None:
+    lab.table("products", "id", {"id": pa.int64(), "merchant": pa.string()}, [{"id": 1, "merchant": "m1"}])
+    lab.table(
+        "merchants",
+        "id",
+        {"id": pa.string(), "code": pa.int64(), "name": pa.string()},
+        [{"id": f"m{i}", "code": i, "name": "c" if i == 3 else None} for i in (1, 2, 3)],
+    )
+    lab.suite(
+        "named",
+        {
+            "type": "expect_column_values_to_not_be_null",
+            "kwargs": {"column": "name"},
+            "meta": {"enrich": {"action": "quarantine"}},
+        },
+    )
+    lab.job(
+        "job: wide\nsources:\n  products: {table: products, key: id}\n  merchants: {table: merchants, key: id}\n"
+        "from: products\njoin:\n  merchants: {kind: foreign_key, on: products.merchant, how: full}\n"
+        "select: {id: products.id, merchant: merchants.id, name: merchants.name}\ntarget: {table: wide}\n"
+        "expectations: named\n"
+    )
+    lab.job(
+        "job: mirror\nkind: mirror\nsources:\n  merchants: {table: merchants, key: id}\nfrom: merchants\n"
+        "mirror: {value: code, conflict: first, columns: [name]}\ntarget: {table: mirror}\nexpectations: named\n"
+    )
+    jobs = ("wide", "mirror")
+    assert [each.quarantine.rows for each in lab.run_all().jobs if each.quarantine] == [2, 2]
+    right = {job: lab.rows(f"{job}__quarantine") for job in jobs}
+    assert {(row["id"], row["merchant"]) for row in right["wide"]} == {(1, "m1"), (None, "m2")}
+    for job in jobs:
+        lab.spark.sql(f"UPDATE delta.`{lab.path(f'{job}__quarantine')}` SET name = 'tampered'")
+    retried = lab.run_all(retry_quarantined=True)
+    found = {each.job: (each.status, each.counts.affected_keys) for each in retried.jobs}
+    assert found == {"wide": ("updated", 3), "mirror": ("updated", 2)}  # product 1, and the merchants m1 and m2
+    for job in jobs:
+        found = [{**row, "_run_id": None} for row in lab.rows(f"{job}__quarantine")]
+        assert found == [{**row, "_run_id": None} for row in right[job]]
