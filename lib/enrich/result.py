@@ -5,6 +5,7 @@ No field ever holds a cell value.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -154,6 +155,15 @@ class Quarantine:
 
     rows: int
     reasons: Mapping[str, int]
+
+    @staticmethod
+    def of(labelled: Iterable[tuple[Iterable[str], int]]) -> Quarantine:
+        """Add up pairs of a row's reasons and how many rows have them."""
+        total, reasons = 0, Counter[str]()
+        for texts, rows in labelled:
+            total += rows
+            reasons.update(dict.fromkeys(texts, rows))
+        return Quarantine(total, dict(sorted(reasons.items())))
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import time
 import uuid
-from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -284,9 +283,12 @@ class Running:
 
         if task.undoes and not task.dry_run:
             task = self._undone(task)
-        announce(task)
-        result = self.inside(task, lambda complete, own: pipeline.run_job(complete, own, self.runs))
-        return replace(result, quarantine=self._held(job))
+
+        def flow(complete: Task, own: SparkSession) -> JobResult:
+            announce(complete)
+            return pipeline.run_job(complete, own, self.runs)
+
+        return replace(self.inside(task, flow), quarantine=self._held(job))
 
     def _undone(self, task: Task) -> Task:
         """Lead the quarantine back to the target's rows, and plan anew."""
@@ -315,12 +317,7 @@ class Running:
         except Exception as error:  # noqa: BLE001 - whatever storage and log raise
             log.warning("%s: the quarantine cannot be counted (%s)", job.job, type(error).__name__)
             return None
-        if counted is None:
-            return None
-        reasons: Counter[str] = Counter()
-        for texts, rows in counted:
-            reasons.update(dict.fromkeys(texts, rows))
-        return Quarantine(sum(rows for _, rows in counted), dict(sorted(reasons.items())))
+        return Quarantine.of(counted) if counted is not None else None
 
     def _labelled(self, job: Job) -> list[tuple[tuple[str, ...], int]] | None:
         """Count the quarantine's rows by their reasons; None without a quarantine."""

@@ -6,7 +6,7 @@ import pytest
 
 from enrich import gate, guards
 from enrich.config.models import Rule
-from enrich.result import Finding, JobResult, rows_of
+from enrich.result import Finding, JobResult, Quarantine, rows_of
 
 
 def rule(name: str, **how: object) -> Rule:
@@ -91,3 +91,7 @@ def test_the_error_says_how_to_let_a_wanted_change_through() -> None:
     assert str(refused.error).endswith("`enrich run j --accept match_rate --accept mass_change`")
     built_in = Finding(None, "key_unique", None, "fail", 3, 1, success=False, source="a")
     assert "--accept" not in str(gate.refused(JobResult("j", "blocked"), [*closed_by, built_in]).error)
+
+
+def test_a_row_with_two_reasons_counts_once_and_for_both() -> None:
+    assert Quarantine.of([(("b",), 2), (("b", "a"), 1)]) == Quarantine(3, {"a": 1, "b": 3})
