@@ -138,8 +138,8 @@ def _how(kind: str, wrong: dict[str, str]) -> Callable[[Patch], None]:
 def _no_delete_clause(patch: Patch) -> None:
     from pyspark.sql import functions as F
 
-    def around(difference: Any, *args: Any) -> Any:
-        found = difference(*args)
+    def around(difference: Any, *args: Any, **options: Any) -> Any:
+        found = difference(*args, **options)
         return replace(found, rows=found.rows.where(F.col(merge.OPERATION) != "D"))
 
     _wrap(patch, merge, "difference", around)
@@ -181,10 +181,11 @@ def _no_guard(patch: Patch) -> None:
 def _list_in_any_order(patch: Patch) -> None:
     from pyspark.sql import functions as F
 
-    def collected(matched: DataFrame, identity: Any, payload: Column) -> DataFrame:
-        return matched.groupBy(*identity).agg(F.array_sort(F.collect_list(payload)).alias("__enrich_list"))
+    def around(collected: Any, *args: Any) -> DataFrame:
+        found: DataFrame = collected(*args)
+        return found.withColumn("__enrich_list", F.shuffle("__enrich_list"))
 
-    patch.setattr(join, "_collected", collected)
+    _wrap(patch, join, "_collected", around)
 
 
 def _null_list_is_empty(patch: Patch) -> None:
