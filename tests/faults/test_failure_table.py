@@ -116,26 +116,6 @@ def test_a_used_column_is_renamed_or_dropped(kept: Lab) -> None:
     assert kept.run().status == "unchanged"
 
 
-def test_the_type_of_a_used_column_is_widened(kept: Lab) -> None:
-    job = kept.home / "jobs" / "kept.yml"
-    job.write_text(job.read_text().replace("name: items.name}", "name: items.name, size: items.size}"))
-    assert kept.run(full_refresh=True).exit_code == 0
-    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
-    sql(kept, "ALTER TABLE {} ALTER COLUMN size TYPE bigint")
-    refused(kept, 5, "'size'", "another type", "enrich run kept --full-refresh")
-    healed(kept, full_refresh=True)
-    sql(kept, "UPDATE {} SET size = 5000000000 WHERE id = 1")
-    healed(kept)
-    assert {row["size"] for row in kept.rows("kept")} == {5_000_000_000, 2, 3}
-
-
-def test_the_type_of_an_unused_column_is_widened(kept: Lab) -> None:
-    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')")
-    sql(kept, "ALTER TABLE {} ALTER COLUMN size TYPE bigint")
-    sql(kept, "UPDATE {} SET name = 'new', size = 5000000000 WHERE id = 1")
-    assert healed(kept).counts.updated == 1
-
-
 def test_a_change_feed_is_switched_off(kept: Lab) -> None:
     sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
     sql(kept, "UPDATE {} SET name = 'quiet' WHERE id = 1")
