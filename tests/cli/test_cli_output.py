@@ -72,7 +72,7 @@ def test_options_reach_the_run(call: Call, bare_project: Path, monkeypatch: pyte
     options = ["--since", "3d", "--until", "v4", "--allow-gap", "--full-refresh", "--dry-run"]
     assert call("--project-dir", bare_project, "run", "customers", *options).exit_code == 0
     assert asked["jobs"] == ["customers"]
-    assert (asked["since"], asked["until"]) == ("3d", "v4")
+    assert (asked["since"], asked["until"]) == (("3d",), ("v4",))
     assert asked["allow_gap"] is asked["full_refresh"] is asked["dry_run"] is True
     assert call("--project-dir", bare_project, "run").exit_code == 0
     assert asked["since"] is asked["until"] is None
