@@ -73,6 +73,7 @@ def verdict(wrong: int) -> str:
 
 def play_section(stage: Stage, section: Section) -> int:
     """Play one job's rounds and print its table at the end; return how many rounds were wrong."""
+    stage = reloaded(stage)  # an earlier part may have changed a job file
     stage.say(f"\n=== {section.title}\n{section.about}")
     stage.lake.create(section)
     before: dict[Any, Row] = {}
@@ -98,7 +99,6 @@ def healed(stage: Stage, section: Section) -> Stage:
     """Ask `enrich doctor keys`, and write the lines that it suggests into the job file of the demo's own project."""
     from enrich import doctor_keys
     from enrich.diagnosis.text import keys_text
-    from enrich.loading import load_project
 
     report = doctor_keys(stage.project, section.job, spark=stage.spark)
     stage.say(f"  enrich doctor keys {section.job}:\n{indented(indented(keys_text(report)))}")
@@ -108,6 +108,13 @@ def healed(stage: Stage, section: Section) -> Stage:
         lines |= join.suggestion.lines if join.suggestion is not None else {}
     file.write_text(with_sources(file.read_text(encoding="utf-8"), lines), encoding="utf-8")
     stage.say(f"  {report.file} now has these lines")
+    return reloaded(stage)
+
+
+def reloaded(stage: Stage) -> Stage:
+    """Return the stage with the project as its files are now."""
+    from enrich.loading import load_project
+
     return replace(stage, project=load_project(stage.project.dir, target=stage.project.target))
 
 
