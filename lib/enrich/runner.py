@@ -268,8 +268,9 @@ class Running:
             point("outcome.before")
             self.runs.append(outcome_row(self.run_id, target, result))
             point("outcome.after")
-        except EnrichError as error:
-            return result if result.exit_code else replace(result.failed_with(error), counts=result.counts)
+        except Exception as error:  # noqa: BLE001 - as in ``job``
+            failed = replace(result.failed_with(named(error, result.job)), counts=result.counts)
+            return result if result.exit_code else failed
         return result
 
     def _run(self, job: Job) -> JobResult:

@@ -185,7 +185,12 @@ def test_validate_says_that_all_is_well(call: Call, project: Path) -> None:
     assert result.stdout == "1 job, 0 suites, target dev: no faults\n"
 
 
-def test_work_without_java_is_an_environment_error(call: Call, project: Path) -> None:
+def test_work_without_java_is_an_environment_error(call: Call, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from pyspark.sql import SparkSession
+
+    # Another test may have left a session to this process.
+    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
+    monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
     code, answer, _ = refused(call, project)
     (job,) = answer["jobs"]  # type: ignore[misc]
     assert (code, job["status"]) == (7, "failed")
