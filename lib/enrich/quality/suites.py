@@ -336,8 +336,6 @@ class _Reader:
                 f"'quarantine' is for rules that judge a row by itself; {entry['type']} does not: use warn or fail",
                 *place, *(["action"] if "action" in own else []),
             )  # fmt: skip
-        if action == QUARANTINE and entry.get("kwargs", {}).get("mostly") not in (None, 1):
-            self.fault(f"'mostly' below 1 does not go with quarantine: {_CUT}", *path, "kwargs", "mostly")
         for message in self.check_tolerate(own, action, spec) if "tolerate" in own else ():
             self.fault(message, *place, "tolerate")
         return action, tolerate, scope

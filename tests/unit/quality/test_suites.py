@@ -189,7 +189,6 @@ BAD: dict[str, tuple[Any, int, str]] = {
     "tolerate above 1": (one(**enrich(tolerate=1.5)), 11, "a share from 0.0 to 1.0"),
     "tolerate with quarantine": (one(**enrich(tolerate=1, action="quarantine")), 11, "warn and fail"),
     "tolerate with an aggregate": (one(ROWS, {"min_value": 1}, **enrich(tolerate=1)), 11, "one verdict for all rows"),
-    "quarantine of a share": (one(NOT_NULL, {"column": "c", "mostly": 0.9}, **enrich(action="quarantine")), 8, "'mostly' below 1 does not go with quarantine"),
     "quarantine by uniqueness": (one(UNIQUE, **enrich(action="quarantine")), 11, "judge a row by itself"),
     "quarantine by several columns' uniqueness": (one(MULTI, {"column_list": ["a", "b"]}, **enrich(action="quarantine")), 14, "judge a row by itself"),
     "quarantine by z-score": (one("expect_column_value_z_scores_to_be_less_than", {"column": "c", "threshold": 1, "double_sided": True}, **enrich(action="quarantine")), 13, "judge a row by itself"),
