@@ -75,7 +75,7 @@ def test_options_reach_the_run(call: Call, bare_project: Path, monkeypatch: pyte
     assert (asked["since"], asked["until"]) == (("3d",), ("v4",))
     assert asked["allow_gap"] is asked["full_refresh"] is asked["dry_run"] is True
     assert call("--project-dir", bare_project, "run").exit_code == 0
-    assert asked["since"] is asked["until"] is None
+    assert (asked["since"], asked["until"]) == ((), ())
     assert asked["allow_gap"] is asked["full_refresh"] is asked["dry_run"] is False
 
 
