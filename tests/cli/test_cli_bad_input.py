@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
-from tests.cli.conftest import Call
+from tests.cli.conftest import Call, Start
 from tests.cli.shop import ACCOUNTS, CONSENTS, files_below, write_table
 
 JOB = "jobs/customers.yml"
@@ -185,17 +185,15 @@ def test_validate_says_that_all_is_well(call: Call, project: Path) -> None:
     assert result.stdout == "1 job, 0 suites, target dev: no faults\n"
 
 
-def test_work_without_java_is_an_environment_error(call: Call, project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pyspark.sql import SparkSession
-
-    # Another test may have left a session to this process.
-    monkeypatch.setattr(SparkSession, "getActiveSession", lambda: None)
-    monkeypatch.setattr(SparkSession, "_instantiatedSession", None)
-    code, answer, _ = refused(call, project)
-    (job,) = answer["jobs"]  # type: ignore[misc]
-    assert (code, job["status"]) == (7, "failed")
+def test_work_without_java_is_an_environment_error(start: Start, project: Path) -> None:
+    """In a process of its own: this one may have a session of another test."""
+    before = files_below(project)
+    done = start("--project-dir", project, "run", "--output", "json")
+    (job,) = json.loads(done.stdout)["jobs"]
+    assert (done.returncode, job["status"]) == (7, "failed"), done.stderr
     assert "Java" in job["error"]
     assert "JAVA_HOME" in job["error"]
+    assert not {name for name in files_below(project) - before if not name.startswith("lake/_enrich/")}
 
 
 def test_the_fixture_is_what_the_tests_believe(project: Path) -> None:
