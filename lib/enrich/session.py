@@ -41,6 +41,9 @@ FORCED = {
     # Delta would refuse a version that was committed more than a week ago as soon as a later one exists, although all
     # of its files are there. Files that are not make a read fail, thanks to the two settings above.
     "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
+    # What Spark derives from a plan's conditions doubles with every join and every renamed column: a job with three
+    # sources planned until its memory was full.
+    "spark.sql.constraintPropagation.enabled": "false",
     # What an expression of a job file means must not depend on who runs it.
     "spark.sql.ansi.enabled": "true",
     "spark.sql.ansi.doubleQuotedIdentifiers": "false",
@@ -63,6 +66,8 @@ DEFAULTS = {
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
     "spark.sql.shuffle.partitions": "4",
+    # A process that runs many jobs compiles more classes than Spark keeps (1,000), and then each of them anew.
+    "spark.sql.codegen.cache.maxEntries": "10000",
 }
 """Settings of a session that enrich builds, where neither configuration nor Spark's own files say otherwise."""
 
