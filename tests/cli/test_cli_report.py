@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -87,6 +91,7 @@ def test_page_is_written_whole_and_shown(
     assert latest.exists()
 
 
+@pytest.mark.usefixtures("terminal")
 def test_keys_are_printed_when_asked_for_and_in_no_file(ran: Path, call: Call, tmp_path: Path) -> None:
     files = ("--html", tmp_path / "r.html", "--json", tmp_path / "r.json")
     without = call("--project-dir", ran, "report", *files)
@@ -103,22 +108,35 @@ def test_keys_are_printed_when_asked_for_and_in_no_file(ran: Path, call: Call, t
     assert CANARY not in refused.stdout
 
 
-def test_no_jvm_and_nothing_heavy(ran: Path, start: Start, tmp_path: Path) -> None:
-    done = start(
+def test_a_real_terminal_shows_keys_without_jvm_and_nothing_heavy(ran: Path, tmp_path: Path) -> None:
+    line = [
+        sys.executable,
+        "-m",
+        "enrich",
         "report",
         "--project-dir",
         ran,
         "--show-keys",
         "--html",
         tmp_path / "r.html",
-        PATH="",
-        JAVA_HOME=None,
-        PYTHONVERBOSE="1",
-    )
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert "import 'jinja2'" in done.stderr
+    ]
+    environment = {"PYTHONPATH": str(ROOT / "lib"), "PATH": "", "PYTHONVERBOSE": "1"}
+    reader, terminal = os.openpty()
+    with (tmp_path / "stderr").open("w+") as stderr, os.fdopen(reader, "rb") as screen:
+        process = subprocess.Popen(line, env=environment, stdout=terminal, stderr=stderr)
+        os.close(terminal)
+        shown = b""
+        with suppress(OSError):  # the end of a terminal
+            while part := screen.read1():
+                shown += part
+        code = process.wait(timeout=60)
+        stderr.seek(0)
+        imported = stderr.read()
+    assert code == 0, imported[-2000:]
+    assert CANARY in shown.decode()
+    assert "import 'jinja2'" in imported
     for name in ("pyspark", "great_expectations", "pandas", "pyarrow", "py4j"):
-        assert f"import '{name}'" not in done.stderr
+        assert f"import '{name}'" not in imported
 
 
 @pytest.mark.parametrize(
@@ -130,6 +148,7 @@ def test_no_jvm_and_nothing_heavy(ran: Path, start: Start, tmp_path: Path) -> No
         (["--html", "{tmp}"], 2, "is not a regular file"),
         (["--json", "/proc/r.json"], 2, "--json '/proc/r.json' cannot be written"),
         (["--show-keys", "--output", "json"], 2, "--show-keys prints keys for people"),
+        (["--show-keys"], 2, "--show-keys prints to a terminal alone, and stdout is none"),
     ],
 )
 def test_wrong_calls_are_told(
@@ -141,6 +160,7 @@ def test_wrong_calls_are_told(
     assert done.stdout == ""
 
 
+@pytest.mark.usefixtures("terminal")
 def test_before_the_first_run_there_is_a_report_too(project: Path, call: Call) -> None:
     result = call("--project-dir", project, "report", "--show-keys")
     assert result.exit_code == 0

@@ -16,6 +16,7 @@ from enrich.cli.options import (
     output_option,
     place,
     project_of,
+    show_keys_option,
     window_options,
 )
 from enrich.cli.process import CommandLine, Interrupted, ended_by, interruption, log_to_stderr, say_result, tell
@@ -173,7 +174,7 @@ def status(ctx: click.Context, /, *, output: str) -> int:
 @option("--json", type=click.Path(path_type=Path), metavar="F", help="Write the report's JSON to F.")
 @option("--runs", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many runs to go back.")
 @option("--open", is_flag=True, help="Open the page in a browser.")
-@option("--show-keys", is_flag=True, help="Print the keys in quarantine, too: here only, never to a file.")
+@show_keys_option("the keys in quarantine, too")
 @output_option
 @place
 @click.pass_context

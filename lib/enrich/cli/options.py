@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable
 from functools import wraps
 from pathlib import Path
@@ -110,6 +111,25 @@ def window_options(command: Command) -> Command:
     ):
         command = decorate(command)
     return command
+
+
+def show_keys_option(what: str) -> Callable[[Command], Command]:
+    """Declare ``--show-keys``; whoever has it calls ``refuse_stored_keys`` first."""
+    return option("--show-keys", is_flag=True, help=f"Print {what}; to a terminal alone, never to a file.")
+
+
+def refuse_stored_keys(output: str, *, show_keys: bool) -> None:
+    """Keep keys out of whatever stores what a command prints: a file, a pipe, cron's mail, a scheduler's log.
+
+    Raises:
+        UsageError: Keys are asked for as JSON, or where stdout is no terminal.
+    """
+    if show_keys and output == "json":
+        raise click.UsageError("--show-keys prints keys for people, not into JSON; leave --output json out")
+    if show_keys and not sys.stdout.isatty():
+        raise click.UsageError(
+            "--show-keys prints to a terminal alone, and stdout is none; leave it out, or run by hand"
+        )
 
 
 output_option = option(

@@ -6,23 +6,11 @@ from typing import Any
 
 import click
 
-from enrich.cli.options import option, output_option, place, project_of
+from enrich.cli.options import option, output_option, place, project_of, refuse_stored_keys, show_keys_option
 from enrich.cli.process import log_to_stderr, say_result
 from enrich.cli.results import json_line
 
-show_keys_option = option(
-    "--show-keys", is_flag=True, help="Print the keys of near misses, to the terminal alone: not with --output json."
-)
-
-
-def refuse_keys_in_json(output: str, *, show_keys: bool) -> None:
-    """Keep keys out of what machines store.
-
-    Raises:
-        UsageError: Keys are asked for as JSON.
-    """
-    if show_keys and output == "json":
-        raise click.UsageError("--show-keys prints to the terminal alone; leave out --output json")
+_NEAR_MISSES = "the keys of near misses"
 
 
 @click.command(epilog="Example: enrich why consents_with_email user_4 email")
@@ -37,7 +25,7 @@ def refuse_keys_in_json(output: str, *, show_keys: bool) -> None:
     help="One column of a composite key, in place of KEY; once for each.",
 )
 @output_option
-@show_keys_option
+@show_keys_option(_NEAR_MISSES)
 @place
 @click.pass_context
 def why(ctx: click.Context, /, *, job: str, output: str, show_keys: bool, **asked: Any) -> int:
@@ -50,7 +38,7 @@ def why(ctx: click.Context, /, *, job: str, output: str, show_keys: bool, **aske
     from enrich import why as ask
     from enrich.diagnosis.text import why_text
 
-    refuse_keys_in_json(output, show_keys=show_keys)
+    refuse_stored_keys(output, show_keys=show_keys)
     log_to_stderr("text", quiet=True)
     parts, key, column = asked["parts"], asked["key"], asked["column"]
     if parts and column is not None:
@@ -72,7 +60,7 @@ def doctor() -> None:
 @click.argument("job")
 @option("--join", metavar="ALIAS", help="Only this lookup.")
 @output_option
-@show_keys_option
+@show_keys_option(_NEAR_MISSES)
 @place
 @click.pass_context
 def keys(ctx: click.Context, /, *, job: str, join: str | None, output: str, show_keys: bool) -> int:
@@ -84,7 +72,7 @@ def keys(ctx: click.Context, /, *, job: str, join: str | None, output: str, show
     from enrich import doctor_keys
     from enrich.diagnosis.text import keys_text
 
-    refuse_keys_in_json(output, show_keys=show_keys)
+    refuse_stored_keys(output, show_keys=show_keys)
     log_to_stderr("text", quiet=True)
     report = doctor_keys(project_of(ctx), job, join=join, show_keys=show_keys)
     say_result(json_line(report.to_dict()) if output == "json" else keys_text(report))

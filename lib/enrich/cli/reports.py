@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from enrich.cli.options import refuse_stored_keys
 from enrich.cli.process import put, say_result
 from enrich.cli.results import json_line
 from enrich.errors import ConfigError
@@ -41,8 +42,7 @@ def deliver(project: Project, wanted: Wanted) -> int:
     from enrich.cli.selection import choose, graph_of
     from enrich.report import read_report
 
-    if wanted.show_keys and wanted.output == "json":
-        raise ConfigError("--show-keys prints keys for people, not into JSON", hint="leave --output json out")
+    refuse_stored_keys(wanted.output, show_keys=wanted.show_keys)
     chosen = choose(graph_of(project), wanted.jobs, (), ())
     with ExitStack() as cleanup:
         page_file = _page_file(project, wanted.html, cleanup) if wanted.html or wanted.open else None
