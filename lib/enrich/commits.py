@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from enrich import cursor, merge, tables
-from enrich.errors import Conflict, DriftError, Locked
+from enrich.errors import Conflict, Locked
 from enrich.faults import point
 from enrich.prepare import Task
 
@@ -121,10 +121,7 @@ def refuse_drift(task: Task, version: int) -> None:
     entries = tables.history(found, found.version() - table.version)
     foreign = cursor.foreign_between(entries, (table.version, version), task.job.job)
     if foreign and not task.rewrites:
-        raise DriftError(
-            f"the target of {task.job.job!r} was changed by another writer (version {foreign[-1]})",
-            hint=f"run `enrich run {task.job.job} --full-refresh`",
-        )
+        raise cursor.drift(task.job.job, foreign)
 
 
 def undone(session: SparkSession, task: Task) -> bool:

@@ -13,10 +13,11 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from enrich.errors import ConfigError
+from enrich.errors import ConfigError, DriftError
 from enrich.spec import DataType
 from enrich.tables import TableState, exists, history, open_log, restored_version, state_of
 
@@ -301,6 +302,15 @@ def foreign_between(entries: list[dict[str, Any]], bounds: tuple[int, int], job:
     """Return the versions of data changes by others between two versions, both excluded, latest first."""
     inside = [entry for entry in entries if bounds[0] < int(entry["version"]) < bounds[1]]
     return [int(e["version"]) for e in inside if str(e.get("operation", "")) not in _NO_DATA and not _record(e, job)]
+
+
+def drift(job: str, foreign: Iterable[int]) -> DriftError:
+    """Return the error of a target that others have changed in the versions ``foreign``."""
+    versions = ", ".join(str(version) for version in sorted(foreign)[:5])
+    return DriftError(
+        f"the target of {job!r} was changed by another writer (version {versions})",
+        hint=f"run `enrich verify {job} --repair`, which undoes it, or `enrich run {job} --full-refresh`",
+    )
 
 
 def _named_version(entry: dict[str, Any]) -> int | None:

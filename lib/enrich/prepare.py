@@ -13,11 +13,11 @@ from enrich.compiler.schemas import shape
 from enrich.config.graph import QUARANTINE
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, sibling
-from enrich.cursor import UNKNOWN, Cursor, Mark, TargetState, digest
-from enrich.errors import ConfigError, DriftError, Fault, HistoryError, Locked
+from enrich.cursor import UNKNOWN, Cursor, Mark, TargetState, digest, drift
+from enrich.errors import ConfigError, Fault, HistoryError, Locked
 from enrich.result import Finding, JobResult, SourceWindow
 from enrich.since import Bounds
-from enrich.spec import JobSpec, quoted
+from enrich.spec import DataType, JobSpec, quoted
 from enrich.tables import CHANGE_FEED, TableState, local_path, read_state
 from enrich.window import BEFORE_ALL, reach, versions
 
@@ -152,11 +152,13 @@ class Task:
 
     @property
     def rewrites(self) -> bool:
-        """True when the target's rows cannot be told apart by this job's key, or are somebody else's doing."""
+        """True when the target's rows have another key or other types than this job's, or are somebody else's doing."""
         cursor, table = self.target.cursor, self.target.table
         if table is None or self.mode != FULL_REFRESH:
             return False
-        return cursor is None or bool(self.target.foreign) or cursor.definition != self.definition
+        if cursor is None or bool(self.target.foreign) or cursor.definition != self.definition:
+            return True
+        return any(_retyped(cursor, alias, source.columns) for alias, source in self.spec.sources.items())
 
     @property
     def definition(self) -> str:
@@ -239,16 +241,24 @@ def compiled(job: Job, tables: Mapping[str, TableState], cursor: Cursor | None, 
     return compile_job(job, schemas, typer)
 
 
-def _check_schemas(job: Job, schemas: Mapping[str, Mapping[str, object]], cursor: Cursor) -> None:
+def _check_schemas(job: Job, schemas: Mapping[str, Mapping[str, DataType]], cursor: Cursor) -> None:
     for alias, mark in cursor.sources.items():
-        for name, kind in mark.columns.items():
-            now = schemas.get(alias, {}).get(name) if alias in schemas else kind
-            if now is None or shape(now) != shape(kind):  # type: ignore[arg-type]
-                what = "is gone" if now is None else "has another type"
-                raise HistoryError(
-                    f"column {name!r} of source {alias!r} {what} since the target was written",
-                    hint=f"correct the job file if need be, then run `enrich run {job.job} --full-refresh`",
-                )
+        if alias not in schemas:
+            continue
+        gone = [name for name in mark.columns if name not in schemas[alias]]
+        for name in (*gone, *_retyped(cursor, alias, schemas[alias])):
+            what = "is gone" if name in gone else "has another type"
+            raise HistoryError(
+                f"column {name!r} of source {alias!r} {what} since the target was written",
+                hint=f"correct the job file if need be, then run `enrich run {job.job} --full-refresh`",
+            )
+
+
+def _retyped(cursor: Cursor, alias: str, columns: Mapping[str, DataType]) -> list[str]:
+    """Return the columns of a source that have another type than when the target was written."""
+    mark = cursor.sources.get(alias)
+    before = mark.columns if mark is not None else {}
+    return [name for name, kind in before.items() if name in columns and shape(columns[name]) != shape(kind)]
 
 
 def opened(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -> Task:
@@ -266,11 +276,7 @@ def opened(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -> T
         return _whole(task, FULL_REFRESH)
     cursor = _known_cursor(task)
     if target.foreign:
-        versions = ", ".join(str(version) for version in sorted(target.foreign)[:5])
-        raise DriftError(
-            f"the target of {name!r} was changed by another writer (version {versions})",
-            hint=f"run `enrich verify {name} --repair`, or `enrich run {name} --full-refresh`",
-        )
+        raise drift(name, target.foreign)
     _check_same(task, cursor)
     if cursor.held == UNKNOWN or (cursor.held is not None and target.quarantine is None):
         return whole(task)  # there is no version of the quarantine to go on from

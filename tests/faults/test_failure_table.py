@@ -116,6 +116,69 @@ def test_a_used_column_is_renamed_or_dropped(kept: Lab) -> None:
     assert kept.run().status == "unchanged"
 
 
+def widen(lab: Lab, column: str, table: str = "items") -> None:
+    """Give an int column of a source more room."""
+    sql(lab, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')", table)
+    sql(lab, f"ALTER TABLE {{}} ALTER COLUMN {column} TYPE BIGINT", table)
+
+
+def types(lab: Lab, table: str) -> dict[str, str]:
+    """Return the types of a table's columns."""
+    return {field.name: str(field.type) for field in lab.schema(table)}
+
+
+def test_an_unused_column_is_widened(kept: Lab) -> None:
+    widen(kept, "size")
+    sql(kept, f"UPDATE {{}} SET name = 'new', size = {2**40} WHERE id = 1")
+    result = kept.run()
+    assert (result.exit_code, result.mode, result.counts.updated) == (0, "incremental", 1), result.error
+    assert {row["name"] for row in kept.rows("kept")} == {"new", "name2", "name3"}
+
+
+def test_a_used_column_is_widened(lab: Lab) -> None:
+    """The target gets the new type, and its quarantine too: else the first greater number could not be written."""
+    lab.suite("named", NOT_NULL)
+    lab.table("items", "id", COLUMNS, [item(1, "name1"), {**item(2, ""), "name": None}])
+    lab.job(
+        "job: kept\nsources:\n  items: {table: items, key: id}\nfrom: items\n"
+        "select: {id: items.id, name: items.name, size: items.size}\nexpectations: named\ntarget: {table: kept}\n"
+    )
+    lab.run()
+    widen(lab, "size")
+    refused(lab, 5, "'size'", "another type", "enrich run kept --full-refresh")
+    assert lab.run(full_refresh=True).exit_code == 0
+    assert (types(lab, "kept")["size"], types(lab, "kept__quarantine")["size"]) == ("int64", "int64")
+    sql(lab, f"UPDATE {{}} SET size = {2**40} + id")
+    result = lab.run()
+    assert (result.exit_code, result.mode, result.counts.updated) == (0, "incremental", 1), result.error
+    assert [row["size"] for row in lab.rows("kept")] == [2**40 + 1]
+    assert [row["size"] for row in lab.rows("kept__quarantine")] == [2**40 + 2]
+    assert lab.run().status == "unchanged"
+
+
+def test_a_key_is_widened(lab: Lab) -> None:
+    columns = {"id": pa.int32(), "name": pa.string()}
+    for table in ("items", "prices"):
+        lab.table(table, "id", columns, [{"id": 1, "name": table}])
+    lab.job(
+        "job: kept\nsources:\n  items: {table: items, key: id}\n  prices: {table: prices, key: id}\nfrom: items\n"
+        "join:\n  prices: {kind: table, how: full}\n"
+        "select: {id: key, name: items.name, price: prices.name}\ntarget: {table: kept}\n"
+    )
+    lab.run()
+    widen(lab, "id")
+    refused(lab, 5, "'id'", "another type", "enrich run kept --full-refresh")
+    one_sided = lab.run(full_refresh=True)
+    assert (one_sided.exit_code, "bigint" in str(one_sided.error), "int" in str(one_sided.error)) == (2, True, True)
+    widen(lab, "id", "prices")
+    assert lab.run(full_refresh=True).exit_code == 0
+    assert types(lab, "kept")["id"] == "int64"
+    sql(lab, f"INSERT INTO {{}} VALUES ({2**40}, 'much')", "prices")
+    result = lab.run()
+    assert (result.exit_code, result.mode, result.counts.inserted) == (0, "incremental", 1), result.error
+    assert {(row["id"], row["price"]) for row in lab.rows("kept")} == {(1, "prices"), (2**40, "much")}
+
+
 def test_a_change_feed_is_switched_off(kept: Lab) -> None:
     sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'false')")
     sql(kept, "UPDATE {} SET name = 'quiet' WHERE id = 1")
@@ -251,7 +314,7 @@ def test_somebody_else_writes_into_the_target(kept: Lab, how: str) -> None:
         sql(kept, "UPDATE {} SET name = 'x' WHERE id = 1", "kept")
     else:
         sql(kept, "CREATE OR REPLACE TABLE {} USING delta AS SELECT 1L id, 'x' name", "kept")
-    refused(kept, 6, "another writer", "enrich run kept --full-refresh")
+    refused(kept, 6, "another writer", "enrich verify kept --repair", "enrich run kept --full-refresh")
     healed(kept, full_refresh=True)
     assert kept.run().status == "unchanged"
 
