@@ -153,16 +153,16 @@ class Shop:
         tables = {t: {row["id"]: row for row in self.lab.rows(t, at.get(t))} for t in SOURCES[job]}
         return in_order(_VIEWS[job](*tables.values()))
 
-    def held(self) -> Rows:
-        """Return what the quarantine of ``checked`` holds, from the source as it is now."""
-        rows = [{"id": row["id"], "amount": None} for row in self.lab.rows("orders") if row["amount"] is None]
-        return in_order(rows)
+    def held(self, versions: dict[str, int] | None = None) -> Rows:
+        """Return what the quarantine of ``checked`` holds, from the source as it is now or was at its version."""
+        orders = self.lab.rows("orders", (versions or {}).get("orders"))
+        return in_order([{"id": row["id"], "amount": None} for row in orders if row["amount"] is None])
 
-    def found(self, table: str) -> Rows:
-        """Return a target's or quarantine's rows without what the quarantine adds to them."""
+    def found(self, table: str, version: int | None = None) -> Rows:
+        """Return a target's or quarantine's rows, now or at a version, without what the quarantine adds to them."""
         if not self.lab.exists(table):
             return []
-        return in_order([{k: v for k, v in row.items() if k[0] != "_"} for row in self.lab.rows(table)])
+        return in_order([{k: v for k, v in row.items() if k[0] != "_"} for row in self.lab.rows(table, version)])
 
     def assert_current(self, *jobs: str) -> None:
         """Compare targets and quarantine with what they must hold."""

@@ -1,0 +1,329 @@
+"""Real processes: killed at random moments, alone or with their JVM, while a reader watches; and two at a time."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+
+from counts import COUNTED
+from faults.shop import JOBS, SOAK, SOURCES, Shop, in_order, open_shop
+from scenarios.lab import Lab, Rows
+
+ROOT = Path(__file__).parents[2]
+KILLS = 100 if SOAK else 8
+# A cold JVM spends half its time on compiling plans that run once; which rows come out does not depend on it.
+CONF = """\
+lake: ./lake
+spark:
+  master: local[2]
+  conf:
+    spark.sql.shuffle.partitions: 2
+    spark.sql.adaptive.enabled: false
+    spark.sql.codegen.wholeStage: false
+    spark.sql.codegen.factoryMode: NO_CODEGEN
+"""
+RUNS = "_enrich/runs"
+OTHER = "any job but checked"
+MOMENTS = (
+    ((OTHER,), "reading versions", 4.0),
+    ((OTHER,), "an intent", 3.0),
+    (("checked",), "incremental", 8.0),
+    (("checked",), "a commit", 1.0),
+    ((OTHER,), "a commit", 0.5),
+    ((OTHER, OTHER), "incremental", 3.0),
+    (("checked", OTHER), "a commit", 0.5),
+    ((OTHER, OTHER), "updated", 0.5),
+)
+"""Jobs of a run, what its last job has said or done, and within how many seconds from then the run is killed."""
+FIRST_WITH_A_SECOND = 3
+"""From this moment on, a second run is started beside the first: five rounds of eight."""
+GROUP, ALONE, ALONE_AND_AT_ONCE = "group", "Python alone", "Python alone, and the next run at once"
+WAYS = [GROUP] * 4 + [ALONE] * 2 + [ALONE_AND_AT_ONCE] * 2
+
+needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
+
+
+def command(lab: Lab, *jobs: str) -> list[str]:
+    """Return the command line of a run."""
+    return [sys.executable, "-m", "enrich", "--project-dir", str(lab.home), "run", "--output", "json", *jobs]
+
+
+def environment(lab: Lab) -> dict[str, str]:
+    """Return the environment of a run: this code, and a directory for what killed processes leave."""
+    scratch = lab.home.parent / "scratch"
+    scratch.mkdir(exist_ok=True)
+    return {**os.environ, "PYTHONPATH": str(ROOT / "lib"), "TMPDIR": str(scratch)}
+
+
+def members(group: int) -> list[int]:
+    """Return the living processes of a group."""
+    found = []
+    for path in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            fields = path.read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[2]) == group and fields[0] != "Z":
+            found.append(int(path.parent.name))
+    return found
+
+
+class Victim:
+    """A run of some jobs, in a process group of its own."""
+
+    def __init__(self, lab: Lab, *jobs: str) -> None:
+        self.process = subprocess.Popen(
+            command(lab, *jobs),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=environment(lab),
+            start_new_session=True,
+        )
+        self.lines: list[str] = []
+        self.listener = threading.Thread(target=self._listen, daemon=True)
+        self.listener.start()
+        self.undertaker = threading.Thread(target=self._wait_for_the_last, daemon=True)
+        self.killed = self.gone = 0.0
+
+    def _listen(self) -> None:
+        assert self.process.stderr is not None
+        self.lines.extend(iter(self.process.stderr.readline, ""))
+
+    def _wait_for_the_last(self) -> None:
+        while members(self.process.pid):
+            time.sleep(0.05)
+        self.gone = time.monotonic() - self.killed
+
+    def said(self, text: str) -> bool:
+        """Tell whether a line of its log holds a text."""
+        return any(text in line for line in self.lines)
+
+    def until(self, there: Callable[[], bool]) -> None:
+        """Wait for something that the living process does."""
+        deadline = time.monotonic() + 300
+        while not there():
+            assert self.process.poll() is None, self.lines
+            assert time.monotonic() < deadline, self.lines
+            time.sleep(0.01)
+
+    def kill(self, *, alone: bool) -> None:
+        """Kill Python and, unless ``alone``, its JVM."""
+        if alone:
+            os.kill(self.process.pid, signal.SIGKILL)
+        else:
+            os.killpg(self.process.pid, signal.SIGKILL)
+        self.killed = time.monotonic()
+        self.process.wait(60)
+        self.undertaker.start()
+
+    def buried(self) -> float:
+        """Wait until no process is left, and return after how many seconds that was."""
+        self.undertaker.join(20)
+        assert not self.undertaker.is_alive(), "a JVM outlives its Python"
+        self.listener.join(20)
+        assert self.process.stderr is not None
+        self.process.stderr.close()
+        return self.gone
+
+
+class Reader(threading.Thread):
+    """Reads the targets all along, as another system would."""
+
+    def __init__(self, lab: Lab) -> None:
+        super().__init__(daemon=True)
+        self.lab = lab
+        self.seen: dict[tuple[str, int], Rows] = {}
+        self.errors: list[str] = []
+        self.stop = threading.Event()
+
+    def run(self) -> None:
+        while not self.stop.wait(0.1):
+            for job in JOBS:
+                try:
+                    version = DeltaTable(self.lab.path(job)).version()
+                    if (job, version) not in self.seen:
+                        self.seen[job, version] = self.lab.rows(job, version)
+                except Exception as error:  # noqa: BLE001 - a thread's exception would be lost
+                    self.errors.append(f"{job}: {error!r}")
+
+    def check(self, shop: Shop) -> int:
+        """Compare every state, seen or passed over, with the view at the versions that its commit records."""
+        self.stop.set()
+        self.join()
+        assert self.errors == []
+        records = {
+            (job, each["version"]): json.loads(each["userMetadata"]) for job in JOBS for each in self.lab.log(job)
+        }
+        assert self.seen.keys() <= records.keys()
+        for (job, version), record in records.items():
+            at = {table: record["sources"][table]["to"] for table in SOURCES[job]}
+            rows = self.seen.get((job, version)) or self.lab.rows(job, version)
+            assert in_order(rows) == shop.expected(job, at), (job, version)
+            if job == "checked":
+                held = record["quarantine"]
+                found = [] if held is None else shop.found("checked__quarantine", held)
+                assert found == shop.held(at), version
+        return len(records)
+
+
+def refuse_a_second(lab: Lab, first: Victim, job: str) -> float:
+    """Start a run of the job in hand: it is refused within five seconds, naming the holder."""
+    first.until(lambda: first.said(f"{job}: reading versions"))
+    started = time.monotonic()
+    second = subprocess.run(
+        command(lab, job), capture_output=True, text=True, env=environment(lab), timeout=60, check=False
+    )
+    took = time.monotonic() - started
+    (answer,) = json.loads(second.stdout)["jobs"]
+    assert (second.returncode, answer["status"]) == (4, "locked"), second.stderr
+    assert f"pid {first.process.pid}," in answer["error"]
+    assert took < 5
+    return took
+
+
+def commits(job: str) -> list[str]:
+    """Return the tables that a run of a job commits to, in this order."""
+    return [f"{job}__quarantine", job] if job == "checked" else [job]
+
+
+class Tally:
+    """What came of the kills."""
+
+    def __init__(self) -> None:
+        self.landed, self.after = Counter[str](), Counter[str]()
+        self.refused: list[float] = []
+        self.gone: list[float] = []
+        self.states = self.commits = 0
+
+    def __str__(self) -> str:
+        def counted(what: Counter[str]) -> str:
+            return ", ".join(f"{count} {name}" for name, count in sorted(what.items()))
+
+        refused, gone = max(self.refused, default=0), max(self.gone, default=0)
+        return (
+            f"{self.landed.total()} kills ({counted(self.landed)}; {counted(self.after)});"
+            f" {len(self.gone)} of Python alone, its JVM gone after at most {gone:.1f} s;"
+            f" {len(self.refused)} second runs refused within {refused:.1f} s;"
+            f" {self.states} states seen by a reader, {self.commits} compared"
+        )
+
+
+@pytest.fixture
+def tally(pytestconfig: pytest.Config) -> Iterator[Tally]:
+    """Count, and print at the end of all tests."""
+    found = Tally()
+    yield found
+    pytestconfig.stash[COUNTED]["real kills"] = str(found)
+
+
+def converge(lab: Lab, jobs: list[str], victim: Victim, *, at_once: bool) -> str:
+    """Run the jobs again, without or with waiting for the death of a JVM whose Python is dead.
+
+    Such a JVM ends the commit in hand, and wins against a run that was planned before.
+    """
+    if not at_once:
+        victim.buried()
+    result = lab.run_all(*jobs)
+    victim.buried()
+    beaten = at_once and result.exit_code == 4
+    if beaten:
+        result = lab.run_all(*jobs)
+    assert result.exit_code == 0, [job.error for job in result.jobs]
+    return "beaten by the dying JVM" if beaten else "done at once" if at_once else "done when all had died"
+
+
+@needs_proc
+def test_a_killed_run_leaves_the_old_state_or_the_new_one(lab: Lab, tally: Tally) -> None:
+    chance = random.Random(int(os.environ["ENRICH_TEST_SEED"]))
+    (lab.home / "conf" / "dev.yml").write_text(CONF)
+    shop = open_shop(lab, seed=chance.randrange(10**6))
+    assert lab.run_all().exit_code == 0
+    reader = Reader(lab)
+    reader.start()
+    for number in range(KILLS):
+        if number % len(MOMENTS) == 0:
+            moments, ways = chance.sample(range(len(MOMENTS)), len(MOMENTS)), chance.sample(WAYS, len(WAYS))
+        moment, way = moments[number % len(MOMENTS)], ways[number % len(WAYS)]
+        others = iter(chance.sample([job for job in JOBS if job != "checked"], 2))
+        jobs = sorted(next(others) if job == OTHER else job for job in MOMENTS[moment][0])
+        try:
+            one_kill(shop, jobs, (moment, chance.random(), way), tally)
+        except BaseException as error:
+            error.add_note(f"kill {number}, {jobs}, {MOMENTS[moment][1:]}, {way}; {tally}")
+            raise
+        tally.states = len(reader.seen)
+    tally.commits = reader.check(shop)
+    assert len(reader.seen) > KILLS
+    left = list((lab.home.parent / "scratch").glob("enrich-run-*"))
+    assert len(left) <= 1, "what a killed process leaves on disk, the next one removes"
+
+
+def one_kill(shop: Shop, jobs: list[str], plan: tuple[int, float, str], tally: Tally) -> None:
+    """Change the sources, start a run, kill it as planned (moment, share of its seconds, way), run again, look."""
+    lab = shop.lab
+    moment, share, way = plan
+    _, what, seconds = MOMENTS[moment]
+    for job in jobs:
+        shop.change(job)
+    tables = [table for job in jobs for table in commits(job)]
+    before = {table: DeltaTable(lab.path(table)).version() for table in [*tables, RUNS]}
+
+    def there() -> bool:
+        if what not in ("an intent", "a commit"):
+            return victim.said(f"{jobs[-1]}: {what}")
+        table = RUNS if what == "an intent" else commits(jobs[-1])[0]
+        return Path(lab.path(table), "_delta_log", f"{before[table] + 1:020}.json").exists()
+
+    victim = Victim(lab, *jobs)
+    try:
+        if moment >= FIRST_WITH_A_SECOND:
+            tally.refused.append(refuse_a_second(lab, victim, jobs[0]))
+        victim.until(there)
+        time.sleep(share * seconds)
+    finally:
+        victim.kill(alone=way != GROUP)
+    moved = sum(DeltaTable(lab.path(table)).version() > before[table] for table in tables)
+    tally.landed["before" if not moved else "after" if moved == len(tables) else "between the commits"] += 1
+    tally.after[converge(lab, jobs, victim, at_once=way == ALONE_AND_AT_ONCE)] += 1
+    if way != GROUP:
+        tally.gone.append(victim.gone)
+    shop.assert_current(*jobs)
+
+
+def test_a_run_that_a_signal_ends_after_its_commit_reports_the_job(lab: Lab, tmp_path: Path) -> None:
+    """A launcher of the tests sends the signal at a fault point: no timing would hit it."""
+    (lab.home / "conf" / "dev.yml").write_text(CONF)
+    shop = open_shop(lab, "lookup")
+    launcher = tmp_path / "launcher.py"
+    launcher.write_text(
+        "import os, signal, sys\n"
+        "from enrich import faults\n"
+        "from enrich.cli import main\n"
+        "def hook(name):\n"
+        "    if name == 'create.after':\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "faults.hook = hook\n"
+        "sys.argv[0] = 'enrich'\n"
+        "main()\n"
+    )
+    line = [sys.executable, str(launcher), *command(lab)[3:]]
+    done = subprocess.run(line, capture_output=True, text=True, env=environment(lab), timeout=300, check=False)
+    answer: dict[str, Any] = json.loads(done.stdout)
+    assert (done.returncode, answer["exit_code"]) == (143, 143), done.stderr
+    assert [(job["job"], job["status"], job["target_version"]) for job in answer["jobs"]] == [("lookup", "created", 0)]
+    shop.assert_current("lookup")
+    assert lab.run("lookup").status == "unchanged"
