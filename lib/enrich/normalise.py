@@ -7,6 +7,7 @@ visible     removes control and format characters (Unicode Cc, Cf), BOM included
 nfc         puts letters and their accents into one form (Unicode NFC)             ``"e\u0301"``        ``"é"``
 trim        cuts white space at both ends                                          ``" u1\u00a0"``      ``"u1"``
 lower       lower case                                                             ``"U1"``            ``"u1"``
+integer     cuts the fraction of a whole number: keys that were numbers once     ``"7.0"``           ``"7"``
 unpad       cuts leading zeros; a key of zeros alone stays one ``0``               ``"007"``, ``"00"``  ``"7"``, ``"0"``
 ==========  =====================================================================  ==================  ==========
 
@@ -24,7 +25,7 @@ from enrich.spec import SourceSpec, quoted
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-NORMALISERS = ("visible", "nfc", "trim", "lower", "unpad")
+NORMALISERS = ("visible", "nfc", "trim", "lower", "integer", "unpad")
 """All of them, in the order in which each leaves nothing to the ones before it."""
 
 WHITE_SPACE = (
@@ -76,6 +77,8 @@ def _apply(column: Column, step: str) -> Column:
         return F.btrim(column, F.lit(WHITE_SPACE))
     if step == "lower":
         return F.lower(column)
+    if step == "integer":
+        return F.regexp_replace(column, r"^(-?[0-9]+)\.0+\z", "$1")
     if step == "unpad":
         return F.regexp_replace(column, "(?s)^0+(?=.)", "")
     if step == "nfc":

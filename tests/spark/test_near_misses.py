@@ -29,6 +29,9 @@ CASES = [
     ("m8\t", "m8", "blank"),
     ("007", "7", "leading_zeros"),
     ("000", "0", "leading_zeros"),
+    ("-70.00", "-70", "other_type"),
+    ("71", "71.0", "other_type"),
+    ("0072.0", "72", "combination"),
     (" M9", "m9", "combination"),
     ("\u200b 08", "8", "combination"),
     ("E\u0301X", "éx", "combination"),
@@ -64,7 +67,7 @@ def test_every_kind_is_told_apart(spark: SparkSession) -> None:
     everything = effects[near.NORMALISERS]
     assert everything.heals == len(CASES) + 1
     assert everything.ambiguous == 2  # "same" and "Same"
-    assert effects[("visible", "nfc", "trim", "unpad")].ambiguous == 0
+    assert effects[("visible", "nfc", "trim", "integer", "unpad")].ambiguous == 0
     best, worse = chosen(list(effects.values()))
     assert best is not None
     assert "lower" not in best.steps

@@ -23,6 +23,7 @@ PYTHON = {
     "nfc": lambda text: unicodedata.normalize("NFC", text),
     "trim": lambda text: text.strip(SPACES),
     "lower": str.lower,
+    "integer": lambda text: re.sub(r"\A(-?[0-9]+)\.0+\Z", r"\1", text),
     "unpad": lambda text: re.sub(r"\A0+(?=.)", "", text, flags=re.DOTALL),
 }
 
@@ -50,12 +51,38 @@ TEXTS = [
     "\u202eabc",
     "\U000e0041tag",
     "$1 \\d [x]",
+    "7.0",
+    "-007.000",
+    "7.0\n",
+    "7.05",
+    "7.",
+    ".0",
+    "1.0.0",
+    "1e3.0",
+    "\u0667.0",
 ]
 
 
 def random_texts(count: int) -> list[str]:
     dice = random.Random(7)
-    pieces = ["0", "a", "B", "É", "e\u0301", " ", "\u00a0", "\u200b", "\ufeff", "\t", "ß", "7", "\u2029", "Ω", "\u00ad"]
+    pieces = [
+        "0",
+        ".0",
+        "a",
+        "B",
+        "É",
+        "e\u0301",
+        " ",
+        "\u00a0",
+        "\u200b",
+        "\ufeff",
+        "\t",
+        "ß",
+        "7",
+        "\u2029",
+        "Ω",
+        "\u00ad",
+    ]
     return ["".join(dice.choices(pieces, k=dice.randrange(6))) for _ in range(count)]
 
 

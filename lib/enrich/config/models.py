@@ -44,9 +44,9 @@ Threshold = Annotated[int | float, SkipValidation, WithJsonSchema({"type": "numb
 """Rows (int) or a share (float); ``rules`` says what is wrong with one, since pydantic would make 1.0 of true."""
 Names = Annotated[tuple[StrictStr, ...], BeforeValidator(_listed), _one_or_many({**_TEXT})]
 Normalisers = Annotated[
-    tuple[Literal["trim", "lower", "nfc", "visible", "unpad"], ...],
+    tuple[Literal["trim", "lower", "nfc", "visible", "integer", "unpad"], ...],
     BeforeValidator(_listed),
-    _one_or_many({"type": "string", "enum": ["trim", "lower", "nfc", "visible", "unpad"]}),
+    _one_or_many({"type": "string", "enum": ["trim", "lower", "nfc", "visible", "integer", "unpad"]}),
 ]
 Expressions = Annotated[tuple[StrictStr, ...], BeforeValidator(_listed), _one_or_many({**_SCALAR})]
 
@@ -68,7 +68,7 @@ class Source(Model):
     normalise: Normalisers = Field(
         (),
         description="What brings text keys, and references to them, into one form, in this order: trim, lower, nfc"
-        " (one form of accents), visible (no invisible characters), unpad (no leading zeros).",
+        " (one form of accents), visible (no invisible characters), integer (7 for 7.0), unpad (no leading zeros).",
     )
 
 

@@ -10,6 +10,7 @@ reference     key          kind
 ``\ufeffm1``  ``m1``       ``invisible``
 `` m1``       ``m1``       ``blank``
 ``007``       ``7``        ``leading_zeros``
+``7.0``       ``7``        ``other_type``
 `` M1``       ``m1``       ``combination``
 ============  ===========  ====================================
 """
@@ -29,13 +30,20 @@ from enrich.spec import reference_names
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-KINDS = {"visible": "invisible", "nfc": "unicode_form", "trim": "blank", "lower": "case", "unpad": "leading_zeros"}
+KINDS = {
+    "visible": "invisible",
+    "nfc": "unicode_form",
+    "trim": "blank",
+    "lower": "case",
+    "integer": "other_type",
+    "unpad": "leading_zeros",
+}
 """What two keys differ by when one normaliser makes them equal."""
 
 COMBINATION = "combination"
 """The kind of two keys that it takes several normalisers to make equal."""
 
-_GENTLE = ("trim", "visible", "nfc", "lower", "unpad")
+_GENTLE = ("trim", "visible", "nfc", "integer", "lower", "unpad")
 
 SETS = tuple(
     tuple(step for step in NORMALISERS if step in steps)
@@ -115,17 +123,16 @@ def forms(keys: DataFrame, texts: Sequence[bool], *, shared: bool = False) -> Da
     from pyspark.sql import functions as F
 
     names = reference_names(len(texts))
-    keys, form_of = _prepared(keys, names, texts)
-    canonical = [part.alias(f"__enrich_c{i}") for i, part in enumerate(form_of(NORMALISERS))]
-    keys = keys.select("*", *canonical)
+    keys = keys.select("*", *_canonical(names, texts))
     unmatched = (F.col(REFERENCES) > 0) & ~F.col(PRESENT)
     family = Window.partitionBy(*[f"__enrich_c{i}" for i in range(len(names))])
     present, lost = F.sum(F.col(PRESENT).cast("int")).over(family), F.sum(unmatched.cast("int")).over(family)
     referring = F.sum((F.col(REFERENCES) > 0).cast("int")).over(family)
     related = ((present > 0) & (lost > 0)) | (present > 1) | (F.lit(shared) & (referring > 1))
     keys = keys.withColumn("__enrich_related", related).where(F.col("__enrich_related"))
+    keys, parts_of = _all_forms(keys, names, texts)
     every = F.array(
-        *[F.struct(*[part.alias(name) for part, name in zip(form_of(each), names, strict=True)]) for each in SETS]
+        *[F.struct(*[F.col(p).alias(name) for p, name in zip(parts_of[each], names, strict=True)]) for each in SETS]
     )
     exploded = keys.select(*names, REFERENCES, PRESENT, F.posexplode(every).alias(SET, _FORM))
     same = Window.partitionBy(SET, _FORM)
@@ -143,41 +150,36 @@ def forms(keys: DataFrame, texts: Sequence[bool], *, shared: bool = False) -> Da
     return told.drop(_FORM, PRESENT)
 
 
-def _prepared(keys: DataFrame, names: Sequence[str], texts: Sequence[bool]) -> tuple[DataFrame, _FormOf]:
-    """Add what the Python step gives, once for all sets; return the function from a set to the parts of its form."""
+def _canonical(names: Sequence[str], texts: Sequence[bool]) -> list[Column]:
+    """Return the parts of a key, ``__enrich_c*``, in the form that all normalisers together give it."""
     from pyspark.sql import functions as F
 
-    composed = {
-        f"{name}_{'_'.join(steps)}": normalised(F.col(name), steps)
+    parts = [
+        normalised(F.col(name), NORMALISERS) if is_text else F.col(name)
         for name, is_text in zip(names, texts, strict=True)
-        if is_text
-        for steps in (("nfc",), ("visible", "nfc"))
-    }
-    return keys.withColumns(composed), _FormOf(tuple(names), tuple(texts))
+    ]
+    return [part.alias(f"__enrich_c{i}") for i, part in enumerate(parts)]
 
 
-@dataclass(frozen=True)
-class _FormOf:
-    """A set of normalisers -> the parts of the key in the form that it gives them."""
+def _all_forms(
+    keys: DataFrame, names: Sequence[str], texts: Sequence[bool]
+) -> tuple[DataFrame, dict[tuple[str, ...], list[str]]]:
+    """Add every form of every key, each computed from the one that lacks its last step.
 
-    names: tuple[str, ...]
-    texts: tuple[bool, ...]
+    Returns:
+        The keys with columns more, and set of normalisers -> names of its parts.
+    """
+    from pyspark.sql import functions as F
 
-    def __call__(self, steps: Sequence[str]) -> list[Column]:
-        from pyspark.sql import functions as F
-
-        return [
-            self._part(name, steps) if is_text else F.col(name)
-            for name, is_text in zip(self.names, self.texts, strict=True)
-        ]
-
-    def _part(self, name: str, steps: Sequence[str]) -> Column:
-        from pyspark.sql import functions as F
-
-        if "nfc" not in steps:
-            return normalised(F.col(name), steps)
-        first = tuple(steps[: steps.index("nfc") + 1])
-        return normalised(F.col(f"{name}_{'_'.join(first)}"), steps[len(first) :])
+    parts_of: dict[tuple[str, ...], list[str]] = {(): list(names)}
+    for step in NORMALISERS:
+        added: dict[str, Column] = {}
+        for steps, parts in list(parts_of.items()):
+            forms = [f"{part}_{step}" if is_text else part for part, is_text in zip(parts, texts, strict=True)]
+            added |= {form: normalised(F.col(p), (step,)) for form, p in zip(forms, parts, strict=True) if form != p}
+            parts_of[(*steps, step)] = forms
+        keys = keys.withColumns(added)
+    return keys, parts_of
 
 
 def near_misses(found: DataFrame, count: int) -> DataFrame:
@@ -230,9 +232,6 @@ def related(lookup: DataFrame, wanted: DataFrame, texts: Sequence[bool]) -> Data
     from pyspark.sql import functions as F
 
     names = reference_names(len(texts))
-    ours, form_of = _prepared(lookup, names, texts)
-    theirs, _ = _prepared(wanted, names, texts)
-    c = [f"__enrich_c{i}" for i in range(len(names))]
-    ours = ours.select(*names, *[part.alias(name) for part, name in zip(form_of(NORMALISERS), c, strict=True)])
-    theirs = theirs.select(*[part.alias(name) for part, name in zip(form_of(NORMALISERS), c, strict=True)])
-    return ours.join(F.broadcast(theirs.distinct()), on=c, how="left_semi").select(*names)
+    ours = lookup.select(*names, *_canonical(names, texts))
+    theirs = wanted.select(*_canonical(names, texts))
+    return ours.join(F.broadcast(theirs.distinct()), on=theirs.columns, how="left_semi").select(*names)

@@ -41,7 +41,8 @@ class Reason:
 
     Attributes:
         reason: One of ``REASONS``.
-        kind: Of a near miss: ``case``, ``blank``, ``unicode_form``, ``invisible``, ``leading_zeros``, ``combination``.
+        kind: Of a near miss: ``case``, ``blank``, ``unicode_form``, ``invisible``, ``other_type``,
+            ``leading_zeros``, ``combination``.
         version: The source's version that brought or deleted the partner.
         at: When that was, ISO 8601 in UTC.
         source: Whose reason it is, for rows and cells.

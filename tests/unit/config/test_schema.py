@@ -52,7 +52,10 @@ def test_the_projects_own_files_validate() -> None:
         ("job", edited(JOIN, {7: "  customers: {kind: list, elements: orders.ids, element_key: x}"})),
         ("job", edited(JOIN, {7: "  customers: {kind: table, how: full}"})),
         ("job", edited(JOIN, {10: "  one: 1\n  yes: true", 7: "  customers: {kind: foreign_key, on: [a.b, 1]}"})),
-        ("job", edited(JOIN, {3: "  orders: {table: o, key: a, normalise: [visible, nfc, trim, lower, unpad]}"})),
+        (
+            "job",
+            edited(JOIN, {3: "  orders: {table: o, key: a, normalise: [visible, nfc, trim, lower, integer, unpad]}"}),
+        ),
         ("job", edited(JOIN, {3: "  orders: {table: o, key: a, normalise: trim}"})),
         ("conf", CONF),
         ("conf", "lake: ./l\n"),
