@@ -62,12 +62,12 @@ def test_what_is_no_key_is_refused_without_being_quoted(key: object, columns: tu
 
 
 def test_the_sets_are_all_of_them_the_smallest_first() -> None:
-    assert len(near.SETS) == len(set(near.SETS)) == 31
+    assert len(near.SETS) == len(set(near.SETS)) == 63
     assert [len(each) for each in near.SETS] == sorted(len(each) for each in near.SETS)
     assert near.SETS[-1] == NORMALISERS
     assert set(near.KINDS) == set(NORMALISERS)
-    assert {near.kind_of(at) for at in range(5)} == set(near.KINDS.values())
-    assert {near.kind_of(at) for at in range(5, 31)} == {"combination"}
+    assert {near.kind_of(at) for at in range(6)} == set(near.KINDS.values())
+    assert {near.kind_of(at) for at in range(6, 63)} == {"combination"}
 
 
 GONE, NONE, OK = Reason("deleted_at", version=3), Reason("no_such_key"), Reason("matched")
