@@ -18,7 +18,7 @@ from enrich.errors import ConfigError, Fault, HistoryError, Locked
 from enrich.result import Finding, JobResult, SourceWindow
 from enrich.since import Bounds
 from enrich.spec import DataType, JobSpec, quoted
-from enrich.tables import CHANGE_FEED, TableState, local_path, read_state
+from enrich.tables import CHANGE_FEED, TableState, is_occupied, read_state
 from enrich.window import BEFORE_ALL, reach, versions
 
 if TYPE_CHECKING:
@@ -199,8 +199,7 @@ def check_free(job: Job, uri: str | None) -> None:
     Raises:
         ConfigError: A file, or a directory that is not empty.
     """
-    local = local_path(uri) if uri is not None else None
-    if local is not None and local.exists() and (not local.is_dir() or any(local.iterdir())):
+    if uri is not None and is_occupied(uri):
         raise ConfigError(
             f"{uri} exists and is no Delta table", hint="move it away, or name another target", where=job.at("target")
         )
@@ -271,9 +270,9 @@ def opened(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -> T
     """
     name, target = task.job.job, task.target
     if target.table is None:
-        return _whole(task, BOOTSTRAP)
+        return whole(task, BOOTSTRAP)
     if full_refresh:
-        return _whole(task, FULL_REFRESH)
+        return whole(task)
     cursor = _known_cursor(task)
     if target.foreign:
         raise drift(name, target.foreign)
@@ -361,12 +360,8 @@ def announce(task: Task) -> None:
         )
 
 
-def whole(task: Task) -> Task:
+def whole(task: Task, mode: str = FULL_REFRESH) -> Task:
     """Return the task with all keys computed anew."""
-    return _whole(task, FULL_REFRESH)
-
-
-def _whole(task: Task, mode: str) -> Task:
     window = {alias: SourceWindow(None, table.version) for alias, table in task.tables.items()}
     return replace(task, mode=mode, window=window)
 

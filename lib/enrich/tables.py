@@ -71,13 +71,18 @@ def open_log(uri: str) -> DeltaTable:
         log = DeltaTable(uri)
         point("log.after")
     except TableNotFoundError:
-        local = local_path(uri)
-        if local is not None and local.exists() and (not local.is_dir() or any(local.iterdir())):
+        if is_occupied(uri):
             raise ConfigError(f"{uri} is not a Delta table", hint="convert it with CONVERT TO DELTA first") from None
         raise ConfigError(f"there is no table at {uri}", hint="create it, or correct the table's name") from None
     except Exception as error:
         raise RunFailed(f"cannot read the log of {uri} ({type(error).__name__})", hint="check the storage") from error
     return log
+
+
+def is_occupied(uri: str) -> bool:
+    """Return whether a local path without a Delta table holds something else: a file, or a directory with content."""
+    local = local_path(uri)
+    return local is not None and local.exists() and (not local.is_dir() or any(local.iterdir()))
 
 
 def exists(uri: str) -> bool:
@@ -125,12 +130,9 @@ def state_of(log: DeltaTable) -> TableState:
     return TableState(log.table_uri, str(metadata.id), log.version(), columns, dict(metadata.configuration))
 
 
-def read_state(uri: str, version: int | None = None) -> TableState:
-    """Read a table's state at its latest or at the given version; errors as ``open_log``."""
-    log = open_log(uri)
-    if version is not None and log.version() != version:
-        log.load_as_version(version)
-    return state_of(log)
+def read_state(uri: str) -> TableState:
+    """Read a table's state at its latest version; errors as ``open_log``."""
+    return state_of(open_log(uri))
 
 
 def past_state(uri: str, version: int, what: str, *, hint: str) -> TableState:
