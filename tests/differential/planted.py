@@ -226,9 +226,9 @@ def _condition_is_ignored(patch: Patch) -> None:
 def _chained_changes_stop(patch: Patch) -> None:
     """A change of a lookup reaches the rows that name it directly, but not through another lookup."""
 
-    def around(affected: Any, spec: Any, changed: Any, references: Any) -> Any:
+    def around(affected: Any, spec: Any, changed: Any, *others: Any) -> Any:
         direct = {a: c for a, c in changed.items() if not any(s.alias == a and s.needs for s in spec.steps)}
-        return affected(spec, direct or changed, references)
+        return affected(spec, direct or changed, *others)
 
     _wrap(patch, keys, "affected_left", around)
 
