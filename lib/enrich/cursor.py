@@ -202,14 +202,27 @@ def read(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
         raise ConfigError(
             f"{uri} exists and was not written by job {job!r}", hint="move it away, or choose another target table"
         )
-    walked = _walk(uri, history(log, _RECENT), job)
+    entries = history(log, _RECENT)
+    walked = _walk(uri, entries, job)
     if walked.record is None:
-        walked = _walk(uri, history(log), job)
+        entries = history(log)
+        walked = _walk(uri, entries, job)
     found = walked.record
     if found is None and not walked.restored:
-        # The log says the number alone; after a RESTORE not even that is about these rows.
-        found = runs.intent(label, number)
+        found = _expired(runs.committed(label, number), entries)
     return TargetState(table, None if found is None else Cursor.from_dict(found), number, walked.foreign)
+
+
+def _expired(
+    committed: tuple[dict[str, Any], int | None] | None, entries: list[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """Return the record of a commit that the log has forgotten, if it still knows all that came after it.
+
+    What is forgotten may have been a RESTORE, which leaves the number as it was, or somebody else's rows.
+    """
+    if committed is None or committed[1] is None:
+        return None
+    return committed[0] if committed[1] + 1 == int(entries[-1]["version"]) else None
 
 
 def quarantine_state(uri: str, job: str, cursor: Cursor | None) -> QuarantineState | None:
@@ -283,6 +296,8 @@ def _walk(uri: str, entries: list[dict[str, Any]], job: str) -> _Walked:
         record = _record(entry, job)
         if record is not None:
             base = record.get("base")
+            if base is not None and base + 1 < version and base + 1 < int(entries[-1]["version"]):
+                break  # what came between its plan and its commit is not among these entries
             inside = [] if base is None else foreign_between(entries, (base, version), job)
             return _Walked(record, (*foreign, *inside), below is not None)
         if operation == "RESTORE":

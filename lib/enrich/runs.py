@@ -101,15 +101,17 @@ class RunsTable:
         if log.version() and log.version() % _COMPACT_EVERY == 0:
             log.optimize.compact()
 
-    def intent(self, target: str, number: int) -> dict[str, Any] | None:
-        """Return the cursor that the run with ``number`` recorded for ``target``; None if there is none.
+    def committed(self, target: str, number: int) -> tuple[dict[str, Any], int | None] | None:
+        """Return the cursor that the run with ``number`` recorded, and the target's version that it made.
 
         Runs that did not commit leave intents with the same number; an outcome with it tells which one became true.
         """
         rows = self._select(f"number = {int(number)}", target)
-        committed = {row["run_id"] for row in rows if row["event"] == OUTCOME}
-        intents = [row for row in rows if row["event"] == INTENT and row["run_id"] in committed]
-        return json.loads(intents[-1]["document"]) if intents else None
+        outcomes = {row["run_id"]: json.loads(row["document"]) for row in rows if row["event"] == OUTCOME}
+        intents = [row for row in rows if row["event"] == INTENT and row["run_id"] in outcomes]
+        if not intents:
+            return None
+        return json.loads(intents[-1]["document"]), outcomes[intents[-1]["run_id"]].get("target_version")
 
     def last_number(self, target: str) -> int:
         """Return the highest number that an intent for ``target`` has used; 0 when there is none."""

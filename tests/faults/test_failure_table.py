@@ -454,6 +454,17 @@ def test_the_log_of_the_target_has_expired(kept: Lab) -> None:
     assert healed(kept).mode == "incremental"
 
 
+def test_the_log_of_the_target_has_expired_also_what_came_after_the_last_run(kept: Lab) -> None:
+    """The number is that of the latest run, the rows are not: a RESTORE leads the rows back, and the number stays."""
+    kept.put("items", item(1, "new"))
+    healed(kept)
+    sql(kept, "RESTORE TABLE {} TO VERSION AS OF 0", "kept")
+    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('team' = 'shop')", "kept")
+    expire(kept, "kept")
+    refused(kept, 5, "what it has consumed", "enrich run kept --full-refresh")
+    healed(kept, full_refresh=True)
+
+
 def test_the_log_of_the_target_has_expired_and_the_state_is_lost(kept: Lab) -> None:
     sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('team' = 'shop')", "kept")
     expire(kept, "kept")

@@ -81,6 +81,46 @@ def test_a_restore_leads_back_to_what_that_version_had_consumed(tmp_path: Path, 
     assert (found.cursor.number, found.number, found.foreign) == (version + 1, 3, ())
 
 
+def expire(uri: Path, version: int) -> None:
+    """Forget the commits before a version, as a log's cleanup does."""
+    DeltaTable(uri).create_checkpoint()
+    for entry in (uri / "_delta_log").glob("*.json"):
+        if int(entry.stem) < version:
+            entry.unlink()
+
+
+@pytest.mark.parametrize(("forgotten", "restored", "known"), [(2, False, True), (3, False, False), (3, True, False)])
+def test_a_forgotten_commit_counts_only_while_all_that_came_after_it_is_known(
+    tmp_path: Path, forgotten: int, restored: bool, known: bool
+) -> None:
+    uri = tmp_path / "t"
+    commit(uri, 1, None)
+    commit(uri, 2, 0)
+    runs = RunsTable(str(tmp_path / "state"))
+    runs.append(RunRow("run2", JOB, str(uri), INTENT, record(2, 0).to_dict(), 2))
+    runs.append(RunRow("run2", JOB, str(uri), OUTCOME, {"target_version": 1}, 2))
+    for name in ("a", "b"):  # versions 2 and 3
+        if restored and name == "a":
+            DeltaTable(uri).restore(0)
+        else:
+            DeltaTable(uri).alter.set_table_properties({"team": name}, raise_if_not_exists=False)
+    expire(uri, forgotten)
+    assert [entry["version"] for entry in DeltaTable(uri).history()][-1] == forgotten
+    assert read(uri).cursor == (record(2, 0) if known else None)
+
+
+def test_drift_that_the_log_has_forgotten_leaves_no_cursor(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    commit(uri, 1, None)
+    put(uri, 9, None)
+    commit(uri, 2, 0)
+    for number in range(25):  # more than a first look takes
+        DeltaTable(uri).alter.set_table_properties({"team": str(number)}, raise_if_not_exists=False)
+    assert (read(uri).cursor, read(uri).foreign) == (record(2, 0), (1,))
+    expire(uri, 2)
+    assert read(uri).cursor is None
+
+
 def test_the_restored_version_is_found_by_its_files(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     for number in range(4):
@@ -120,9 +160,9 @@ def test_an_intent_counts_only_when_an_outcome_carries_its_number(tmp_path: Path
     runs = RunsTable(str(tmp_path))
     for run in ("crashed", "done", "late"):
         runs.append(RunRow(run, JOB, "t", INTENT, {"of": run}, 4))
-        runs.append(RunRow(run, JOB, "t", OUTCOME, {}, 4 if run == "done" else None))
-    assert runs.intent("t", 4) == {"of": "done"}
-    assert runs.intent("t", 5) is None
+        runs.append(RunRow(run, JOB, "t", OUTCOME, {"target_version": 7}, 4 if run == "done" else None))
+    assert runs.committed("t", 4) == ({"of": "done"}, 7)
+    assert runs.committed("t", 5) is None
     assert runs.last_number("t") == 4
 
 
