@@ -15,9 +15,10 @@ import shutil
 import statistics
 import sys
 import tempfile
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from costs import CONF, measured
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -39,7 +40,6 @@ select:
   email: merchants.email
 target: {{table: {name}}}
 {suite}"""
-CONF = "lake: ./lake\nspark: {master: 'local[2]', conf: {spark.sql.shuffle.partitions: 4, spark.driver.memory: 4g}}\n"
 GOAL = 1.15
 
 
@@ -121,13 +121,13 @@ def main() -> int:
             names = list(jobs)
             for name in names[number % len(names) :] + names[: number % len(names)]:
                 shutil.rmtree(base / "lake" / name, ignore_errors=True)
-                started = time.perf_counter()
-                result = enrich.run(project, [name], spark=spark).jobs[0]
-                wall = time.perf_counter() - started
+                cost, result = measured(
+                    lambda name=name: enrich.run(project, [name], spark=spark).jobs[0], base / "lake"
+                )
                 if result.status != "created" or result.counts.inserted != args.rows:
                     raise SystemExit(f"{name}: {result.status}: {result.error}")
                 if number:
-                    seconds[name].append({"run": wall, **result.stages})
+                    seconds[name].append({"run": cost.wall, "cpu": cost.cpu, **result.stages})
         report(jobs, seconds, args.json)
     finally:
         shutil.rmtree(base, ignore_errors=True)
@@ -135,17 +135,22 @@ def main() -> int:
 
 
 def report(jobs: dict[str, int], seconds: dict[str, list[dict[str, float]]], file: Path | None) -> None:
-    """Print medians, the part that the rules took, and the ratio of each round's run to that round's run without."""
-    plain = [each["run"] for each in seconds["rules_0"]]
+    """Print medians, the part that the rules took, and the ratios of each round's run to that round's run without."""
+    plain = seconds["rules_0"]
     rows = {}
-    print(f"{'row rules':>9} {'run s':>8} {'rules s':>8} {'ratio':>7}   (goal: at most {GOAL})")
+    print(
+        f"{'row rules':>9} {'run s':>8} {'rules s':>8} {'CPU s':>8} {'ratio':>7} {'of CPU':>7}   (goal: at most {GOAL})"
+    )
     for name, count in jobs.items():
         found = seconds[name]
-        wall = statistics.median(each["run"] for each in found)
-        judged = statistics.median(each.get("rules", 0.0) for each in found)
-        ratio = statistics.median(each["run"] / base for each, base in zip(found, plain, strict=True))
-        rows[count] = {"seconds": wall, "rules": judged, "ratio": ratio, "rounds": found}
-        print(f"{count:9} {wall:8.2f} {judged:8.2f} {ratio:7.3f}")
+        middle = {part: statistics.median(each.get(part, 0.0) for each in found) for part in ("run", "rules", "cpu")}
+        ratios = {
+            part: statistics.median(each[part] / base[part] for each, base in zip(found, plain, strict=True))
+            for part in ("run", "cpu")
+        }
+        rows[count] = {**middle, "ratios": ratios, "rounds": found}
+        shown = f"{middle['run']:8.2f} {middle['rules']:8.2f} {middle['cpu']:8.2f}"
+        print(f"{count:9} {shown} {ratios['run']:7.3f} {ratios['cpu']:7.3f}")
     if file is not None:
         file.write_text(json.dumps(rows, indent=2))
 

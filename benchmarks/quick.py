@@ -12,16 +12,14 @@ from __future__ import annotations
 
 import argparse
 import json
-import os
 import shutil
 import statistics
 import sys
 import tempfile
-import time
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from costs import CONF, Cost, measured
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -42,44 +40,6 @@ select:
   merchant_name: merchants.name
 target: {table: products_with_merchant}
 """
-CONF = "lake: ./lake\nspark: {master: 'local[2]', conf: {spark.sql.shuffle.partitions: 4, spark.driver.memory: 4g}}\n"
-
-
-@dataclass(frozen=True)
-class Cost:
-    """What one step took."""
-
-    wall: float
-    cpu: float
-    written: int
-
-
-def jvm_ticks() -> int:
-    """Return the CPU ticks that child processes of this one have used so far (the JVM is one of them)."""
-    total = 0
-    for entry in Path("/proc").iterdir():
-        if entry.name.isdigit():
-            try:
-                fields = (entry / "stat").read_text().rsplit(")", 1)[1].split()
-            except OSError:
-                continue
-            if int(fields[1]) == os.getpid():
-                total += int(fields[11]) + int(fields[12])
-    return total
-
-
-def size_of(folder: Path) -> int:
-    """Return the bytes of all files below a directory."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
-
-
-def measured(step: Callable[[], None], folder: Path) -> Cost:
-    """Time a step."""
-    before, ticks, own, start = size_of(folder), jvm_ticks(), time.process_time(), time.perf_counter()
-    step()
-    wall = time.perf_counter() - start
-    cpu = time.process_time() - own + (jvm_ticks() - ticks) / os.sysconf("SC_CLK_TCK")
-    return Cost(wall, cpu, size_of(folder) - before)
 
 
 def products(spark: SparkSession, count: int, merchants: int) -> DataFrame:
@@ -152,16 +112,16 @@ def main() -> int:
                 raise SystemExit(result.jobs[0].error)
 
         costs: dict[str, list[Cost]] = {}
-        print(f"first run of {args.products:,} rows: {measured(run, lake / 'products_with_merchant').wall:.1f} s")
+        print(f"first run of {args.products:,} rows: {measured(run, lake / 'products_with_merchant')[0].wall:.1f} s")
         for number in range(args.rounds + 1):
             share = f"product_id % 1000 = {number}"
             change(spark, lake / "products", share, "price", f"price + {number + 1}")
             steps = [("0.1 % of products", run)]
-            found = {name: measured(step, lake / "products_with_merchant") for name, step in steps}
+            found = {name: measured(step, lake / "products_with_merchant")[0] for name, step in steps}
             change(spark, lake / "merchants", f"merchant_id = {number}", "name", f"concat(name, ' {number}')")
-            found["one merchant"] = measured(run, lake / "products_with_merchant")
-            found["nothing"] = measured(run, lake / "products_with_merchant")
-            found["full rebuild"] = measured(lambda: rebuild(spark, lake), lake / "rebuilt")
+            found["one merchant"] = measured(run, lake / "products_with_merchant")[0]
+            found["nothing"] = measured(run, lake / "products_with_merchant")[0]
+            found["full rebuild"] = measured(lambda: rebuild(spark, lake), lake / "rebuilt")[0]
             if number:
                 for name, cost in found.items():
                     costs.setdefault(name, []).append(cost)
