@@ -52,7 +52,7 @@ soak: java $(READY) jars ## a million random history-runs, in lanes below 85 min
 	@PYTHONPATH=tests $(BIN)/python -m differential.soak --progress soak.jsonl
 
 .PHONY: soak-faults
-soak-faults: java $(READY) jars ## every fault point of every kind of job, and a hundred kills
+soak-faults: java $(READY) jars ## every fault point of every kind of job, 100 kills, 10,000 acts of administrators (hours)
 	@ENRICH_SOAK=1 $(PYTEST) tests/faults
 
 .PHONY: bench-quick

@@ -1,0 +1,407 @@
+"""Random writers and random administrators: after each run the reference, or a refusal that its own advice repairs."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import shutil
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.exceptions import DeltaError
+
+import enrich
+from counts import COUNTED
+from enrich.result import JobResult
+from enrich.verification import Check
+from faults.shop import JOBS, KEYS, SOAK, SOURCES, TABLES, Shop, open_shop
+from scenarios.lab import Lab
+
+ACTIONS = 10_000 if SOAK else 300
+RUNS = 300 if SOAK else 30
+ROUND, HARSH = 15, 4
+AT_ONCE = {
+    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
+    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
+}
+"""What VACUUM needs to take everything, and not to start ten thousand tasks for it."""
+ADVICE = re.compile(r"ALTER TABLE delta\.`[^`]+` SET TBLPROPERTIES \([^)]+\)|`enrich [^`]+`")
+
+
+def seed() -> int:
+    """Return the seed of this run of the tests, which is printed at its end."""
+    return int(os.environ["ENRICH_TEST_SEED"])
+
+
+def test_consecutive_runs_among_random_writers(lab: Lab, pytestconfig: pytest.Config) -> None:
+    """Writers go on while a run is under way; what it must hold is the view at the versions that it reports."""
+    shop = open_shop(lab, seed=seed())
+    lab.run_all()
+    stop, broken = threading.Event(), list[Exception]()
+    tally: Counter[str] = Counter()
+
+    def write() -> None:
+        try:
+            while not stop.wait(1.5):
+                shop.change(shop.random.choice(list(JOBS)))
+        except Exception as error:  # noqa: BLE001 - told by the other thread
+            broken.append(error)
+
+    def versions(job: str) -> dict[str, int]:
+        return {table: DeltaTable(lab.path(table)).version() for table in SOURCES[job]}
+
+    latest = {job: versions(job) for job in JOBS}
+    writer = threading.Thread(target=write, daemon=True)
+    writer.start()
+    try:
+        for number in range(RUNS):
+            job = list(JOBS)[number % len(JOBS)]
+            while versions(job) == latest[job] and not broken:
+                time.sleep(0.05)
+            assert not broken, broken
+            result = lab.run(job)
+            assert result.exit_code == 0, result.error
+            at = latest[job] = {alias: window.to for alias, window in result.sources.items()}
+            assert shop.found(job) == shop.expected(job, at), (number, job, at)
+            if job == "checked":
+                assert shop.found("checked__quarantine") == shop.held(at), (number, at)
+            tally["commits consumed"] += sum(each.to - (each.start or 0) for each in result.sources.values())
+            tally["runs"] += 1
+            tally["runs that changed rows"] += result.status == "updated"
+            tally["runs overtaken by a writer"] += versions(job) != at
+    finally:
+        stop.set()
+        writer.join()
+    lab.run_all()
+    shop.assert_current(*JOBS)
+    assert tally["runs"] == RUNS
+    assert tally["runs that changed rows"] > RUNS * 2 // 3
+    assert tally["runs overtaken by a writer"] >= RUNS // 10
+    pytestconfig.stash[COUNTED]["runs among random writers"] = _told(tally)
+
+
+def _told(tally: Counter[str]) -> str:
+    return ", ".join(f"{name} {count:,}" for name, count in sorted(tally.items()))
+
+
+Action = Callable[[str], bool]
+
+
+@dataclass
+class Administrator:
+    """Does what administrators do, to the tables of one job at a time.
+
+    An action returns False, or raises what Delta raises, when the tables do not allow it; then it is tried again later.
+    """
+
+    shop: Shop
+    random: random.Random
+    done: Counter[str] = field(default_factory=Counter)
+    runs: Counter[str] = field(default_factory=Counter)
+    refusals: Counter[str] = field(default_factory=Counter)
+    trail: list[str] = field(default_factory=list)
+    decks: dict[bool, list[Action]] = field(default_factory=lambda: {True: [], False: []})
+
+    @property
+    def lab(self) -> Lab:
+        """The lake."""
+        return self.shop.lab
+
+    def kinds(self, *, harsh: bool) -> list[Action]:
+        """Return the actions as often as they shall come: what a run heals by itself, and what mostly asks for help."""
+        if harsh:
+            return [
+                *(self.vacuum, self.expire, self.feed_off, self.recreate, self.drop_target, self.write_to_target),
+                *(self.drop_quarantine, self.refresh, self.vacuum_target, self.expire_target),
+            ]
+        often = [self.overwrite, self.empty, self.optimize, self.restore, self.add_column, self.feed_off_and_on]
+        target = [self.restore_target, self.optimize_target, self.widen_target, self.restore_quarantine]
+        return [*[self.change] * 6, *often * 3, self.checkpoint, *target, self.lose_state, self.old_state]
+
+    def act(self, job: str, *, harsh: bool) -> None:
+        """Do the next thing that can be done: all kinds come before one comes again, what could not be done first."""
+        deck = self.decks[harsh]
+        while True:
+            for action in list(deck):
+                if self.possible(action, job):
+                    deck.remove(action)
+                    self.done[action.__name__] += 1
+                    self.trail.append(f"{action.__name__} {job}")
+                    return
+            more = [action for action in self.kinds(harsh=harsh) if action not in deck]
+            self.random.shuffle(more)
+            deck.extend(more)
+
+    def possible(self, action: Action, job: str) -> bool:
+        """Do it, and return whether it was done."""
+        from py4j.protocol import Py4JJavaError
+        from pyspark.errors import PySparkException
+
+        try:
+            return action(job)
+        except (DeltaError, PySparkException, Py4JJavaError) as error:
+            self.done[f"{action.__name__} refused by Delta"] += 1
+            self.trail.append(f"{action.__name__} {job}: {type(error).__name__}")
+            return False
+
+    def source(self, job: str) -> DeltaTable:
+        """Open one of a job's sources."""
+        return DeltaTable(self.lab.path(self.random.choice(SOURCES[job])))
+
+    def sql(self, statement: str, table: str) -> bool:
+        """Let Spark change a table, written as {}; return whether that made a commit."""
+        before = DeltaTable(self.lab.path(table)).version()
+        self.lab.spark.sql(statement.replace("{}", f"delta.`{self.lab.path(table)}`"))
+        return DeltaTable(self.lab.path(table)).version() > before
+
+    # --- sources
+
+    def change(self, job: str) -> bool:
+        self.shop.change(job)
+        return True
+
+    def overwrite(self, job: str) -> bool:
+        table = self.random.choice(SOURCES[job])
+        rows = [self.shop.row(table, key) for key in self.random.sample(KEYS, 4)]
+        data = pa.Table.from_pylist(rows, schema=self.lab.schema(table))
+        write_deltalake(self.lab.path(table), data, mode="overwrite")
+        return True
+
+    def empty(self, job: str) -> bool:
+        return bool(self.source(job).delete()["num_deleted_rows"])
+
+    def optimize(self, job: str) -> bool:
+        return bool(self.source(job).optimize.compact()["numFilesRemoved"])
+
+    def vacuum(self, job: str) -> bool:
+        return bool(self.source(job).vacuum(0, dry_run=False, enforce_retention_duration=False))
+
+    def restore(self, job: str) -> bool:
+        table = self.source(job)
+        table.restore(self.random.randrange(max(0, table.version() - 8), table.version() + 1))
+        return True
+
+    def add_column(self, job: str) -> bool:
+        table = self.source(job)
+        table.alter.add_columns([Field(f"extra{table.version()}", "string", nullable=True)])
+        return True
+
+    def checkpoint(self, job: str) -> bool:
+        self.source(job).create_checkpoint()
+        return True
+
+    def expire(self, job: str) -> bool:
+        return self._expire(self.random.choice(SOURCES[job]))
+
+    def _expire(self, name: str) -> bool:
+        """Do what Delta's log cleanup does: keep the latest checkpoint and what comes after it."""
+        table = DeltaTable(self.lab.path(name))
+        table.create_checkpoint()
+        log = (Path(self.lab.path(name)) / "_delta_log").glob("*.json")
+        old = [commit for commit in log if int(commit.stem) < table.version()]
+        for commit in old:
+            commit.unlink()
+        return bool(old)
+
+    def feed_off(self, job: str) -> bool:
+        self.source(job).alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
+        self.shop.change(job)
+        return True
+
+    def feed_off_and_on(self, job: str) -> bool:
+        table = self.random.choice(SOURCES[job])
+        DeltaTable(self.lab.path(table)).alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
+        self.lab.put(table, self.shop.row(table, self.random.choice(KEYS)))
+        DeltaTable(self.lab.path(table)).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+        return True
+
+    def recreate(self, job: str) -> bool:
+        table = self.random.choice(SOURCES[job])
+        shutil.rmtree(self.lab.path(table))
+        self.lab.table(table, "id", TABLES[table], [self.shop.row(table, key) for key in self.random.sample(KEYS, 3)])
+        return True
+
+    # --- targets, quarantine, state
+
+    def restore_target(self, job: str) -> bool:
+        return self._restore(job)
+
+    def _restore(self, table: str) -> bool:
+        latest = DeltaTable(self.lab.path(table)).version() if self.lab.exists(table) else 0
+        version = self.random.randrange(max(0, latest - 5), max(1, latest))
+        return latest > 0 and self.sql(f"RESTORE TABLE {{}} TO VERSION AS OF {version}", table)
+
+    def optimize_target(self, job: str) -> bool:
+        return self.lab.exists(job) and self.sql("OPTIMIZE {}", job)
+
+    def widen_target(self, job: str) -> bool:
+        if not self.lab.exists(job):
+            return False
+        version = DeltaTable(self.lab.path(job)).version()
+        return self.sql(f"ALTER TABLE {{}} ADD COLUMNS (_seen{version} string)", job)
+
+    def drop_target(self, job: str) -> bool:
+        return self._drop(job)
+
+    def _drop(self, table: str) -> bool:
+        found = self.lab.exists(table)
+        if found:
+            shutil.rmtree(self.lab.path(table))
+        return found
+
+    def write_to_target(self, job: str) -> bool:
+        if not self.lab.exists(job):
+            return False
+        column = {"customers": "email", "offers": "price", "homes": "cities", "lookup": "id", "checked": "amount"}[job]
+        how = [
+            f"DELETE FROM {{}} WHERE {column} IS NOT NULL",
+            f"UPDATE {{}} SET {column} = NULL WHERE {column} IS NOT NULL",
+            "INSERT INTO {} SELECT * FROM {}",
+        ]
+        return self.sql(self.random.choice(how), job)
+
+    def vacuum_target(self, job: str) -> bool:
+        tables = [table for table in (job, f"{job}__quarantine") if self.lab.exists(table)]
+        before = {name: self.lab.spark.conf.get(name) for name in AT_ONCE}
+        for name, value in AT_ONCE.items():
+            self.lab.spark.conf.set(name, value)
+        try:
+            for table in tables:
+                self.lab.spark.sql(f"VACUUM delta.`{self.lab.path(table)}` RETAIN 0 HOURS")
+        finally:
+            for name, value in before.items():
+                self.lab.spark.conf.set(name, value)
+        return bool(tables)
+
+    def expire_target(self, job: str) -> bool:
+        tables = [table for table in (job, f"{job}__quarantine") if self.lab.exists(table)]
+        return bool(tables) and self._expire(self.random.choice(tables))
+
+    def restore_quarantine(self, job: str) -> bool:
+        return self._restore(f"{job}__quarantine")
+
+    def drop_quarantine(self, job: str) -> bool:
+        return self._drop(f"{job}__quarantine")
+
+    def lose_state(self, _: str) -> bool:
+        state = self.lab.home / "lake" / "_enrich"
+        found = state.exists()
+        if found:
+            shutil.rmtree(state)
+        return found
+
+    def old_state(self, _: str) -> bool:
+        """Put the state directory back as it was at the last backup, and take another one."""
+        state, backup, fresh = self.lab.home / "lake" / "_enrich", self.lab.home / "backup", self.lab.home / "fresh"
+        if not state.exists():
+            return False
+        shutil.copytree(state, fresh)
+        found = backup.exists()
+        if found:
+            shutil.rmtree(state)
+            shutil.move(backup, state)
+        shutil.move(fresh, backup)
+        return found
+
+    def refresh(self, job: str) -> bool:
+        self.settle(self.run(job, full_refresh=True))
+        return True
+
+    # --- what every run must come to
+
+    def run(self, job: str, *, full_refresh: bool = False) -> JobResult:
+        """Run a job, and count it."""
+        result = self.lab.run(job, full_refresh=full_refresh)
+        self.runs[f"{result.mode} {result.status}"] += 1
+        self.trail.append(f"run {job}: {result.mode} {result.status} {result.error or ''}")
+        return result
+
+    def settle(self, result: JobResult) -> None:
+        """Follow a refusal's own advice until the job succeeds, then compare; once more has nothing to do."""
+        job = result.job
+        for _ in range(4):
+            if not result.exit_code:
+                break
+            result = self.advised(result)
+        assert result.exit_code == 0, result.error
+        self.shop.assert_current(job)
+        again = self.lab.run(job)
+        assert (again.status, again.exit_code) == ("unchanged", 0), again.error
+
+    def advised(self, refused: JobResult | Check) -> JobResult:
+        """Do what a refusal says, by one of the ways that it names, and run again."""
+        self.refusals[f"exit {refused.exit_code}"] += 1
+        job, advice = refused.job, str(refused.error)
+        assert refused.exit_code in (2, 5, 6), advice
+        found = ADVICE.findall(advice)
+        statements = [each for each in found if each.startswith("ALTER")]
+        for statement in statements:
+            self.lab.spark.sql(statement)
+        commands = {
+            f"`enrich run {job} --full-refresh`": self.refreshed,
+            f"`enrich verify {job} --repair`": self.mended,
+        }
+        assert statements or found, advice
+        assert all(each in commands for each in found if each not in statements), advice
+        if statements:
+            return self.run(job)
+        return commands[self.random.choice(found)](job)
+
+    def refreshed(self, job: str) -> JobResult:
+        return self.run(job, full_refresh=True)
+
+    def mended(self, job: str) -> JobResult:
+        """Repair the target; where that is refused, its own advice is next."""
+        (check,) = enrich.verify(enrich.load_project(self.lab.home), [job], repair=True, spark=self.lab.spark).jobs
+        self.trail.append(f"verify --repair {job}: {check.status} {check.error or ''}")
+        self.runs[f"verify --repair {check.status}"] += 1
+        return self.advised(check) if check.exit_code else self.run(job)
+
+
+@contextmanager
+def told_when_it_fails(administrator: Administrator) -> Iterator[None]:
+    """Say what led to a failure."""
+    try:
+        yield
+    except BaseException:
+        print("\n".join(["what led to it:", *administrator.trail[-40:]]))  # noqa: T201 - pytest shows it
+        raise
+
+
+def test_random_administrators(lab: Lab, pytestconfig: pytest.Config) -> None:
+    shop = open_shop(lab, seed=seed())
+    lab.run_all()
+    administrator = Administrator(shop, random.Random(seed()))
+    names: list[str] = []
+    number = 0
+    with told_when_it_fails(administrator):
+        while number * ROUND < ACTIONS:
+            if not names:
+                names = administrator.random.sample(list(JOBS), len(JOBS))
+            job = names.pop()
+            harsh = HARSH if (number // len(JOBS) + list(JOBS).index(job)) % 2 else 0
+            turns = [True] * harsh + [False] * (ROUND - harsh)
+            administrator.random.shuffle(turns)
+            for turn in turns:
+                administrator.act(job, harsh=turn)
+            administrator.settle(administrator.run(job))
+            number += 1
+    done = Counter({name: n for name, n in administrator.done.items() if "refused" not in name})
+    counted = pytestconfig.stash[COUNTED]
+    counted["administrators"] = f"{sum(done.values())} actions: {_told(administrator.done)}"
+    counted["their runs"] = _told(administrator.runs)
+    counted["their refusals"] = _told(administrator.refusals)
+    wanted = {action.__name__ for harsh in (True, False) for action in administrator.kinds(harsh=harsh)}
+    assert sum(done.values()) >= ACTIONS
+    assert set(done) == wanted
+    assert done["change"] >= ACTIONS // 10
+    assert administrator.refusals.total() >= ACTIONS // 60
