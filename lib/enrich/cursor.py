@@ -307,7 +307,7 @@ def _walk(uri: str, entries: list[dict[str, Any]], job: str) -> _Walked:
             if restored is None:
                 foreign.append(version)
             else:
-                below, foreign = restored, []
+                below = restored
         elif operation not in _NO_DATA:
             foreign.append(version)
     return _Walked(None, tuple(foreign), below is not None)

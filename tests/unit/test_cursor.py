@@ -121,6 +121,20 @@ def test_drift_that_the_log_has_forgotten_leaves_no_cursor(tmp_path: Path) -> No
     assert read(uri).cursor is None
 
 
+def test_foreign_rows_are_drift_when_they_came_after_a_restore_and_are_gone_when_before_it(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    commit(uri, 1, None)
+    put(uri, 8, None)
+    DeltaTable(uri).restore(0)  # 2
+    assert (read(uri).cursor, read(uri).foreign) == (record(1, None), ())
+    put(uri, 9, None)
+    assert (read(uri).cursor, read(uri).foreign) == (record(1, None), (3,))
+    DeltaTable(uri).restore(2)  # 4
+    assert (read(uri).cursor, read(uri).foreign) == (record(1, None), ())
+    DeltaTable(uri).restore(3)  # 5
+    assert (read(uri).cursor, read(uri).foreign) == (record(1, None), (3,))
+
+
 def test_the_restored_version_is_found_by_its_files(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     for number in range(4):
