@@ -12,6 +12,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +40,7 @@ RUNS = "_enrich/runs"
 OTHER = "any job but checked"
 MOMENTS = (
     ((OTHER,), "reading versions", 4.0),
-    ((OTHER,), "an intent", 3.0),
+    ((OTHER,), "an intent", 2.0),
     (("checked",), "incremental", 8.0),
     (("checked",), "a commit", 1.0),
     ((OTHER,), "a commit", 0.5),
@@ -50,8 +51,11 @@ MOMENTS = (
 """Jobs of a run, what its last job has said or done, and within how many seconds from then the run is killed."""
 FIRST_WITH_A_SECOND = 3
 """From this moment on, a second run is started beside the first: five rounds of eight."""
-GROUP, ALONE, ALONE_AND_AT_ONCE = "group", "Python alone", "Python alone, and the next run at once"
-WAYS = [GROUP] * 4 + [ALONE] * 2 + [ALONE_AND_AT_ONCE] * 2
+GROUP, ALONE, AT_ONCE, FROZEN = "all killed", "Python alone killed", "next run at once", "JVM frozen meanwhile"
+WAYS = (ALONE, FROZEN, GROUP, FROZEN, GROUP, AT_ONCE, ALONE, GROUP)
+"""How, moment by moment, and one further with every eight kills: who is killed; after a kill of Python alone, whether
+the next run waits for the JVM's death, does not wait, or comes while the JVM stands still in the middle of what it did,
+and wakes up only afterwards."""
 
 needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 
@@ -97,6 +101,7 @@ class Victim:
         self.listener = threading.Thread(target=self._listen, daemon=True)
         self.listener.start()
         self.undertaker = threading.Thread(target=self._wait_for_the_last, daemon=True)
+        self.jvm: list[int] = []
         self.killed = self.gone = 0.0
 
     def _listen(self) -> None:
@@ -120,15 +125,33 @@ class Victim:
             assert time.monotonic() < deadline, self.lines
             time.sleep(0.01)
 
-    def kill(self, *, alone: bool) -> None:
-        """Kill Python and, unless ``alone``, its JVM."""
-        if alone:
-            os.kill(self.process.pid, signal.SIGKILL)
-        else:
+    def kill(self, way: str) -> None:
+        """Kill Python and, in one way, its JVM."""
+        if way == FROZEN:
+            self.jvm = [pid for pid in members(self.process.pid) if pid != self.process.pid]
+            self._signal_jvm(signal.SIGSTOP)
+        if way == GROUP:
             os.killpg(self.process.pid, signal.SIGKILL)
+        else:
+            os.kill(self.process.pid, signal.SIGKILL)
         self.killed = time.monotonic()
         self.process.wait(60)
         self.undertaker.start()
+
+    def thaw(self) -> None:
+        """Let a JVM that stands still go on."""
+        self.killed = time.monotonic()
+        self._signal_jvm(signal.SIGCONT)
+
+    def _signal_jvm(self, number: signal.Signals) -> None:
+        for pid in self.jvm:
+            with suppress(ProcessLookupError):  # a run that had ended by itself
+                os.kill(pid, number)
+
+    def end(self) -> None:
+        """Leave nothing behind, whatever went wrong."""
+        with suppress(ProcessLookupError):
+            os.killpg(self.process.pid, signal.SIGKILL)
 
     def buried(self) -> float:
         """Wait until no process is left, and return after how many seconds that was."""
@@ -201,25 +224,31 @@ def commits(job: str) -> list[str]:
 
 
 class Tally:
-    """What came of the kills."""
+    """What came of the kills; times in seconds, the longest."""
 
     def __init__(self) -> None:
-        self.landed, self.after = Counter[str](), Counter[str]()
-        self.refused: list[float] = []
-        self.gone: list[float] = []
-        self.states = self.commits = 0
+        self.kills = Counter[str]()
+        self.refusals = self.beaten = self.states = self.commits = 0
+        self.refused = self.gone = 0.0
 
     def __str__(self) -> str:
-        def counted(what: Counter[str]) -> str:
-            return ", ".join(f"{count} {name}" for name, count in sorted(what.items()))
-
-        refused, gone = max(self.refused, default=0), max(self.gone, default=0)
+        moments = ", ".join(f"{self.kills[name]} {name}" for name in ("before", "between", "after"))
+        ways = ", ".join(f"{self.kills[name]} {name}" for name in dict.fromkeys(WAYS))
         return (
-            f"{self.landed.total()} kills ({counted(self.landed)}; {counted(self.after)});"
-            f" {len(self.gone)} of Python alone, its JVM gone after at most {gone:.1f} s;"
-            f" {len(self.refused)} second runs refused within {refused:.1f} s;"
-            f" {self.states} states seen by a reader, {self.commits} compared"
+            f"{moments} the commits; {ways} ({self.beaten} times the dying JVM won);"
+            f" without Python the JVM lived {self.gone:.1f} s at most; {self.refusals} second runs refused, each within"
+            f" {self.refused:.1f} s; {self.states} states seen by a reader, {self.commits} compared"
         )
+
+
+@pytest.fixture
+def reader(lab: Lab) -> Iterator[Reader]:
+    """Give a reader to be started; it ends with the test."""
+    found = Reader(lab)
+    yield found
+    found.stop.set()
+    if found.is_alive():
+        found.join(20)
 
 
 @pytest.fixture
@@ -230,34 +259,41 @@ def tally(pytestconfig: pytest.Config) -> Iterator[Tally]:
     pytestconfig.stash[COUNTED]["real kills"] = str(found)
 
 
-def converge(lab: Lab, jobs: list[str], victim: Victim, *, at_once: bool) -> str:
-    """Run the jobs again, without or with waiting for the death of a JVM whose Python is dead.
+def versions(lab: Lab, jobs: list[str]) -> dict[str, int]:
+    """Return the latest versions of all tables that the jobs write."""
+    return {table: DeltaTable(lab.path(table)).version() for job in jobs for table in commits(job)}
 
-    Such a JVM ends the commit in hand, and wins against a run that was planned before.
-    """
-    if not at_once:
+
+def converge(lab: Lab, jobs: list[str], victim: Victim, way: str) -> bool:
+    """Run the jobs again; return whether a dying JVM, whose last commit came after that run's plan, has won."""
+    if way in (GROUP, ALONE):
         victim.buried()
     result = lab.run_all(*jobs)
+    done = versions(lab, jobs)
+    if way == FROZEN:
+        victim.thaw()
     victim.buried()
-    beaten = at_once and result.exit_code == 4
+    beaten = way == AT_ONCE and result.exit_code == 4
     if beaten:
         result = lab.run_all(*jobs)
+    else:
+        assert versions(lab, jobs) == done, "a JVM whose Python is dead has committed"
     assert result.exit_code == 0, [job.error for job in result.jobs]
-    return "beaten by the dying JVM" if beaten else "done at once" if at_once else "done when all had died"
+    return beaten
 
 
 @needs_proc
-def test_a_killed_run_leaves_the_old_state_or_the_new_one(lab: Lab, tally: Tally) -> None:
+def test_a_killed_run_leaves_the_old_state_or_the_new_one(lab: Lab, reader: Reader, tally: Tally) -> None:
     chance = random.Random(int(os.environ["ENRICH_TEST_SEED"]))
     (lab.home / "conf" / "dev.yml").write_text(CONF)
     shop = open_shop(lab, seed=chance.randrange(10**6))
     assert lab.run_all().exit_code == 0
-    reader = Reader(lab)
     reader.start()
     for number in range(KILLS):
         if number % len(MOMENTS) == 0:
-            moments, ways = chance.sample(range(len(MOMENTS)), len(MOMENTS)), chance.sample(WAYS, len(WAYS))
-        moment, way = moments[number % len(MOMENTS)], ways[number % len(WAYS)]
+            moments = chance.sample(range(len(MOMENTS)), len(MOMENTS))
+        moment = moments[number % len(MOMENTS)]
+        way = WAYS[(moment + number // len(MOMENTS)) % len(WAYS)]
         others = iter(chance.sample([job for job in JOBS if job != "checked"], 2))
         jobs = sorted(next(others) if job == OTHER else job for job in MOMENTS[moment][0])
         try:
@@ -279,8 +315,7 @@ def one_kill(shop: Shop, jobs: list[str], plan: tuple[int, float, str], tally: T
     _, what, seconds = MOMENTS[moment]
     for job in jobs:
         shop.change(job)
-    tables = [table for job in jobs for table in commits(job)]
-    before = {table: DeltaTable(lab.path(table)).version() for table in [*tables, RUNS]}
+    before = {**versions(lab, jobs), RUNS: DeltaTable(lab.path(RUNS)).version()}
 
     def there() -> bool:
         if what not in ("an intent", "a commit"):
@@ -291,16 +326,21 @@ def one_kill(shop: Shop, jobs: list[str], plan: tuple[int, float, str], tally: T
     victim = Victim(lab, *jobs)
     try:
         if moment >= FIRST_WITH_A_SECOND:
-            tally.refused.append(refuse_a_second(lab, victim, jobs[0]))
+            tally.refused = max(tally.refused, refuse_a_second(lab, victim, jobs[0]))
+            tally.refusals += 1
         victim.until(there)
         time.sleep(share * seconds)
+        victim.kill(way)
+        after = versions(lab, jobs)
+        moved = sum(version > before[table] for table, version in after.items())
+        where = "before" if not moved else "after" if moved == len(after) else "between"
+        tally.kills[where] += 1
+        tally.kills[way] += 1
+        tally.beaten += converge(lab, jobs, victim, way)
     finally:
-        victim.kill(alone=way != GROUP)
-    moved = sum(DeltaTable(lab.path(table)).version() > before[table] for table in tables)
-    tally.landed["before" if not moved else "after" if moved == len(tables) else "between the commits"] += 1
-    tally.after[converge(lab, jobs, victim, at_once=way == ALONE_AND_AT_ONCE)] += 1
+        victim.end()
     if way != GROUP:
-        tally.gone.append(victim.gone)
+        tally.gone = max(tally.gone, victim.gone)
     shop.assert_current(*jobs)
 
 
