@@ -28,7 +28,9 @@ ORDER = ("unit", "cli", "differential", "faults", "scenarios", "spark")
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed of everything random once, for all processes."""
     config.stash[COUNTED] = {}
-    os.environ.setdefault("ENRICH_TEST_SEED", str(random.SystemRandom().randrange(1_000_000)))
+    if "ENRICH_TEST_SEED" not in os.environ:
+        os.environ["ENRICH_TEST_SEED"] = str(random.SystemRandom().randrange(1_000_000))
+        os.environ["ENRICH_TEST_SEED_IS_FRESH"] = "1"
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
