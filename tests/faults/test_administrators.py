@@ -89,7 +89,7 @@ def test_consecutive_runs_among_random_writers(lab: Lab, pytestconfig: pytest.Co
     shop.assert_current(*JOBS)
     assert tally["runs"] == RUNS
     assert tally["runs that changed rows"] > RUNS * 2 // 3
-    assert tally["runs overtaken by a writer"] >= RUNS // 10
+    assert tally["runs overtaken by a writer"]
     pytestconfig.stash[COUNTED]["runs among random writers"] = _told(tally)
 
 
