@@ -71,3 +71,20 @@ def spark() -> Iterator[SparkSession]:
     session = small_session()
     yield session
     session.stop()
+
+
+INTERPRETED = {"spark.sql.codegen.wholeStage": "false", "spark.sql.codegen.factoryMode": "NO_CODEGEN"}
+
+
+@pytest.fixture(scope="module")
+def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
+    """The session, its plans interpreted instead of compiled: a quarter less CPU on tables of ten rows.
+
+    For tests of which commits there are and which cases there are. The differential suite and the command line's tests
+    run compiled code, as users do.
+    """
+    for name, value in INTERPRETED.items():
+        spark.conf.set(name, value)
+    yield spark
+    for name in INTERPRETED:
+        spark.conf.unset(name)

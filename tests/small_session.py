@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 # Half the CPU seconds, for no JVM of the tests runs for long. Without tiers the code cache is 48 MB by default, which
 # thousands of small queries overflow.
-_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m"
+_JVM = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m -XX:+UseSerialGC"
 
 
 def compile_quickly() -> None:

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 
 
 @pytest.fixture
-def lab(tmp_path: Path, spark: SparkSession) -> Lab:
+def lab(tmp_path: Path, interpreted: SparkSession) -> Lab:
     """Give an empty project."""
-    return Lab(tmp_path / "project", spark)
+    return Lab(tmp_path / "project", interpreted)
 
 
 @pytest.fixture

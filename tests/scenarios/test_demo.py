@@ -153,7 +153,7 @@ def test_an_unknown_section_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, list[str]]:
+def played(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, int, list[str]]:
     """The whole demo, once, in the tests' session."""
     home, lines = tmp_path_factory.mktemp("demo") / "enrich-demo", list[str]()
     code = play(home, (), lines.append)

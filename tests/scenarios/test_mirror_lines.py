@@ -147,8 +147,8 @@ LINES = [
 
 
 @pytest.fixture(scope="module")
-def trial(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Trial:
-    return play_lines(tmp_path_factory.mktemp("mirrors") / "p", WORLD, LINES, enrich_engine(spark))
+def trial(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Trial:
+    return play_lines(tmp_path_factory.mktemp("mirrors") / "p", WORLD, LINES, enrich_engine(interpreted))
 
 
 @pytest.mark.parametrize("line", LINES, ids=lambda line: line.name)

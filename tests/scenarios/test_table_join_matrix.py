@@ -110,9 +110,9 @@ NUMBERS = {cell: number for number, cell in enumerate(CELLS)}
 
 
 @pytest.fixture(scope="module")
-def trial(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Trial:
+def trial(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Trial:
     base = tmp_path_factory.mktemp("matrix") / "p"
-    played = Trial(base, WORLD, [cell.history() for cell in CELLS], enrich_engine(spark), style="merge")
+    played = Trial(base, WORLD, [cell.history() for cell in CELLS], enrich_engine(interpreted), style="merge")
     played.play()
     return played
 
