@@ -31,5 +31,6 @@ def small_session() -> SparkSession:
         "spark.sql.shuffle.partitions": "2",
         "spark.driver.memory": "4g",
         "spark.sql.adaptive.enabled": "false",
+        "spark.databricks.delta.snapshotPartitions": "1",
     }
     return get_session(Spark(master="local[2]", conf=conf))

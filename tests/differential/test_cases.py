@@ -20,12 +20,14 @@ CASES = load_cases()
 
 
 @pytest.mark.parametrize("name", sorted({case["world"] for case in CASES}))
-def test_kept_cases_pass(name: str, spark: SparkSession, tmp_path: Path, seed: int, totals: dict[str, Tally]) -> None:
+def test_kept_cases_pass(
+    name: str, interpreted: SparkSession, tmp_path: Path, seed: int, totals: dict[str, Tally]
+) -> None:
     cases = [case for case in CASES if case["world"] == name]
     histories = [History(tuple(case["windows"])) for case in cases]
     world = WORLDS[name].only(*_closure(name, {case["shape"] for case in cases}))
     assert all(is_valid(world, history) for history in histories)
-    tally, failures = play(tmp_path / "p", world, histories, enrich_engine(spark), seed=seed)
+    tally, failures = play(tmp_path / "p", world, histories, enrich_engine(interpreted), seed=seed)
     totals[f"kept cases, {name}"] = tally
     files = {failure.history: cases[failure.history]["file"] for failure in failures if failure.history is not None}
     assert not failures, f"{files}\n{failures[0]}"

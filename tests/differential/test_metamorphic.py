@@ -39,13 +39,13 @@ class Played:
 @pytest.fixture(scope="module", params=CHOSEN)
 def played(
     request: pytest.FixtureRequest,
-    spark: SparkSession,
+    interpreted: SparkSession,
     tmp_path_factory: pytest.TempPathFactory,
     seed: int,
     totals: dict[str, Tally],
 ) -> Played:
     shape = CHOSEN[request.param]
-    world, engine = WORLDS[request.param].only(shape), enrich_engine(spark)
+    world, engine = WORLDS[request.param].only(shape), enrich_engine(interpreted)
     histories = list(make_histories(world, HISTORIES, WINDOWS, seed + 1))
     base = tmp_path_factory.mktemp("metamorphic")
     many = Trial(base / "many", world, histories, engine, seed=seed)
@@ -61,7 +61,7 @@ def played(
     one = Trial(base / "one", world, merged, engine, seed=seed)
     one.play()
     before = _rows(many, shape)
-    refreshed = enrich_engine(spark, full_refresh=True)(many.base, [shape])["jobs"][0]
+    refreshed = enrich_engine(interpreted, full_refresh=True)(many.base, [shape])["jobs"][0]
     totals[f"metamorphic, {world.name}"] = many.tally
     return Played(many, one, shape, again, refreshed, before)
 
@@ -97,10 +97,10 @@ def test_full_refresh_equals_incremental(played: Played) -> None:
 
 
 def test_the_order_of_job_files_and_of_arguments_does_not_matter(
-    spark: SparkSession, tmp_path: Path, seed: int
+    interpreted: SparkSession, tmp_path: Path, seed: int
 ) -> None:
     """Jobs on jobs, written and asked for in several orders."""
-    world, engine = WORLDS["mixed"].only("mixed", "on_mixed", "top"), enrich_engine(spark)
+    world, engine = WORLDS["mixed"].only("mixed", "on_mixed", "top"), enrich_engine(interpreted)
     histories = list(make_histories(world, 40, 2, seed + 2))
     rng = random.Random(seed)
 

@@ -41,7 +41,7 @@ Prepared = Callable[[str, str], Trial]
 
 
 @pytest.fixture(scope="module")
-def prepared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
+def prepared(interpreted: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Prepared:
     """Gives a job's trial after its first run, with the second window written and a third one to come."""
     found: dict[tuple[str, str], Trial] = {}
 
@@ -49,7 +49,7 @@ def prepared(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> P
         if (world_name, shape) not in found:
             world = WORLDS[world_name].only(shape)
             histories = list(make_histories(world, HISTORIES, 3, SEED))
-            trial = Trial(tmp_path_factory.mktemp(shape) / "p", world, histories, enrich_engine(spark), seed=SEED)
+            trial = Trial(tmp_path_factory.mktemp(shape) / "p", world, histories, enrich_engine(interpreted), seed=SEED)
             trial.run(0, trial.write(0))
             assert not trial.failures, trial.failures[0]
             trial.write(1)
