@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from random import Random
 from typing import TYPE_CHECKING
 
@@ -35,8 +36,9 @@ def results_limited(spark: SparkSession, size: str) -> Iterator[None]:
 
 
 @pytest.fixture
-def shop(lab: Lab) -> Lab:
-    """Give products of a single merchant, with long titles, and their job."""
+def shop(tmp_path: Path, spark: SparkSession) -> Lab:
+    """Give products of a single merchant, with long titles, and their job; plans are compiled, for several tasks."""
+    lab = Lab(tmp_path / "project", spark)
     lab.table("merchants", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": 1, "name": "old"}])
     numbers = pa.array(range(PRODUCTS), pa.int64())
     random = Random(1)  # results are compressed on their way: the titles must not be compressible
