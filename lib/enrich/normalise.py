@@ -7,7 +7,7 @@ visible     removes control and format characters (Unicode Cc, Cf), BOM included
 nfc         puts letters and their accents into one form (Unicode NFC)             ``"e\u0301"``        ``"é"``
 trim        cuts white space at both ends                                          ``" u1\u00a0"``      ``"u1"``
 lower       lower case                                                             ``"U1"``            ``"u1"``
-integer     cuts the fraction of a whole number: keys that were numbers once     ``"7.0"``           ``"7"``
+integer     cuts the fraction of a whole number: keys that were numbers once       ``"7.0"``           ``"7"``
 unpad       cuts leading zeros; a key of zeros alone stays one ``0``               ``"007"``, ``"00"``  ``"7"``, ``"0"``
 ==========  =====================================================================  ==================  ==========
 

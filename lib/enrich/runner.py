@@ -269,8 +269,8 @@ class Running:
             self.runs.append(outcome_row(self.run_id, target, result))
             point("outcome.after")
         except Exception as error:  # noqa: BLE001 - as in ``job``
-            failed = replace(result.failed_with(named(error, result.job)), counts=result.counts)
-            return result if result.exit_code else failed
+            if not result.exit_code:
+                return replace(result.failed_with(named(error, result.job)), counts=result.counts)
         return result
 
     def _run(self, job: Job) -> JobResult:

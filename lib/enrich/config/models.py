@@ -5,7 +5,7 @@ Texts are expressions or names as written. Lists that a file may write as a sing
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -43,10 +43,11 @@ Expression = Annotated[StrictStr, WithJsonSchema(_SCALAR)]
 Threshold = Annotated[int | float, SkipValidation, WithJsonSchema({"type": "number", "minimum": 0})]
 """Rows (int) or a share (float); ``rules`` says what is wrong with one, since pydantic would make 1.0 of true."""
 Names = Annotated[tuple[StrictStr, ...], BeforeValidator(_listed), _one_or_many({**_TEXT})]
+_Normaliser = Literal["trim", "lower", "nfc", "visible", "integer", "unpad"]
 Normalisers = Annotated[
-    tuple[Literal["trim", "lower", "nfc", "visible", "integer", "unpad"], ...],
+    tuple[_Normaliser, ...],
     BeforeValidator(_listed),
-    _one_or_many({"type": "string", "enum": ["trim", "lower", "nfc", "visible", "integer", "unpad"]}),
+    _one_or_many({"type": "string", "enum": list(get_args(_Normaliser))}),
 ]
 Expressions = Annotated[tuple[StrictStr, ...], BeforeValidator(_listed), _one_or_many({**_SCALAR})]
 

@@ -19,9 +19,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import reduce
 from itertools import combinations
-from operator import and_
 from typing import TYPE_CHECKING
 
 from enrich.normalise import NORMALISERS, normalised
@@ -212,13 +210,6 @@ def effects(found: DataFrame) -> list[Effect]:
         Effect(SETS[row[SET]], int(row[_HEALED]), int(row[_SHARED]), int(row[_SHARED_LEFT]))
         for row in sorted(rows, key=lambda row: int(row[SET]))
     ]
-
-
-def same_key(ours: Sequence[str], theirs: Sequence[str]) -> Column:
-    """Return the condition that two keys are equal, part by part."""
-    from pyspark.sql import functions as F
-
-    return reduce(and_, [F.col(a) == F.col(b) for a, b in zip(ours, theirs, strict=True)])
 
 
 def related(lookup: DataFrame, wanted: DataFrame, texts: Sequence[bool]) -> DataFrame:

@@ -42,7 +42,6 @@ _RULE_KEYS = (
     "success_on_last_run", "ge_cloud_id",
 )  # fmt: skip
 _ENRICH_KEYS = ("action", "tolerate", "scope")
-_CUT = "with quarantine the table would depend on how its history is cut into runs"
 _OLD = {"expectation_suite_name": "name", "expectation_type": "type", "data_asset_type": None}
 
 
@@ -363,7 +362,10 @@ class _Reader:
         elif value < 0:
             yield "'tolerate' cannot be negative"
         if action == QUARANTINE:
-            yield f"'tolerate' goes with warn and fail: {_CUT}"
+            yield (
+                "'tolerate' goes with warn and fail: with quarantine the table would depend on how its history is cut"
+                " into runs"
+            )
         elif spec.verdict_only or not spec.is_row:
             yield "'tolerate' counts rows that fail, and this rule has one verdict for all rows"
 
