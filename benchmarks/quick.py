@@ -111,16 +111,18 @@ def main() -> int:
             if result.exit_code:
                 raise SystemExit(result.jobs[0].error)
 
+        def cost_of_run() -> Cost:
+            return measured(run, lake / "products_with_merchant")[0]
+
         costs: dict[str, list[Cost]] = {}
-        print(f"first run of {args.products:,} rows: {measured(run, lake / 'products_with_merchant')[0].wall:.1f} s")
+        print(f"first run of {args.products:,} rows: {cost_of_run().wall:.1f} s")
         for number in range(args.rounds + 1):
             share = f"product_id % 1000 = {number}"
             change(spark, lake / "products", share, "price", f"price + {number + 1}")
-            steps = [("0.1 % of products", run)]
-            found = {name: measured(step, lake / "products_with_merchant")[0] for name, step in steps}
+            found = {"0.1 % of products": cost_of_run()}
             change(spark, lake / "merchants", f"merchant_id = {number}", "name", f"concat(name, ' {number}')")
-            found["one merchant"] = measured(run, lake / "products_with_merchant")[0]
-            found["nothing"] = measured(run, lake / "products_with_merchant")[0]
+            found["one merchant"] = cost_of_run()
+            found["nothing"] = cost_of_run()
             found["full rebuild"] = measured(lambda: rebuild(spark, lake), lake / "rebuilt")[0]
             if number:
                 for name, cost in found.items():
