@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from counts import COUNTED
-from small_session import compile_quickly, small_session
+from small_session import INTERPRETED, compile_quickly, settings, small_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -73,23 +73,23 @@ def spark() -> Iterator[SparkSession]:
     session.stop()
 
 
-INTERPRETED = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-    "spark.sql.shuffle.partitions": "1",
-}
-
-
 @pytest.fixture(scope="module")
 def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
-    """The session, its plans interpreted by one task each instead of compiled for two: a third less CPU.
+    """The session with ``INTERPRETED`` plans, for tests of which commits there are and which cases there are.
 
-    For tests of which commits there are and which cases there are, on tables of ten rows. The random histories and the
-    command line's tests run compiled code, as users do.
+    The random histories and the command line's tests run compiled code, as users do.
     """
-    before = {name: spark.conf.get(name, None) for name in INTERPRETED}
-    for name, value in INTERPRETED.items():
-        spark.conf.set(name, value)
-    yield spark
-    for name, old in before.items():
-        spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+    with settings(spark, INTERPRETED):
+        yield spark
+
+
+@pytest.fixture(scope="session")
+def seed() -> int:
+    """The seed of everything random: ENRICH_TEST_SEED, else a fresh one that is printed."""
+    return int(os.environ["ENRICH_TEST_SEED"])
+
+
+@pytest.fixture
+def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let click's runner print to what says that it is a terminal, as ``--show-keys`` wants it."""
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)

@@ -45,12 +45,6 @@ def call() -> Call:
 
 
 @pytest.fixture
-def terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Let ``call`` print to what says that it is a terminal."""
-    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
-
-
-@pytest.fixture
 def start() -> Start:
     """Run a command as a process of its own."""
 

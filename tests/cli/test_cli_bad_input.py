@@ -37,12 +37,16 @@ def edited(name: str, old: str, new: str) -> Callable[[Path], None]:
     return _edit
 
 
+def written_since(before: set[str], project: Path) -> set[str]:
+    """Return the files that are new, outside the state directory."""
+    return {name for name in files_below(project) - before if not name.startswith("lake/_enrich/")}
+
+
 def refused(call: Call, project: Path, *args: object) -> tuple[int, dict[str, object], str]:
     """Run, expect that nothing outside the state directory is written, return exit code, JSON and stderr."""
     before = files_below(project)
     result = call("--project-dir", project, "run", *args, "--output", "json")
-    written = {name for name in files_below(project) - before if not name.startswith("lake/_enrich/")}
-    assert written == set()
+    assert written_since(before, project) == set()
     assert result.stdout.count("\n") == 1
     return result.exit_code, json.loads(result.stdout), result.stderr
 
@@ -193,7 +197,7 @@ def test_work_without_java_is_an_environment_error(start: Start, project: Path) 
     assert (done.returncode, job["status"]) == (7, "failed"), done.stderr
     assert "Java" in job["error"]
     assert "JAVA_HOME" in job["error"]
-    assert not {name for name in files_below(project) - before if not name.startswith("lake/_enrich/")}
+    assert written_since(before, project) == set()
 
 
 def test_the_fixture_is_what_the_tests_believe(project: Path) -> None:

@@ -1,8 +1,6 @@
-"""Seed and counts of the differential tests; ``tests/conftest.py`` prints them at the end."""
+"""Counts of the differential tests; ``tests/conftest.py`` prints them at the end."""
 
 from __future__ import annotations
-
-import os
 
 import pytest
 
@@ -10,12 +8,6 @@ from counts import COUNTED
 from differential.trial import Tally
 
 TOTALS: dict[str, Tally] = {}
-
-
-@pytest.fixture(scope="session")
-def seed() -> int:
-    """The seed of all random histories: ENRICH_TEST_SEED, else a fresh one that is printed."""
-    return int(os.environ["ENRICH_TEST_SEED"])
 
 
 @pytest.fixture(scope="session")

@@ -25,6 +25,7 @@ from enrich.result import JobResult
 from enrich.verification import Check
 from faults.shop import JOBS, KEYS, SOAK, SOURCES, TABLES, Shop, open_shop
 from scenarios.lab import Lab
+from small_session import settings
 
 ACTIONS = 10_000 if SOAK else 300
 RUNS = 300 if SOAK else 30
@@ -275,15 +276,9 @@ class Administrator:
 
     def vacuum_target(self, job: str) -> bool:
         tables = [table for table in (job, f"{job}__quarantine") if self.lab.exists(table)]
-        before = {name: self.lab.spark.conf.get(name) for name in AT_ONCE}
-        for name, value in AT_ONCE.items():
-            self.lab.spark.conf.set(name, value)
-        try:
+        with settings(self.lab.spark, AT_ONCE):
             for table in tables:
                 self.lab.spark.sql(f"VACUUM delta.`{self.lab.path(table)}` RETAIN 0 HOURS")
-        finally:
-            for name, value in before.items():
-                self.lab.spark.conf.set(name, value)
         return bool(tables)
 
     def expire_target(self, job: str) -> bool:

@@ -14,6 +14,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from enrich.result import JobResult
 from scenarios.lab import Lab
+from small_session import settings
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = {"id": pa.int64(), "name": pa.string(), "note": pa.string(), "size": pa.int32()}
@@ -197,12 +198,8 @@ def test_part_of_a_window_is_vacuumed(kept: Lab) -> None:
     sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 hours')")
     kept.put("items", item(1, "new"))
     kept.put("items", item(2, "new"))
-    check = "spark.databricks.delta.retentionDurationCheck.enabled"
-    kept.spark.conf.set(check, "false")
-    try:
+    with settings(kept.spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
         sql(kept, "VACUUM {} RETAIN 0 HOURS")
-    finally:
-        kept.spark.conf.unset(check)
     refused(kept, 5, "cannot be read from version", "enrich run kept --full-refresh")
     healed(kept, full_refresh=True)
     kept.put("items", item(3, "new"))

@@ -22,20 +22,13 @@ from deltalake import DeltaTable
 from counts import COUNTED
 from faults.shop import JOBS, SOAK, SOURCES, Shop, in_order, open_shop
 from scenarios.lab import Lab, Rows
+from small_session import INTERPRETED
 
 ROOT = Path(__file__).parents[2]
 KILLS = 100 if SOAK else 8
 # A cold JVM spends half its time on compiling plans that run once; which rows come out does not depend on it.
-CONF = """\
-lake: ./lake
-spark:
-  master: local[2]
-  conf:
-    spark.sql.shuffle.partitions: 2
-    spark.sql.adaptive.enabled: false
-    spark.sql.codegen.wholeStage: false
-    spark.sql.codegen.factoryMode: NO_CODEGEN
-"""
+SETTINGS = {**INTERPRETED, "spark.sql.adaptive.enabled": "false"}
+CONF = f"lake: ./lake\nspark: {{master: 'local[2]', conf: {json.dumps(SETTINGS)}}}\n"
 RUNS = "_enrich/runs"
 OTHER = "any job but checked"
 MOMENTS = (
@@ -283,8 +276,8 @@ def converge(lab: Lab, jobs: list[str], victim: Victim, way: str) -> bool:
 
 
 @needs_proc
-def test_a_killed_run_leaves_the_old_state_or_the_new_one(lab: Lab, reader: Reader, tally: Tally) -> None:
-    chance = random.Random(int(os.environ["ENRICH_TEST_SEED"]))
+def test_a_killed_run_leaves_the_old_state_or_the_new_one(lab: Lab, reader: Reader, tally: Tally, seed: int) -> None:
+    chance = random.Random(seed)
     (lab.home / "conf" / "dev.yml").write_text(CONF)
     shop = open_shop(lab, seed=chance.randrange(10**6))
     assert lab.run_all().exit_code == 0

@@ -127,14 +127,13 @@ def call(lake: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
     logger = logging.getLogger("enrich")
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     kept = (logger.handlers, logger.level, logger.propagate)
-    # Its stdout is a file; --show-keys wants a terminal.
-    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
     yield lambda *args: CliRunner().invoke(cli, list(args), prog_name="enrich")
     logger.handlers, logger.level, logger.propagate = kept
     for number, handler in handlers.items():
         signal.signal(number, handler)
 
 
+@pytest.mark.usefixtures("terminal")
 def test_every_reason(lake: Lab, call: Call) -> None:
     project = enrich.load_project(lake.home)
 
