@@ -68,6 +68,8 @@ DEFAULTS = {
     "spark.sql.shuffle.partitions": "4",
     # A process that runs many jobs compiles more classes than Spark keeps (1,000), and then each of them anew.
     "spark.sql.codegen.cache.maxEntries": "10000",
+    # pyspark would tell the JVM, in five calls for every expression, where in our code it was built.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """Settings of a session that enrich builds, where neither configuration nor Spark's own files say otherwise."""
 

@@ -62,11 +62,11 @@ def keyless(world: World, shape: Shape, tables: Tables) -> list[Row]:
     if shape.mirror is not None:
         return [{**_keyless_mirror(driving, shape.mirror, row), "_failed": failed} for row in rows]
     columns, found = selection(world, shape), []
+    present = {alias: keyed(world.table(join.table), tables[join.table]) for alias, join in shape.joins.items()}
     for row in rows:
         scopes: list[Scope] = [{shape.driving: row, "key": {name: row[name] for name in driving.key}}]
         for alias, join in shape.joins.items():
-            lookup = world.table(join.table)
-            there = keyed(lookup, tables[join.table])
+            lookup, there = world.table(join.table), present[alias]
             if join.kind == "table":
                 scopes = [{**scope, alias: None} for scope in scopes]
             elif join.kind == "foreign_key":
