@@ -153,3 +153,37 @@ def test_until_holds_for_what_the_same_run_writes_but_not_at_a_first_run(consent
     assert [job.status for job in bounded.jobs] == ["updated", "unchanged"]
     assert [job.status for job in lab.run_all().jobs] == ["unchanged", "updated"]
     assert lab.rows("copies") == lab.rows("customers")
+
+
+def test_tables_that_keep_in_commit_timestamps(history: Lab) -> None:
+    """Delta's own time of a commit, in sources and target; the clock that the commit info also holds is told apart."""
+    lab = history
+    lab.run()
+    on = "ALTER TABLE delta.`{}` SET TBLPROPERTIES ('delta.enableInCommitTimestamps' = 'true')"
+    for name in (*SOURCES, "customers"):
+        lab.spark.sql(on.format(lab.path(name)))
+    accounts = spark_table(lab, "accounts")
+    accounts.update("id = 'u3'", {"email": "'third@example.com'"})
+    accounts.update("id = 'u3'", {"email": "'drei@example.com'"})
+    accounts.delete("id = 'u9'")
+    own = DeltaTable(lab.path("accounts"))
+    assert "inCommitTimestamp" in lab.log("accounts")[0]
+    point = datetime.fromtimestamp(lab.log("accounts")[1]["inCommitTimestamp"] / 1000, UTC).isoformat()
+
+    first = lab.run(until=point)
+    assert (first.status, first.sources["accounts"].to) == ("updated", own.version() - 1)
+    assert_promise(lab)
+    last = lab.run(since=point)
+    assert (last.status, last.sources["accounts"].to) == ("updated", own.version())
+    assert_promise(lab)
+    assert "inCommitTimestamp" in lab.log("customers")[0]
+    assert lab.run().status == "unchanged"
+    assert lab.run(full_refresh=True).exit_code == 0
+    assert_promise(lab)
+
+
+def spark_table(lab: Lab, name: str) -> Any:
+    """A table as Delta's own API has it."""
+    from delta.tables import DeltaTable as SparkDeltaTable
+
+    return SparkDeltaTable.forPath(lab.spark, lab.path(name))
