@@ -3,7 +3,7 @@
     PYTHONPATH=lib:tests python -m differential.soak --progress soak.jsonl [--history-runs 1000000] [--minutes 80]
 
 A lane ends before --minutes are over; start it again with the same progress file and it goes on with the next chunk.
-A chunk is one world with 1,000 histories of 5 windows and a seed of its own; its line in the file holds the tally.
+A chunk is one world with 3,000 histories of 5 windows and a seed of its own; its line in the file holds the tally.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--progress", type=Path, required=True)
     parser.add_argument("--history-runs", type=int, default=1_000_000)
     parser.add_argument("--minutes", type=float, default=80.0)
-    parser.add_argument("--histories", type=int, default=1_000)
+    parser.add_argument("--histories", type=int, default=3_000)
     parser.add_argument("--seed", type=int, default=1, help="of the first chunk; every chunk has its own")
     options = parser.parse_args(arguments)
     done = _read(options.progress)
