@@ -53,14 +53,14 @@ soak: java $(READY) jars ## a million random history-runs, in lanes below 85 min
 
 .PHONY: soak-faults
 soak-faults: java $(READY) jars ## every fault point of every kind of job, 100 kills, 10,000 acts of administrators (hours)
-	@ENRICH_SOAK=1 $(PYTEST) tests/faults
+	@ENRICH_SOAK=1 $(PYTEST) -o faulthandler_timeout=0 tests/faults
 
 .PHONY: bench-quick
 bench-quick: java $(READY) jars ## incremental runs against a full rebuild, as ratios (about 5 minutes)
 	@$(BIN)/python benchmarks/quick.py
 
 .PHONY: bench-quality
-bench-quality: java $(READY) jars ## runs with 1, 10 and 50 row rules against the run without, as ratios (about 5 minutes)
+bench-quality: java $(READY) jars ## runs with 1, 10 and 50 row rules against the run without, as ratios (about 8 minutes)
 	@$(BIN)/python benchmarks/quality.py
 
 .PHONY: clean

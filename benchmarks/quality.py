@@ -1,10 +1,11 @@
 """What rules cost: runs that stage 1,000,000 rows with a suite of 1, 10 and 50 row rules, as ratios to the run without.
 
-Each job joins the same products with their merchants into a target of its own, in one process. A round runs all four
-twice, the order turning from round to round: first into targets that do not exist, the cheapest run of this size, then
-after every merchant has got another name, which a MERGE brings to every product. The first round warms up and is not
-counted. For each suite there is a floor, too: what Spark takes for the same conditions, written by hand, in one
-aggregate over the persisted rows.
+The suites hold rules of all kinds, every fourth a pattern or nearly so; a last one of 50 holds no pattern. Each job
+joins the same products with their merchants into a target of its own, in one process. A round runs all of them twice,
+the order turning from round to round: first into targets that do not exist, the cheapest run of this size, then after
+every merchant has got another name, which a MERGE brings to every product. The first round warms up and is not counted.
+For each suite there is a floor, too: what Spark takes for the same conditions, written by hand, in one aggregate over
+the persisted rows.
 
     make bench-quality
 """
@@ -47,7 +48,10 @@ KINDS = {"created": "first runs", "updated": "runs after every merchant changed"
 """The status that a run must end with -> what it is."""
 
 
-def rules(count: int) -> list[dict[str, Any]]:
+Rules = list[dict[str, Any]]
+
+
+def rules(count: int, *, patterns: bool = True) -> Rules:
     """Return row rules of the kinds that suites hold: nulls, bounds, sets, lengths, patterns, pairs."""
     found: list[tuple[str, dict[str, Any]]] = []
     for turn in range(count):
@@ -63,6 +67,7 @@ def rules(count: int) -> list[dict[str, Any]]:
                 {"column_A": "product_id", "column_B": "merchant_id", "or_equal": True, "mostly": 1 - turn / 1000},
             ),
         ]
+    found = [each for each in found if patterns or "regex" not in each[1]]
     return [{"type": kind, "kwargs": kwargs, "severity": "warning"} for kind, kwargs in found[:count]]
 
 
@@ -87,28 +92,27 @@ def by_hand(rule: dict[str, Any]) -> Column:
     return ~(F.col(kwargs["column_A"]) >= F.col(kwargs["column_B"]))
 
 
-def floor(rows: DataFrame, count: int) -> float:
+def floor(rows: DataFrame, suite: Rules) -> float:
     """Return the CPU seconds of one aggregate that counts, over persisted rows, those that break each of the rules."""
     from pyspark.sql import functions as F
 
-    counts = [F.count_if(by_hand(rule)) for rule in rules(count)]
+    if not suite:
+        return 0.0
+    counts = [F.count_if(by_hand(rule)) for rule in suite]
     return measured(lambda: rows.agg(*counts).collect(), Path(__file__).parent)[0].cpu
 
 
-def write_project(base: Path, counts: list[int]) -> dict[str, int]:
-    """Write a project with a job for each number of rules, 0 among them; return the jobs."""
+def write_project(base: Path, suites: dict[str, Rules]) -> None:
+    """Write a project with a job for each suite, under its name; an empty suite is none."""
     for folder in ("conf", "jobs", "expectations"):
         (base / folder).mkdir()
     (base / "conf" / "dev.yml").write_text(CONF)
-    jobs = {f"rules_{count}": count for count in (0, *counts)}
-    for name, count in jobs.items():
+    for name, suite in suites.items():
         (base / "jobs" / f"{name}.yml").write_text(
-            JOB.format(name=name, suite=f"expectations: {name}\n" if count else "")
+            JOB.format(name=name, suite=f"expectations: {name}\n" if suite else "")
         )
-        if count:
-            suite = {"name": name, "expectations": rules(count)}
-            (base / "expectations" / f"{name}.json").write_text(json.dumps(suite))
-    return jobs
+        if suite:
+            (base / "expectations" / f"{name}.json").write_text(json.dumps({"name": name, "expectations": suite}))
 
 
 def write_sources(spark: SparkSession, lake: Path, count: int, merchants: int) -> None:
@@ -143,7 +147,7 @@ def main() -> int:
     """Measure and print."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--rules", type=int, nargs="+", default=[1, 10, 50])
+    parser.add_argument("--rules", type=int, nargs="+", default=[1, 10, 50], help="how many, suite by suite")
     parser.add_argument("--rounds", type=int, default=3, help="counted rounds, after one that is not")
     parser.add_argument("--json", type=Path, help="write the figures to this file, too")
     args = parser.parse_args()
@@ -153,13 +157,15 @@ def main() -> int:
 
     base = Path(tempfile.mkdtemp(prefix="enrich-bench-"))
     try:
-        jobs = write_project(base, args.rules)
+        suites = {"none": [], **{f"rules_{count}": rules(count) for count in args.rules}}
+        suites["no_patterns"] = rules(max(args.rules), patterns=False)
+        write_project(base, suites)
         project = enrich.load_project(base)
         spark = get_session(project.settings.spark)
         write_sources(spark, base / "lake", args.rows, 10_000)
-        seconds: dict[str, dict[str, list[dict[str, float]]]] = {kind: {name: [] for name in jobs} for kind in KINDS}
+        seconds: dict[str, dict[str, list[dict[str, float]]]] = {kind: {name: [] for name in suites} for kind in KINDS}
         for number in range(args.rounds + 1):
-            names = list(jobs)
+            names = list(suites)
             names = names[number % len(names) :] + names[: number % len(names)]
             for name in names:
                 shutil.rmtree(base / "lake" / name, ignore_errors=True)
@@ -174,10 +180,12 @@ def main() -> int:
                         raise SystemExit(f"{name}: {result.status}: {result.error}")
                     if number:
                         seconds[kind][name].append({"run": cost.wall, "cpu": cost.cpu, **result.stages})
-        persisted = spark.read.format("delta").load(str(base / "lake" / "rules_0")).persist()
+        persisted = spark.read.format("delta").load(str(base / "lake" / "none")).persist()
         persisted.count()
-        floors = {count: statistics.median([floor(persisted, count) for _ in range(5)][1:]) for count in args.rules}
-        rows = {kind: report(kind, jobs, seconds[kind], floors) for kind in KINDS}
+        floors = {
+            name: statistics.median([floor(persisted, suite) for _ in range(5)][1:]) for name, suite in suites.items()
+        }
+        rows = {kind: report(kind, suites, seconds[kind], floors) for kind in KINDS}
         if args.json is not None:
             args.json.write_text(json.dumps(rows, indent=2))
     finally:
@@ -186,27 +194,31 @@ def main() -> int:
 
 
 def report(
-    kind: str, jobs: dict[str, int], seconds: dict[str, list[dict[str, float]]], floors: dict[int, float]
-) -> dict[int, Any]:
+    kind: str,
+    suites: dict[str, Rules],
+    seconds: dict[str, list[dict[str, float]]],
+    floors: dict[str, float],
+) -> dict[str, Any]:
     """Print medians, the part that the rules took, and the ratios of each round's run to that round's run without.
 
     The ratio of the floor is that of a run without, plus the conditions written by hand, to the run without.
     """
-    plain = seconds["rules_0"]
+    plain = seconds["none"]
     rows = {}
     print(f"{KINDS[kind]} (goal: a ratio of at most {GOAL})")
-    print(f"{'row rules':>9} {'run s':>8} {'rules s':>8} {'CPU s':>8} {'ratio':>7} {'of CPU':>7} {'floor':>7}")
-    for name, count in jobs.items():
+    print("row rules patterns    run s  rules s    CPU s   ratio     CPU   floor")
+    for name, suite in suites.items():
         found = seconds[name]
         middle = {part: statistics.median(each.get(part, 0.0) for each in found) for part in ("run", "rules", "cpu")}
         ratios = {
             part: statistics.median(each[part] / base[part] for each, base in zip(found, plain, strict=True))
             for part in ("run", "cpu")
         }
-        ratios["floor"] = 1 + floors.get(count, 0.0) / statistics.median(each["cpu"] for each in plain)
-        rows[count] = {**middle, "ratios": ratios, "rounds": found}
+        ratios["floor"] = 1 + floors[name] / statistics.median(each["cpu"] for each in plain)
+        rows[name] = {**middle, "ratios": ratios, "rounds": found}
+        patterns = sum("regex" in rule["kwargs"] for rule in suite)
         shown = f"{middle['run']:8.2f} {middle['rules']:8.2f} {middle['cpu']:8.2f}"
-        print(f"{count:9} {shown} {ratios['run']:7.3f} {ratios['cpu']:7.3f} {ratios['floor']:7.3f}")
+        print(f"{len(suite):9} {patterns:8} {shown} " + " ".join(f"{ratio:7.3f}" for ratio in ratios.values()))
     return rows
 
 
