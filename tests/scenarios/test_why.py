@@ -63,11 +63,29 @@ from: merchants
 mirror: {value: name}
 target: {table: mirrored}
 """
+SHELF = """\
+job: shelf
+sources:
+  products: {table: products, key: id}
+  merchants: {table: merchants, key: id}
+  countries: {table: countries, key: code}
+  tags: {table: tags, key: id}
+from: products
+join:
+  merchants: {kind: foreign_key, on: products.merchant, how: full}
+  countries: {kind: foreign_key, on: merchants.country}
+  tags: {kind: list, elements: products.tags}
+select: {id: products.id, merchant_id: merchants.id, name: merchants.name, country: countries.name, tags: tags}
+where: coalesce(merchants.name, '') != 'hidden'
+target: {table: shelf}
+expectations: shelf
+"""
 TITLED = {
     "type": "expect_column_values_to_not_be_null",
     "kwargs": {"column": "title"},
     "meta": {"enrich": {"action": "quarantine"}},
 }
+NAMED = {**TITLED, "kwargs": {"column": "name"}}
 VALUE = "s3cret"
 
 
@@ -154,6 +172,53 @@ def test_every_reason(lake: Lab, call: Call) -> None:
     check_other_jobs(why)
     check_command_line(call)
     check_doctor(call)
+
+
+@pytest.mark.usefixtures("terminal")
+def test_rows_that_only_the_right_side_has(lake: Lab, call: Call) -> None:
+    """They are asked for by the lookup's key, under the names of the target's columns."""
+    lake.job(SHELF)
+    lake.suite("shelf", {**TITLED, "kwargs": {"column": "country"}, "meta": {"enrich": {"action": "warn"}}}, NAMED)
+    rows = {"m6": ("other", "de"), "m7": (None, "de"), "m8": ("other", "xx"), "m9": ("hidden", "de")}
+    lake.append("merchants", *[{"id": key, "name": name, "country": code} for key, (name, code) in rows.items()])
+    assert lake.run("shelf").exit_code == 0
+    lake.append("merchants", {"id": "m10", "name": "late", "country": "de"})
+    project = enrich.load_project(lake.home)
+
+    def why(key: str) -> dict[str, Any]:
+        return enrich.why(project, "shelf", {"MERCHANT_ID": key}, spark=lake.spark).to_dict()
+
+    matched, nothing = {"reason": "matched"}, {"reason": "foreign_key_null"}
+    lone = why("m6")
+    assert lone["in_target"]
+    assert lone["lookups"] == {
+        "products": {"reason": "no_such_key"},
+        "merchants": matched,
+        "countries": matched,
+        "tags": nothing,
+    }
+    assert lone["columns"] == {
+        "id": {"reason": "no_such_key", "source": "products"},
+        "merchant_id": matched,
+        "name": matched,
+        "country": matched,
+        "tags": {**nothing, "source": "tags"},
+    }
+    assert why("m8")["columns"]["country"] == {"reason": "no_such_key", "source": "countries"}
+    assert why("m7")["row"] == {"reason": "quarantined", "rules": ["expect_column_values_to_not_be_null:name"]}
+    assert why("m9")["row"] == {"reason": "filtered_by_where"}
+    assert why("m2")["row"].items() >= {"reason": "deleted_at", "version": 3, "source": "merchants"}.items()
+    assert why("m10")["row"].items() >= {"reason": "arrived_after_window", "source": "merchants"}.items()
+    assert why("M6")["row"] == {"reason": "near_miss", "kind": "case", "source": "merchants"}
+    assert why("mX")["row"] == {"reason": "no_such_key", "source": "merchants"}
+    with pytest.raises(
+        enrich.ConfigError, match="'merchants' alone has for this key: 'products' refers to it"
+    ) as caught:
+        why("m1")
+    assert caught.value.hint == "ask for a row that does, by its id"
+    assert enrich.why(project, "shelf", "p1", spark=lake.spark).in_target
+    shown = call("why", "shelf", "--key", "merchant_id=m6", "id")
+    assert (shown.exit_code, shown.stdout) == (0, "no_such_key: in products\n")
 
 
 def check_all_rows(project: enrich.Project, lake: Lab) -> None:

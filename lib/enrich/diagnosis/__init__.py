@@ -36,6 +36,8 @@ def why(
         project: What ``load_project`` gave.
         job: The job's name.
         key: The target's key: its text; for a composite one ``"k1=v1,k2=v2"``, ``["k1=v1", "k2=v2"]`` or a mapping.
+            A list or mapping of the columns that hold the lookup's key asks for a row that only the lookup of a right
+            or full foreign-key join has.
         column: A target column; None for all.
         spark: A Delta-capable session, left as it was found; None: the active one, or one is built.
         show_keys: Keep the keys of near misses in the reasons' ``found``.
@@ -44,7 +46,8 @@ def why(
         One reason for the row, for each source and for each column; ``to_dict()`` holds no keys and no values.
 
     Raises:
-        ConfigError: No such job or column, or the key is not of the target's form.
+        ConfigError: No such job or column, or the key is not of the target's form, or the
+            lookup's row that is asked for is not alone.
         HistoryError: The target's definition or sources are not those that it was written from.
         DriftError: Somebody else changed the target.
         RunFailed: A snapshot cannot be read.

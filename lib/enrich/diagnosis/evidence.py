@@ -25,7 +25,18 @@ from enrich.diagnosis.reasons import (
     Reason,
     of_list,
 )
-from enrich.spec import COMMIT, WEIGHT, Affected, MirrorSpec, left_names, quoted, reference_names
+from enrich.spec import (
+    COMMIT,
+    WEIGHT,
+    Affected,
+    JoinSpec,
+    MirrorSpec,
+    Step,
+    left_names,
+    quoted,
+    reference_names,
+    right_names,
+)
 from enrich.stages import Work
 
 if TYPE_CHECKING:
@@ -84,6 +95,29 @@ def questions(work: Work, affected: Affected) -> list[Question]:
             rows = join.references(sources, step, affected, nulls=True).dropna(subset=names)
             rows = rows.select(*names, *reference_names(len(key)))
             found.append(Question(step.alias, key, rows, step.kind == "list"))
+    return found
+
+
+def lone_questions(work: Work, spec: JoinSpec, right: Step, affected: Affected) -> list[Question]:
+    """Return what rows refer to that only the lookup of a right or full foreign-key join has.
+
+    The lookup's own key first, then what later joins look up by its columns; the rows' left key is null.
+    """
+    from pyspark.sql import functions as F
+
+    assert affected.right is not None  # noqa: S101 - it holds the keys that are asked for
+    key = spec.sources[right.alias].key
+    nulls = [F.lit(None).cast(each.dataType).alias(each.name) for each in affected.left.schema]
+    parts = zip(right_names(len(key)), reference_names(len(key)), strict=True)
+    own = affected.right.select(*nulls, *[F.col(name).alias(part) for name, part in parts])
+    found = [Question(right.alias, key, own)]
+    sources = work.sources()
+    for step in spec.steps[spec.steps.index(right) + 1 :]:
+        if step.kind != "table" and right.alias in step.needs:
+            columns = spec.sources[step.alias].key
+            rows = join.references(sources, step, affected, nulls=True)
+            rows = rows.select(*affected.left.columns, *reference_names(len(columns)))
+            found.append(Question(step.alias, columns, rows, step.kind == "list"))
     return found
 
 

@@ -4,22 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from enrich import join, mirror, normalise, quarantine, runner, tables
 from enrich.compiler.schemas import find, meant, name_of
 from enrich.diagnosis import evidence
 from enrich.diagnosis.doctor import KeyReport, examined
-from enrich.diagnosis.keytext import key_of
-from enrich.diagnosis.reasons import MATCHED, NOT_YET_RUN, Reason, Why, of_cell, of_row
+from enrich.diagnosis.keytext import key_of, names_all
+from enrich.diagnosis.reasons import (
+    FOREIGN_KEY_NULL,
+    MATCHED,
+    NO_SUCH_KEY,
+    NOT_YET_RUN,
+    Reason,
+    Why,
+    of_cell,
+    of_row,
+)
 from enrich.errors import ConfigError
 from enrich.expressions import Scope, parse_expression
 from enrich.failures import named
 from enrich.prepare import Task, opened
 from enrich.result import SourceWindow
-from enrich.spec import LIVE, Affected, JobSpec, JoinSpec, left_names, quoted, right_names
-from enrich.stages import Work, target_rows
+from enrich.spec import LIVE, Affected, JobSpec, JoinSpec, Step, left_names, quoted, right_names
+from enrich.stages import Work, identity_of, target_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -30,13 +39,36 @@ KeyText = str | Mapping[str, object] | Sequence[str]
 Answer = TypeVar("Answer")
 
 
+@dataclass(frozen=True)
+class Side:
+    """Which rows of a target are asked for.
+
+    Attributes:
+        alias: The source whose key they have: the driving one, or for rows without left side the lookup.
+        columns: That source's columns, in the order of the key.
+        identity: The target's columns that hold the key.
+        right: The join that keeps rows without left side, when those are asked for.
+    """
+
+    alias: str
+    columns: tuple[str, ...]
+    identity: tuple[str, ...]
+    right: Step | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The key's columns in staged frames."""
+        return (left_names if self.right is None else right_names)(len(self.identity))
+
+
 def ask(
     project: Project, name: str, key: KeyText, column: str | None, *, spark: SparkSession | None, show_keys: bool
 ) -> Why:
     """Answer ``enrich.why``."""
     running = runner.Running(project, runner.Options(), "", spark)
     task = running.task(project.jobs[_known(project, name)])
-    parts = key_of(key, task.spec.identity)
+    side = _side(task.spec, key)
+    parts = key_of(key, side.identity)
     columns = [_column(task.spec, column)] if column is not None else list(task.spec.columns)
     if task.target.table is None:
         unknown = Reason(NOT_YET_RUN)
@@ -45,10 +77,15 @@ def ask(
 
     def answer(work: Work) -> Why:
         spec = work.task.spec
-        affected = _affected(spec, _typed(work, [parts[each] for each in spec.identity]))
-        lookups = _answers(work, affected, found_keys=show_keys)
-        live, nulls = _flags(work, affected)
-        row = of_row(live, _needed(spec, lookups, live), _rules(work, affected))
+        affected = _affected(work, side, _typed(work, side, [parts[each] for each in side.identity]))
+        lookups = _answers(work, side, affected, found_keys=show_keys)
+        live, nulls = _flags(work, side, affected)
+        if side.right is not None and live is None and lookups[side.alias].reason == MATCHED:
+            raise ConfigError(
+                f"the target has no row that {side.alias!r} alone has for this key: {spec.driving!r} refers to it",
+                hint=f"ask for a row that does, by its {', '.join(spec.identity)}",
+            )
+        row = of_row(live, _needed(spec, side, lookups, live), _rules(work, side, affected))
         cells = {
             each: of_cell(row, _depends_on(spec, each), lookups, is_null=nulls.get(each, True)) for each in columns
         }
@@ -69,7 +106,8 @@ def reasons_of_all(project: Project, name: str, spark: SparkSession) -> dict[evi
         assert rows is not None  # noqa: S101 - the table is there
         names = left_names(len(spec.identity))
         keys = rows.select(*[quoted(each) for each in spec.identity]).toDF(*names).dropna().distinct()
-        return evidence.answers(work, evidence.questions(work, _affected(spec, work.kept(keys))))
+        affected = _affected(work, _left_side(spec), work.kept(keys))
+        return evidence.answers(work, evidence.questions(work, affected))
 
     return _inside(running, _as_consumed(task), answer)
 
@@ -130,15 +168,26 @@ def _inside(running: runner.Running, task: Task, answer: Callable[[Work], Answer
         raise named(error, task.job.job) from error
 
 
-def _typed(work: Work, texts: Sequence[str]) -> DataFrame:
+def _left_side(spec: JobSpec) -> Side:
+    columns = spec.key_columns if isinstance(spec, JoinSpec) else spec.value
+    return Side(spec.driving, columns, spec.identity)
+
+
+def _side(spec: JobSpec, key: KeyText) -> Side:
+    """Return what is asked for: rows without left side when the key names just the columns of the lookup's key."""
+    right = spec.right_step() if isinstance(spec, JoinSpec) else None
+    if right is None or not names_all(key, spec.right_identity):
+        return _left_side(spec)
+    return Side(right.alias, spec.sources[right.alias].key, spec.right_identity, right)
+
+
+def _typed(work: Work, side: Side, texts: Sequence[str]) -> DataFrame:
     """Return one row with the key's parts in the types, and the form, of the target's key."""
     from pyspark.sql import functions as F
 
-    spec = work.task.spec
-    source = spec.sources[spec.driving]
-    columns = spec.key_columns if isinstance(spec, JoinSpec) else spec.value
+    source = work.task.spec.sources[side.alias]
     parts = []
-    for text, column in zip(texts, columns, strict=True):
+    for text, column in zip(texts, side.columns, strict=True):
         kind = source.columns[column]
         if kind == normalise.TEXT:
             steps = source.normalise if column in source.key else ()
@@ -147,39 +196,48 @@ def _typed(work: Work, texts: Sequence[str]) -> DataFrame:
             parts.append(F.try_to_binary(F.lit(text), F.lit("hex")))
         else:
             parts.append(F.lit(text).try_cast(name_of(kind)))
-    frame = work.session.range(1).select(
-        *[part.alias(name) for part, name in zip(parts, left_names(len(parts)), strict=True)]
-    )
+    frame = work.session.range(1).select(*[part.alias(name) for part, name in zip(parts, side.names, strict=True)])
     nulls = frame.select(*[F.col(name).isNull() for name in frame.columns]).first() or ()
-    for is_null, column, identity in zip(nulls, columns, spec.identity, strict=True):
+    for is_null, column, identity in zip(nulls, side.columns, side.identity, strict=True):
         if is_null:
             kind = name_of(source.columns[column])
             raise ConfigError(f"the text given for the key column {identity!r} is no {kind}", hint="correct the key")
     return frame
 
 
-def _affected(spec: JobSpec, left: DataFrame) -> Affected:
-    """Return the keys to look at; no rows without left side."""
+def _affected(work: Work, side: Side, keys: DataFrame) -> Affected:
+    """Return the keys to look at, and none of the other side."""
+    spec = work.task.spec
     right = spec.right_step() if isinstance(spec, JoinSpec) else None
     if right is None or not isinstance(spec, JoinSpec):
-        return Affected(left)
-    from pyspark.sql import functions as F
-
-    source = spec.sources[right.alias]
-    kinds = [name_of(source.columns[name]) for name in source.key]
-    names = right_names(len(kinds))
-    none = left.select(*[F.lit(None).cast(kind).alias(name) for kind, name in zip(kinds, names, strict=True)])
-    return Affected(left, none.dropna())
+        return Affected(keys)
+    if side.right is not None:
+        return Affected(_no_keys(work, spec.driving, spec.key_columns, left_names), keys)
+    return Affected(keys, _no_keys(work, right.alias, spec.sources[right.alias].key, right_names))
 
 
-def _answers(work: Work, affected: Affected, *, found_keys: bool) -> dict[str, Reason]:
-    """Return the reasons of one key, by alias; a source that the row refers to not even once has nothing to miss."""
-    found = evidence.answers(work, evidence.questions(work, affected), found_keys=found_keys)
-    told = next(iter(found.values()), {})
-    return {alias: told.get(alias, Reason(MATCHED)) for alias in work.task.spec.sources}
+def _no_keys(work: Work, alias: str, columns: Sequence[str], named: Callable[[int], list[str]]) -> DataFrame:
+    return work.snapshot(alias).select(*[quoted(each) for each in columns]).toDF(*named(len(columns))).limit(0)
 
 
-def _flags(work: Work, affected: Affected) -> tuple[bool | None, dict[str, bool]]:
+def _answers(work: Work, side: Side, affected: Affected, *, found_keys: bool) -> dict[str, Reason]:
+    """Return the reasons of one key, by alias.
+
+    A source that a row refers to not even once has nothing to miss. A row without left side is one that the driving
+    source has no row for; what the left side would refer to is null.
+    """
+    spec = work.task.spec
+    if side.right is None or not isinstance(spec, JoinSpec):
+        asked = evidence.questions(work, affected)
+        lookups = dict.fromkeys(spec.sources, Reason(MATCHED))
+    else:
+        asked = evidence.lone_questions(work, spec, side.right, affected)
+        lookups = {**dict.fromkeys(spec.sources, Reason(FOREIGN_KEY_NULL)), spec.driving: Reason(NO_SUCH_KEY)}
+    found = evidence.answers(work, asked, found_keys=found_keys)
+    return {**lookups, **next(iter(found.values()), {})}
+
+
+def _flags(work: Work, side: Side, affected: Affected) -> tuple[bool | None, dict[str, bool]]:
     """Return whether the join and the condition keep the row (None: no row at all), and which cells are null."""
     from pyspark.sql import functions as F
 
@@ -188,7 +246,7 @@ def _flags(work: Work, affected: Affected) -> tuple[bool | None, dict[str, bool]
         rows = join.enriched(work.sources(), affected)
     else:
         rows = mirror.derived(spec, work.snapshot(spec.driving), affected.left)
-    rows = rows.dropna(subset=left_names(len(spec.identity)))
+    rows = rows.dropna(subset=side.names)
     cells = [F.col(quoted(name)).isNull().alias(f"__enrich_null{i}") for i, name in enumerate(spec.columns)]
     found = rows.select(LIVE, *cells).first()
     if found is None:
@@ -196,27 +254,30 @@ def _flags(work: Work, affected: Affected) -> tuple[bool | None, dict[str, bool]
     return bool(found[0]), dict(zip(spec.columns, found[1:], strict=True))
 
 
-def _needed(spec: JobSpec, lookups: Mapping[str, Reason], live: bool | None) -> list[tuple[str, Reason]]:
+def _needed(spec: JobSpec, side: Side, lookups: Mapping[str, Reason], live: bool | None) -> list[tuple[str, Reason]]:
     """Return the sources without which there is no row, in the order of the joins."""
     steps = spec.steps if isinstance(spec, JoinSpec) else ()
-    widened = any(step.kind == "table" and step.keeps_right for step in steps)
-    aliases = [] if widened else [spec.driving]
+    if side.right is not None:
+        steps = steps[steps.index(side.right) + 1 :]
+    widened = any(step.kind == "table" and step.keeps_right for step in steps) and side.right is None
+    aliases = [] if widened else [side.alias]
     aliases += [step.alias for step in steps if step.how in ("inner", "right")]
     if live is None:
-        aliases.append(spec.driving)
+        aliases.append(side.alias)
     return [(alias, lookups[alias]) for alias in aliases]
 
 
-def _rules(work: Work, affected: Affected) -> list[str]:
+def _rules(work: Work, side: Side, affected: Affected) -> list[str]:
     """Return the rules that keep the row in quarantine."""
     uri, spec = work.task.place.held_uri, work.task.spec
     if uri is None or not tables.exists(uri):
         return []
-    names = left_names(len(spec.identity))
-    version = tables.read_state(uri).version
-    rows = tables.snapshot(work.session, uri, version, [*spec.identity, quarantine.FAILED])
-    keyed = rows.where(~quarantine.is_keyless()).toDF(*names, quarantine.FAILED)
-    found = keyed.join(affected.left, on=names, how="left_semi").select(quarantine.FAILED).collect()
+    version, columns = tables.read_state(uri).version, [*spec.identity, *spec.right_identity, quarantine.FAILED]
+    rows = tables.snapshot(work.session, uri, version, columns).where(~quarantine.is_keyless())
+    parts = identity_of(work.task).of()
+    keyed = rows.select(*[part.alias(name) for name, part in parts.items()], quarantine.FAILED)
+    keys = affected.left if side.right is None or affected.right is None else affected.right
+    found = keyed.join(keys, on=side.names, how="left_semi").select(quarantine.FAILED).collect()
     return [str(rule) for row in found for rule in row[quarantine.FAILED]]
 
 

@@ -64,6 +64,14 @@ def key_of(key: str | Mapping[str, object] | Sequence[str], columns: Sequence[st
     return parse_parts(key, columns)
 
 
+def names_all(key: str | Mapping[str, object] | Sequence[str], columns: Sequence[str]) -> bool:
+    """Return whether a key names these columns and no others; a key of one text names none."""
+    if isinstance(key, str):
+        return False
+    given = key if isinstance(key, Mapping) else [part.partition("=")[0] for part in key]
+    return sorted(_column(str(name), columns) for name in given) == sorted(columns)
+
+
 def _column(name: str, columns: Sequence[str]) -> str:
     """Return the column that a name means: exactly, else but for case; the name itself when there is none."""
     if name in columns:
