@@ -44,6 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
             break
         number = len(done)
         line = _chunk(names[number % len(names)], options.seed + number, options.histories, engine)
+        spark.range(1).count()  # a chunk that lost its JVM says nothing of the engine: fail here, before it is kept
         done.append(line)
         with options.progress.open("a", encoding="utf-8") as progress:
             progress.write(json.dumps(line) + "\n")
