@@ -22,7 +22,7 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from enrich.spec import COMMIT, WEIGHT, SourceSpec, comparable, quoted, reference_names
+from enrich.spec import COMMIT, WEIGHT, SourceSpec, comparable, quoted, reference_names, without_nulls
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -124,7 +124,7 @@ def touched(feed: DataFrame, source: SourceSpec) -> Touched:
     images = _images(feed, source, COMMIT)
     names = reference_names(len(source.key))
     parts = [F.col(quoted(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
-    keys = images.select(*parts).dropna().distinct().persist()
+    keys = without_nulls(images.select(*parts)).distinct().persist()
     return Touched(images, keys, keys.count())
 
 

@@ -35,6 +35,7 @@ from enrich.spec import (
     quoted,
     reference_names,
     right_names,
+    without_nulls,
 )
 
 if TYPE_CHECKING:
@@ -149,8 +150,8 @@ def partners(sources: Sources, step: Step, affected: Affected) -> DataFrame:
 def references(sources: Sources, step: Step, affected: Affected | None = None, *, nulls: bool = False) -> DataFrame:
     """Return which keys of a lookup the rows before ``step`` refer to.
 
-    Only the earlier joins that ``step`` depends on are made, and none of them removes a left row: surplus pairs are
-    harmless to a recompute by key.
+    Only the earlier joins that decide it are made, and none of them removes a left row: surplus pairs are harmless to a
+    recompute by key.
 
     Args:
         sources: The job's sources.
@@ -165,7 +166,7 @@ def references(sources: Sources, step: Step, affected: Affected | None = None, *
     from pyspark.sql import functions as F
 
     spec = sources.spec
-    earlier = [_generous(each) for each in earlier_steps(spec, step) if each.alias in step.needs]
+    earlier = [_generous(each) for each in earlier_steps(spec, step) if each.alias in step.decided_by]
     rows = _with_key(spec, walked(sources, affected, earlier)).where(F.col(ALIVE))
     identity = [name for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
     if step.kind == "list":
@@ -180,7 +181,7 @@ def references(sources: Sources, step: Step, affected: Affected | None = None, *
         parts = normalise.references(parts, spec.sources[step.alias])
     names = reference_names(len(parts))
     found = rows.select(*identity, *[part.alias(name) for part, name in zip(parts, names, strict=True)])
-    return found if nulls else found.dropna(subset=names)
+    return found if nulls else without_nulls(found, names)
 
 
 def earlier_steps(spec: JoinSpec, step: Step) -> list[Step]:
@@ -283,7 +284,7 @@ def _unreferenced(sources: Sources, affected: Affected | None, step: Step) -> Da
     parts = normalise.references([F.expr(part) for part in step.on], spec.sources[step.alias])
     used = before.select(*[part.alias(name) for part, name in zip(parts, names, strict=True)])
     condition = reduce(and_, [F.col(r) == F.col(n) for r, n in zip(rights, names, strict=True)])
-    alone = lookup.join(used.dropna().distinct(), on=condition, how="left_anti")
+    alone = lookup.join(without_nulls(used).distinct(), on=condition, how="left_anti")
     return alone.withColumns(_fresh())
 
 

@@ -21,7 +21,7 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from typing import TYPE_CHECKING
 
-from enrich.spec import JoinSpec, Step, left_names, reference_names, right_names
+from enrich.spec import JoinSpec, Step, left_names, reference_names, right_names, without_nulls
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -49,7 +49,7 @@ def affected_left(
     for step in spec.steps:
         if step.kind != "table" and step.alias in changed:
             found = _referring(references(step), changed[step.alias])
-            parts.append(found.select(*names).dropna())
+            parts.append(without_nulls(found.select(*names)))
     return _union(parts).distinct()
 
 
@@ -80,9 +80,9 @@ def affected_right(
         parts.append(_named(changed[right.alias], names))
     later = spec.steps[spec.steps.index(right) + 1 :]
     for step in later:
-        if step.kind != "table" and step.alias in changed and right.alias in step.needs:
+        if step.kind != "table" and step.alias in changed and right.alias in step.decided_by:
             found = _referring(references(step), changed[step.alias])
-            parts.append(found.select(*names).dropna())
+            parts.append(without_nulls(found.select(*names)))
     return _union(parts).distinct()
 
 

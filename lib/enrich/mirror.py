@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from enrich.spec import HOLDERS, LIVE, MirrorSpec, left_names, quoted
+from enrich.spec import HOLDERS, LIVE, MirrorSpec, left_names, quoted, without_nulls
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -52,7 +52,7 @@ def derived(spec: MirrorSpec, master: DataFrame, affected: DataFrame | None) -> 
 
     names = left_names(len(spec.value))
     parts = {name: F.col(quoted(column)) for name, column in zip(names, spec.value, strict=True)}
-    rows = master.withColumns(parts).dropna(subset=names)
+    rows = without_nulls(master.withColumns(parts), names)
     if affected is not None:
         rows = rows.join(affected, on=names, how="left_semi")
     winner = F.struct(*[F.col(quoted(name)) for name in (*spec.value, *spec.key, *spec.extra)])
@@ -91,4 +91,4 @@ def _values(spec: MirrorSpec, rows: DataFrame) -> DataFrame:
 
     names = left_names(len(spec.value))
     parts = [F.col(quoted(column)).alias(name) for name, column in zip(names, spec.value, strict=True)]
-    return rows.select(*parts).dropna()
+    return without_nulls(rows.select(*parts))

@@ -10,7 +10,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import reduce
+from operator import and_
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -60,6 +63,13 @@ def right_names(count: int) -> list[str]:
 def reference_names(count: int) -> list[str]:
     """Return the columns of a referenced key: ``__enrich_j0 ..``."""
     return [f"__enrich_j{i}" for i in range(count)]
+
+
+def without_nulls(frame: DataFrame, names: Sequence[str] | None = None) -> DataFrame:
+    """Return the rows that have no null in some columns (None: in any). ``dropna`` would take NaN for null, too."""
+    from pyspark.sql import functions as F
+
+    return frame.where(reduce(and_, [F.col(quoted(name)).isNotNull() for name in names or frame.columns]))
 
 
 @dataclass(frozen=True)
@@ -112,7 +122,9 @@ class Step:
         element_fields: The element struct's other fields, in order.
         drop_duplicates: Keep only the first element of each id.
         drop_unmatched: Leave out elements without partner.
-        needs: Aliases of earlier joins that ``on`` or ``elements`` depends on, directly or through other joins.
+        needs: Aliases of earlier joins that ``on`` or ``elements`` reads, directly or through other joins.
+        widened_by: Aliases of earlier joins with rows of their own for which ``on`` or ``elements`` need not be null,
+            although it reads nothing of theirs: ``coalesce(products.country, 'de')``.
     """
 
     alias: str
@@ -125,6 +137,12 @@ class Step:
     drop_duplicates: bool = False
     drop_unmatched: bool = False
     needs: frozenset[str] = frozenset()
+    widened_by: frozenset[str] = frozenset()
+
+    @property
+    def decided_by(self) -> frozenset[str]:
+        """Aliases of earlier joins without which it cannot be told which rows refer to what."""
+        return self.needs | self.widened_by
 
     @property
     def keeps_right(self) -> bool:

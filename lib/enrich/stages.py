@@ -31,6 +31,7 @@ from enrich.spec import (
     partners_name,
     quoted,
     right_names,
+    without_nulls,
 )
 
 if TYPE_CHECKING:
@@ -260,7 +261,7 @@ def _held_keys(work: Work) -> list[Affected]:
     lefts, rights = left_names(len(identity.left)), right_names(len(identity.right))
     is_lone = reduce(or_, [F.col(name).isNull() for name in lefts])
     left = found.where(~is_lone).select(*lefts)
-    return [Affected(left, found.where(is_lone).select(*rights).dropna() if rights else None)]
+    return [Affected(left, without_nulls(found.where(is_lone).select(*rights)) if rights else None)]
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ _NEAR_MISSES = "the keys of near misses"
     "parts",
     multiple=True,
     metavar="NAME=VALUE",
-    help="One column of a composite key, in place of KEY; once for each.",
+    help="One column of a composite key, or of the key of a row that only a lookup has; once for each.",
 )
 @output_option
 @show_keys_option(_NEAR_MISSES)

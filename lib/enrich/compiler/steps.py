@@ -206,8 +206,14 @@ class Steps:
         return tuple(name for name in fields if name != found)
 
     def with_needs(self, step: Step, steps: list[Step]) -> Step:
-        """Note which earlier joins a step's expressions depend on."""
-        return replace(step, needs=frozenset(self._closure(step.alias, steps) - {step.alias}))
+        """Note which earlier joins a step's expressions read, and which ones' own rows they may give a key to."""
+        needs = self._closure(step.alias, steps) - {step.alias}
+        widened: set[str] = set()
+        for number, each in enumerate(steps):
+            if each.alias in (step.alias, *needs):
+                never_null = not all(expression.is_path for expression in self.referring.get(each.alias, ()))
+                widened |= {other.alias for other in steps[:number] if other.keeps_right and never_null}
+        return replace(step, needs=frozenset(needs), widened_by=frozenset(widened - needs))
 
     def _closure(self, alias: str, steps: list[Step]) -> set[str]:
         """Return the joins that make ``alias`` (or ``key``) what it is, itself included."""

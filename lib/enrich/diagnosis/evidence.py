@@ -36,6 +36,7 @@ from enrich.spec import (
     quoted,
     reference_names,
     right_names,
+    without_nulls,
 )
 from enrich.stages import Work
 
@@ -92,7 +93,7 @@ def questions(work: Work, affected: Affected) -> list[Question]:
         if step.kind == "table":
             found.append(own(key, step.alias))
         else:
-            rows = join.references(sources, step, affected, nulls=True).dropna(subset=names)
+            rows = without_nulls(join.references(sources, step, affected, nulls=True), names)
             rows = rows.select(*names, *reference_names(len(key)))
             found.append(Question(step.alias, key, rows, step.kind == "list"))
     return found
@@ -113,7 +114,7 @@ def lone_questions(work: Work, spec: JoinSpec, right: Step, affected: Affected) 
     found = [Question(right.alias, key, own)]
     sources = work.sources()
     for step in spec.steps[spec.steps.index(right) + 1 :]:
-        if step.kind != "table" and right.alias in step.needs:
+        if step.kind != "table" and right.alias in step.decided_by:
             columns = spec.sources[step.alias].key
             rows = join.references(sources, step, affected, nulls=True)
             rows = rows.select(*affected.left.columns, *reference_names(len(columns)))
@@ -173,7 +174,7 @@ def _marked(work: Work, asked: Question) -> DataFrame:
 
 def _present(work: Work, asked: Question) -> DataFrame:
     """Return the distinct keys that the source has at the version that the target has consumed."""
-    return _named(work.snapshot(asked.alias), asked).dropna().distinct()
+    return without_nulls(_named(work.snapshot(asked.alias), asked)).distinct()
 
 
 def _named(rows: DataFrame, asked: Question, *more: str) -> DataFrame:

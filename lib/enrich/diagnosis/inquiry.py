@@ -27,7 +27,7 @@ from enrich.expressions import Scope, parse_expression
 from enrich.failures import named
 from enrich.prepare import Task, opened
 from enrich.result import SourceWindow
-from enrich.spec import LIVE, Affected, JobSpec, JoinSpec, Step, left_names, quoted, right_names
+from enrich.spec import LIVE, Affected, JobSpec, JoinSpec, Step, left_names, quoted, right_names, without_nulls
 from enrich.stages import Work, identity_of, target_rows
 
 if TYPE_CHECKING:
@@ -82,12 +82,13 @@ def ask(
         live, nulls = _flags(work, side, affected)
         if side.right is not None and live is None and lookups[side.alias].reason == MATCHED:
             raise ConfigError(
-                f"the target has no row that {side.alias!r} alone has for this key: {spec.driving!r} refers to it",
-                hint=f"ask for a row that does, by its {', '.join(spec.identity)}",
+                f"the target has no row that {side.alias!r} alone has for this key: another row refers to it",
+                hint=f"ask for that row, by its {', '.join(spec.identity)}",
             )
         row = of_row(live, _needed(spec, side, lookups, live), _rules(work, side, affected))
         cells = {
-            each: of_cell(row, _depends_on(spec, each), lookups, is_null=nulls.get(each, True)) for each in columns
+            each: of_cell(row, _depends_on(spec, side, each), lookups, is_null=nulls.get(each, True))
+            for each in columns
         }
         return Why(name, version, row, lookups, cells)
 
@@ -105,7 +106,7 @@ def reasons_of_all(project: Project, name: str, spark: SparkSession) -> dict[evi
         spec, rows = work.task.spec, target_rows(work)
         assert rows is not None  # noqa: S101 - the table is there
         names = left_names(len(spec.identity))
-        keys = rows.select(*[quoted(each) for each in spec.identity]).toDF(*names).dropna().distinct()
+        keys = without_nulls(rows.select(*[quoted(each) for each in spec.identity]).toDF(*names)).distinct()
         affected = _affected(work, _left_side(spec), work.kept(keys))
         return evidence.answers(work, evidence.questions(work, affected))
 
@@ -224,7 +225,7 @@ def _answers(work: Work, side: Side, affected: Affected, *, found_keys: bool) ->
     """Return the reasons of one key, by alias.
 
     A source that a row refers to not even once has nothing to miss. A row without left side is one that the driving
-    source has no row for; what the left side would refer to is null.
+    source has no row for; what only the left side would refer to is null.
     """
     spec = work.task.spec
     if side.right is None or not isinstance(spec, JoinSpec):
@@ -233,6 +234,7 @@ def _answers(work: Work, side: Side, affected: Affected, *, found_keys: bool) ->
     else:
         asked = evidence.lone_questions(work, spec, side.right, affected)
         lookups = {**dict.fromkeys(spec.sources, Reason(FOREIGN_KEY_NULL)), spec.driving: Reason(NO_SUCH_KEY)}
+        lookups.update({each.alias: Reason(MATCHED) for each in asked})
     found = evidence.answers(work, asked, found_keys=found_keys)
     return {**lookups, **next(iter(found.values()), {})}
 
@@ -246,7 +248,7 @@ def _flags(work: Work, side: Side, affected: Affected) -> tuple[bool | None, dic
         rows = join.enriched(work.sources(), affected)
     else:
         rows = mirror.derived(spec, work.snapshot(spec.driving), affected.left)
-    rows = rows.dropna(subset=side.names)
+    rows = without_nulls(rows, side.names)
     cells = [F.col(quoted(name)).isNull().alias(f"__enrich_null{i}") for i, name in enumerate(spec.columns)]
     found = rows.select(LIVE, *cells).first()
     if found is None:
@@ -281,7 +283,7 @@ def _rules(work: Work, side: Side, affected: Affected) -> list[str]:
     return [str(rule) for row in found for rule in row[quarantine.FAILED]]
 
 
-def _depends_on(spec: JobSpec, column: str) -> list[str]:
+def _depends_on(spec: JobSpec, side: Side, column: str) -> list[str]:
     """Return the sources that a target column depends on, in the order of the joins."""
     if not isinstance(spec, JoinSpec):
         return [spec.driving]
@@ -289,7 +291,11 @@ def _depends_on(spec: JobSpec, column: str) -> list[str]:
     scope = Scope(frozenset(spec.sources) - lists, lists, spec.has_key)
     text = next(output.expression for output in spec.outputs if output.name == column)
     used = {path[0] for path in parse_expression(text, scope).paths}
+    # What leads to the lookup on the left is not there in a row without left side, and not missed.
+    ends = () if side.right is None else join.earlier_steps(spec, side.right)
     for step in reversed(spec.steps):
-        if step.alias in used:
-            used |= step.needs
+        if step.alias in used and step is not side.right:
+            used |= step.needs.difference(end.alias for end in ends)
+    if side.right is not None and "key" in used:
+        used.add(spec.driving)
     return [alias for alias in (spec.driving, *[step.alias for step in spec.steps]) if alias in used]
