@@ -37,6 +37,9 @@ _NO_DATA = frozenset(
         "SET TBLPROPERTIES",
         "UNSET TBLPROPERTIES",
         "ADD COLUMNS",
+        "ADD COLUMN",  # as delta-rs calls these three
+        "UPDATE TABLE METADATA",
+        "UPDATE FIELD METADATA",
         "CHANGE COLUMN",
         "CHANGE COLUMNS",
         "CLUSTER BY",

@@ -76,9 +76,10 @@ def enriched(sources: Sources, affected: Affected | None) -> DataFrame:
     rows = _with_key(spec, walked(sources, affected, spec.steps))
     condition = F.coalesce(F.expr(spec.where), F.lit(False)) if spec.where is not None else F.lit(True)
     identity = [name for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
-    outputs = [F.expr(output.expression).alias(output.name) for output in spec.outputs]
-    live = (F.col(ALIVE) & condition).alias(LIVE)
-    return rows.select(*identity, live, *[partners_name(step.alias) for step in spec.steps], *outputs)
+    # A row that the condition keeps out must not fail in an expression that the condition guards.
+    outputs = [F.when(F.col(LIVE), F.expr(output.expression)).alias(output.name) for output in spec.outputs]
+    rows = rows.withColumn(LIVE, F.col(ALIVE) & condition)
+    return rows.select(*identity, LIVE, *[partners_name(step.alias) for step in spec.steps], *outputs)
 
 
 def keyless(sources: Sources, rows: DataFrame) -> DataFrame:

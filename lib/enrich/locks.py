@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import fcntl
 import json
+import logging
 import os
 import socket
 from collections.abc import Iterator
@@ -17,6 +18,8 @@ from pathlib import Path
 from enrich.errors import EnvironmentFault, Locked
 from enrich.faults import point
 from enrich.tables import local_path
+
+log = logging.getLogger("enrich")
 
 
 @contextmanager
@@ -48,8 +51,10 @@ def held(state: str, job: str, run_id: str) -> Iterator[None]:
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise Locked(f"job {job!r} is held by {_holder(path)}", hint="run again when it has ended") from None
+        except OSError as error:  # a mount that knows no locks
+            log.warning("%s: no lock can be had on %s (%s)", job, path, type(error).__name__)
         point("lock.taken")
         since = datetime.now(UTC).isoformat(timespec="seconds")
         note = {"run_id": run_id, "host": socket.gethostname(), "pid": os.getpid(), "since": since}

@@ -15,9 +15,10 @@ from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, sibling
 from enrich.cursor import UNKNOWN, Cursor, Mark, TargetState, digest, drift
 from enrich.errors import ConfigError, Fault, HistoryError, Locked
+from enrich.expressions import Scope, parse_expression
 from enrich.result import Finding, JobResult, SourceWindow
 from enrich.since import Bounds
-from enrich.spec import DataType, JobSpec, quoted
+from enrich.spec import DataType, JobSpec, JoinSpec, quoted
 from enrich.tables import CHANGE_FEED, TableState, is_occupied, read_state
 from enrich.window import BEFORE_ALL, reach, versions
 
@@ -117,8 +118,8 @@ class Task:
 
     @property
     def moved(self) -> tuple[str, ...]:
-        """Aliases with new versions."""
-        return tuple(alias for alias, each in self.window.items() if each.start != each.to)
+        """Aliases with new versions, taken or skipped."""
+        return tuple(alias for alias, each in self.window.items() if each.start != each.to or alias in self.gaps)
 
     @property
     def is_idle(self) -> bool:
@@ -152,11 +153,13 @@ class Task:
 
     @property
     def rewrites(self) -> bool:
-        """True when the target's rows have another key or other types than this job's, or are somebody else's doing."""
+        """True when the target's rows have other columns or types than this job's, or are somebody else's doing."""
         cursor, table = self.target.cursor, self.target.table
         if table is None or self.mode != FULL_REFRESH:
             return False
         if cursor is None or bool(self.target.foreign) or cursor.definition != self.definition:
+            return True
+        if any(name not in self.spec.columns for name in cursor.columns) or _reshaped(cursor, self.spec):
             return True
         return any(_retyped(cursor, alias, source.columns) for alias, source in self.spec.sources.items())
 
@@ -260,6 +263,25 @@ def _retyped(cursor: Cursor, alias: str, columns: Mapping[str, DataType]) -> lis
     return [name for name, kind in before.items() if name in columns and shape(columns[name]) != shape(kind)]
 
 
+def _reshaped(cursor: Cursor, spec: JobSpec) -> list[str]:
+    """Return the list joins whose lookup has other columns than when the target was written, where the target shows.
+
+    Their elements are structs of all these columns, and MERGE compares and writes structs of one shape alone.
+    """
+    if not isinstance(spec, JoinSpec):
+        return []
+    lists = frozenset(step.alias for step in spec.steps if step.kind == "list")
+    scope = Scope(frozenset(spec.sources) - lists, lists, spec.has_key)
+    shown = {path for output in spec.outputs for path in parse_expression(output.expression, scope).paths}
+    return [
+        alias
+        for alias in sorted(lists)
+        if (alias,) in shown
+        and alias in cursor.sources
+        and set(cursor.sources[alias].columns) != set(spec.sources[alias].columns)
+    ]
+
+
 def opened(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -> Task:
     """Decide mode and window, and refuse what cannot be continued.
 
@@ -279,6 +301,8 @@ def opened(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -> T
     _check_same(task, cursor)
     if cursor.held == UNKNOWN or (cursor.held is not None and target.quarantine is None):
         return whole(task)  # there is no version of the quarantine to go on from
+    if _reshaped(cursor, task.spec):
+        return whole(task)  # every list is written anew, its elements in their new shape
     return _continued(task, cursor, bounds or Bounds())
 
 
@@ -294,6 +318,11 @@ def reopened(task: Task) -> Task:
         )
     cursor = _known_cursor(task)
     _check_same(task, cursor)
+    if lists := _reshaped(cursor, task.spec):
+        raise HistoryError(
+            f"source {lists[0]!r} has gained a column since the target was written, and its lists show all columns",
+            hint=f"run `enrich run {task.job.job}`, which writes them anew",
+        )
     window = {alias: SourceWindow(mark.start, mark.to) for alias, mark in cursor.sources.items()}
     return replace(task, mode=REPAIR, window=window)
 

@@ -135,8 +135,8 @@ def _held(work: Work, changed: Changed, verdict: Judged, among: DataFrame | None
     identity, columns = identity_of(task), list(task.spec.columns)
     table = None
     if there and uri is not None and before is not None:
-        rows = tables.snapshot(work.session, uri, before.version, [*columns, quarantine.FAILED])
-        table = work.kept(rows)
+        names = [*columns, quarantine.FAILED]
+        table = work.kept(tables.snapshot(work.session, uri, before.version, names, like=verdict.good))
     keyed = table.where(~quarantine.is_keyless()) if table is not None else None
     nothing = verdict.good.limit(0).withColumn(quarantine.FAILED, F.array().cast("array<string>"))
     found = _compared(work, verdict.bad if verdict.bad is not None else nothing, keyed, among)
@@ -363,8 +363,9 @@ def _put_quarantine(work: Work, rows: DataFrame | None, own: Commit) -> None:
         assert uri is not None  # noqa: S101 - there is a quarantine to be emptied
         merge.overwrite(work.session, uri, kept.select(*columns), own)
     elif before is not None and uri is not None:
-        table = tables.snapshot(work.session, uri, before.version, names[:-1])
-        same = quarantine.identity(identity_of(task).of("t."), table, task.spec.columns)
+        known = {name.lower() for name in tables.read_state(uri).columns}
+        lacking = frozenset(name for name in task.spec.columns if name.lower() not in known)
+        same = quarantine.identity(identity_of(task).of("t."), rows, task.spec.columns, lacking)
         merge.merge(work.session, uri, *_matching(task, rows.select(*same, OPERATION, *columns), same), own)
     else:
         held = rows.select(*columns)

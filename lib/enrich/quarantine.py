@@ -9,7 +9,7 @@ nothing to be told apart by but their content: as a multiset, they are exactly t
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -80,14 +80,17 @@ def keyless(new: DataFrame, held: DataFrame, columns: Sequence[str]) -> KeylessD
     return KeylessDifference(rows, differing, found["come"] or 0, found["gone"] or 0, bool(found["contents"]))
 
 
-def content(rows: DataFrame, columns: Sequence[str], prefix: str = "") -> Column:
-    """Return a fingerprint of a row's target columns."""
+def content(
+    rows: DataFrame, columns: Sequence[str], prefix: str = "", lacking: Collection[str] = frozenset()
+) -> Column:
+    """Return a fingerprint of a row's target columns; those that are ``lacking`` below the prefix are null."""
     from pyspark.sql import functions as F
 
-    parts = [
-        comparable(F.col(prefix + quoted(name)), rows.schema[name].dataType).alias(f"c{i}")
-        for i, name in enumerate(columns)
-    ]
+    kinds = {name: rows.schema[name].dataType for name in columns}
+    values = {
+        name: F.lit(None).cast(kinds[name]) if name in lacking else F.col(prefix + quoted(name)) for name in columns
+    }
+    parts = [comparable(values[name], kinds[name]).alias(f"c{i}") for i, name in enumerate(columns)]
     return F.sha2(F.to_json(F.struct(*parts), _EXACT), 256)
 
 
@@ -98,15 +101,18 @@ def is_keyless(prefix: str = "") -> Column:
     return F.coalesce(F.array_contains(F.col(prefix + FAILED), KEY_NOT_NULL), F.lit(False))
 
 
-def identity(keyed: Mapping[str, Column], rows: DataFrame, columns: Sequence[str]) -> dict[str, Column]:
+def identity(
+    keyed: Mapping[str, Column], rows: DataFrame, columns: Sequence[str], lacking: Collection[str]
+) -> dict[str, Column]:
     """Return what a staged quarantine row matches in the table: its key, or its content when it has none.
 
     Args:
         keyed: Staged identity column -> expression over the table below ``t``.
-        rows: The quarantine table's rows, for their types.
+        rows: Staged rows, for their types.
         columns: The target's columns.
+        lacking: Those that the table does not have yet.
     """
     from pyspark.sql import functions as F
 
     parts = {name: F.when(~is_keyless("t."), part) for name, part in keyed.items()}
-    return {**parts, CONTENT: F.when(is_keyless("t."), content(rows, columns, "t."))}
+    return {**parts, CONTENT: F.when(is_keyless("t."), content(rows, columns, "t.", lacking))}

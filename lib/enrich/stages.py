@@ -70,8 +70,11 @@ class Work:
         from pyspark.sql import functions as F
 
         source, state = self.task.spec.sources[alias], self.task.tables[alias]
-        at = self.task.window[alias].to if version is None else version
-        rows = normalise.keys(tables.snapshot(self.session, state.uri, at, list(source.columns)), source)
+        names, end = list(source.columns), self.task.window[alias].to
+        rows = tables.snapshot(self.session, state.uri, end, names)
+        if version is not None and version != end:  # the source may have gained columns since
+            rows = tables.snapshot(self.session, state.uri, version, names, like=rows)
+        rows = normalise.keys(rows, source)
         is_null = reduce(or_, [F.col(quoted(name)).isNull() for name in source.key])
         return rows.where(is_null if null_keys else ~is_null)
 

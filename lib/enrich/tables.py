@@ -176,11 +176,25 @@ def _plain(uri: str) -> str:
     return parsed.path if parsed.scheme == "file" else uri
 
 
-def snapshot(spark: SparkSession, uri: str, version: int, columns: Sequence[str]) -> DataFrame:
-    """Return the rows of ``columns`` at ``version``."""
+def snapshot(
+    spark: SparkSession, uri: str, version: int, columns: Sequence[str], *, like: DataFrame | None = None
+) -> DataFrame:
+    """Return the rows of ``columns`` at ``version``.
+
+    Args:
+        spark: The session.
+        uri: The table.
+        version: The version.
+        columns: What to read.
+        like: Rows with all the columns; one that this version does not have yet is null, in the type that it has here.
+    """
     from pyspark.sql import functions as F
 
     rows = spark.read.format("delta").option("versionAsOf", version).load(uri)
+    if like is not None:
+        known = {name.lower() for name in rows.columns}
+        later = {name: like.schema[name].dataType for name in columns if name.lower() not in known}
+        rows = rows.withColumns({name: F.lit(None).cast(kind) for name, kind in later.items()}) if later else rows
     return rows.select(*[F.col(quoted(name)) for name in columns])
 
 
@@ -208,8 +222,9 @@ def snapshot_difference(spark: SparkSession, uri: str, window: tuple[int, int], 
     """
     from pyspark.sql import functions as F
 
-    before = snapshot(spark, uri, window[0], columns).withColumn(WEIGHT, F.lit(-1))
-    after = snapshot(spark, uri, window[1], columns).withColumn(WEIGHT, F.lit(1))
+    now = snapshot(spark, uri, window[1], columns)
+    before = snapshot(spark, uri, window[0], columns, like=now).withColumn(WEIGHT, F.lit(-1))
+    after = now.withColumn(WEIGHT, F.lit(1))
     return before.unionByName(after).withColumn(COMMIT, F.lit(window[1]).cast("long"))
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import DeltaTable, write_deltalake
+from deltalake import DeltaTable, Field, write_deltalake
 
 from enrich.result import JobResult
 from scenarios.lab import Lab
@@ -325,6 +325,11 @@ def test_the_target_is_optimized_or_gains_a_column(kept: Lab) -> None:
     sql(kept, "ALTER TABLE {} ADD COLUMNS (seen boolean)", "kept")
     sql(kept, "OPTIMIZE {}", "kept")
     kept.put("items", item(1, "new"))
+    assert healed(kept).counts.updated == 1
+    target = DeltaTable(kept.path("kept"))
+    target.alter.add_columns([Field("checked", "boolean")])
+    target.alter.set_table_description("for the call centre")
+    kept.put("items", item(1, "newer"))
     assert healed(kept).counts.updated == 1
 
 

@@ -156,6 +156,135 @@ def test_a_column_that_a_source_gains_follows_into_a_target_without_select(lab: 
     assert lab.rows("copies")[1] == {"id": 2, "name": "b", "size": 7}
 
 
+COPIES = "job: copies\nsources:\n  items: {table: items, key: id}\nfrom: items\ntarget: {table: copies}\n"
+MAPPED = "'delta.columnMapping.mode' = 'name', 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5'"
+
+
+def alter(lab: Lab, table: str, change: str) -> None:
+    lab.spark.sql(f"ALTER TABLE delta.`{lab.path(table)}` {change}")
+
+
+def insert(lab: Lab, table: str, values: str) -> None:
+    lab.spark.sql(f"INSERT INTO delta.`{lab.path(table)}` VALUES {values}")
+
+
+def assert_as_recomputed(lab: Lab) -> None:
+    result = lab.run(full_refresh=True)
+    assert (result.status, result.error) == ("unchanged", None)
+
+
+def test_a_column_that_a_source_gains_follows_into_the_quarantine(lab: Lab) -> None:
+    rows = [{"id": 1, "name": "a"}, {"id": None, "name": "x"}]
+    lab.table("items", "id", {"id": pa.int64(), "name": pa.string()})
+    lab.append("items", *rows)
+    lab.job(COPIES)
+    assert lab.run().counts.quarantined == 1
+    alter(lab, "items", "ADD COLUMNS (size int)")
+    assert lab.run().status == "unchanged"
+    insert(lab, "items", "(2, 'b', 7), (null, 'y', 8)")
+    result = lab.run()
+    assert (result.error, result.counts.inserted, result.counts.quarantined) == (None, 1, 1)
+    held = [(row["name"], row.get("size")) for row in lab.rows("copies__quarantine")]
+    assert sorted(held) == [("x", None), ("y", 8)]
+    assert_as_recomputed(lab)
+    lab.drop("items", "name = 'x'")
+    assert lab.run().quarantine.rows == 1
+    assert_as_recomputed(lab)
+
+
+def test_a_column_that_a_lookup_gains_follows_into_lists(lab: Lab) -> None:
+    number, text = pa.int64(), pa.string()
+    lab.table("persons", "id", {"id": number, "homes": pa.list_(number)}, [{"id": 1, "homes": [7, 8]}])
+    lab.table("addresses", "id", {"id": number, "street": text}, [{"id": 7, "street": "s"}])
+    lab.job("""\
+job: homes
+sources:
+  persons: {table: persons, key: id}
+  addresses: {table: addresses, key: id}
+from: persons
+join:
+  addresses: {kind: list, elements: persons.homes}
+select: {id: persons.id, homes: addresses}
+target: {table: homes}
+""")
+    lab.run()
+    alter(lab, "addresses", "ADD COLUMNS (zip string)")
+    result = lab.run()
+    assert (result.error, result.status, result.mode) == (None, "updated", "full_refresh")
+    nothing = {"id": 8, "street": None, "zip": None}
+    assert lab.rows("homes") == [{"id": 1, "homes": [{"id": 7, "street": "s", "zip": None}, nothing]}]
+    insert(lab, "addresses", "(8, 't', '12')")
+    assert lab.run().mode == "incremental"
+    assert lab.rows("homes")[0]["homes"][1] == {"id": 8, "street": "t", "zip": "12"}
+    assert_as_recomputed(lab)
+
+    alter(lab, "addresses", f"SET TBLPROPERTIES ({MAPPED})")
+    alter(lab, "addresses", "DROP COLUMN street")
+    assert lab.run().exit_code == 5
+    assert lab.run(full_refresh=True).status == "updated"
+    assert lab.rows("homes") == [{"id": 1, "homes": [{"id": 7, "zip": None}, {"id": 8, "zip": "12"}]}]
+    assert lab.run().status == "unchanged"
+
+
+def test_a_column_that_a_source_drops_leaves_a_target_without_select(lab: Lab) -> None:
+    lab.table("items", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": 1, "name": "secret"}])
+    lab.job(COPIES)
+    lab.run()
+    alter(lab, "items", f"SET TBLPROPERTIES ({MAPPED})")
+    alter(lab, "items", "DROP COLUMN name")
+    assert lab.run().exit_code == 5
+    assert lab.run(full_refresh=True).exit_code == 0
+    assert lab.rows("copies") == [{"id": 1}]
+    alter(lab, "items", "ADD COLUMNS (name string)")
+    assert lab.run().exit_code == 0
+    assert lab.rows("copies") == [{"id": 1, "name": None}]
+    assert_as_recomputed(lab)
+
+
+def test_a_column_comes_with_rows_into_a_full_foreign_key_join(lab: Lab) -> None:
+    number, text = pa.int64(), pa.string()
+    lab.table("products", "id", {"id": number, "merchant": number}, [{"id": 1, "merchant": 7}])
+    lab.table("merchants", "id", {"id": number, "name": text}, [{"id": 7, "name": "m"}, {"id": 8, "name": "n"}])
+    lab.job("""\
+job: offers
+sources:
+  products: {table: products, key: id}
+  merchants: {table: merchants, key: id}
+from: products
+join:
+  merchants: {kind: foreign_key, on: products.merchant, how: full}
+target: {table: offers}
+""")
+    assert lab.run().status == "created"
+    for table, row in (("products", "(2, 8, 'new')"), ("merchants", "(9, 'o', 'new')")):
+        alter(lab, table, "ADD COLUMNS (note string)")
+        insert(lab, table, row)
+    result = lab.run()
+    assert (result.error, result.mode, result.counts.inserted) == (None, "incremental", 2)
+    assert_as_recomputed(lab)
+
+
+def test_the_condition_guards_the_expressions_of_the_target(lab: Lab) -> None:
+    number = pa.int64()
+    columns = {"id": number, "total": number, "quantity": number}
+    lab.table("orders", "id", columns, [{"id": 1, "total": 10, "quantity": 2}, {"id": 2, "total": 5, "quantity": 0}])
+    lab.job("""\
+job: units
+sources: {orders: {table: orders, key: id}}
+from: orders
+select: {id: orders.id, unit: orders.total / orders.quantity}
+where: orders.quantity > 0
+target: {table: units}
+""")
+    assert lab.run().error is None
+    lab.put("orders", {"id": 3, "total": 5, "quantity": 0}, {"id": 2, "total": 5, "quantity": 1})
+    assert lab.run().error is None
+    assert lab.rows("units") == [{"id": 1, "unit": 5.0}, {"id": 2, "unit": 5.0}]
+    lab.put("orders", {"id": 2, "total": 5, "quantity": 0})
+    assert lab.run().counts.deleted == 1
+    assert_as_recomputed(lab)
+
+
 def test_a_target_gets_its_feed_when_somebody_reads_it(consents: Lab) -> None:
     consents.run()
     assert "delta.enableChangeDataFeed" not in DeltaTable(consents.path("customers")).metadata().configuration

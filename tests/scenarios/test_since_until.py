@@ -137,6 +137,21 @@ def test_since_beyond_the_cursor_needs_allow_gap_and_leaves_a_mark(
     assert_promise(lab)
 
 
+def test_a_gap_up_to_the_latest_version_is_recorded(history: Lab) -> None:
+    lab = history
+    skipped = lab.run(since="accounts=v5,consents=v3", allow_gap=True)
+    assert (skipped.error, skipped.status, skipped.counts.affected_keys) == (None, "unchanged", 0)
+    assert {alias: mark["gaps"] for alias, mark in recorded(lab)["sources"].items()} == {
+        "consents": [[1, 3]],
+        "accounts": [[1, 5]],
+    }
+    lab.put("accounts", account("u4", "4@example.com"))  # 6
+    later = lab.run()
+    assert (later.sources["accounts"].start, later.sources["accounts"].to, later.counts.affected_keys) == (5, 6, 1)
+    lab.run(full_refresh=True)
+    assert_promise(lab)
+
+
 def test_until_holds_for_what_the_same_run_writes_but_not_at_a_first_run(consents: Lab) -> None:
     lab = consents
     lab.job(
