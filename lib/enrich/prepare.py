@@ -7,18 +7,16 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from enrich import guards
+from enrich import evolution, guards
 from enrich.compiler import Plan, compile_job
-from enrich.compiler.schemas import shape
 from enrich.config.graph import QUARANTINE
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, sibling
 from enrich.cursor import UNKNOWN, Cursor, Mark, TargetState, digest, drift
 from enrich.errors import ConfigError, Fault, HistoryError, Locked
-from enrich.expressions import Scope, parse_expression
 from enrich.result import Finding, JobResult, SourceWindow
 from enrich.since import Bounds
-from enrich.spec import DataType, JobSpec, JoinSpec, quoted
+from enrich.spec import JobSpec, quoted
 from enrich.tables import CHANGE_FEED, TableState, is_occupied, read_state
 from enrich.window import BEFORE_ALL, reach, versions
 
@@ -159,9 +157,9 @@ class Task:
             return False
         if cursor is None or bool(self.target.foreign) or cursor.definition != self.definition:
             return True
-        if any(name not in self.spec.columns for name in cursor.columns) or _reshaped(cursor, self.spec):
+        if any(name not in self.spec.columns for name in cursor.columns) or evolution.reshaped(cursor, self.spec):
             return True
-        return any(_retyped(cursor, alias, source.columns) for alias, source in self.spec.sources.items())
+        return any(evolution.retyped(cursor, alias, source.columns) for alias, source in self.spec.sources.items())
 
     @property
     def definition(self) -> str:
@@ -239,47 +237,8 @@ def compiled(job: Job, tables: Mapping[str, TableState], cursor: Cursor | None, 
     """
     schemas = {alias: table.columns for alias, table in tables.items()}
     if cursor is not None:
-        _check_schemas(job, schemas, cursor)
+        evolution.check(job.job, schemas, cursor)
     return compile_job(job, schemas, typer)
-
-
-def _check_schemas(job: Job, schemas: Mapping[str, Mapping[str, DataType]], cursor: Cursor) -> None:
-    for alias, mark in cursor.sources.items():
-        if alias not in schemas:
-            continue
-        gone = [name for name in mark.columns if name not in schemas[alias]]
-        for name in (*gone, *_retyped(cursor, alias, schemas[alias])):
-            what = "is gone" if name in gone else "has another type"
-            raise HistoryError(
-                f"column {name!r} of source {alias!r} {what} since the target was written",
-                hint=f"correct the job file if need be, then run `enrich run {job.job} --full-refresh`",
-            )
-
-
-def _retyped(cursor: Cursor, alias: str, columns: Mapping[str, DataType]) -> list[str]:
-    """Return the columns of a source that have another type than when the target was written."""
-    mark = cursor.sources.get(alias)
-    before = mark.columns if mark is not None else {}
-    return [name for name, kind in before.items() if name in columns and shape(columns[name]) != shape(kind)]
-
-
-def _reshaped(cursor: Cursor, spec: JobSpec) -> list[str]:
-    """Return the list joins whose lookup has other columns than when the target was written, where the target shows.
-
-    Their elements are structs of all these columns, and MERGE compares and writes structs of one shape alone.
-    """
-    if not isinstance(spec, JoinSpec):
-        return []
-    lists = frozenset(step.alias for step in spec.steps if step.kind == "list")
-    scope = Scope(frozenset(spec.sources) - lists, lists, spec.has_key)
-    shown = {path for output in spec.outputs for path in parse_expression(output.expression, scope).paths}
-    return [
-        alias
-        for alias in sorted(lists)
-        if (alias,) in shown
-        and alias in cursor.sources
-        and set(cursor.sources[alias].columns) != set(spec.sources[alias].columns)
-    ]
 
 
 def opened(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -> Task:
@@ -301,7 +260,7 @@ def opened(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -> T
     _check_same(task, cursor)
     if cursor.held == UNKNOWN or (cursor.held is not None and target.quarantine is None):
         return whole(task)  # there is no version of the quarantine to go on from
-    if _reshaped(cursor, task.spec):
+    if evolution.reshaped(cursor, task.spec):
         return whole(task)  # every list is written anew, its elements in their new shape
     return _continued(task, cursor, bounds or Bounds())
 
@@ -318,7 +277,7 @@ def reopened(task: Task) -> Task:
         )
     cursor = _known_cursor(task)
     _check_same(task, cursor)
-    if lists := _reshaped(cursor, task.spec):
+    if lists := evolution.reshaped(cursor, task.spec):
         raise HistoryError(
             f"source {lists[0]!r} has gained a column since the target was written, and its lists show all columns",
             hint=f"run `enrich run {task.job.job}`, which writes them anew",
