@@ -117,9 +117,9 @@ def _window(shift_start: int, shift_end: int) -> Callable[[Patch], None]:
 
 
 def _latest_instead_of_pinned(patch: Patch) -> None:
-    def around(snapshot: Any, spark: Any, uri: str, version: int, columns: Any) -> DataFrame:
+    def around(snapshot: Any, spark: Any, uri: str, version: int, columns: Any, **how: Any) -> DataFrame:
         assert version >= 0
-        found: DataFrame = snapshot(spark, uri, tables.read_state(uri).version, columns)
+        found: DataFrame = snapshot(spark, uri, tables.read_state(uri).version, columns, **how)
         return found
 
     _wrap(patch, tables, "snapshot", around)
