@@ -1,4 +1,4 @@
-# `make` prints this help. Every target brings up what it needs by itself: the environment in .venv, the Delta jars.
+# `make` prints this help. Every target installs what it needs: the environment in .venv, the Delta jars.
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
 SHELL := bash
@@ -8,6 +8,7 @@ MAKEFLAGS += --no-print-directory
 VENV   := .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+LOWEST := .venv-lowest
 PYTEST := $(BIN)/python -m pytest
 # Planning small queries keeps one core busy, whatever Spark is given.
 WORKERS ?= 2
@@ -18,18 +19,23 @@ help: ## print this help
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
 .PHONY: demo
-demo: java $(READY) ## play the story: consents meet their accounts, in rounds, on real Delta tables
+demo: java $(READY) ## play a story on real Delta tables, and check the results
 	@$(BIN)/enrich demo
 
 .PHONY: test
-test: java $(READY) check jars ## everything that must hold: make check, then all tests
+test: java $(READY) check jars ## make check, then all tests
 	$(SAY) "tests, in $(WORKERS) processes with a JVM each (WORKERS=1 for one)"
 	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: test-fast
-test-fast: java $(READY) jars ## unit tests and a few on Spark, for the inner loop
+test-fast: java $(READY) jars ## unit tests and a few tests on Spark, to run after every edit
 	$(SAY) "unit tests and a Spark smoke test"
-	@$(PYTEST) -q -m "unit or smoke"
+	@$(PYTEST) -q -n $(WORKERS) --dist loadfile -m "unit or smoke"
+
+.PHONY: test-lowest
+test-lowest: $(LOWEST)/.ready ## what needs no JVM, with every dependency at the lowest version that pyproject.toml allows
+	$(SAY) "tests without a JVM, with the lowest versions"
+	@$(LOWEST)/bin/python -m pytest -q tests/unit tests/cli/test_cli_commands.py tests/cli/test_cli_output.py
 
 .PHONY: check
 check: $(READY) ## format, lint, types, import directions
@@ -43,12 +49,12 @@ check: $(READY) ## format, lint, types, import directions
 	@$(BIN)/lint-imports
 
 .PHONY: format
-format: $(READY) ## format the code and mend what the linter can mend
+format: $(READY) ## format the code and correct what the linter can correct
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
 .PHONY: soak
-soak: java $(READY) jars ## a million random history-runs, in lanes below 85 minutes; type it again for the next lane
+soak: java $(READY) jars ## a million random history-runs, in parts of less than 85 minutes; call it again for the next part
 	@PYTHONPATH=tests $(BIN)/python -m differential.soak --progress soak.jsonl
 
 .PHONY: soak-faults
@@ -63,13 +69,17 @@ bench-quick: java $(READY) jars ## incremental runs against a full rebuild, as r
 bench-quality: java $(READY) jars ## runs with 1, 10 and 50 row rules against the run without, as ratios (about 8 minutes)
 	@$(BIN)/python benchmarks/quality.py
 
+.PHONY: bench-runs
+bench-runs: java $(READY) jars ## what half a million rows in the runs table cost its readers and writers (about 3 minutes)
+	@$(BIN)/python benchmarks/runs_table.py
+
 .PHONY: clean
-clean: ## remove .venv and caches (the Delta jars in the user's cache stay)
-	rm -rf $(VENV) build dist lib/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+clean: ## remove the environments and caches (the Delta jars in the user's cache stay)
+	rm -rf $(VENV) $(LOWEST) build dist lib/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
 
-# --- what the targets above stand on -------------------------------------------------------------------------------------
+# --- what the targets above need -------------------------------------------------------------------------------------
 
-# The first Python that is new enough; PYTHON=... on the command line overrules it.
+# The first Python that is new enough; PYTHON=... on the command line overrides it.
 PYTHON ?= $(shell for p in python3.11 python3; do \
 	"$$p" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo "$$p" && break; done)
 
@@ -78,6 +88,14 @@ $(READY): pyproject.toml constraints.txt
 	$(SAY) "installing enrich and what it needs into $(VENV) (once; about 2 minutes)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+$(LOWEST)/.ready: pyproject.toml constraints.txt .ci/lowest.py
+	@test -n "$(PYTHON)" || { echo "no Python 3.11 or newer found; install python3.11 and its venv module" >&2; exit 7; }
+	$(SAY) "installing the lowest versions into $(LOWEST) (once; some minutes)"
+	@$(PYTHON) -m venv --clear $(LOWEST)
+	@$(PYTHON) .ci/lowest.py > $(LOWEST)/constraints.txt
+	@PIP_CONSTRAINT= $(LOWEST)/bin/python -m pip install --quiet --disable-pip-version-check -c $(LOWEST)/constraints.txt -e '.[dev]'
 	@touch $@
 
 .PHONY: java
@@ -90,4 +108,4 @@ java:
 
 .PHONY: jars
 jars: $(READY)
-	@$(BIN)/python -m enrich.jars
+	@$(BIN)/python -m enrich.spark.jars

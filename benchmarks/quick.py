@@ -94,7 +94,7 @@ def main() -> int:
     args = parser.parse_args()
 
     import enrich
-    from enrich.session import get_session
+    from enrich.spark.session import get_session
 
     base = Path(tempfile.mkdtemp(prefix="enrich-bench-"))
     try:

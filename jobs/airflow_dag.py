@@ -1,12 +1,12 @@
-"""An Airflow DAG that keeps the targets current: every ten minutes, one task, no provider beyond Airflow's own.
+"""An Airflow DAG that keeps the targets up to date: one task, every ten minutes, with Airflow's own providers only.
 
 Put this file into Airflow's DAG folder and set the two Airflow variables.
 
-- Exit 99 (nothing to do) marks the task skipped; every other code but 0 fails it. A retry helps after 1, 4, 7 and 143
-  and does no harm after the others: a refused run writes nothing (``docs/operations.md``).
-- There is no ``--since`` and no data interval: the cursor in the target knows what is consumed. A late or repeated task
-  takes what is new, once.
-- The last line of output, the run's JSON, goes to XCom.
+- Exit code 99 (nothing to do) marks the task as skipped. Every other code except 0 fails it. A retry helps after 1, 4,
+  7 and 143. It does no harm after the others, because a refused run writes nothing (``docs/operations.md``).
+- ``--since`` and the data interval are not needed: the cursor in the target knows what has been consumed. A late or
+  repeated task takes all new changes, once.
+- The last line of the output, the JSON of the run, goes to XCom.
 """
 
 from __future__ import annotations

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from counts import COUNTED
-from small_session import INTERPRETED, compile_quickly, settings, small_session
+from kit.counts import COUNTED
+from kit.lab import Lab, Prepared
+from kit.session import INTERPRETED, compile_quickly, forget_tables, settings, small_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -67,8 +68,8 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
 
 @pytest.fixture(scope="session")
 def spark() -> Iterator[SparkSession]:
-    """One session for all tests."""
-    session = small_session()
+    """One session for all tests of this process, which are many where there are several processes."""
+    session = small_session(for_long="PYTEST_XDIST_WORKER" in os.environ)
     yield session
     session.stop()
 
@@ -81,6 +82,38 @@ def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
     """
     with settings(spark, INTERPRETED):
         yield spark
+
+
+@pytest.fixture
+def lab(tmp_path: Path, interpreted: SparkSession) -> Lab:
+    """Give an empty project."""
+    forget_tables(interpreted)
+    return Lab(tmp_path / "project", interpreted)
+
+
+@pytest.fixture(scope="session")
+def _prepared_lakes() -> dict[str, Lab]:
+    return {}
+
+
+@pytest.fixture
+def prepared(
+    tmp_path: Path,
+    tmp_path_factory: pytest.TempPathFactory,
+    interpreted: SparkSession,
+    _prepared_lakes: dict[str, Lab],
+) -> Prepared:
+    """Give copies of lakes that many tests start from: a run costs seconds, a copy milliseconds."""
+
+    def prepare(name: str, make: Callable[[Lab], object]) -> Lab:
+        forget_tables(interpreted)
+        if name not in _prepared_lakes:
+            lab = Lab(tmp_path_factory.mktemp(name) / "project", interpreted)
+            make(lab)
+            _prepared_lakes[name] = lab
+        return _prepared_lakes[name].copy_to(tmp_path / "project")
+
+    return prepare
 
 
 @pytest.fixture(scope="session")

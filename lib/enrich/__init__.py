@@ -9,14 +9,14 @@
 >>> result.exit_code, result.to_dict()                                   # doctest: +SKIP
 """
 
+from enrich.base.errors import ConfigError, EnrichError
+from enrich.base.result import JobResult, RunResult
 from enrich.config import Project
 from enrich.diagnosis import doctor_keys, why
-from enrich.errors import ConfigError, EnrichError
-from enrich.loading import load_project
-from enrich.planning import PlanResult, plan
-from enrich.result import JobResult, RunResult
-from enrich.runner import run
-from enrich.verification import VerifyResult, verify
+from enrich.operations.loading import load_project
+from enrich.operations.planning import PlanResult, plan
+from enrich.operations.runner import run
+from enrich.operations.verification import VerifyResult, verify
 
 __all__ = [
     "ConfigError",

@@ -12,14 +12,15 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from enrich import gate, publish, stages
-from enrich.prepare import Task
-from enrich.result import BLOCKED, JobResult
+from enrich.base.result import JobResult
+from enrich.progress.prepare import Task
+from enrich.steps import gate, publish, stages
+from enrich.steps.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from enrich.runs import RunsTable
+    from enrich.storage.runs import RunsTable
 
 
 def run_job(task: Task, session: SparkSession, runs: RunsTable) -> JobResult:
@@ -34,41 +35,45 @@ def run_job(task: Task, session: SparkSession, runs: RunsTable) -> JobResult:
         The result; ``blocked`` results wrote nothing.
     """
     with ExitStack() as cleanup:
-        work = stages.Work(task, session, cleanup)
-        result = JobResult(
-            task.job.job, BLOCKED, task.mode, dict(task.window), findings=task.unjudged, stages=work.seconds
-        )
-
-        # What the window brought, netted; two rows with one key would make every later step ambiguous.
-        changed = stages.read_changes(work)
-        result = replace(result, sources=changed.window).with_findings(changed.findings)
-        if closed_by := gate.closing(changed.findings):
-            return gate.refused(result, closed_by)
+        work = Work(task, session, cleanup)
+        try:
+            staged = compute(work)
+        except gate.Closed as closed:
+            return gate.refuse_run(work.result, closed.findings)
 
         # Nothing that the job uses has changed: move the cursor, touch no row.
-        if not task.everything and not changed.differing and not task.retry:
-            return publish.cursor_alone(work, result, runs)
-
-        # Every key whose row may differ, computed anew from the pinned snapshots of all sources.
-        affected = stages.affected_keys(work, changed)
-        rows = stages.new_rows(work, changed, affected)
-        guarded = (*rows.findings, *gate.guarded(work, rows))
-        result = replace(result, counts=rows.counts, lookups=rows.lookups).with_findings(guarded)
-        if closed_by := gate.closing(guarded):
-            return gate.refused(result, closed_by)
-
-        # The rules judge before anything is written; what they hold back waits in the quarantine.
-        verdict = gate.judged(work, rows, affected)
-        result = result.with_findings(verdict.findings)
-        if verdict.closing:
-            return gate.refused(result, verdict.closing)
-
-        # The difference to the target and to the quarantine; too much of the target gone points at an emptied source.
-        staged = publish.staged(work, changed, verdict, affected)
-        lost = gate.mass_change(work, staged.target, compared=staged.compared)
-        result = result.with_findings(lost)
-        if closed_by := gate.closing(lost):
-            return gate.refused(result, closed_by)
+        if staged is None:
+            return publish.write_cursor(work, runs)
 
         # The quarantine first, then rows and cursor in one commit.
-        return publish.written(work, result, staged, runs)
+        return publish.write_run(work, staged, runs)
+
+
+def compute(work: Work) -> publish.StagedRun | None:
+    """Compute what a run would write, up to the last rule; ``run`` and ``verify`` share it.
+
+    Returns:
+        The difference to target and quarantine; None when nothing that the job uses has changed.
+
+    Raises:
+        gate.Closed: A rule has closed the gate.
+    """
+    # What the window brought, netted; two rows with one key would make every later step ambiguous.
+    changed = stages.read_changes(work)
+    gate.require_open(work, changed.findings)
+    if not work.task.everything and not changed.differing and not work.task.retry:
+        return None
+
+    # Every key whose row may differ, computed anew from the pinned snapshots of all sources.
+    affected = stages.find_affected_keys(work, changed)
+    rows = stages.compute_rows(work, changed, affected)
+    work.result = replace(work.result, counts=rows.counts, lookups=rows.lookups)
+    gate.check_guards(work, rows)
+
+    # The rules judge before anything is written; what they hold back waits in the quarantine.
+    judged = gate.judge_rows(work, rows, affected)
+
+    # The difference to the target and to the quarantine; too much of the target gone points at an emptied source.
+    staged = publish.stage_difference(work, changed, judged, affected)
+    gate.check_mass_change(work, staged.target, compared=staged.compared)
+    return staged

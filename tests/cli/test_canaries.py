@@ -17,8 +17,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from deltalake import DeltaTable
-from tests.cli.conftest import Call, Start
-from tests.cli.shop import write_table
+
+from cli.shop import write_table
+from kit.command import Call, Start
+from kit.project import suite, write_project
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -131,13 +133,10 @@ def account(name: str, email: str | None) -> dict[str, Any]:
 def planted(tmp_path: Path) -> Path:
     """A project of which every value bears the mark, and whose jobs succeed, fail and are blocked."""
     home = tmp_path / "shop"
-    for folder in ("conf", "jobs", "expectations"):
-        (home / folder).mkdir(parents=True)
-    (home / "conf" / "dev.yml").write_text(CONF)
-    for name, text in {"people": PEOPLE, "emails": EMAILS, "broken": BROKEN, "odd": ODD}.items():
-        (home / "jobs" / f"{name}.yml").write_text(text)
-    for name, rules in SUITES.items():
-        (home / "expectations" / f"{name}.json").write_text(json.dumps({"name": name, "expectations": rules}))
+    jobs = {"people": PEOPLE, "emails": EMAILS, "broken": BROKEN, "odd": ODD}
+    files = {"conf/dev.yml": CONF} | {f"jobs/{name}.yml": text for name, text in jobs.items()}
+    files |= {f"expectations/{name}.json": suite(name, *rules) for name, rules in SUITES.items()}
+    write_project(home, files)
     lake = home / "lake"
     write_table(lake / "persons", [person("a", "b", "x"), person("b"), person("c"), person("d"), person(None)], PERSON)
     write_table(lake / "accounts", [account("a", "one"), account("b", "bad"), account("c", None)], ACCOUNT)
@@ -199,7 +198,7 @@ def written_texts(home: Path) -> Iterator[tuple[str, str]]:
 
 
 def test_no_marked_value_leaves(
-    spark: SparkSession, call: Call, start: Start, planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    interpreted: SparkSession, call: Call, start: Start, planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv(*next(iter(SECRET.items())))
     search, lake = Search(), planted / "lake"
@@ -223,7 +222,7 @@ def test_no_marked_value_leaves(
     assert jobs["odd"]["findings"][0]["failed"] == 1
 
     # Updates and deletes by text keys; rows that heal and that turn bad.
-    spark.sql(f"UPDATE delta.`{lake / 'accounts'}` SET email = '{marked('bad two')}' WHERE email LIKE 'one%'")
+    interpreted.sql(f"UPDATE delta.`{lake / 'accounts'}` SET email = '{marked('bad two')}' WHERE email LIKE 'one%'")
     write_table(lake / "accounts", [account("d", "four")], ACCOUNT)
     DeltaTable(str(lake / "persons")).delete("id LIKE 'c-%'")
     code, jobs = run("second", "people", "emails")
@@ -237,7 +236,7 @@ def test_no_marked_value_leaves(
     DeltaTable(str(lake / "accounts")).delete("id LIKE 'd-%' OR id LIKE 'e-%'")
 
     # Drift.
-    spark.sql(f"UPDATE delta.`{lake / 'emails'}` SET id = '{marked('foreign')}'")
+    interpreted.sql(f"UPDATE delta.`{lake / 'emails'}` SET id = '{marked('foreign')}'")
     code, jobs = run("fourth", "people", "emails", "--retry-quarantined")
     assert (code, jobs["people"]["status"], jobs["emails"]["error"] is None) == (6, "updated", False)
 

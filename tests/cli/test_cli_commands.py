@@ -10,8 +10,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from tests.cli.conftest import Call, Start
-from tests.cli.shop import CONF, JOB, ROOT, files_below
+
+from cli.shop import CONF, JOB
+from kit.command import Call, Start
+from kit.project import ROOT, files_below
 
 
 def test_ls_lists_jobs_in_run_order(call: Call) -> None:
@@ -62,11 +64,26 @@ def test_target_and_project_may_stand_before_or_after_the_command(call: Call, ba
 
 @pytest.mark.parametrize("name", ["ENRICH_OUTPUT", "ENRICH_LS_OUTPUT"])
 def test_options_come_from_the_environment(call: Call, bare_project: Path, name: str) -> None:
-    assert call("--project-dir", bare_project, "ls", **{name: "json"}).stdout.startswith('{"target":"dev"')
+    assert call("--project-dir", bare_project, "ls", **{name: "json"}).stdout.startswith(
+        '{"target":"dev","deployment":"dev"'
+    )
     assert call("--project-dir", bare_project, "ls", "--output", "text", **{name: "json"}).stdout.startswith("job ")
     wrong = call("--project-dir", bare_project, "ls", **{name: "xml"})
     assert wrong.exit_code == 2
     assert "xml" in wrong.stderr
+
+
+@pytest.mark.parametrize("option", ["VERSION", "HELP", "LS_HELP", "_CLICK_DEFAULT_HELP", "LS__CLICK_DEFAULT_HELP"])
+def test_no_variable_puts_a_word_in_the_place_of_the_command(call: Call, bare_project: Path, option: str) -> None:
+    listed = call("--project-dir", bare_project, "ls", "--output", "json", **{f"ENRICH_{option}": "1"})
+    assert listed.stdout.startswith('{"target":"dev"')
+
+
+def test_a_variable_has_the_name_that_the_option_has(call: Call, bare_project: Path) -> None:
+    """`--key` of `why` fills a parameter of another name."""
+    asked = call("--project-dir", bare_project, "why", "customers", "a", "email", ENRICH_KEY="id=a")
+    assert asked.exit_code == 2
+    assert "give the key either as KEY or with --key" in asked.stderr
 
 
 def test_the_project_is_found_upwards_from_where_one_is(start: Start, bare_project: Path) -> None:
@@ -134,7 +151,7 @@ def test_init_leaves_what_is_there_alone(call: Call, bare_project: Path) -> None
     before = files_below(bare_project)
     result = call("init", bare_project)
     assert (result.exit_code, result.stdout) == (2, "")
-    assert "is there already" in result.stderr
+    assert "exists already" in result.stderr
     assert files_below(bare_project) == before
     assert (bare_project / "jobs" / "customers.yml").read_text() == JOB
 
@@ -174,7 +191,7 @@ def test_a_project_of_someone_else_is_not_mixed_in(call: Call, bare_project: Pat
     inner = bare_project / "jobs"
     result = call("--project-dir", inner, "ls")
     assert result.exit_code == 2
-    assert "is no project" in result.stderr
+    assert "is not a project" in result.stderr
     shutil.rmtree(bare_project / "conf")
     gone = call("--project-dir", bare_project, "ls")
     assert "conf/ is missing" in gone.stderr

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from click import unstyle
 
-from enrich.console import clean, finding_text, notes, run_text, table, width
-from enrich.result import Counts, Finding, JobResult, RunResult, SourceWindow
+from enrich.base.console import clean, format_finding, format_run, format_table, list_notes, measure_width
+from enrich.base.result import Counts, Finding, JobResult, RunResult, SourceWindow
 
 
 @pytest.mark.parametrize(
@@ -31,13 +31,13 @@ def test_clean_shows_what_a_terminal_would_obey_or_hide(text: str, shown: str) -
 
 
 def test_table_aligns_wide_and_combining_characters() -> None:
-    lines = table(("name", "n"), [("東京", "1"), ("e\u0301", "22")], right=(1,)).split("\n")
-    assert len({width(line) for line in lines}) == 1
+    lines = format_table(("name", "n"), [("東京", "1"), ("e\u0301", "22")], right=(1,)).split("\n")
+    assert len({measure_width(line) for line in lines}) == 1
 
 
 def test_table_ignores_colours_when_it_aligns() -> None:
-    plain = table(("a", "b"), [("updated", "x"), ("failed", "y")])
-    styled = table(("a", "b"), [("\x1b[32mupdated\x1b[0m", "x"), ("\x1b[31mfailed\x1b[0m", "y")])
+    plain = format_table(("a", "b"), [("updated", "x"), ("failed", "y")])
+    styled = format_table(("a", "b"), [("\x1b[32mupdated\x1b[0m", "x"), ("\x1b[31mfailed\x1b[0m", "y")])
     assert unstyle(styled) == plain
 
 
@@ -52,7 +52,7 @@ def finding(**given: object) -> Finding:
         (finding(), "warn expect_x(email): 1 of 12 rows failed"),
         (finding(checked=1), "warn expect_x(email): 1 of 1 row failed"),
         (finding(success=None, checked=0, failed=0), "warn expect_x(email): 0 rows checked"),
-        (finding(success=None, error="KeyError"), "warn expect_x(email): could not be judged: KeyError"),
+        (finding(success=None, error="KeyError"), "warn expect_x(email): raised an error: KeyError"),
         (finding(column=None, column_list=("a", "b")), "warn expect_x(a, b): 1 of 12 rows failed"),
         (
             finding(expectation="key_unique", column=None, source="accounts", action="fail"),
@@ -60,7 +60,7 @@ def finding(**given: object) -> Finding:
         ),
         (
             finding(expectation="mass_change", column=None, bound=("at_most", 0.05), accepted=True),
-            "warn mass_change: 1 of 12 rows failed, at most 0.05 may, accepted for this run",
+            "warn mass_change: 1 of 12 rows failed, at most 0.05 may fail, accepted for this run",
         ),
         (
             finding(expectation="match_rate", column=None, source="a", bound=("at_least", 1.0)),
@@ -74,7 +74,7 @@ def finding(**given: object) -> Finding:
     ],
 )
 def test_finding_text(found: Finding, text: str) -> None:
-    assert finding_text(found) == text
+    assert format_finding(found) == text
 
 
 def test_a_job_tells_its_rare_counts_findings_and_error() -> None:
@@ -87,7 +87,7 @@ def test_a_job_tells_its_rare_counts_findings_and_error() -> None:
         error="a\nb\x1b",
         exit_code=3,
     )
-    assert [unstyle(note) for note in notes(job)] == [
+    assert [unstyle(note) for note in list_notes(job)] == [
         "1 quarantined, 2 null values",
         "fail expect_x(email): 1 of 12 rows failed",
         "error a",
@@ -97,9 +97,9 @@ def test_a_job_tells_its_rare_counts_findings_and_error() -> None:
 
 def test_a_run_that_judged_nothing_says_so_in_one_line() -> None:
     silent = [finding(index=i, success=None, checked=0, failed=0) for i in range(3)]
-    assert notes(JobResult("j", "unchanged", findings=tuple(silent))) == ["0 rows checked by 3 rules"]
-    assert notes(JobResult("j", "unchanged", findings=(silent[0],))) == ["warn expect_x(email): 0 rows checked"]
-    told = notes(JobResult("j", "updated", findings=(*silent, finding(success=True, failed=0))))
+    assert list_notes(JobResult("j", "unchanged", findings=tuple(silent))) == ["3 rules, 0 rows checked"]
+    assert list_notes(JobResult("j", "unchanged", findings=(silent[0],))) == ["warn expect_x(email): 0 rows checked"]
+    told = list_notes(JobResult("j", "updated", findings=(*silent, finding(success=True, failed=0))))
     assert told == ["warn expect_x(email): 0 rows checked"] * 3
 
 
@@ -109,14 +109,14 @@ def test_run_text_is_one_line_a_job_and_the_outcome_last() -> None:
         JobResult("customers", "updated", "incremental", windows, Counts(inserted=3, updated=7, deleted=2)),
         JobResult("other_job", "unchanged"),
     )
-    lines = unstyle(run_text(RunResult("01H", "dev", jobs))).split("\n")
+    lines = unstyle(format_run(RunResult("01H", "dev", jobs))).split("\n")
     assert lines == [
         "job        status     mode         inserted  updated  deleted  windows",
         "customers  updated    incremental         3        7        2  consents start->3 (9), accounts 3->7 (12)",
         "other_job  unchanged  -                   0        0        0  -",
-        "run 01H, target dev: 1 job changed",
+        "run 01H, deployment dev: 1 job changed",
     ]
-    assert unstyle(run_text(RunResult("01H", "dev", jobs), quiet=True)).split("\n") == lines[:-1]
-    assert run_text(RunResult("01H", "dev", jobs[1:])).endswith("nothing to do")
+    assert unstyle(format_run(RunResult("01H", "dev", jobs), quiet=True)).split("\n") == lines[:-1]
+    assert format_run(RunResult("01H", "dev", jobs[1:])).endswith("nothing to do")
     failed = RunResult("01H", "dev", (JobResult("j", "failed", exit_code=5),))
-    assert run_text(failed).endswith("exit 5")
+    assert format_run(failed).endswith("exit 5")

@@ -10,10 +10,10 @@ import re
 
 import click
 import pytest
-from tests.cli.conftest import Call
-from tests.cli.shop import ROOT
 
 from enrich.cli import cli
+from kit.command import Call
+from kit.project import ROOT
 
 README, PAGE = ROOT / "README.md", ROOT / "docs" / "cli.md"
 FOUND: dict[str, click.Command] = {
@@ -37,7 +37,11 @@ def block(command: str, call: Call) -> str:
 
 def test_cli_page_quotes_every_command(call: Call) -> None:
     parts = [f"## enrich {command}".rstrip() + "\n\n" + block(command, call) for command in COMMANDS]
-    page = "# Command line\n\nGenerated; `tests/cli/test_cli_docs.py` says how.\n\n" + "\n\n".join(parts) + "\n"
+    page = (
+        "# Command line\n\nThis page is generated; `tests/cli/test_cli_docs.py` says how.\n\n"
+        + "\n\n".join(parts)
+        + "\n"
+    )
     if WRITE:
         PAGE.write_text(page, encoding="utf-8")
     assert PAGE.read_text(encoding="utf-8") == page

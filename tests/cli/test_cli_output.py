@@ -11,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.cli.conftest import Call, Start
-from tests.cli.shop import ROOT, files_below
 
 import enrich
-from enrich.errors import ConfigError, DriftError
-from enrich.files import WholeFile
-from enrich.result import JobResult, RunResult
+from enrich.base.errors import ConfigError, DriftError
+from enrich.base.files import WholeFile
+from enrich.base.result import JobResult, RunResult
+from kit.command import Call, Start
+from kit.project import ROOT, files_below
 
 
 def answers(monkeypatch: pytest.MonkeyPatch, *jobs: JobResult, raises: BaseException | None = None) -> dict[str, Any]:
@@ -26,12 +26,12 @@ def answers(monkeypatch: pytest.MonkeyPatch, *jobs: JobResult, raises: BaseExcep
 
     def run(project: Any, jobs: Any = None, **how: Any) -> RunResult:
         on_result = how.pop("on_result")
-        asked.update(how, jobs=jobs, target=project.target)
+        asked.update(how, jobs=jobs, target=project.deployment)
         for job in answer:
             on_result(job)
         if raises is not None:
             raise raises
-        return RunResult("01RUN", project.target, answer)
+        return RunResult("01RUN", project.deployment, answer)
 
     answer = jobs
     monkeypatch.setattr(enrich, "run", run, raising=False)
@@ -176,6 +176,21 @@ def test_a_dropped_result_file_leaves_the_old_one(tmp_path: Path) -> None:
     file = WholeFile(path, "--result-file")
     file.drop()
     assert path.read_text() == "old"
+    assert files_below(tmp_path) == {"f"}
+
+
+def test_a_new_file_has_the_mode_that_the_umask_leaves_and_the_umask_is_never_touched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other threads make files meanwhile, too."""
+    before = os.umask(0o027)
+    try:
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "umask", lambda _: pytest.fail("the umask was changed"))
+            WholeFile(tmp_path / "f", "--result-file").write("new")
+    finally:
+        os.umask(before)
+    assert stat.S_IMODE((tmp_path / "f").stat().st_mode) == 0o640
     assert files_below(tmp_path) == {"f"}
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -14,13 +13,14 @@ import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
 from jsonschema import Draft202012Validator
-from tests.cli.conftest import Call, Start
-from tests.cli.shop import ROOT, files_below
-from tests.unit.report.history import finding, row
 
 import enrich
 from enrich.report import write_latest
-from enrich.runs import OUTCOME, RunRow, RunsTable
+from enrich.storage.runs import OUTCOME, RunRow, RunsTable
+from kit import command
+from kit.command import Call, Start
+from kit.history import finding, row
+from kit.project import ROOT, files_below
 
 CANARY = "canary.key@example.com"
 
@@ -31,7 +31,8 @@ def ran(project: Path) -> Path:
     loaded = enrich.load_project(project)
     target = str(loaded.location("customers"))
     held = {"rows": 1, "reasons": {"expect_column_values_to_not_be_null:email": 1}}
-    for number, more in enumerate(({"status": "created"}, {"quarantine": held, "quarantined": 1})):
+    documents: list[dict[str, Any]] = [{"status": "created"}, {"quarantine": held, "quarantined": 1}]
+    for number, more in enumerate(documents):
         rules = [finding(failed=number, success=not number, action="quarantine")]
         document = json.loads(row(number, findings=rules, **more)["document"])
         runs = RunsTable(loaded.state)
@@ -51,11 +52,11 @@ def test_text_says_the_verdict_first(ran: Path, call: Call) -> None:
     result = call("--project-dir", ran, "report")
     assert result.exit_code == 0, result.stderr
     first, *rest = result.stdout.splitlines()
-    assert first.startswith("warned  1 job: 1 warned, target dev, ")
+    assert first.startswith("warned  1 job: 1 warned, deployment dev, ")
     assert any(
         "expect_column_values_to_not_be_null(email)  held     quarantine       1  10   10 %  0" in line for line in rest
     )
-    assert any("quarantine: 1 held" in line for line in rest)
+    assert any("quarantined rows: 1" in line for line in rest)
 
 
 def test_json_is_one_line_that_fits_the_published_schema(ran: Path, call: Call, tmp_path: Path) -> None:
@@ -77,7 +78,12 @@ def test_page_is_written_whole_and_shown(
     ran: Path, call: Call, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     shown: list[str] = []
-    monkeypatch.setattr("webbrowser.open", lambda url: bool(shown.append(url)) or True)
+
+    def show(url: str) -> bool:
+        shown.append(url)
+        return True
+
+    monkeypatch.setattr("webbrowser.open", show)
     file = tmp_path / "out" / "r.html"
     file.parent.mkdir()
     assert call("--project-dir", ran, "report", "--html", file).exit_code == 0
@@ -109,17 +115,7 @@ def test_keys_are_printed_when_asked_for_and_in_no_file(ran: Path, call: Call, t
 
 
 def test_a_real_terminal_shows_keys_without_jvm_and_nothing_heavy(ran: Path, tmp_path: Path) -> None:
-    line = [
-        sys.executable,
-        "-m",
-        "enrich",
-        "report",
-        "--project-dir",
-        ran,
-        "--show-keys",
-        "--html",
-        tmp_path / "r.html",
-    ]
+    line = command.line("report", "--project-dir", ran, "--show-keys", "--html", tmp_path / "r.html")
     environment = {"PYTHONPATH": str(ROOT / "lib"), "PATH": "", "PYTHONVERBOSE": "1"}
     reader, terminal = os.openpty()
     with (tmp_path / "stderr").open("w+") as stderr, os.fdopen(reader, "rb") as screen:
@@ -148,7 +144,7 @@ def test_a_real_terminal_shows_keys_without_jvm_and_nothing_heavy(ran: Path, tmp
         (["--html", "{tmp}"], 2, "is not a regular file"),
         (["--json", "/proc/r.json"], 2, "--json '/proc/r.json' cannot be written"),
         (["--show-keys", "--output", "json"], 2, "--show-keys prints keys for people"),
-        (["--show-keys"], 2, "--show-keys prints to a terminal alone, and stdout is none"),
+        (["--show-keys"], 2, "--show-keys prints only to a terminal, and stdout is not one"),
     ],
 )
 def test_wrong_calls_are_told(
@@ -165,7 +161,7 @@ def test_before_the_first_run_there_is_a_report_too(project: Path, call: Call) -
     result = call("--project-dir", project, "report", "--show-keys")
     assert result.exit_code == 0
     assert result.stdout.startswith("never run  1 job: 1 never run")
-    assert "customers: no quarantine" in result.stdout
+    assert "customers: there is no quarantine" in result.stdout
 
 
 # --- the report that runs leave ---------------------------------------------------------------------------------------

@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +15,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
-from tests.cli.conftest import Call, Start
-from tests.cli.shop import ACCOUNTS, CONSENTS, ROOT, files_below, write_table
 
+from cli.shop import ACCOUNTS, CONSENTS, write_table
 from enrich.demo.tables import Lake
+from kit import command
+from kit.command import Call, Start
+from kit.processes import alive, descendants, needs_proc
+from kit.project import files_below
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -37,7 +39,7 @@ def run(call: Call, project: Path, *args: object) -> tuple[int, dict[str, Any]]:
     result = call("--project-dir", project, "run", "--output", "json", *args)
     assert result.stdout.count("\n") == 1, result.output
     answer = json.loads(result.stdout)
-    assert list(answer) == ["run_id", "target", "exit_code", "jobs"]
+    assert list(answer) == ["run_id", "target", "deployment", "exit_code", "jobs"]
     assert answer["exit_code"] == result.exit_code
     (job,) = answer["jobs"]
     return result.exit_code, job
@@ -72,7 +74,7 @@ def test_a_first_run_then_a_change_then_nothing(spark: SparkSession, call: Call,
     assert header.split() == ["job", "status", "mode", "inserted", "updated", "deleted", "windows"]
     assert "updated" in line
     assert "accounts 1->2 (1)" in line
-    assert re.fullmatch(r"run \w+, target dev: 1 job changed", last)
+    assert re.fullmatch(r"run \w+, deployment dev: 1 job changed", last)
     assert "customers: reading versions" in result.stderr
     rows = {row["id"]: row["email"] for row in Lake(project / "lake").rows("customers")}
     assert rows == {key: f"{key}@example.com" for key in "abc"}
@@ -110,27 +112,29 @@ def test_a_first_run_then_a_change_then_nothing(spark: SparkSession, call: Call,
     assert run(call, project)[1]["inserted"] == 1
 
 
-def test_quiet_leaves_stderr_empty(spark: SparkSession, call: Call, project: Path) -> None:
+def test_quiet_leaves_stderr_empty(interpreted: SparkSession, call: Call, project: Path) -> None:
     result = call("--project-dir", project, "run", "--quiet")
     assert (result.exit_code, result.stderr) == (0, "")
     assert len(result.stdout.splitlines()) == 2
 
 
-def test_json_logs_are_json(spark: SparkSession, call: Call, project: Path) -> None:
+def test_json_logs_are_json(interpreted: SparkSession, call: Call, project: Path) -> None:
     result = call("--project-dir", project, "run", "--dry-run", "--log-format", "json")
     lines = [json.loads(line) for line in result.stderr.splitlines()]
     assert lines
     assert all(list(line) == ["time", "level", "logger", "message"] for line in lines)
 
 
-def test_dry_run_counts_and_writes_nothing(spark: SparkSession, call: Call, project: Path) -> None:
+def test_dry_run_counts_and_writes_nothing(interpreted: SparkSession, call: Call, project: Path) -> None:
     before = files_below(project)
     code, job = run(call, project, "--dry-run")
     assert (code, job["inserted"]) == (0, 3)
     assert {name for name in files_below(project) - before if "/locks/" not in name} == set()
 
 
-def test_two_rows_with_one_key_block_with_counts_and_no_values(spark: SparkSession, call: Call, project: Path) -> None:
+def test_two_rows_with_one_key_block_with_counts_and_no_values(
+    interpreted: SparkSession, call: Call, project: Path
+) -> None:
     add(project, "accounts", {"id": "a", "email": "second@example.com"}, {"id": "a", "email": "third@example.com"})
     before = files_below(project)
     code, job = run(call, project)
@@ -150,7 +154,7 @@ def test_two_rows_with_one_key_block_with_counts_and_no_values(spark: SparkSessi
     assert "@example.com" not in text
 
 
-def test_rows_with_a_null_key_are_left_out_and_counted(spark: SparkSession, call: Call, project: Path) -> None:
+def test_rows_with_a_null_key_are_left_out_and_counted(interpreted: SparkSession, call: Call, project: Path) -> None:
     add(project, "accounts", {"id": None, "email": "nobody@example.com"})
     code, job = run(call, project)
     assert (code, job["status"], job["inserted"]) == (0, "created", 3)
@@ -159,7 +163,7 @@ def test_rows_with_a_null_key_are_left_out_and_counted(spark: SparkSession, call
     assert None not in {row["id"] for row in Lake(project / "lake").rows("customers")}
 
 
-def test_other_jobs_run_when_one_fails(spark: SparkSession, call: Call, project: Path) -> None:
+def test_other_jobs_run_when_one_fails(interpreted: SparkSession, call: Call, project: Path) -> None:
     text = (project / "jobs" / "customers.yml").read_text()
     broken = text.replace("customers", "broken").replace("table: accounts", "table: nowhere")
     (project / "jobs" / "broken.yml").write_text(broken)
@@ -176,38 +180,19 @@ def test_other_jobs_run_when_one_fails(spark: SparkSession, call: Call, project:
 # --- signals, with a process and a JVM of their own ------------------------------------------------------------------
 
 
-def children(pid: int) -> set[int]:
-    """Return a process's descendants."""
-    parents = {}
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        parents[int(path.parent.name)] = int(fields[1])
-    found = {pid}
-    while True:
-        more = {child for child, parent in parents.items() if parent in found} - found
-        if not more:
-            return found - {pid}
-        found |= more
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for child processes in /proc")
+@needs_proc
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
 def test_a_signal_ends_the_run_within_ten_seconds_and_takes_the_jvm_along(
     project: Path, sent: signal.Signals, code: int
 ) -> None:
-    command = [sys.executable, "-m", "enrich", "--project-dir", str(project), "run", "--output", "json"]
-    environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
-    with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
-    ) as process:
+    line = command.line("--project-dir", project, "run", "--output", "json")
+    pipe = subprocess.PIPE
+    with subprocess.Popen(line, stdout=pipe, stderr=pipe, text=True, env=command.environment()) as process:
         assert process.stderr is not None
-        for line in process.stderr:
-            if "bootstrap" in line:
+        for said in process.stderr:
+            if "bootstrap" in said:
                 break
-        started = children(process.pid)
+        started = descendants(process.pid)
         assert started, "there is a JVM to take along"
         process.send_signal(sent)
         begun = time.monotonic()
@@ -219,7 +204,7 @@ def test_a_signal_ends_the_run_within_ten_seconds_and_takes_the_jvm_along(
     answer = json.loads(out)
     assert answer["exit_code"] == code
     deadline = time.monotonic() + 10
-    while any(Path(f"/proc/{pid}").exists() for pid in started) and time.monotonic() < deadline:
+    while any(map(alive, started)) and time.monotonic() < deadline:
         time.sleep(0.1)
-    assert [pid for pid in started if Path(f"/proc/{pid}").exists()] == []
+    assert not any(map(alive, started))
     assert not (project / "lake" / "customers").exists()

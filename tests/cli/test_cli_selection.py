@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from enrich.base.errors import ConfigError
 from enrich.cli.selection import choose
-from enrich.errors import ConfigError
 
 # raw_a -> mart_a -> top, raw_b -> mart_b -> top; lone
 GRAPH = {
@@ -44,14 +44,14 @@ def test_choose(names: list[str], select: list[str], exclude: list[str], chosen:
 @pytest.mark.parametrize(
     ("names", "select", "exclude", "message"),
     [
-        (["tpo"], [], [], "no job 'tpo'; did you mean 'top'?"),
-        (["zzz"], [], [], "no job 'zzz'; see the jobs with: enrich ls"),
-        (["mart_*"], [], [], "no job 'mart_*'"),
-        ([], ["MART_*"], [], "--select 'MART_*' fits no job"),
-        ([], ["+tpo"], [], "--select '+tpo' fits no job; did you mean 'top'?"),
-        ([], [""], [], "--select '' fits no job"),
-        ([], ["+"], [], "--select '+' fits no job"),
-        ([], [], ["nope_*"], "--exclude 'nope_*' fits no job"),
+        (["tpo"], [], [], "there is no job 'tpo'; did you mean 'top'?"),
+        (["zzz"], [], [], "there is no job 'zzz'; `enrich ls` lists the jobs"),
+        (["mart_*"], [], [], "there is no job 'mart_*'"),
+        ([], ["MART_*"], [], "--select 'MART_*' matches no job"),
+        ([], ["+tpo"], [], "--select '+tpo' matches no job; did you mean 'top'?"),
+        ([], [""], [], "--select '' matches no job"),
+        ([], ["+"], [], "--select '+' matches no job"),
+        ([], [], ["nope_*"], "--exclude 'nope_*' matches no job"),
         (["top"], [], ["*"], "the selection leaves no job"),
     ],
 )

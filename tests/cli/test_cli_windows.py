@@ -10,13 +10,14 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
-from tests.cli.conftest import Call
-from tests.cli.shop import ACCOUNTS, CONSENTS, files_below, write_table
 
 import enrich
-from enrich import tables
-from enrich.cursor import Cursor, Mark
-from enrich.runner import Options, Running
+from cli.shop import ACCOUNTS, CONSENTS, write_table
+from enrich.operations.workplace import Options, Workplace
+from enrich.progress.cursor import Cursor, Mark
+from enrich.storage import tables
+from kit.command import Call
+from kit.project import files_below
 
 TARGET = pa.schema([("id", pa.string()), ("email", pa.string()), ("consent", pa.bool_())])
 Versions = dict[str, int]
@@ -37,7 +38,7 @@ def commit_times(table: Path, seconds_ago: dict[int, float]) -> None:
 def pretend(project: Path, versions: Versions, gaps: tuple[tuple[int, int], ...] = ()) -> None:
     """Make a target whose log says that it contains these versions; its rows do not matter here."""
     loaded = enrich.load_project(project)
-    task = Running(loaded, Options(), "r0").task(loaded.jobs["customers"])
+    task = Workplace(loaded, Options(), "r0").task(loaded.jobs["customers"])
     marks = {
         alias: Mark(task.tables[alias].table_id, None, to, {}, gaps if alias == "accounts" else ())
         for alias, to in versions.items()
@@ -56,7 +57,7 @@ def shop(project: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for key in ("x", "y", "z"):
         write_table(project / "lake" / "accounts", [{"id": key, "email": f"{key}@example.com"}], ACCOUNTS)
     write_table(project / "lake" / "consents", [{"id": "x", "consent": True}], CONSENTS)
-    monkeypatch.setattr("enrich.session.get_session", lambda *_: pytest.fail("Spark was started"))
+    monkeypatch.setattr("enrich.spark.session.get_session", lambda *_: pytest.fail("Spark was started"))
     return project
 
 
@@ -72,12 +73,15 @@ def said(call: Call, project: Path, *args: object, **environment: str) -> tuple[
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        (["--since", "yesterday"], "--since 'yesterday' is no version, time or duration; it takes 2026-11-01T00:00Z"),
+        (
+            ["--since", "yesterday"],
+            "--since 'yesterday' is not a version, time or duration; valid forms are 2026-11-01T00:00Z",
+        ),
         (["--until", "2026-02-29"], "there is no such time"),
         (["--since", "v42"], "name the source: --since consents=v42,accounts=v42"),
         (["--since", "acounts=v1"], "no job to run has a source 'acounts'; did you mean 'accounts'?"),
         (["--since", "1d", "--until", "2d"], "--since is later than --until"),
-        (["--since", "1d", "--since", "2d"], "says two things"),
+        (["--since", "1d", "--since", "2d"], "is given twice"),
         (["--allow-gap"], "--allow-gap goes with --since"),
         (["--since", "1d", "--full-refresh"], "--full-refresh computes every row"),
     ],
@@ -96,7 +100,7 @@ def test_what_the_options_show_is_refused_before_anything(
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--since", "accounts=v3"], 2, "versions 3 to 3 are not in the target yet; leave --since out"),
+        (["--since", "accounts=v3"], 2, "versions 3 to 3 are not in the target yet; run without --since"),
         (["--since", "0m"], 2, "or accept the loss with --allow-gap"),
         (["--since", "accounts=v99"], 2, "has no such version; its latest is 4"),
         (["--until", "consents=v3"], 2, "has no such version; its latest is 2"),
@@ -137,7 +141,7 @@ def test_a_log_that_was_cut_is_refused_with_the_command(call: Call, shop: Path) 
     for since in ("accounts=v1", "accounts=2020-01-01"):
         code, answer = said(call, shop, "run", "--since", since)
         assert code == 5
-        assert "begins with version 3 only; run `enrich run customers --full-refresh`" in answer["jobs"][0]["error"]
+        assert "begins only with version 3; run `enrich run customers --full-refresh`" in answer["jobs"][0]["error"]
     assert said(call, shop, "run", "--since", "accounts=v4")[1]["jobs"][0]["status"] == "unchanged"
 
 
@@ -189,7 +193,7 @@ def test_plan_text_says_what_is_refused_and_what_is_left_to_do(call: Call, shop:
     pretend(shop, {"consents": 2, "accounts": 4})
     idle = call("--project-dir", shop, "plan").stdout.splitlines()
     assert idle[1].split() == ["customers", "incremental", "consents", "2->2", "(0)", "0", "0"]
-    assert idle[3].split() == ["in", "all", "-", "-", "0"]
+    assert idle[3].split() == ["all", "sources", "-", "-", "0"]
     (shop / "jobs" / "customers.yml").write_text(
         (shop / "jobs" / "customers.yml").read_text() + "where: key is not null\n"
     )
@@ -210,12 +214,12 @@ def test_status_tells_lag_gaps_and_what_is_about_to_be_forgotten(call: Call, sho
     assert accounts["gaps"] == [[0, 1]]
     assert (consents["lag_seconds"], consents["seconds"], consents["days_left"], consents["gaps"]) == (0, 0, None, [])
     assert job["note"] == (
-        "versions 1 to 1 of accounts were skipped: run `enrich verify customers --repair`;"
-        " accounts forgets its history within a day: run `enrich run customers`"
+        "versions 1 to 1 of accounts were left out: run `enrich verify customers --repair`;"
+        " within a day accounts loses changes that are waiting: run `enrich run customers`"
     )
     text = call("--project-dir", shop, "status").stdout.splitlines()
     assert text[2].split()[:9] == ["accounts", "2", "4", "2", "7", "d", "7", "d", "0.2"]
-    assert text[3].startswith("customers: versions 1 to 1 of accounts were skipped")
+    assert text[3].startswith("customers: versions 1 to 1 of accounts were left out")
 
 
 def test_commit_times_ascend_as_delta_orders_them(tmp_path: Path) -> None:
@@ -223,7 +227,7 @@ def test_commit_times_ascend_as_delta_orders_them(tmp_path: Path) -> None:
     for _ in range(5):
         write_table(table, [{"id": "a", "email": None}], ACCOUNTS)
     commit_times(table, {0: 500, 1: 400, 2: 450, 3: 400, 4: 100, 5: 50})
-    times = tables.commits(tables.open_log(str(table))).times
+    times = tables.read_commits(tables.open_log(str(table))).times
     base = times[0]
     assert [round((at - base) / 1000, 3) for at in times.values()] == [0, 100, 100.001, 100.002, 400, 450]
     # In-commit timestamps, once they are on, are taken as they are, whatever the writers' clocks said.
@@ -233,7 +237,7 @@ def test_commit_times_ascend_as_delta_orders_them(tmp_path: Path) -> None:
         if "commitInfo" in action:
             action["commitInfo"]["inCommitTimestamp"] = base + 7
     path.write_text("\n".join(json.dumps(action) for action in actions))
-    assert tables.commits(tables.open_log(str(table))).times[4] != base + 7, "the table does not keep them"
+    assert tables.read_commits(tables.open_log(str(table))).times[4] != base + 7, "the table does not keep them"
 
 
 @pytest.mark.parametrize(
@@ -252,4 +256,4 @@ def test_commit_times_ascend_as_delta_orders_them(tmp_path: Path) -> None:
 )
 def test_how_long_history_is_kept(files: str | None, log: str | None, seconds: int | None) -> None:
     found = {"delta.deletedFileRetentionDuration": files, "delta.logRetentionDuration": log}
-    assert tables.history_kept({name: text for name, text in found.items() if text is not None}) == seconds
+    assert tables.compute_retention({name: text for name, text in found.items() if text is not None}) == seconds

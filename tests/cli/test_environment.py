@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -34,7 +35,7 @@ def files(directory: Path) -> set[str]:
     return {str(path.relative_to(directory)) for path in directory.rglob("*")}
 
 
-ENVIRONMENTS = {
+ENVIRONMENTS: dict[str, Callable[[Path], dict[str, str | None]]] = {
     "no java": lambda tmp: {"PATH": without_java(tmp / "empty"), "JAVA_HOME": None},
     "java 11": lambda tmp: {"PATH": f"{fake_java(tmp / 'bin', '11.0.2')}:{SYSTEM}", "JAVA_HOME": None},
     "java 25": lambda tmp: {"PATH": f"{fake_java(tmp / 'bin', '25')}:{SYSTEM}", "JAVA_HOME": None},

@@ -75,6 +75,7 @@ TYPES: dict[str, pa.DataType] = {
     "array": pa.list_(pa.string()),
     "map": pa.map_(pa.string(), pa.bool_()),
     "key": pa.string(),
+    "shared": pa.string(),
     "ikey": pa.int64(),
     "code": pa.int32(),
     "order": pa.int64(),
@@ -97,7 +98,7 @@ class Column:
 
     Attributes:
         kind: A name of ``TYPES``. ``key``, ``ikey``, ``keys``, ``ikeys``, ``items`` and ``ref`` hold the
-            number of the history.
+            number of the history; ``shared`` holds a key that all histories share.
         pool: The set of keys that the column takes its values from; None for plain values.
         nulls: Share of nulls among new values.
     """
@@ -111,6 +112,12 @@ class Column:
     def type(self) -> pa.DataType:
         """The column's Arrow type."""
         return TYPES[self.kind]
+
+
+NUMBER_LENGTH = 7
+"""How many characters of a text key are the number of its history."""
+SHARED = 99_999
+"""The number of the history of tables that all histories share: of its rows' identities, not of their keys."""
 
 
 def render_key(tag: Any, history: int) -> str | None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from counts import COUNTED
-from differential.trial import Tally
+from differential.comparison import Tally
+from kit.counts import COUNTED
 
 TOTALS: dict[str, Tally] = {}
 

@@ -82,14 +82,17 @@ class Generator:
     windows: int = 5
     plain: bool = False
     state: State = field(default_factory=dict)
+    tables: list[Table] = field(default_factory=list)
     pools: dict[str, list[Any]] = field(default_factory=dict)
     next_rid: int = 0
 
     def make(self) -> History:
         """Return a new history, valid by construction."""
         rng = self.rng
-        self.state, self.next_rid = {table.name: {} for table in self.world.tables}, 0
+        self.tables = [table for table in self.world.tables if not table.is_shared]
+        self.state, self.next_rid = {table.name: {} for table in self.tables}, 0
         self.pools = {pool: self._pool(pool, *bounds) for pool, bounds in self.world.pools.items()}
+        self.pools |= {pool: list(tags) for pool, tags in self.world.shared.items()}
         busy = rng.choice((0.5, 0.8, 1.0))
         windows: list[Window] = [self._bootstrap()]
         for _ in range(self.windows - 1):
@@ -104,13 +107,17 @@ class Generator:
         kinds = {c.kind for table in self.world.tables for c in table.columns if c.pool == name}
         if kinds - {"key", "keys", "items", "ref"}:
             return list(range(size))
-        return list("abcdefghijklmnopqrstuvwxyz"[:size]) if self.plain else self.rng.sample(TAGS, min(size, len(TAGS)))
+        if self.plain:
+            return list("abcdefghijklmnopqrstuvwxyz"[:size])
+        tags = self.rng.sample(TAGS, min(size, len(TAGS)))
+        anchor = self.world.anchor
+        return tags if anchor is None else [anchor, *[tag for tag in tags if tag != anchor]][:size]
 
     def _bootstrap(self) -> Window:
         if self.rng.random() < 0.15:
             return []
         commit: Commit = []
-        for table in self.world.tables:
+        for table in self.tables:
             share = self.rng.choice((0.0, 0.5, 0.9, 1.3))
             tries = max(len(self.pools[c.pool]) for c in table.columns if c.name in table.key and c.pool is not None)
             for _ in range(round(share * tries * len(table.key))):
@@ -141,7 +148,7 @@ class Generator:
         commit.extend(ops)
 
     def _operation(self) -> list[Op]:
-        table = self.rng.choice(self.world.tables)
+        table = self.rng.choice(self.tables)
         rows = self.state[table.name]
         if not rows:
             return self._insert(table)
@@ -227,7 +234,7 @@ class Generator:
 
     def _there_and_back(self) -> Window:
         """A -> B -> A, or an insert and its delete, over two commits of one window."""
-        table = self.rng.choice(self.world.tables)
+        table = self.rng.choice(self.tables)
         before = {rid: list(row) for rid, row in self.state[table.name].items()}
         there: Commit = []
         if before and self.rng.random() < 0.7:
@@ -239,6 +246,23 @@ class Generator:
         back: Commit = [[name, rid, before.get(rid)] for name, rid, _ in there]
         apply(self.state, back)
         return [there, back] if there else []
+
+    def shared_commit(self, share: float) -> Commit:
+        """Return a commit in which the first keys of every shared table change, and a few of the others."""
+        commit: Commit = []
+        for table in self.tables:
+            rows, keys = self.state[table.name], list(self.pools[table.columns[0].pool or ""])
+            live = {row[0]: rid for rid, row in rows.items()}
+            chosen = self.rng.sample(keys, round(len(keys) * (0.08 if rows else share)))
+            for key in dict.fromkeys([*[key for key in keys[:2] if self.rng.random() < 0.7], *chosen]):
+                cells = [key, *[self._value(column, is_key=False) for column in table.columns[1:]]]
+                if key not in live:
+                    self.next_rid += 1
+                    commit.append([table.name, self.next_rid, cells])
+                else:
+                    commit.append([table.name, live[key], None if self.rng.random() < 0.4 else cells])
+        apply(self.state, commit)
+        return commit
 
     def _value(self, column: Column, is_key: bool) -> Any:
         rng = self.rng
@@ -274,3 +298,16 @@ def make_histories(world: World, count: int, windows: int, seed: int) -> Iterato
     rng = random.Random(f"{seed}/{world.name}")
     for _ in range(count):
         yield Generator(world, rng, windows).make()
+
+
+def make_shared(world: World, windows: int, seed: int) -> History | None:
+    """Return the history of the tables that all histories share; None when the world has none.
+
+    The keys that jobs name as constants come and go with every window, the others now and then.
+    """
+    rng, tables = random.Random(f"shared/{seed}/{world.name}"), [table for table in world.tables if table.is_shared]
+    if not tables:
+        return None
+    generator = Generator(world, rng, tables=tables, state={table.name: {} for table in tables})
+    generator.pools = {pool: list(tags) for pool, tags in world.shared.items()}
+    return History(tuple([generator.shared_commit(0.6) for _ in range(1 if n == 0 else 2)] for n in range(windows)))

@@ -55,7 +55,11 @@ def judged(shape: Shape, rows: list[Row]) -> tuple[list[Row], list[Row]]:
 
 
 def keyless(world: World, shape: Shape, tables: Tables) -> list[Row]:
-    """Return the driving rows with a null in their key as the quarantine must hold them, whatever ``where`` says."""
+    """Return the driving rows with a null in their key as the quarantine must hold them, whatever ``where`` says.
+
+    A row that a join removes finds nothing in the joins behind it. Of such a row, and of one that the condition keeps
+    out, only columns are shown: an expression may be one that must not be evaluated then.
+    """
     driving = world.table(shape.source)
     rows = [row for row in tables[shape.source] if key_of(row, driving.key) is None]
     failed = ["key_not_null"]
@@ -64,16 +68,19 @@ def keyless(world: World, shape: Shape, tables: Tables) -> list[Row]:
     columns, found = selection(world, shape), []
     present = {alias: keyed(world.table(join.table), tables[join.table]) for alias, join in shape.joins.items()}
     for row in rows:
-        scopes: list[Scope] = [{shape.driving: row, "key": {name: row[name] for name in driving.key}}]
+        scope: Scope = {shape.driving: row, "key": {name: row[name] for name in driving.key}}
+        is_there = True
         for alias, join in shape.joins.items():
-            lookup, there = world.table(join.table), present[alias]
-            if join.kind == "table":
-                scopes = [{**scope, alias: None} for scope in scopes]
+            if not is_there or join.kind == "table":
+                scope = {**scope, alias: None}
             elif join.kind == "foreign_key":
-                scopes = _foreign_key_join(scopes, alias, replace(join, how="left"), there, shape)
+                (scope,) = _foreign_key_join([scope], alias, replace(join, how="left"), present[alias], shape)
             else:
-                scopes = [{**scope, alias: _elements(scope, join, lookup, there)} for scope in scopes]
-        found += [{**{name: expr.fn(scope) for name, expr in columns.items()}, "_failed": failed} for scope in scopes]
+                scope = {**scope, alias: _elements(scope, join, world.table(join.table), present[alias])}
+            is_there &= join.kind == "list" or scope[alias] is not None or join.how in ("left", "full")
+        is_guarded = not is_there or not _kept(shape, scope)
+        shown = {n: None if is_guarded and not expr.is_path else expr.fn(scope) for n, expr in columns.items()}
+        found.append({**shown, "_failed": failed})
     return found
 
 
@@ -147,7 +154,7 @@ def _missing(shape: Shape, upto: str) -> Scope:
 def _table_join(
     scopes: list[Scope], alias: str, join: Join, rows: dict[Key, Row], shape: Shape, driving: Table
 ) -> list[Scope]:
-    left = {tuple(scope["key"].values()): scope for scope in scopes}
+    left = {tuple(scope["key"].values()): scope for scope in scopes if scope["key"] is not None}
     both = [key for key in left if key in rows]
     keys: list[Key] = list(both)
     if join.how in ("left", "full"):
@@ -155,10 +162,13 @@ def _table_join(
     if join.how in ("right", "full"):
         keys += [key for key in rows if key not in left]
     nothing = _missing(shape, alias)
-    return [
+    found = [
         {**left.get(key, nothing), "key": dict(zip(driving.key, key, strict=True)), alias: rows.get(key)}
         for key in keys
     ]
+    if join.how in ("left", "full"):  # rows that only the lookup of a foreign-key join has: they have no key to match
+        found += [{**scope, alias: None} for scope in scopes if scope["key"] is None]
+    return found
 
 
 def _foreign_key_join(scopes: list[Scope], alias: str, join: Join, rows: dict[Key, Row], shape: Shape) -> list[Scope]:

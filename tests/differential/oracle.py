@@ -35,13 +35,17 @@ def query(world: World, shape: Shape) -> str:
         steps.append(f"s{number} AS ({body})")
         aliases.append(alias)
     last = f"s{len(shape.joins)}"
-    if len(driving.key) == 1:
-        key = "k0 AS key"
-    else:
-        key = "{" + ", ".join(f"'{k}': k{i}" for i, k in enumerate(driving.key)) + "} AS key"
     columns = ", ".join(f"{expr.sql} AS {_name(name)}" for name, expr in selection(world, shape).items())
     where = f" WHERE {shape.where.sql}" if shape.where is not None else ""
-    return f"WITH {', '.join(steps)}, f AS (SELECT *, {key} FROM {last}) SELECT {columns} FROM f{where}"
+    return f"WITH {', '.join(steps)}, f AS {_with_key(driving, last)} SELECT {columns} FROM f{where}"
+
+
+def _with_key(driving: Table, step: str) -> str:
+    """Return the rows of a step with ``key``, as expressions may name it."""
+    if len(driving.key) == 1:
+        return f"(SELECT *, k0 AS key FROM {step})"
+    parts = ", ".join(f"'{k}': k{i}" for i, k in enumerate(driving.key))
+    return f"(SELECT *, {{{parts}}} AS key FROM {step})"
 
 
 def _name(identifier: str) -> str:
@@ -70,7 +74,7 @@ def _foreign_key(world: World, shape: Shape, alias: str, aliases: list[str], bef
     on = " AND ".join(f"({expr.sql}) = x_.{_name(k)}" for expr, k in zip(join.on, lookup.key, strict=True))
     carried = ", ".join([*(_name(a) for a in aliases), *(f"k{i}" for i in range(key_count))])
     return (
-        f"SELECT {carried}, x_ AS {_name(alias)} FROM {before} AS s "
+        f"SELECT {carried}, x_ AS {_name(alias)} FROM {_with_key(world.table(shape.source), before)} AS s "
         f"{join.how.upper()} JOIN ({_live(lookup)}) AS x_ ON {on}"
     )
 
@@ -79,7 +83,6 @@ def _list(world: World, shape: Shape, alias: str, aliases: list[str], before: st
     join = shape.joins[alias]
     assert join.elements is not None
     lookup, struct = world.table(join.table), element_type(world, shape, alias).value_type
-    owner = ", ".join(f"k{i}" for i in range(len(world.table(shape.source).key)))
     id_ = f"e.{_name(join.element_key)}" if join.element_key else "e"
     key = _name(lookup.key[0])
     payload = {c.name for c in lookup.all_columns}
@@ -93,14 +96,16 @@ def _list(world: World, shape: Shape, alias: str, aliases: list[str], before: st
         kept.append("(id IS NULL OR first = 1)")
     if join.unmatched == "drop":
         kept.append(f"x_.{key} IS NOT NULL")
+    # Rows that only a lookup has share their key, null: every row gets a number.
+    rows = _with_key(world.table(shape.source), before)
     return (
-        f"WITH o AS (SELECT {owner}, {join.elements.sql} AS l FROM {before}), "
-        f"u AS (SELECT {owner}, unnest(l) AS e, unnest(range(len(l))) AS i FROM o WHERE len(l) > 0), "
-        f"n AS (SELECT *, {id_} AS id, row_number() OVER (PARTITION BY {owner}, {id_} ORDER BY i) AS first FROM u), "
-        f"g AS (SELECT {owner}, list(struct_pack({', '.join(fields)}) ORDER BY i) AS made FROM n "
-        f"LEFT JOIN ({_live(lookup)}) AS x_ ON n.id = x_.{key} WHERE {' AND '.join(kept)} GROUP BY {owner}) "
-        f"SELECT s.* EXCLUDE (l), CASE WHEN l IS NULL THEN NULL ELSE coalesce(made, []) END AS {_name(alias)} "
-        f"FROM (SELECT *, {join.elements.sql} AS l FROM {before}) AS s LEFT JOIN g USING ({owner})"
+        f"WITH o AS MATERIALIZED (SELECT *, {join.elements.sql} AS l_, row_number() OVER () AS r_ FROM {rows}), "
+        f"u AS (SELECT r_, unnest(l_) AS e, unnest(range(len(l_))) AS i FROM o WHERE len(l_) > 0), "
+        f"n AS (SELECT *, {id_} AS id, row_number() OVER (PARTITION BY r_, {id_} ORDER BY i) AS first FROM u), "
+        f"g AS (SELECT r_, list(struct_pack({', '.join(fields)}) ORDER BY i) AS made FROM n "
+        f"LEFT JOIN ({_live(lookup)}) AS x_ ON n.id = x_.{key} WHERE {' AND '.join(kept)} GROUP BY r_) "
+        f"SELECT o.* EXCLUDE (l_, r_, key), "
+        f"CASE WHEN l_ IS NULL THEN NULL ELSE coalesce(made, []) END AS {_name(alias)} FROM o LEFT JOIN g USING (r_)"
     )
 
 

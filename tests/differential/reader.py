@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-from deltalake import DeltaTable, QueryBuilder
+from deltalake import DeltaTable, QueryBuilder, Schema
 
 from differential.spec import Row
 
@@ -34,6 +35,12 @@ def version(path: Path) -> int:
 def types(path: Path) -> dict[str, str]:
     """Return column -> Delta type as JSON text, in order."""
     return {field.name: delta_type(field.type) for field in DeltaTable(str(path)).schema().fields}
+
+
+def delta_types(columns: Mapping[str, pa.DataType]) -> dict[str, str]:
+    """Return column -> Delta type as JSON text, as ``types`` does, for Arrow types."""
+    schema = Schema.from_arrow(pa.schema(list(columns.items())))
+    return {field.name: delta_type(field.type) for field in schema.fields}
 
 
 def delta_type(type_: Any) -> str:

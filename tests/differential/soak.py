@@ -4,6 +4,8 @@
 
 A lane ends before --minutes are over; start it again with the same progress file and it goes on with the next chunk.
 A chunk is one world with 3,000 histories of 5 windows and a seed of its own; its line in the file holds the tally.
+Every second chunk is of the chains: other random jobs each time, constants that all histories share, and in every
+second one of these tables whose columns change.
 """
 
 from __future__ import annotations
@@ -16,12 +18,16 @@ import time
 from dataclasses import asdict
 from pathlib import Path
 
+from differential.alterations import plan_alterations
 from differential.engines import enrich_engine
-from differential.generator import make_histories
-from differential.shrink import save_case, shrink
-from differential.trial import Engine, play
+from differential.generator import make_histories, make_shared
+from differential.jobs import with_random_jobs
+from differential.shrink import kept_histories, save_case, shrink
+from differential.trial import Engine, Script, play
 from differential.worlds import WORLDS
-from small_session import compile_quickly, small_session
+from kit.session import compile_quickly, small_session
+
+WINDOWS, RANDOM_JOBS = 5, 6
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -37,7 +43,7 @@ def main(arguments: list[str] | None = None) -> int:
     compile_quickly()
     spark = small_session()
     engine, end, longest = enrich_engine(spark), time.monotonic() + 60 * options.minutes, 0.0
-    names = list(WORLDS)
+    names = [name for world in WORLDS if world != "chains" for name in (world, "chains")]
     while sum(line["history_runs"] for line in done) < options.history_runs:
         started = time.monotonic()
         if started + 1.3 * longest > end:
@@ -70,16 +76,19 @@ def _say(text: str) -> None:
 
 def _chunk(name: str, seed: int, count: int, engine: Engine) -> dict[str, int]:
     """Play one chunk; keep the first failing history, shrunk."""
-    world, started = WORLDS[name], time.monotonic()
-    histories = list(make_histories(world, count, 5, seed))
+    world, started = with_random_jobs(WORLDS[name], RANDOM_JOBS, seed), time.monotonic()
+    histories = [*kept_histories(name), *make_histories(world, count, WINDOWS, seed)]
+    alterations = plan_alterations(world, WINDOWS, seed) if seed // 2 % 2 == 0 else ()
+    script = Script(histories, make_shared(world, WINDOWS, seed), alterations)
     with tempfile.TemporaryDirectory(prefix="soak-") as base:
-        tally, failures = play(Path(base) / "p", world, histories, engine, seed=seed)
+        tally, failures = play(Path(base) / "p", world, script, engine, seed=seed)
     for failure in [f for f in failures if f.history is not None][:1]:
-        smallest = shrink(world, failure.shape, histories[failure.history or 0], engine)
+        smallest = shrink(world, failure.shape, script, failure.history or 0, engine)
         if smallest is not None:
             _say(f"kept {save_case(world, failure.shape, smallest, failure.what)}")
     for failure in failures[:5]:
-        _say(str(failure))
+        job = next(shape.tree for shape in world.shapes if shape.name == failure.shape)
+        _say(f"{failure}\n{json.dumps(job)}")
     seconds = round(time.monotonic() - started)
     return {"world": name, "seed": seed, "seconds": seconds, "failures": len(failures), **asdict(tally)}  # type: ignore[dict-item]
 

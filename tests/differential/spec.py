@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -24,12 +24,18 @@ class Table:
 
     Attributes:
         unique: Further column sets that the generator keeps free of duplicates (nulls aside).
+        is_shared: All histories of a trial see its rows, and none changes them: a history of its own does.
+        is_mapped: It is written with column mapping, so that its columns can be renamed and dropped.
+        gained: Names of columns that it gained while it was played; histories know nothing of them.
     """
 
     name: str
     key: tuple[str, ...]
     columns: tuple[Column, ...]
     unique: tuple[tuple[str, ...], ...] = ()
+    is_shared: bool = False
+    is_mapped: bool = False
+    gained: frozenset[str] = frozenset()
 
     @property
     def all_columns(self) -> tuple[Column, ...]:
@@ -55,17 +61,26 @@ class Expr:
         fn: Its value over a scope: alias -> row or None, ``key`` -> coalesced key as a row.
         type: Arrow type of its value.
         duck: DuckDB's text, where it differs.
+        like: An expression that has the same type.
+        tree: What ``differential.expressions.build`` made it from, as JSON.
     """
 
     text: str
     fn: Callable[[Scope], Any]
     type: pa.DataType | None = None
     duck: str | None = None
+    like: Expr | None = None
+    tree: Any = None
 
     @property
     def sql(self) -> str:
         """The text for DuckDB."""
         return self.duck or re.sub(r"`([^`]*)`", r'"\1"', self.text)
+
+    @property
+    def is_path(self) -> bool:
+        """True when it only names a column, and so cannot fail."""
+        return re.fullmatch(r"[A-Za-z_]\w*(\.(`[^`]*`|[A-Za-z_]\w*))*", self.text) is not None
 
 
 def col(path: str, type_: pa.DataType | None = None) -> Expr:
@@ -80,7 +95,7 @@ def col(path: str, type_: pa.DataType | None = None) -> Expr:
             (found,) = found.values()
         return found
 
-    return Expr(path, value, type_)
+    return Expr(path, value, type_, tree=path)
 
 
 @dataclass(frozen=True)
@@ -153,6 +168,7 @@ class Shape:
         right_key: Those that identify a row without a left side (right and full foreign-key joins).
         change_feed: Whether the target has a change feed, which is then checked as well.
         rules: The job's suite, all with the action quarantine.
+        tree: What ``differential.jobs`` made it from, as JSON; None for jobs that a world names.
     """
 
     name: str
@@ -167,6 +183,7 @@ class Shape:
     cluster_by: tuple[str, ...] = ()
     alias: str | None = None
     rules: tuple[Rule, ...] = ()
+    tree: Any = None
 
     @property
     def driving(self) -> str:
@@ -185,12 +202,16 @@ class World:
     Attributes:
         pools: Pool of keys -> (fewest, most) keys of it in one history.
         shapes: In an order in which a job stands after the jobs whose targets it reads.
+        shared: Pool of keys that all histories share -> its keys, those that are referred to most first.
+        anchor: A key that every pool of text keys holds, so that expressions can name it; None for none.
     """
 
     name: str
     tables: tuple[Table, ...]
     shapes: tuple[Shape, ...]
     pools: Mapping[str, tuple[int, int]]
+    shared: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    anchor: str | None = None
 
     def table(self, name: str) -> Table:
         """Return the source table ``name``, or the target of that name seen as a table."""
@@ -202,7 +223,11 @@ class World:
 
     def only(self, *names: str) -> World:
         """Return this world with the named jobs alone."""
-        return World(self.name, self.tables, tuple(s for s in self.shapes if s.name in names), self.pools)
+        return replace(self, shapes=tuple(s for s in self.shapes if s.name in names))
+
+    def having(self, table: Table) -> World:
+        """Return this world with another table of the same name."""
+        return replace(self, tables=tuple(table if each.name == table.name else each for each in self.tables))
 
 
 @dataclass(frozen=True)
@@ -259,8 +284,8 @@ def target_types(world: World, shape: Shape) -> dict[str, pa.DataType]:
 def _type(world: World, shape: Shape, expr: Expr) -> pa.DataType:
     if expr.text in shape.joins:
         return element_type(world, shape, expr.text)
-    if expr.type is not None:
-        return expr.type
+    if expr.type is not None or expr.like is not None:
+        return expr.type if expr.like is None else _type(world, shape, expr.like)
     alias, *rest = [step.strip("`") for step in re.findall(r"`[^`]*`|[^.]+", expr.text)]
     if alias == "key":
         table = world.table(shape.source)

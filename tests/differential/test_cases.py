@@ -1,17 +1,22 @@
-"""Replay the histories that once failed, all cases of a world in one trial."""
+"""Replay the scripts that once failed and that are more than a history of a job that is always played.
+
+The others are the first histories of ``test_random_histories``.
+"""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from differential.engines import enrich_engine
-from differential.generator import History, is_valid
-from differential.shrink import load_cases
-from differential.trial import Tally, play
-from differential.worlds import WORLDS
+from differential.generator import is_valid
+from differential.jobs import shape_of
+from differential.shrink import is_plain, load_cases, script_of
+from differential.trial import play
+from differential.worlds import ALWAYS, WORLDS, needed
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -19,22 +24,18 @@ if TYPE_CHECKING:
 CASES = load_cases()
 
 
-@pytest.mark.parametrize("name", sorted({case["world"] for case in CASES}))
-def test_kept_cases_pass(
-    name: str, interpreted: SparkSession, tmp_path: Path, seed: int, totals: dict[str, Tally]
-) -> None:
-    cases = [case for case in CASES if case["world"] == name]
-    histories = [History(tuple(case["windows"])) for case in cases]
-    world = WORLDS[name].only(*_closure(name, {case["shape"] for case in cases}))
-    assert all(is_valid(world, history) for history in histories)
-    tally, failures = play(tmp_path / "p", world, histories, enrich_engine(interpreted), seed=seed)
-    totals[f"kept cases, {name}"] = tally
-    files = {failure.history: cases[failure.history]["file"] for failure in failures if failure.history is not None}
-    assert not failures, f"{files}\n{failures[0]}"
+@pytest.mark.parametrize("case", [case for case in CASES if not is_plain(case)], ids=lambda case: case["file"])
+def test_kept_case_passes(case: dict[str, Any], interpreted: SparkSession, tmp_path: Path, seed: int) -> None:
+    world, script = WORLDS[case["world"]], script_of(case)
+    if "job" in case:
+        world = replace(world, shapes=(*world.shapes, shape_of(case["job"])))
+    assert all(is_valid(world, history) for history in script.histories)
+    _, failures = play(tmp_path / "p", needed(world, case["shape"]), script, enrich_engine(interpreted), seed=seed)
+    assert not failures, "\n".join(map(str, failures))
 
 
-def _closure(name: str, shapes: set[str]) -> set[str]:
-    """Return the jobs and those whose targets they read."""
-    from differential.shrink import needed
-
-    return {s.name for shape in shapes for s in needed(WORLDS[name], shape).shapes}
+def test_every_other_case_is_one_of_a_job_that_is_always_played() -> None:
+    for case in CASES:
+        if is_plain(case):
+            assert case["shape"] in {shape.name for shape in ALWAYS[case["world"]].shapes}, case["file"]
+            assert is_valid(WORLDS[case["world"]], *script_of(case).histories)

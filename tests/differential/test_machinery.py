@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
+import re
+from collections import Counter
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
 
+import differential
+from differential.alterations import plan_alterations
+from differential.compare import canonical_row
 from differential.engines import stand_in
-from differential.generator import History, is_valid, make_histories
-from differential.shrink import shrink
+from differential.generator import History, is_valid, make_histories, make_shared
+from differential.jobs import random_jobs, shape_of, with_random_jobs
+from differential.shrink import load_cases, save_case, script_of, shrink
 from differential.spec import Shape
-from differential.trial import Trial, play
+from differential.trial import Script, Trial, play
 from differential.worlds import WORLDS
 
 
 @pytest.mark.parametrize("name", WORLDS)
 def test_model_and_duckdb_agree_and_a_right_engine_passes(name: str, tmp_path: Path, seed: int) -> None:
-    world = WORLDS[name]
-    histories = list(make_histories(world, 40, 4, seed))
-    assert all(is_valid(world, history) for history in histories)
-    tally, failures = play(tmp_path / "p", world, histories, stand_in(world), seed=seed)
+    world = with_random_jobs(WORLDS[name], 4, seed)
+    script = Script(list(make_histories(world, 40, 2, seed)), make_shared(world, 2, seed))
+    assert all(is_valid(world, history) for history in script.histories)
+    tally, failures = play(tmp_path / "p", world, script, stand_in(world), seed=seed)
     assert not failures, failures[0]
-    assert tally.history_runs == 40 * 4 * len(world.shapes)
-    assert tally.rows_compared > 200
-    assert tally.source_commits > 10
+    assert tally.history_runs == 40 * 2 * len(world.shapes)
+    assert tally.rows_compared > 100
+    assert tally.source_commits > 5
+
+
+def test_the_references_share_no_code_with_enrich() -> None:
+    """Nothing of enrich is imported by the model, the oracle, or by what they import in their turn."""
+    folder = Path(differential.__file__).parent
+    todo, seen = ["model", "oracle"], set()
+    while todo:
+        name = todo.pop()
+        if name not in seen:
+            seen.add(name)
+            text = (folder / f"{name}.py").read_text(encoding="utf-8")
+            assert not re.search(r"^\s*(from|import) (enrich|pyspark)\b", text, re.MULTILINE), name
+            todo += re.findall(r"^from differential\.(\w+) import", text, re.MULTILINE)
+    assert {"spec", "columns"} <= seen
 
 
 def test_the_same_seed_makes_the_same_histories() -> None:
@@ -89,21 +110,72 @@ def test_a_failing_history_is_shrunk_to_its_core(tmp_path: Path) -> None:
     histories = list(make_histories(world, 60, 4, 11))
     _, failures = play(tmp_path / "p", world, histories, engine, seed=1)
     numbers = [failure.history for failure in failures if failure.history is not None]
-    shortest = min((histories[number] for number in numbers), key=History.size)  # a long one takes minutes
-    assert shortest.size() > 8
-    smallest = shrink(world, "table_inner", shortest, engine)
+    shortest = min(numbers, key=lambda number: histories[number].size())  # a long one takes minutes
+    assert histories[shortest].size() > 8
+    smallest = shrink(world, "table_inner", Script(histories), shortest, engine)
     assert smallest is not None
-    assert smallest.size() == 2
-    assert len(smallest.windows) == 1
+    (history,) = smallest.histories
+    assert history.size() == 2
+    assert len(history.windows) == 1
 
 
-def test_the_writer_leaves_what_it_was_told(tmp_path: Path) -> None:
-    from differential import reader
+def test_a_script_is_shrunk_with_what_its_history_shares(tmp_path: Path) -> None:
+    """The wrong row comes from the shared table: that history is kept, as far as it is needed, and the job with it."""
+    zones = {"table": "zones", "kind": "foreign_key", "how": "left", "on": [["text", "de"]]}
+    select = {"k": "lines.k", "zone": "zones.name"}
+    job = {"name": "random_1", "source": "lines", "joins": {"zones": zones}, "key": ["k"], "select": select}
+    world = replace(WORLDS["chains"], shapes=(shape_of(job),))
 
-    world = WORLDS["foreign_key"]
-    trial = Trial(tmp_path / "p", world, list(make_histories(world, 30, 4, 2)), stand_in(world), seed=3)
+    def no_zone(_: Shape, rows: pa.Table) -> pa.Table:
+        return rows.filter(pa.array([zone is None for zone in rows.column("zone").to_pylist()], pa.bool_()))
+
+    line, zone = ["a", *[None] * 10], [None, 1, 1, 1]
+    first = [["lines", 1, line], ["lines", 2, ["b", *line[1:]]], ["lands", 3, ["a", None, 1, 1, 1]]]
+    shared = [["zones", 1, ["z001", *zone]]], [["zones", 2, ["z002", *zone]], ["zones", 3, ["de", *zone]]]
+    script = Script([History(([first], []))], History(([shared[0]], [shared[1]])))
+    smallest = shrink(world, job["name"], script, 0, stand_in(world, no_zone))
+    assert smallest is not None
+    assert [history.size() for history in smallest.histories] == [1]
+    assert smallest.shared == History(([[]], [shared[1][1:]]))
+    path = save_case(world, job["name"], smallest, "a note", tmp_path / "cases")
+    (case,) = load_cases(tmp_path / "cases")
+    assert path.name == case["file"]
+    assert script_of(case) == smallest
+    assert case["job"] == {**job, "name": case["shape"]}
+
+
+def test_the_same_seed_makes_the_same_jobs_and_all_kinds_of_them() -> None:
+    world = WORLDS["chains"]
+    assert random_jobs(world, 5, 3) == random_jobs(world, 5, 3)
+    jobs = random_jobs(world, 200, 3)
+    joins = [join for job in jobs for join in job["joins"].values()]
+    assert {(join["kind"], join.get("how")) for join in joins} == {
+        *(("table", how) for how in ("inner", "left", "right", "full")),
+        *(("foreign_key", how) for how in ("inner", "left", "right", "full")),
+        ("list", None),
+    }
+    on = [str(join.get("on", join.get("elements"))) for join in joins]
+    for word in ("coalesce", "['text', 'de']", "'own'", "'is_null'", "'array'", "'key'"):
+        assert any(word in text for text in on), word
+    assert {len(job["joins"]) for job in jobs} == {2, 3, 4}
+    assert any("per" in (job["select"] or {}) for job in jobs)
+    assert any(job["select"] is None for job in jobs)
+
+
+@pytest.mark.parametrize("name", ["foreign_key", "chains"])
+def test_the_writer_leaves_what_it_was_told(name: str, tmp_path: Path, seed: int) -> None:
+    """Whatever becomes of the columns of its tables."""
+    world = WORLDS[name].only()
+    script = Script(
+        list(make_histories(world, 30, 4, seed)), make_shared(world, 4, seed), plan_alterations(world, 4, seed)
+    )
+    trial = Trial(tmp_path / "p", world, script, stand_in(world), seed=seed)
     for window in range(4):
         trial.write(window)
-        for name, writer in trial.writers.items():
-            found = {row["rid"]: row for row in reader.rows(tmp_path / "p" / "lake" / name)}
-            assert found == writer.rows
+        for writer in trial.writers.values():
+            names = [column.name for column in writer.table.all_columns]
+            found = writer.read()
+            assert set(found.column_names) == set(names)
+            rows = Counter(canonical_row(row, names) for row in found.to_pylist())
+            assert rows == Counter(canonical_row(row, names) for row in writer.rows.values())
+    assert trial.tally.alterations == len(script.alterations)

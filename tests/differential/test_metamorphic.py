@@ -1,117 +1,54 @@
-"""What must not matter: how a history is cut into runs, running again, rebuilding, the order of files and jobs."""
+"""What must not matter: how a history is cut into runs, and whether the state directory is still there.
+
+That running again and rebuilding give the same, too, is asked of all worlds in ``test_random_histories``.
+"""
 
 from __future__ import annotations
 
-import random
+import shutil
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-import pytest
+from typing import TYPE_CHECKING
 
 from differential import reader
+from differential.comparison import Tally
 from differential.engines import enrich_engine
-from differential.generator import History, make_histories
-from differential.trial import Tally, Trial
+from differential.generator import History, make_histories, make_shared
+from differential.jobs import with_random_jobs
+from differential.trial import Script, Trial
 from differential.worlds import WORLDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-CHOSEN = {"pair": "table_three", "foreign_key": "fk_chained_full", "lists": "list_beside_fk", "mirrors": "mirror_first"}
-HISTORIES, WINDOWS = 125, 3
+HISTORIES, WINDOWS = 250, 3
 
 
-@dataclass
-class Played:
-    """Targets (as canonical rows) and result JSONs of one world's job, played in several ways."""
-
-    many: Trial
-    one: Trial
-    shape: str
-    again: list[tuple[Mapping[str, Any], int]]
-    refreshed: Mapping[str, Any]
-    before_refresh: Counter[str]
+def _in_one_window(history: History) -> History:
+    """Return the history with everything that follows the first run in one window."""
+    return History((history.windows[0], [commit for window in history.windows[1:] for commit in window]))
 
 
-@pytest.fixture(scope="module", params=CHOSEN)
-def played(
-    request: pytest.FixtureRequest,
-    interpreted: SparkSession,
-    tmp_path_factory: pytest.TempPathFactory,
-    seed: int,
-    totals: dict[str, Tally],
-) -> Played:
-    shape = CHOSEN[request.param]
-    world, engine = WORLDS[request.param].only(shape), enrich_engine(interpreted)
-    histories = list(make_histories(world, HISTORIES, WINDOWS, seed + 1))
-    base = tmp_path_factory.mktemp("metamorphic")
-    many = Trial(base / "many", world, histories, engine, seed=seed)
-    again = []
-    for window in range(WINDOWS):
-        many.run(window, many.write(window))
-        version = reader.version(_target(many, shape))
-        report = engine(many.base, [shape])["jobs"][0]
-        later = reader.data_commits(_target(many, shape), version + 1, reader.version(_target(many, shape)))
-        again.append((report, later))
-        many.targets[shape].version = reader.version(_target(many, shape))
-    merged = [History((h.windows[0], [c for window in h.windows[1:] for c in window])) for h in histories]
-    one = Trial(base / "one", world, merged, engine, seed=seed)
-    one.play()
-    before = _rows(many, shape)
-    refreshed = enrich_engine(interpreted, full_refresh=True)(many.base, [shape])["jobs"][0]
-    totals[f"metamorphic, {world.name}"] = many.tally
-    return Played(many, one, shape, again, refreshed, before)
-
-
-def _target(trial: Trial, shape: str) -> Path:
-    return trial.base / "lake" / shape
-
-
-def _rows(trial: Trial, shape: str) -> Counter[str]:
-    return Counter(repr(row) for row in reader.rows(_target(trial, shape)))
-
-
-def test_one_window_equals_many_windows(played: Played) -> None:
-    assert not played.many.failures, played.many.failures[0]
-    assert not played.one.failures, played.one.failures[0]
-    assert played.many.writers.keys() == played.one.writers.keys()
-    assert all(played.many.writers[name].rows == played.one.writers[name].rows for name in played.many.writers)
-    assert played.before_refresh == _rows(played.one, played.shape)
-
-
-def test_the_same_run_twice_is_once_and_commits_no_data(played: Played) -> None:
-    assert [report["status"] for report, _ in played.again] == ["unchanged"] * WINDOWS
-    assert [data for _, data in played.again] == [0] * WINDOWS
-    for report, _ in played.again:
-        assert (report["inserted"], report["updated"], report["deleted"], report["quarantined"]) == (0, 0, 0, 0)
-
-
-def test_full_refresh_equals_incremental(played: Played) -> None:
-    assert played.refreshed["mode"] == "full_refresh"
-    assert played.refreshed["status"] in ("updated", "unchanged")
-    assert _rows(played.many, played.shape) == played.before_refresh
-    assert (played.refreshed["inserted"], played.refreshed["deleted"]) == (0, 0)
-
-
-def test_the_order_of_job_files_and_of_arguments_does_not_matter(
-    interpreted: SparkSession, tmp_path: Path, seed: int
+def test_one_window_equals_many_windows_and_a_lost_state_directory_loses_nothing(
+    interpreted: SparkSession, tmp_path: Path, seed: int, totals: dict[str, Tally]
 ) -> None:
-    """Jobs on jobs, written and asked for in several orders."""
-    world, engine = WORLDS["mixed"].only("mixed", "on_mixed", "top"), enrich_engine(interpreted)
-    histories = list(make_histories(world, 40, 2, seed + 2))
-    rng = random.Random(seed)
-
-    def shuffled(base: Path, jobs: Any) -> Mapping[str, Any]:
-        asked = list(jobs)
-        rng.shuffle(asked)
-        return engine(base, asked)
-
-    found = []
-    for number in range(2):
-        trial = Trial(tmp_path / str(number), world, histories, shuffled, seed=seed + number)
-        assert not trial.play(), trial.failures[0]
-        found.append([_rows(trial, shape.name) for shape in world.shapes])
-    assert found[0] == found[1]
+    world = with_random_jobs(WORLDS["chains"].only("back_before_lone"), 1, seed + 1)
+    script = Script(list(make_histories(world, HISTORIES, WINDOWS, seed + 1)), make_shared(world, WINDOWS, seed + 1))
+    assert script.shared is not None
+    short = Script([_in_one_window(each) for each in script.histories], _in_one_window(script.shared))
+    engine = enrich_engine(interpreted)
+    many = Trial(tmp_path / "many", world, script, engine, seed=seed)
+    for window in range(WINDOWS):
+        changed = many.write(window)
+        if window == WINDOWS - 1:
+            shutil.rmtree(many.base / "lake" / "_enrich")
+        many.run(window, changed)
+    one = Trial(tmp_path / "one", world, short, engine, seed=seed + 1)
+    one.play()
+    totals["metamorphic"] = many.tally
+    for trial in (many, one):
+        assert not trial.failures, f"{[shape.tree for shape in world.shapes]}\n{trial.failures[0]}"
+    assert all(many.writers[name].rows == one.writers[name].rows for name in many.writers)
+    for shape in world.shapes:
+        rows = [Counter(map(repr, reader.rows(trial.base / "lake" / shape.name))) for trial in (many, one)]
+        assert rows[0] == rows[1], shape.tree

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from differential.columns import TYPES, Column
-from differential.expressions import TEXT, above, coalesce, cols, fk, marked
+from differential.expressions import above, coalesce, cols, fk, marked
 from differential.spec import Expr, Join, Scope, Shape, Table, World, col, not_null, one_of
 
 
@@ -108,7 +108,9 @@ def foreign_key() -> World:
                 ("p",),
                 joins={"merchants": fk("merchants", "inner", to_m)},
                 select=cols("p=products.p", "name=merchants.name"),
-                where=Expr("merchants.c IS NOT NULL", lambda s: s["merchants"]["c"] is not None),
+                where=Expr(
+                    "merchants.c IS NOT NULL", lambda s: s["merchants"] is not None and s["merchants"]["c"] is not None
+                ),
             ),
         ),
         {"p": (2, 12), "m": (1, 4), "c": (1, 2)},
@@ -131,7 +133,7 @@ def foreign_key_composite() -> World:
     orders = Table("orders", ("o",), (Column("o", "key", "o", 0.03), Column("at", "ts"), Column("idle", "int")))
     line = cols("o=lines.o", "pos=lines.pos", "q=lines.q")
     on = (col("lines.pb"), col("lines.pa"))
-    either = coalesce("lines.alt", "lines.o", TEXT)
+    either = coalesce("lines.alt", "lines.o")
     return World(
         "foreign_key_composite",
         (lines, parts, orders),

@@ -11,7 +11,9 @@ from typing import Any
 import pyarrow as pa
 from deltalake import DeltaTable, write_deltalake
 
-from differential.columns import render, render_key
+from differential import alterations, log, reader
+from differential.alterations import Alteration
+from differential.columns import DOMAINS, render, render_key
 from differential.spec import Row, Table
 
 STYLES = ("merge", "merge", "merge", "overwrite", "delete_append", "rewrite_rows")
@@ -33,15 +35,20 @@ class SourceWriter:
     """One source table, and the rows that it must hold.
 
     Attributes:
+        origin: The table as histories know it.
+        table: As its columns are now.
         rows: rid -> row, what a reader must find.
         commits: Commits written so far.
     """
 
     def __init__(self, path: Path, table: Table, rng: random.Random) -> None:
-        self.path, self.table, self.rng = str(path), table, rng
+        self.path, self.origin, self.table, self.rng = str(path), table, table, rng
         self.rows: dict[str, Row] = {}
-        self.commits = 0
-        DeltaTable.create(self.path, table.schema, configuration={"delta.enableChangeDataFeed": "true"})
+        self.commits, self.is_widened = 0, False
+        conf = {"delta.enableChangeDataFeed": "true"}
+        if table.is_mapped:
+            conf["delta.columnMapping.mode"] = "name"
+        DeltaTable.create(self.path, table.schema, configuration=conf)
 
     def fork(self, path: Path) -> SourceWriter:
         """Return the writer of a copy of the table at ``path``."""
@@ -51,18 +58,45 @@ class SourceWriter:
 
     def write(self, changes: Iterable[Change], style: str | None = None) -> None:
         """Commit ``changes`` (rid -> new row, or None for a delete) in one commit, or two with ``delete_append``."""
-        changed = dict(changes)
+        changed = {rid: None if row is None else self._fitted(rid, row) for rid, row in changes}
         for rid, row in changed.items():
             if row is None:
                 self.rows.pop(rid, None)
             else:
                 self.rows[rid] = row
-        if changed:
+        if changed and self.is_widened:
+            log.overwrite(Path(self.path), self._arrow(self.rows.values()))
+            self.commits += 1
+        elif changed:
             getattr(self, "_" + (style or self.rng.choice(STYLES)))(changed)
 
+    def alter(self, alteration: Alteration) -> None:
+        """Change the columns, and with them the rows that are there."""
+        alterations.commit(Path(self.path), alteration)
+        self.rows = {rid: alterations.after(self.table, alteration, row) for rid, row in self.rows.items()}
+        self.table = alterations.altered(self.table, alteration)
+        self.is_widened |= alteration.action == "widen"
+
     def optimize(self) -> None:
-        """Compact the files: commits that change no data."""
-        DeltaTable(self.path).optimize.compact()
+        """Compact the files: commits that change no data. delta-rs cannot where columns are mapped."""
+        if not self.table.is_mapped:
+            DeltaTable(self.path).optimize.compact()
+
+    def read(self) -> pa.Table:
+        """Return the rows as a reader finds them."""
+        if self.is_widened:
+            return log.read(Path(self.path), self.table.schema)
+        return reader.read(Path(self.path))
+
+    def _fitted(self, rid: str, row: Row) -> Row:
+        """Return a row of a history with the columns that the table has now."""
+        more = {
+            column.name: None if column.nulls == 1.0 else DOMAINS[column.kind][len(rid) % len(DOMAINS[column.kind])]
+            for column in self.table.columns
+            if column.name in self.table.gained
+        }
+        names = {column.name for column in self.table.all_columns}
+        return {name: cell for name, cell in {**row, **more}.items() if name in names}
 
     def _arrow(self, rows: Iterable[Row]) -> pa.Table:
         return pa.Table.from_pylist(list(rows), schema=self.table.schema)

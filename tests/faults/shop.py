@@ -9,18 +9,13 @@ from typing import Any
 
 import pyarrow as pa
 
-from scenarios.lab import Lab, Rows
+from kit.lab import Lab, Row, Rows
+from kit.project import CUSTOMERS, hold_nulls
 
 SOAK = bool(os.environ.get("ENRICH_SOAK"))
 """The long version of these tests."""
 
 KEYS = range(6)
-NOT_NULL = {
-    "type": "expect_column_values_to_not_be_null",
-    "kwargs": {"column": "amount"},
-    "severity": "warning",
-    "meta": {"enrich": {"action": "quarantine"}},
-}
 TABLES = {
     "consents": {"id": pa.int64(), "ok": pa.bool_()},
     "accounts": {"id": pa.int64(), "email": pa.string()},
@@ -32,18 +27,7 @@ TABLES = {
     "orders": {"id": pa.int64(), "amount": pa.int64()},
 }
 JOBS = {
-    "customers": """\
-sources:
-  consents: {table: consents, key: id}
-  accounts: {table: accounts, key: id}
-from: consents
-join:
-  accounts: {kind: table, how: full}
-select:
-  id: key
-  email: accounts.email
-  ok: consents.ok
-""",
+    "customers": CUSTOMERS.removeprefix("job: customers\n").removesuffix("target: {table: customers}\n"),
     "offers": """\
 sources:
   products: {table: products, key: id}
@@ -95,7 +79,7 @@ SOURCES = {
 
 def open_shop(lab: Lab, *jobs: str, seed: int = 0) -> Shop:
     """Write sources and jobs, of all kinds or the named ones."""
-    lab.suite("checked", NOT_NULL)
+    lab.suite("checked", hold_nulls("amount", severity="warning"))
     shop = Shop(lab, seed)
     for job in jobs or JOBS:
         for table in SOURCES[job]:
@@ -113,11 +97,11 @@ class Shop:
         self.random = random.Random(seed)
         self.now = 0
 
-    def row(self, table: str, key: int) -> dict[str, Any]:
+    def row(self, table: str, key: int) -> Row:
         """Return a row that no table has had before."""
         self.now += 1
         pick = self.random.choice
-        return {
+        rows: dict[str, Row] = {
             "consents": {"id": key, "ok": pick([True, False])},
             "accounts": {"id": key, "email": f"mail{self.now}"},
             "products": {"id": key, "merchant": pick([None, *KEYS]), "price": self.now},
@@ -126,7 +110,8 @@ class Shop:
             "addresses": {"id": key, "city": f"city{self.now}"},
             "master": {"id": key, "value": pick([None, "a", "b", f"value{self.now}"])},
             "orders": {"id": key, "amount": pick([None, self.now])},
-        }[table]
+        }
+        return rows[table]
 
     def change(self, job: str) -> None:
         """Change the sources of a job: upserts, deletes, and something that its target surely notices."""

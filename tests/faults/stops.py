@@ -3,54 +3,95 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from typing import NamedTuple
 
-from enrich import faults
+from enrich.base import faults
 
 
 class Crash(BaseException):
     """What stands for the end of the process."""
 
 
+_hooks: list[Callable[[str], None]] = []
+
+
+def _call_all(name: str) -> None:
+    for hook in _hooks:
+        hook(name)
+
+
 @contextmanager
 def hooked(hook: Callable[[str], None]) -> Iterator[None]:
-    """Let every point call ``hook``."""
-    faults.hook = hook
+    """Let every point call ``hook``, beside the hooks of the blocks around this one."""
+    _hooks.append(hook)
+    faults.hook = _call_all
     try:
         yield
     finally:
-        faults.hook = None
+        _hooks.remove(hook)
+        faults.hook = _call_all if _hooks else None
+
+
+class Place(NamedTuple):
+    """A point of a run: its name, and which time of passing it counts, from 1."""
+
+    name: str
+    hit: int = 1
 
 
 @contextmanager
-def crash_at(place: int) -> Iterator[None]:
-    """Crash at the point with this number, counted from 0; the dead do nothing more."""
-    passed = 0
+def crash_at(place: Place) -> Iterator[None]:
+    """Crash at a place; the dead do nothing more."""
+    passed, dead = 0, False
 
     def hook(name: str) -> None:
-        nonlocal passed
-        passed += 1
-        if passed > place:
+        nonlocal passed, dead
+        passed += name == place.name
+        dead = dead or passed == place.hit
+        if dead:
             raise Crash(name)
 
     with hooked(hook):
         yield
 
 
+def crash_on(name: str) -> Callable[[str], None]:
+    """Return a hook that crashes at the first passing of a point."""
+
+    def hook(point: str) -> None:
+        if point == name:
+            raise Crash(name)
+
+    return hook
+
+
 @contextmanager
-def error_at(place: int) -> Iterator[None]:
-    """Fail once, with an error of the operating system, at the point with this number."""
+def error_at(place: Place) -> Iterator[None]:
+    """Fail once, with an error of the operating system, at a place."""
     passed = 0
 
     def hook(name: str) -> None:
         nonlocal passed
-        passed += 1
-        if passed == place + 1:
-            raise OSError(name)
+        if name == place.name:
+            passed += 1
+            if passed == place.hit:
+                raise OSError(name)
 
     with hooked(hook):
         yield
+
+
+def places(trace: Iterable[str]) -> list[Place]:
+    """Return the places of a run that passed the points of ``trace``, in order."""
+    seen = Counter[str]()
+    found = []
+    for name in trace:
+        seen[name] += 1
+        found.append(Place(name, seen[name]))
+    return found
 
 
 @contextmanager

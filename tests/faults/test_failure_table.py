@@ -11,10 +11,13 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
+from deltalake.schema import PrimitiveType
 
-from enrich.result import JobResult
-from scenarios.lab import Lab
-from small_session import settings
+from enrich import load_project, verify
+from enrich.base.result import JobResult
+from kit.lab import Lab, Prepared
+from kit.project import hold_nulls
+from kit.session import settings
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = {"id": pa.int64(), "name": pa.string(), "note": pa.string(), "size": pa.int32()}
@@ -29,16 +32,20 @@ def item(key: int, name: str) -> dict[str, object]:
     return {"id": key, "name": name, "note": "n", "size": key}
 
 
-@pytest.fixture
-def kept(lab: Lab) -> Lab:
-    """Give three items and a job that keeps their names, run once."""
+def run_kept(lab: Lab) -> None:
+    """Write three items and a job that keeps their names, and run it."""
     lab.table("items", "id", COLUMNS, [item(key, f"name{key}") for key in (1, 2, 3)])
     lab.job(
         "job: kept\nsources:\n  items: {table: items, key: id}\nfrom: items\n"
         "select: {id: items.id, name: items.name}\nwhere: items.name <> 'hidden'\ntarget: {table: kept}\n"
     )
     assert lab.run().status == "created"
-    return lab
+
+
+@pytest.fixture
+def kept(prepared: Prepared) -> Lab:
+    """Give three items and a job that keeps their names, run once."""
+    return prepared("kept", run_kept)
 
 
 def sql(lab: Lab, statement: str, table: str = "items") -> None:
@@ -117,6 +124,26 @@ def test_a_used_column_is_renamed_or_dropped(kept: Lab) -> None:
     assert kept.run().status == "unchanged"
 
 
+def test_a_used_column_is_dropped_and_added_again(lab: Lab) -> None:
+    """The first commit of a window, which Delta's feed passes over; a field of a struct, too."""
+    place = pa.struct([("city", pa.string()), ("zip", pa.string())])
+    rows = [{"id": key, "name": "old", "place": {"city": "old", "zip": "z"}} for key in (1, 2)]
+    lab.table("items", "id", {"id": pa.int64(), "name": pa.string(), "place": place}, rows)
+    lab.job("job: kept\nsources:\n  items: {table: items, key: id}\nfrom: items\ntarget: {table: kept}\n")
+    lab.run()
+    sql(lab, f"ALTER TABLE {{}} SET TBLPROPERTIES ({MAPPED})")
+    assert lab.run().status == "unchanged"
+    for column in ("name", "place.zip"):
+        sql(lab, f"ALTER TABLE {{}} DROP COLUMN {column}")
+        sql(lab, f"ALTER TABLE {{}} ADD COLUMNS ({column} string)")
+        sql(lab, f"UPDATE {{}} SET {column} = 'new' WHERE id = 1")
+        result = lab.run()
+        assert (result.exit_code, result.mode, result.counts.updated) == (0, "incremental", 2), result.error
+        sources = {row["id"]: (row["name"], row["place"]["city"], row["place"]["zip"]) for row in lab.rows("items")}
+        assert {row["id"]: (row["name"], *row["place"].values()) for row in lab.rows("kept")} == sources
+    assert lab.run().status == "unchanged"
+
+
 def widen(lab: Lab, column: str, table: str = "items") -> None:
     """Give an int column of a source more room."""
     sql(lab, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')", table)
@@ -138,7 +165,7 @@ def test_an_unused_column_is_widened(kept: Lab) -> None:
 
 def test_a_used_column_is_widened(lab: Lab) -> None:
     """The target gets the new type, and its quarantine too: else the first greater number could not be written."""
-    lab.suite("named", NOT_NULL)
+    lab.suite("named", hold_nulls("name", severity="warning"))
     lab.table("items", "id", COLUMNS, [item(1, "name1"), {**item(2, ""), "name": None}])
     lab.job(
         "job: kept\nsources:\n  items: {table: items, key: id}\nfrom: items\n"
@@ -254,6 +281,18 @@ def test_another_table_is_at_the_path_of_a_source(kept: Lab) -> None:
     healed(kept)
 
 
+def test_a_source_comes_from_a_backup_and_is_written_to(kept: Lab) -> None:
+    shutil.copytree(kept.path("items"), kept.path("backup"))
+    kept.put("items", item(1, "new"))
+    healed(kept)
+    shutil.rmtree(kept.path("items"))
+    shutil.copytree(kept.path("backup"), kept.path("items"))
+    for name in ("other", "another"):
+        kept.put("items", item(2, name))
+    refused(kept, 5, "backup", "enrich run kept --full-refresh")
+    healed(kept, full_refresh=True)
+
+
 def test_a_source_is_gone(kept: Lab) -> None:
     shutil.move(kept.path("items"), kept.path("items_away"))
     refused(kept, 2, "there is no table")
@@ -291,18 +330,21 @@ def test_the_target_is_restored_to_a_version(kept: Lab) -> None:
     assert (result.mode, result.sources["items"].start, result.counts.updated) == ("incremental", 1, 2)
 
 
-def test_the_target_is_restored_to_a_timestamp(kept: Lab) -> None:
-    """Delta records the time as it was typed, without zone; so it is typed in another zone than the session's."""
+def test_the_target_is_restored_to_a_time(kept: Lab) -> None:
+    """Delta records the time as it was typed, without its zone: what the restored rows contain cannot be told."""
     time.sleep(1.1)
     kept.put("items", item(1, "new"))
     healed(kept)
-    created = kept.log("kept")[-1]["timestamp"] / 1000 + 0.5
-    text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(created + 5 * 3600 + 1))
+    created = kept.log("kept")[-1]["timestamp"] / 1000 + 1.5
+    text = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(created + 5 * 3600))
     sql(kept, f"RESTORE TABLE {{}} TO TIMESTAMP AS OF '{text}+05:00'", "kept")
     assert {row["name"] for row in kept.rows("kept")} == {"name1", "name2", "name3"}
     kept.put("items", item(2, "new"))
+    refused(kept, 6, "enrich verify kept --repair")
+    verified = verify(load_project(kept.home), repair=True, spark=kept.spark).jobs[0]
+    assert (verified.status, verified.target.differing) == ("repaired", 1)
     result = healed(kept)
-    assert (result.mode, result.sources["items"].start, result.counts.updated) == ("incremental", 1, 2)
+    assert (result.mode, result.counts.updated) == ("incremental", 1)
 
 
 @pytest.mark.parametrize("how", ["update", "replace"])
@@ -327,16 +369,29 @@ def test_the_target_is_optimized_or_gains_a_column(kept: Lab) -> None:
     kept.put("items", item(1, "new"))
     assert healed(kept).counts.updated == 1
     target = DeltaTable(kept.path("kept"))
-    target.alter.add_columns([Field("checked", "boolean")])
+    target.alter.add_columns([Field("checked", PrimitiveType("boolean"))])
     target.alter.set_table_description("for the call centre")
+    sql(kept, "REORG TABLE {} APPLY (PURGE)", "kept")
+    sql(
+        kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableRowTracking' = 'true')", "kept"
+    )  # every file is added again
     kept.put("items", item(1, "newer"))
     assert healed(kept).counts.updated == 1
 
 
+def test_the_target_loses_a_column(kept: Lab) -> None:
+    sql(kept, f"ALTER TABLE {{}} SET TBLPROPERTIES ({MAPPED})", "kept")
+    assert kept.run().status == "unchanged"
+    sql(kept, "ALTER TABLE {} DROP COLUMN name", "kept")
+    sql(kept, "ALTER TABLE {} ADD COLUMNS (name string)", "kept")
+    refused(kept, 6, "another writer", "enrich verify kept --repair")
+    assert verify(load_project(kept.home), repair=True, spark=kept.spark).exit_code == 0
+    healed(kept)
+
+
 @pytest.mark.parametrize("what", ["table", "directory"])
 def test_something_else_is_at_the_place_of_the_target(kept: Lab, what: str) -> None:
-    from enrich import load_project
-    from enrich.inspection import validate
+    from enrich.operations.inspection import validate
 
     shutil.rmtree(kept.path("kept"))
     if what == "table":
@@ -352,25 +407,21 @@ def test_something_else_is_at_the_place_of_the_target(kept: Lab, what: str) -> N
     assert str(fault.where).startswith("jobs/kept.yml:")
 
 
-NOT_NULL = {
-    "type": "expect_column_values_to_not_be_null",
-    "kwargs": {"column": "name"},
-    "severity": "warning",
-    "meta": {"enrich": {"action": "quarantine"}},
-}
-
-
-@pytest.fixture
-def gated(lab: Lab) -> Lab:
-    """Give a job whose quarantine holds one of three items."""
-    lab.suite("named", NOT_NULL)
+def run_gated(lab: Lab) -> None:
+    """Write three items, of which a rule holds one, and run their job."""
+    lab.suite("named", hold_nulls("name", severity="warning"))
     lab.table("items", "id", COLUMNS, [item(1, "name1"), item(2, "name2"), {**item(3, ""), "name": None}])
     lab.job(
         "job: kept\nsources:\n  items: {table: items, key: id}\nfrom: items\n"
         "select: {id: items.id, name: items.name}\nexpectations: named\ntarget: {table: kept}\n"
     )
     assert lab.run().counts.quarantined == 1
-    return lab
+
+
+@pytest.fixture
+def gated(prepared: Prepared) -> Lab:
+    """Give a job whose quarantine holds one of three items."""
+    return prepared("gated", run_gated)
 
 
 def sorted_out(lab: Lab) -> JobResult:
@@ -463,7 +514,7 @@ def test_the_log_of_the_target_has_expired_also_what_came_after_the_last_run(kep
     sql(kept, "RESTORE TABLE {} TO VERSION AS OF 0", "kept")
     sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('team' = 'shop')", "kept")
     expire(kept, "kept")
-    refused(kept, 5, "what it has consumed", "enrich run kept --full-refresh")
+    refused(kept, 5, "what the target has consumed", "enrich run kept --full-refresh")
     healed(kept, full_refresh=True)
 
 
@@ -471,7 +522,7 @@ def test_the_log_of_the_target_has_expired_and_the_state_is_lost(kept: Lab) -> N
     sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('team' = 'shop')", "kept")
     expire(kept, "kept")
     shutil.rmtree(kept.home / "lake" / "_enrich")
-    refused(kept, 5, "what it has consumed", "enrich run kept --full-refresh")
+    refused(kept, 5, "what the target has consumed", "enrich run kept --full-refresh")
     healed(kept, full_refresh=True)
 
 

@@ -19,13 +19,14 @@ from typing import Any
 import pytest
 from deltalake import DeltaTable
 
-from counts import COUNTED
 from faults.shop import JOBS, SOAK, SOURCES, Shop, in_order, open_shop
-from scenarios.lab import Lab, Rows
-from small_session import INTERPRETED
+from kit import command
+from kit.counts import COUNTED
+from kit.lab import Lab, Rows
+from kit.processes import members, needs_proc
+from kit.session import INTERPRETED
 
-ROOT = Path(__file__).parents[2]
-KILLS = 100 if SOAK else 8
+KILLS = 100 if SOAK else 4
 # A cold JVM spends half its time on compiling plans that run once; which rows come out does not depend on it.
 SETTINGS = {**INTERPRETED, "spark.sql.adaptive.enabled": "false"}
 CONF = f"lake: ./lake\nspark: {{master: 'local[2]', conf: {json.dumps(SETTINGS)}}}\n"
@@ -50,32 +51,17 @@ WAYS = (ALONE, FROZEN, GROUP, FROZEN, GROUP, AT_ONCE, ALONE, GROUP)
 the next run waits for the JVM's death, does not wait, or comes while the JVM stands still in the middle of what it did,
 and wakes up only afterwards."""
 
-needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="looks for processes in /proc")
 
-
-def command(lab: Lab, *jobs: str) -> list[str]:
-    """Return the command line of a run."""
-    return [sys.executable, "-m", "enrich", "--project-dir", str(lab.home), "run", "--output", "json", *jobs]
+def arguments(lab: Lab, *jobs: str) -> list[object]:
+    """Return the arguments of a run."""
+    return ["--project-dir", lab.home, "run", "--output", "json", *jobs]
 
 
 def environment(lab: Lab) -> dict[str, str]:
     """Return the environment of a run: this code, and a directory for what killed processes leave."""
     scratch = lab.home.parent / "scratch"
     scratch.mkdir(exist_ok=True)
-    return {**os.environ, "PYTHONPATH": str(ROOT / "lib"), "TMPDIR": str(scratch)}
-
-
-def members(group: int) -> list[int]:
-    """Return the living processes of a group."""
-    found = []
-    for path in Path("/proc").glob("[0-9]*/stat"):
-        try:
-            fields = path.read_text().rsplit(")", 1)[1].split()
-        except OSError:
-            continue
-        if int(fields[2]) == group and fields[0] != "Z":
-            found.append(int(path.parent.name))
-    return found
+    return command.environment(TMPDIR=str(scratch))
 
 
 class Victim:
@@ -83,7 +69,7 @@ class Victim:
 
     def __init__(self, lab: Lab, *jobs: str) -> None:
         self.process = subprocess.Popen(
-            command(lab, *jobs),
+            command.line(*arguments(lab, *jobs)),
             stdout=subprocess.DEVNULL,
             stderr=subprocess.PIPE,
             text=True,
@@ -185,14 +171,16 @@ class Reader(threading.Thread):
             (job, each["version"]): json.loads(each["userMetadata"]) for job in JOBS for each in self.lab.log(job)
         }
         assert self.seen.keys() <= records.keys()
+        name = "checked__quarantine"
+        own = [each for each in self.lab.log(name) if "userMetadata" in each] if self.lab.exists(name) else []
+        held_at = {json.loads(each["userMetadata"])["quarantine_number"]: each["version"] for each in own}
         for (job, version), record in records.items():
             at = {table: record["sources"][table]["to"] for table in SOURCES[job]}
             rows = self.seen.get((job, version)) or self.lab.rows(job, version)
             assert in_order(rows) == shop.expected(job, at), (job, version)
             if job == "checked":
-                held = record["quarantine"]
-                found = [] if held is None else shop.found("checked__quarantine", held)
-                assert found == shop.held(at), version
+                number = record["quarantine_number"]
+                assert (shop.found(name, held_at[number]) if number else []) == shop.held(at), version
         return len(records)
 
 
@@ -200,9 +188,8 @@ def refuse_a_second(lab: Lab, first: Victim, job: str) -> float:
     """Start a run of the job in hand: it is refused within five seconds, naming the holder."""
     first.until(lambda: first.said(f"{job}: reading versions"))
     started = time.monotonic()
-    second = subprocess.run(
-        command(lab, job), capture_output=True, text=True, env=environment(lab), timeout=60, check=False
-    )
+    line = command.line(*arguments(lab, job))
+    second = subprocess.run(line, capture_output=True, text=True, env=environment(lab), timeout=60, check=False)
     took = time.monotonic() - started
     (answer,) = json.loads(second.stdout)["jobs"]
     assert (second.returncode, answer["status"]) == (4, "locked"), second.stderr
@@ -344,7 +331,7 @@ def test_a_run_that_a_signal_ends_after_its_commit_reports_the_job(lab: Lab, tmp
     launcher = tmp_path / "launcher.py"
     launcher.write_text(
         "import os, signal, sys\n"
-        "from enrich import faults\n"
+        "from enrich.base import faults\n"
         "from enrich.cli import main\n"
         "def hook(name):\n"
         "    if name == 'create.after':\n"
@@ -353,7 +340,7 @@ def test_a_run_that_a_signal_ends_after_its_commit_reports_the_job(lab: Lab, tmp
         "sys.argv[0] = 'enrich'\n"
         "main()\n"
     )
-    line = [sys.executable, str(launcher), *command(lab)[3:]]
+    line = [sys.executable, str(launcher), *map(str, arguments(lab))]
     done = subprocess.run(line, capture_output=True, text=True, env=environment(lab), timeout=300, check=False)
     answer: dict[str, Any] = json.loads(done.stdout)
     assert (done.returncode, answer["exit_code"]) == (143, 143), done.stderr

@@ -5,17 +5,17 @@ from __future__ import annotations
 import json
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
 
 import enrich
-from enrich.result import JobResult
+from enrich.base.result import JobResult
 from faults.shop import Shop, open_shop
 from faults.stops import Pause, hooked
-from scenarios.lab import Lab
+from kit.lab import Lab, Prepared
 
 
 class Runner(threading.Thread):
@@ -57,12 +57,18 @@ def halted(lab: Lab, name: str, hit: int = 1, **how: Any) -> Iterator[Runner]:
             runner.join(120)
 
 
-@pytest.fixture
-def shop(lab: Lab) -> Shop:
-    """Give a shop whose gated job has run once and has something to do."""
-    shop = open_shop(lab, "checked")
+def run_checked(lab: Lab) -> None:
+    """Open a shop, and run its gated job once."""
+    open_shop(lab, "checked")
     lab.put("orders", {"id": 60, "amount": None})
     lab.run("checked")
+
+
+@pytest.fixture
+def shop(prepared: Prepared) -> Shop:
+    """Give a shop whose gated job has run once and has something to do."""
+    shop = Shop(prepared("checked", run_checked), seed=1)
+    shop.now = 1000
     shop.change("checked")
     return shop
 
@@ -70,7 +76,7 @@ def shop(lab: Lab) -> Shop:
 @pytest.fixture
 def unlocked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the lock, as on a store that has none, or on another machine."""
-    monkeypatch.setattr("enrich.locks.held", lambda *_: nullcontext())
+    monkeypatch.setattr("enrich.storage.locks.hold_lock", lambda *_: nullcontext())
 
 
 def versions(lab: Lab) -> tuple[int, int]:
@@ -83,7 +89,7 @@ def winner(lab: Lab) -> str:
     return str(json.loads(lab.log("checked")[0]["userMetadata"])["run_id"])
 
 
-def test_the_second_one_is_refused_at_the_lock_and_told_who_holds_it(shop: Shop) -> None:
+def test_another_run_has_the_lock_of_the_job(shop: Shop) -> None:
     with halted(shop.lab, "changes.before") as first:
         before = versions(shop.lab)
         second = shop.lab.run_all("checked")
@@ -98,17 +104,22 @@ def test_the_second_one_is_refused_at_the_lock_and_told_who_holds_it(shop: Shop)
     shop.assert_current("checked")
 
 
-@pytest.mark.parametrize("name", ["changes.before", "join.before", "staged.after", "intent.after", "quarantine.before"])
-def test_who_sleeps_before_writing_has_lost(shop: Shop, unlocked: None, name: str) -> None:
-    with halted(shop.lab, name) as sleeper:
+BEFORE_WRITING = ("changes.before", "join.before", "staged.after", "intent.after", "quarantine.before")
+
+
+def test_another_run_commits_while_this_one_waits(shop: Shop, unlocked: None) -> None:
+    """Five sleepers, each at a point of its own, and one who overtakes them all, twice."""
+    with ExitStack() as asleep:
+        sleepers = [asleep.enter_context(halted(shop.lab, name)) for name in BEFORE_WRITING]
         assert shop.lab.run("checked").status == "updated"
-        shop.change("checked")  # what the sleeper has not seen, and must not roll back
+        shop.change("checked")  # what the sleepers have not seen, and must not roll back
         assert shop.lab.run("checked").status == "updated"
         after = versions(shop.lab)
-        result = sleeper.finished()
-    assert (result.status, result.exit_code) == ("locked", 4)
-    assert winner(shop.lab) in str(result.error)
-    assert versions(shop.lab) == after, "the loser wrote nothing"
+        for name, sleeper in zip(BEFORE_WRITING, sleepers, strict=True):
+            result = sleeper.finished()
+            assert (result.status, result.exit_code) == ("locked", 4), name
+            assert winner(shop.lab) in str(result.error), name
+            assert versions(shop.lab) == after, f"the loser at {name} wrote something"
     shop.assert_current("checked")
 
 

@@ -2,27 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-from typing import TYPE_CHECKING
-
 import pyarrow as pa
 import pytest
 
-from scenarios.lab import Lab
-
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from kit.lab import Lab, Prepared
+from kit.project import CUSTOMERS
 
 
-@pytest.fixture
-def lab(tmp_path: Path, interpreted: SparkSession) -> Lab:
-    """Give an empty project."""
-    return Lab(tmp_path / "project", interpreted)
-
-
-@pytest.fixture
-def consents(lab: Lab) -> Lab:
-    """Give the consents and accounts of three customers, the third without account, and their job."""
+def open_consents(lab: Lab) -> None:
+    """Write the consents and accounts of three customers, the third without account, and their job."""
     lab.table("consents", "id", {"id": pa.string(), "ok": pa.bool_()}, [{"id": f"u{i}", "ok": True} for i in (1, 2, 3)])
     lab.table(
         "accounts",
@@ -30,20 +18,22 @@ def consents(lab: Lab) -> Lab:
         {"id": pa.string(), "email": pa.string(), "note": pa.string()},
         [{"id": f"u{i}", "email": f"{i}@example.com", "note": "n"} for i in (1, 2)],
     )
-    lab.job(
-        """\
-job: customers
-sources:
-  consents: {table: consents, key: id}
-  accounts: {table: accounts, key: id}
-from: consents
-join:
-  accounts: {kind: table, how: full}
-select:
-  id: key
-  email: accounts.email
-  ok: consents.ok
-target: {table: customers}
-"""
-    )
-    return lab
+    lab.job(CUSTOMERS)
+
+
+def run_consents(lab: Lab) -> None:
+    """Do the same, and run the job."""
+    open_consents(lab)
+    assert lab.run().status == "created"
+
+
+@pytest.fixture
+def consents(prepared: Prepared) -> Lab:
+    """Give consents, accounts and their job, which has not run yet."""
+    return prepared("consents", open_consents)
+
+
+@pytest.fixture
+def joined(prepared: Prepared) -> Lab:
+    """Give consents, accounts and their job after its first run."""
+    return prepared("joined", run_consents)

@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING
 import pytest
 from deltalake import DeltaTable
 
+from enrich.base.errors import ConfigError
 from enrich.config import load_project
-from enrich.demo import picture, play, with_sources
+from enrich.demo import add_sources, picture, play
 from enrich.demo.directory import MARKER, start_over
-from enrich.demo.story import Section, expected_tables, sections
+from enrich.demo.story import Section, compute_expected_tables, read_sections
 from enrich.demo.tables import Lake
 from enrich.diagnosis.reasons import REASONS
-from enrich.errors import ConfigError
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -29,14 +29,14 @@ BLOCK = re.compile(r"<!-- demo: (\w+) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
 def section(name: str) -> Section:
-    return sections((name,))[0]
+    return read_sections((name,))[0]
 
 
 # --- the story itself, without Spark ---------------------------------------------------------------------------------
 
 
 def test_the_story_is_the_one_that_the_issue_tells() -> None:
-    tables = [(each, dict(table)) for each, table in expected_tables(section("consents"))]
+    tables = [(each, dict(table)) for each, table in compute_expected_tables(section("consents"))]
     emails = [[row[1] for row in table.values()] for _, table in tables]
     assert (len(emails[0]), emails[0].count(None)) == (10, 2)
     assert emails[1].count(None) == 0
@@ -52,11 +52,13 @@ def test_the_story_is_the_one_that_the_issue_tells() -> None:
 
 def test_the_samples_write_what_the_story_reads(tmp_path: Path) -> None:
     project = load_project(start_over(tmp_path / "demo"))
-    for each in sections():
+    for each in read_sections():
         job = project.jobs[each.job]
         if job.select is not None:
             assert tuple(job.select) == each.columns
-        written = {table for part in sections() for table in part.tables} | {other.job for other in sections()}
+        written = {table for part in read_sections() for table in part.tables} | {
+            other.job for other in read_sections()
+        }
         assert {source.table for source in job.sources.values()} <= written
 
 
@@ -64,7 +66,7 @@ def test_what_the_doctor_suggests_goes_into_the_sources_alone(tmp_path: Path) ->
     file = start_over(tmp_path / "demo") / "jobs" / "consents_with_email.yml"
     before = file.read_text().split("\n")
     lines = {"accounts": "accounts: {table: customer_accounts, key: customer_id, normalise: [visible]}"}
-    after = with_sources(file.read_text(), lines).split("\n")
+    after = add_sources(file.read_text(), lines).split("\n")
     changed = [pair for pair in zip(before, after, strict=True) if pair[0] != pair[1]]
     assert [new for _, new in changed] == [f"  {lines['accounts']}"]
     file.write_text("\n".join(after))
@@ -75,7 +77,7 @@ def test_changes_are_shown_as_old_and_new() -> None:
     part = section("consents")
     before = {"user_2": ("user_2", None, True, True, "no_such_key"), "user_10": ("user_10", "x", True, True, "matched")}
     after = {"user_2": ("user_2", "y", True, True, "matched"), "user_3": ("user_3", "z", None, True, "matched")}
-    lines = picture.changes_table(part, before, after | {"user_1": before["user_10"]}).splitlines()
+    lines = picture.draw_changes(part, before, after | {"user_1": before["user_10"]}).splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [
         ["+", "user_10", "x"],
         ["~", "user_2", "null"],
@@ -83,7 +85,7 @@ def test_changes_are_shown_as_old_and_new() -> None:
         ["-", "user_10", "x"],
     ]
     assert "null => y" in lines[2]
-    assert picture.changes_table(part, before, before) == "2 rows as before"
+    assert picture.draw_changes(part, before, before) == "2 rows as before"
 
 
 def test_readme_shows_the_table_that_the_story_ends_with() -> None:
@@ -92,8 +94,8 @@ def test_readme_shows_the_table_that_the_story_ends_with() -> None:
 
     def drawn(found: re.Match[str]) -> str:
         part = section(found[1])
-        *_, (_, table) = expected_tables(part)
-        shown = "\n".join(line.rstrip() for line in picture.whole_table(part, table).splitlines())
+        *_, (_, table) = compute_expected_tables(part)
+        shown = "\n".join(line.rstrip() for line in picture.draw_table(part, table).splitlines())
         return f"<!-- demo: {found[1]} -->\n```\n{shown}\n```\n<!-- end -->"
 
     fresh = BLOCK.sub(drawn, text)
@@ -144,7 +146,7 @@ def test_an_empty_directory_will_do(tmp_path: Path) -> None:
 
 
 def test_an_unknown_section_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="no section 'nope'; it has consents"):
+    with pytest.raises(ConfigError, match="no section 'nope'; its sections are consents"):
         play(tmp_path / "demo", ("nope",), print)
     assert not (tmp_path / "demo").exists()
 
@@ -165,9 +167,9 @@ def test_every_round_is_as_the_story_says(played: tuple[Path, int, list[str]]) -
     assert [line for line in lines if "FAIL" in line] == []
     assert code == 0
     assert any("normalise: [visible]" in line for line in lines)
-    assert any("heals 1 reference" in line for line in lines)
-    assert lines[-1].startswith("Every round was as the story says")
-    assert sum(line.startswith("round ") for line in lines) == sum(len(each.rounds) for each in sections())
+    assert any("to make 1 reference match" in line for line in lines)
+    assert lines[-1].startswith("Every round was as expected")
+    assert sum(line.startswith("round ") for line in lines) == sum(len(each.rounds) for each in read_sections())
 
 
 def test_the_run_afterwards_goes_on_from_there_without_a_jvm(played: tuple[Path, int, list[str]]) -> None:
@@ -184,7 +186,7 @@ def test_the_run_afterwards_goes_on_from_there_without_a_jvm(played: tuple[Path,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     jobs = json.loads(done.stdout)["jobs"]
-    assert {job["job"]: job["status"] for job in jobs} == {each.job: "unchanged" for each in sections()}
+    assert {job["job"]: job["status"] for job in jobs} == {each.job: "unchanged" for each in read_sections()}
 
 
 def test_an_erased_address_is_in_no_current_row_nor_in_any_log(played: tuple[Path, int, list[str]]) -> None:
@@ -201,7 +203,7 @@ def test_a_round_that_is_not_as_the_story_says_fails_the_demo(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import enrich
-    from enrich.result import JobResult, RunResult
+    from enrich.base.result import JobResult, RunResult
 
     def idle(project: object, jobs: list[str], **how: object) -> RunResult:
         return RunResult("r", "dev", tuple(JobResult(job, "unchanged") for job in jobs))
@@ -211,4 +213,4 @@ def test_a_round_that_is_not_as_the_story_says_fails_the_demo(
     assert play(tmp_path / "demo", ("mirror",), lines.append) == 1
     text = "\n".join(lines)
     assert "FAIL status: unchanged, expected created" in text
-    assert "rounds were NOT as the story says" in text
+    assert "rounds were NOT as expected" in text

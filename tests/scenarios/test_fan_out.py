@@ -14,7 +14,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from scenarios.lab import FEED, Lab
+from kit.lab import FEED, Lab
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -8,9 +8,9 @@ import pyarrow as pa
 import pytest
 
 import enrich
-from enrich.errors import ConfigError
-from enrich.result import JobResult
-from scenarios.lab import Lab
+from enrich.base.errors import ConfigError
+from enrich.base.result import JobResult
+from kit.lab import Lab
 
 JOB = """\
 job: wide

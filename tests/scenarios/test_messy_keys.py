@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 if TYPE_CHECKING:
-    from scenarios.lab import Lab
+    from kit.lab import Lab
 
 CLEAN = ("é1", "m2", "m3", "m4", "0")
 MESS = (

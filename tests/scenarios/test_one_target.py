@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from enrich.cursor import application
-from scenarios.lab import Lab
+from enrich.progress.cursor import name_application
+from kit.lab import Lab, Row
 
 
 def emails(lab: Lab) -> dict[str, str | None]:
@@ -36,29 +36,31 @@ def test_each_run_is_one_commit_that_carries_rows_and_cursor(consents: Lab) -> N
     record = json.loads(latest["userMetadata"])
     accounts = DeltaTable(consents.path("accounts"))
     assert latest["operation"] == "MERGE"
-    assert record["number"] == 2 == DeltaTable(consents.path("customers")).transaction_version(application("customers"))
+    assert (
+        record["number"]
+        == 2
+        == DeltaTable(consents.path("customers")).transaction_version(name_application("customers"))
+    )
     assert record["run_id"] != json.loads(created["userMetadata"])["run_id"]
     mark = record["sources"]["accounts"]
     assert (mark["table_id"], mark["from"], mark["to"]) == (str(accounts.metadata().id), 1, 2)
     assert "example.com" not in json.dumps(consents.log("customers"))
 
 
-def test_nothing_to_do_commits_nothing_and_starts_no_spark(consents: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    consents.run()
-    monkeypatch.setattr("enrich.session.borrowed_session", lambda _: pytest.fail("a session was opened"))
-    again = consents.run()
+def test_nothing_to_do_commits_nothing_and_starts_no_spark(joined: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("enrich.spark.session.borrow_session", lambda _: pytest.fail("a session was opened"))
+    again = joined.run()
     assert (again.status, again.exit_code, again.target_version) == ("unchanged", 0, 0)
 
 
-def test_unused_columns_and_reversed_changes_move_the_cursor_alone(consents: Lab) -> None:
-    consents.run()
-    consents.put("accounts", {"id": "u1", "email": "1@example.com", "note": "other"})
-    consents.put("accounts", {"id": "u2", "email": "wrong@example.com", "note": "n"})
-    consents.put("accounts", {"id": "u2", "email": "2@example.com", "note": "n"})
-    result = consents.run()
+def test_unused_columns_and_reversed_changes_move_the_cursor_alone(joined: Lab) -> None:
+    joined.put("accounts", {"id": "u1", "email": "1@example.com", "note": "other"})
+    joined.put("accounts", {"id": "u2", "email": "wrong@example.com", "note": "n"})
+    joined.put("accounts", {"id": "u2", "email": "2@example.com", "note": "n"})
+    result = joined.run()
     assert (result.status, result.sources["accounts"].changes) == ("unchanged", 0)
-    assert int(consents.log("customers")[0]["operationMetrics"]["numTargetFilesAdded"]) == 0
-    assert consents.run().sources["accounts"].start == 4
+    assert int(joined.log("customers")[0]["operationMetrics"]["numTargetFilesAdded"]) == 0
+    assert joined.run().sources["accounts"].start == 4
 
 
 def test_null_keys_are_counted_left_out_and_held(consents: Lab) -> None:
@@ -92,20 +94,19 @@ def test_two_rows_with_one_key_block_the_first_run(consents: Lab, table: str) ->
     assert not consents.exists("customers")
 
 
-def test_a_duplicate_blocks_later_runs_until_it_is_gone(consents: Lab) -> None:
-    consents.run()
-    consents.append("accounts", {"id": "u1", "email": "new@example.com", "note": "n"})
+def test_a_duplicate_blocks_later_runs_until_it_is_gone(joined: Lab) -> None:
+    joined.append("accounts", {"id": "u1", "email": "new@example.com", "note": "n"})
     for _ in range(2):
-        result = consents.run()
+        result = joined.run()
         assert (result.status, result.findings[0].expectation, result.findings[0].failed) == (
             "blocked",
             "key_unique",
             1,
         )
-        assert emails(consents)["u1"] == "1@example.com"
-    consents.drop("accounts", "id = 'u1' AND email = '1@example.com'")
-    assert consents.run().status == "updated"
-    assert emails(consents)["u1"] == "new@example.com"
+        assert emails(joined)["u1"] == "1@example.com"
+    joined.drop("accounts", "id = 'u1' AND email = '1@example.com'")
+    assert joined.run().status == "updated"
+    assert emails(joined)["u1"] == "new@example.com"
 
 
 def test_a_dry_run_counts_and_writes_nothing(consents: Lab) -> None:
@@ -119,28 +120,25 @@ def test_a_dry_run_counts_and_writes_nothing(consents: Lab) -> None:
     assert consents.run().counts.updated == 1
 
 
-def test_a_changed_definition_asks_for_a_full_refresh_and_gets_its_columns(consents: Lab) -> None:
-    consents.run()
-    job = consents.home / "jobs" / "customers.yml"
+def test_a_changed_definition_asks_for_a_full_refresh_and_gets_its_columns(joined: Lab) -> None:
+    job = joined.home / "jobs" / "customers.yml"
     job.write_text(job.read_text().replace("  email: accounts.email\n", "  mail: upper(accounts.email)\n"))
-    refused = consents.run()
+    refused = joined.run()
     assert (refused.status, refused.exit_code) == ("failed", 5)
     assert "--full-refresh" in str(refused.error)
-    assert consents.run(full_refresh=True).status == "updated"
-    assert consents.rows("customers")[0] == {"id": "u1", "mail": "1@EXAMPLE.COM", "ok": True}
-    assert consents.run().status == "unchanged"
+    assert joined.run(full_refresh=True).status == "updated"
+    assert joined.rows("customers")[0] == {"id": "u1", "mail": "1@EXAMPLE.COM", "ok": True}
+    assert joined.run().status == "unchanged"
 
 
-def test_comments_and_spelling_do_not_change_a_definition(consents: Lab) -> None:
-    consents.run()
-    job = consents.home / "jobs" / "customers.yml"
+def test_comments_and_spelling_do_not_change_a_definition(joined: Lab) -> None:
+    job = joined.home / "jobs" / "customers.yml"
     job.write_text("# a comment\n" + job.read_text().replace("accounts.email", "'`accounts` . email'"))
-    assert consents.run().status == "unchanged"
+    assert joined.run().status == "unchanged"
 
 
-def test_a_full_refresh_without_differences_changes_nothing(consents: Lab) -> None:
-    consents.run()
-    result = consents.run(full_refresh=True)
+def test_a_full_refresh_without_differences_changes_nothing(joined: Lab) -> None:
+    result = joined.run(full_refresh=True)
     assert (result.status, result.mode) == ("unchanged", "full_refresh")
 
 
@@ -174,7 +172,7 @@ def assert_as_recomputed(lab: Lab) -> None:
 
 
 def test_a_column_that_a_source_gains_follows_into_the_quarantine(lab: Lab) -> None:
-    rows = [{"id": 1, "name": "a"}, {"id": None, "name": "x"}]
+    rows: list[Row] = [{"id": 1, "name": "a"}, {"id": None, "name": "x"}]
     lab.table("items", "id", {"id": pa.int64(), "name": pa.string()})
     lab.append("items", *rows)
     lab.job(COPIES)
@@ -188,7 +186,9 @@ def test_a_column_that_a_source_gains_follows_into_the_quarantine(lab: Lab) -> N
     assert sorted(held) == [("x", None), ("y", 8)]
     assert_as_recomputed(lab)
     lab.drop("items", "name = 'x'")
-    assert lab.run().quarantine.rows == 1
+    held_now = lab.run().quarantine
+    assert held_now is not None
+    assert held_now.rows == 1
     assert_as_recomputed(lab)
 
 
@@ -285,19 +285,18 @@ target: {table: units}
     assert_as_recomputed(lab)
 
 
-def test_a_target_gets_its_feed_when_somebody_reads_it(consents: Lab) -> None:
-    consents.run()
-    assert "delta.enableChangeDataFeed" not in DeltaTable(consents.path("customers")).metadata().configuration
-    consents.job(
+def test_a_target_gets_its_feed_when_somebody_reads_it(joined: Lab) -> None:
+    assert "delta.enableChangeDataFeed" not in DeltaTable(joined.path("customers")).metadata().configuration
+    joined.job(
         "job: reachable\nsources:\n  customers: {table: customers, key: id}\nfrom: customers\n"
         "where: customers.email is not null\ntarget: {table: reachable}\n"
     )
-    results = {each.job: each.status for each in consents.run_all().jobs}
+    results = {each.job: each.status for each in joined.run_all().jobs}
     assert results == {"customers": "unchanged", "reachable": "created"}
-    consents.drop("accounts", "id = 'u1'")
-    results = {each.job: each.counts for each in consents.run_all().jobs}
-    assert (results["customers"].updated, results["reachable"].deleted) == (1, 1)
-    assert [row["id"] for row in consents.rows("reachable")] == ["u2"]
+    joined.drop("accounts", "id = 'u1'")
+    counts = {each.job: each.counts for each in joined.run_all().jobs}
+    assert (counts["customers"].updated, counts["reachable"].deleted) == (1, 1)
+    assert [row["id"] for row in joined.rows("reachable")] == ["u2"]
 
 
 def test_a_failed_job_skips_its_readers_and_nobody_else(consents: Lab) -> None:

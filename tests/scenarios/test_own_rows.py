@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+
 import pyarrow as pa
+import pytest
 
 import enrich
-from scenarios.lab import Lab
+from kit.lab import Lab
 
 JOB = """\
 job: shelf
@@ -51,7 +54,7 @@ def test_an_expression_gives_rows_without_left_side_a_key(lab: Lab) -> None:
 
     def shelf() -> list[tuple[object, ...]]:
         names = ("id", "merchant_id", "country", "region", "labels")
-        return sorted(tuple(row[name] for name in names) for row in lab.rows("shelf"))  # type: ignore[type-var]
+        return sorted(tuple(row[name] for name in names) for row in lab.rows("shelf"))
 
     def assert_follows(expected: dict[str, object]) -> None:
         assert lab.run().status == "updated"
@@ -147,3 +150,100 @@ target: {table: joined}
     assert_all_follow()
     assert [row["other"] for row in lab.rows("joined") if row["v"] is None] == ["again"]
     assert len(lab.rows("back")) == 1
+
+
+TEXT = pa.string()
+
+
+def sources(names: str) -> str:
+    """Return the sources of a job, one letter each, the first one driving."""
+    return "".join(f"  {name}: {{table: {name}, key: id}}\n" for name in names) + f"from: {names[0]}\n"
+
+
+def follow(lab: Lab, job: str, **rows: Sequence[Mapping[str, object]]) -> dict[object, object]:
+    """Run a job, change ``de`` in ``c``, run again, and return the target's ``v`` by ``id``."""
+    for name, contents in rows.items():
+        lab.table(name, "id", {"id": TEXT, "c": TEXT, "m": TEXT, "v": TEXT}, [dict(row) for row in contents])
+    lab.job(job)
+    assert lab.run().status == "created"
+    lab.put("c", {"id": "de", "v": "new"})
+    result = lab.run()
+    assert (result.status, result.error) == ("updated", None)
+    return {row["id"]: row["v"] for row in lab.rows("j")}
+
+
+@pytest.mark.parametrize("how", ["inner", "right"])
+def test_what_a_join_removes_comes_back_with_another_reference(lab: Lab, how: str) -> None:
+    """``a`` has no row 1, so the left row goes; ``b`` brings the key back, and refers to ``c`` by its own column."""
+    job = (
+        f"job: j\nsources:\n{sources('labc')}join:\n  a: {{kind: table, how: {how}}}\n  b: {{kind: table, how: full}}\n"
+        "  c: {kind: foreign_key, on: 'coalesce(l.c, b.c)'}\n"
+        "select: {id: key, of_l: l.c, of_b: b.c, v: c.v}\ntarget: {table: j}\n"
+    )
+    left = [{"id": "1", "c": "fr"}, {"id": "2", "c": "fr"}]
+    brought = [{"id": "1", "c": "de"}, {"id": "2", "c": "de"}, {"id": "3", "c": "de"}]
+    found = follow(lab, job, l=left, a=[{"id": "2"}], b=brought, c=[{"id": "de", "v": "old"}])
+    assert found == {"1": "new", "2": None, "3": "new"}
+
+
+def test_a_reference_that_reads_nothing_of_a_right_side_needs_what_leads_to_it(lab: Lab) -> None:
+    job = (
+        f"job: j\nsources:\n{sources('lamc')}join:\n  a: {{kind: foreign_key, on: l.m}}\n"
+        "  m: {kind: foreign_key, on: a.m, how: full}\n  c: {kind: foreign_key, on: \"coalesce(l.c, 'de')\"}\n"
+        "select: {id: 'coalesce(l.id, m.id)', l_id: l.id, m_id: m.id, v: c.v}\ntarget: {table: j}\n"
+    )
+    merchants = [{"id": "x", "v": "X"}, {"id": "y", "v": "Y"}]
+    assistants = [{"id": "m1", "m": "x"}, {"id": "m2", "m": "y"}]
+    left = [{"id": "1", "c": "fr", "m": "m1"}]
+    assert follow(lab, job, l=left, a=assistants, m=merchants, c=[{"id": "de", "v": "old"}]) == {"1": None, "y": "new"}
+
+
+def test_rows_of_a_lookup_alone_go_when_another_join_brings_a_reference(lab: Lab) -> None:
+    """What row 1 refers to depends on what two table joins before it remove and add."""
+    job = (
+        f"job: j\nsources:\n{sources('labc')}join:\n  a: {{kind: table, how: inner}}\n  b: {{kind: table, how: full}}\n"
+        "  c: {kind: foreign_key, on: 'coalesce(l.c, b.c)', how: full}\n"
+        "select: {id: 'coalesce(key, c.id)', l_id: key, c_id: c.id, v: c.v}\ntarget: {table: j}\n"
+    )
+    looked_up = [{"id": "de", "v": "old"}, {"id": "fr", "v": "old"}]
+    found = follow(lab, job, l=[{"id": "1", "c": "fr"}], a=[], b=[{"id": "1", "c": "de"}], c=looked_up)
+    assert found == {"1": "new", "fr": "old"}
+    lab.put("a", {"id": "1"})
+    assert lab.run().error is None
+    assert {row["id"]: row["v"] for row in lab.rows("j")} == {"1": "old", "de": "new"}
+
+
+def test_rows_without_key_and_removed_rows_fail_no_run(lab: Lab) -> None:
+    """The condition guards ``select``, an inner join guards what comes after it: also for rows that are held."""
+    whole = pa.int64()
+    lab.table("l", "id", {"id": TEXT, "quantity": whole, "total": whole, "to": TEXT, "items": pa.list_(whole)})
+    lab.append("l", {"id": None, "quantity": 0, "total": 7}, {"id": "1", "quantity": 2, "total": 8, "to": "a"})
+    lab.append("l", {"id": "2", "quantity": 0, "total": 8, "to": "b", "items": [1]})
+    lab.table("a", "id", {"id": TEXT, "v": TEXT}, [{"id": "a", "v": "A"}])
+    lab.table("n", "id", {"id": whole, "v": TEXT}, [{"id": 4, "v": "four"}])
+    lab.job("""\
+job: j
+sources:
+  l: {table: l, key: id}
+  a: {table: a, key: id}
+  n: {table: n, key: id}
+  o: {table: n, key: id}
+from: l
+join:
+  a: {kind: foreign_key, on: l.to, how: inner}
+  n: {kind: foreign_key, on: "l.total div l.quantity"}
+  o: {kind: list, elements: "transform(l.items, each -> each div l.quantity)"}
+select: {id: l.id, each: l.total / l.quantity, total: l.total, v: n.v}
+where: l.quantity > 0
+target: {table: j}
+""")
+    assert lab.run().error is None
+    (row,) = lab.rows("j")
+    assert (row["each"], row["v"]) == (4.0, "four")
+    lab.put("n", {"id": 4, "v": "vier"})
+    lab.append("l", {"id": None, "quantity": 0, "total": 9})
+    result = lab.run()
+    assert result.error is None
+    assert result.counts.updated == 1
+    held = lab.rows("j__quarantine")
+    assert sorted((row["total"], row["each"]) for row in held) == [(7, None), (9, None)]

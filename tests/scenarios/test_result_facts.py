@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from scenarios.lab import Lab
+from kit.lab import Lab
+from kit.project import hold_nulls
 
 STAGES = ["changes", "keys", "join", "rules", "difference", "write"]
 
@@ -31,14 +32,7 @@ def orders(lab: Lab) -> None:
     )
     lab.table("countries", "id", {"id": pa.string(), "name": pa.string()}, [{"id": "de", "name": "Germany"}])
     lab.table("articles", "id", {"id": pa.string(), "title": pa.string()}, [{"id": "a", "title": "A"}])
-    lab.suite(
-        "held",
-        {
-            "type": "expect_column_values_to_not_be_null",
-            "kwargs": {"column": "seller"},
-            "meta": {"enrich": {"action": "quarantine"}},
-        },
-    )
+    lab.suite("held", hold_nulls("seller"))
     lab.job(
         """\
 job: wide
@@ -103,3 +97,14 @@ def test_each_join_tells_how_it_went(lab: Lab) -> None:
     assert third["quarantine"] == held
     fourth = lab.run().to_dict()
     assert (fourth["status"], fourth["lookups"], fourth["quarantine"], fourth["stages"]) == ("unchanged", {}, held, {})
+
+
+def test_a_dry_run_of_jobs_on_an_empty_lake_says_what_it_cannot_know(lab: Lab) -> None:
+    lab.table("items", "id", {"id": pa.int64()}, [{"id": 1}])
+    for job, source in (("first", "items"), ("second", "first"), ("third", "second")):
+        lab.job(f"job: {job}\nsources:\n  s: {{table: {source}, key: id}}\nfrom: s\ntarget: {{table: {job}}}\n")
+    result = lab.run_all(dry_run=True)
+    assert result.exit_code == 0
+    assert [job.status for job in result.jobs] == ["created", "skipped", "skipped"]
+    assert "a dry run writes none" in str(result.jobs[1].error)
+    assert not lab.exists("first")

@@ -11,8 +11,9 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich
-from enrich.verification import Check, Discrepancy
-from scenarios.lab import Lab
+from enrich.operations.verification import Check, Discrepancy
+from kit.lab import Lab
+from kit.project import hold_nulls
 
 NOTHING = Discrepancy()
 
@@ -55,8 +56,7 @@ def held(consents: Lab) -> Lab:
     lab = consents
     job = lab.home / "jobs" / "customers.yml"
     job.write_text(job.read_text() + "expectations: mails\n")
-    rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "email"}}
-    lab.suite("mails", rule | {"meta": {"enrich": {"action": "quarantine"}}})
+    lab.suite("mails", hold_nulls("email"))
     lab.put("accounts", *({"id": f"u{i}", "email": f"{i}@example.com", "note": "n"} for i in (4, 5, 6)))
     lab.append("consents", {"id": None, "ok": True})
     return lab
@@ -92,10 +92,10 @@ def test_verify_counts_to_the_row_and_repair_heals_drift(held: Lab) -> None:
     assert len(found.foreign) == 5
     assert files(lab) == before
 
-    number = enrich.cursor.read(lab.path("customers"), "customers", _runs(lab), lab.path("customers"))
+    number = enrich.progress.cursor.read(lab.path("customers"), "customers", _runs(lab), lab.path("customers"))
     mended = verify(lab, repair=True)
     assert (mended.status, mended.exit_code, mended.target) == ("repaired", 0, Discrepancy(1, 4, 1))
-    again = enrich.cursor.read(lab.path("customers"), "customers", _runs(lab), lab.path("customers"))
+    again = enrich.progress.cursor.read(lab.path("customers"), "customers", _runs(lab), lab.path("customers"))
     assert again.number == number.number + 1
     assert again.cursor is not None
     assert number.cursor is not None
@@ -106,7 +106,7 @@ def test_verify_counts_to_the_row_and_repair_heals_drift(held: Lab) -> None:
     assert lab.log("customers")[0]["operation"] == "MERGE"
     assert verify(lab, repair=True).status == "equal"  # and nothing more is written
     assert lab.log("customers")[0]["version"] == mended.target_version
-    assert [row["mode"] for row in _runs(lab).outcomes()][-2:] == ["repair", "repair"]
+    assert [row["mode"] for row in _runs(lab).recent(2)][-2:] == ["repair", "repair"]
 
     lab.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
     assert lab.run().status == "updated"
@@ -114,14 +114,13 @@ def test_verify_counts_to_the_row_and_repair_heals_drift(held: Lab) -> None:
 
 
 def _runs(lab: Lab) -> Any:
-    from enrich.runs import RunsTable
+    from enrich.storage.runs import RunsTable
 
     return RunsTable(enrich.load_project(lab.home).state)
 
 
-def test_verify_finds_what_a_gap_left_out_and_a_vacuumed_source(consents: Lab) -> None:
-    lab = consents
-    lab.run()
+def test_verify_finds_what_a_gap_left_out_and_a_vacuumed_source(joined: Lab) -> None:
+    lab = joined
     lab.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})  # 2: will be skipped
     lab.put("accounts", {"id": "u4", "email": "4@example.com", "note": "n"})  # 3
     lab.run(since="accounts=v2", allow_gap=True)
@@ -165,7 +164,7 @@ def test_plan_foretells_a_run_and_writes_nothing(consents: Lab, monkeypatch: pyt
 
     lab.run()
     with monkeypatch.context() as patch:
-        patch.setattr("enrich.session.borrowed_session", lambda _: pytest.fail("a session was opened"))
+        patch.setattr("enrich.spark.session.borrow_session", lambda _: pytest.fail("a session was opened"))
         idle = planned(lab)
     assert (idle["mode"], idle["affected_keys"], idle["has_work"], idle["all"]) == ("incremental", 0, False, 0)
 

@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import json
-import logging
-import signal
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 import pytest
-from click.testing import CliRunner
 from deltalake import DeltaTable
 
 import enrich
-from enrich.cli import cli
-from enrich.diagnosis.inquiry import reasons_of_all
-from scenarios.lab import FEED
+from enrich.diagnosis.inquiry import find_all_reasons
+from kit import command
+from kit.command import Call
+from kit.lab import FEED
+from kit.project import hold_nulls
 
 if TYPE_CHECKING:
-    from scenarios.lab import Lab
+    from kit.lab import Lab
 
 WIDE = """\
 job: wide
@@ -80,16 +79,8 @@ where: coalesce(merchants.name, '') != 'hidden'
 target: {table: shelf}
 expectations: shelf
 """
-TITLED = {
-    "type": "expect_column_values_to_not_be_null",
-    "kwargs": {"column": "title"},
-    "meta": {"enrich": {"action": "quarantine"}},
-}
-NAMED = {**TITLED, "kwargs": {"column": "name"}}
 VALUE = "s3cret"
-
-
-Call = Callable[..., Any]
+Why = Callable[..., dict[str, Any]]
 
 
 @pytest.fixture
@@ -132,7 +123,7 @@ def lake(lab: Lab) -> Lab:
     )
     lab.append("prices", *[{"country": each, "number": 7, "price": 1} for each in ("de", "a,number=8", "AT")])
     lab.append("stock", *[{"country": each, "number": 7, "stock": 1} for each in ("de", "at")])
-    lab.suite("wide", TITLED)
+    lab.suite("wide", hold_nulls("title"))
     for job in (WIDE, PAIRS, MIRROR):
         lab.job(job)
     return lab
@@ -140,15 +131,10 @@ def lake(lab: Lab) -> Lab:
 
 @pytest.fixture
 def call(lake: Lab, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
-    """The command line, in the tests' session; what it sets up for a process of its own is taken back."""
+    """The command line, in the tests' session."""
     monkeypatch.setenv("ENRICH_PROJECT_DIR", str(lake.home))
-    logger = logging.getLogger("enrich")
-    handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
-    kept = (logger.handlers, logger.level, logger.propagate)
-    yield lambda *args: CliRunner().invoke(cli, list(args), prog_name="enrich")
-    logger.handlers, logger.level, logger.propagate = kept
-    for number, handler in handlers.items():
-        signal.signal(number, handler)
+    with command.restored():
+        yield command.call
 
 
 @pytest.mark.usefixtures("terminal")
@@ -178,7 +164,8 @@ def test_every_reason(lake: Lab, call: Call) -> None:
 def test_rows_that_only_the_right_side_has(lake: Lab, call: Call) -> None:
     """They are asked for by the lookup's key, under the names of the target's columns."""
     lake.job(SHELF)
-    lake.suite("shelf", {**TITLED, "kwargs": {"column": "country"}, "meta": {"enrich": {"action": "warn"}}}, NAMED)
+    warn = {**hold_nulls("country"), "meta": {"enrich": {"action": "warn"}}}
+    lake.suite("shelf", warn, hold_nulls("name"))
     rows = {"m6": ("other", "de"), "m7": (None, "de"), "m8": ("other", "xx"), "m9": ("hidden", "de")}
     lake.append("merchants", *[{"id": key, "name": name, "country": code} for key, (name, code) in rows.items()])
     assert lake.run("shelf").exit_code == 0
@@ -211,16 +198,16 @@ def test_rows_that_only_the_right_side_has(lake: Lab, call: Call) -> None:
     assert why("m10")["row"].items() >= {"reason": "arrived_after_window", "source": "merchants"}.items()
     assert why("M6")["row"] == {"reason": "near_miss", "kind": "case", "source": "merchants"}
     assert why("mX")["row"] == {"reason": "no_such_key", "source": "merchants"}
-    with pytest.raises(enrich.ConfigError, match="'merchants' alone has for this key: another row refers") as caught:
+    with pytest.raises(enrich.ConfigError, match="no lookup-only row of 'merchants' with this key") as caught:
         why("m1")
-    assert caught.value.hint == "ask for that row, by its id"
+    assert caught.value.hint == "ask for the driving row, by its id"
     assert enrich.why(project, "shelf", "p1", spark=lake.spark).in_target
     shown = call("why", "shelf", "--key", "merchant_id=m6", "id")
     assert (shown.exit_code, shown.stdout) == (0, "no_such_key: in products\n")
 
 
 def check_all_rows(project: enrich.Project, lake: Lab) -> None:
-    every = {key[0]: told for key, told in reasons_of_all(project, "wide", lake.spark).items()}
+    every = {key[0]: told for key, told in find_all_reasons(project, "wide", lake.spark).items()}
     assert sorted(every) == ["p1", "p2", "p3", "p4", "p5", "p6", "p9"]
     merchants = {key: told["merchants"].to_dict() for key, told in every.items()}
     arrived = merchants["p6"].pop("at")
@@ -247,7 +234,7 @@ def check_all_rows(project: enrich.Project, lake: Lab) -> None:
     )
 
 
-def check_one_key(why: Call) -> None:
+def check_one_key(why: Why) -> None:
     """The row, its cells, and what keeps a row out."""
     found = why("wide", "p9")
     assert found["row"] == {"reason": "matched"}
@@ -267,7 +254,7 @@ def check_one_key(why: Call) -> None:
     assert why("wide", "P1 ")["row"] == {"reason": "near_miss", "kind": "combination", "source": "products"}
 
 
-def check_other_jobs(why: Call) -> None:
+def check_other_jobs(why: Why) -> None:
     """Composite keys, keys that are no text, an inner join; a mirror's key is its value."""
     assert why("pairs", "country=de,number=7")["in_target"]
     missing = why("pairs", ["country=a,number=8", "number=7"])
@@ -317,7 +304,7 @@ def check_doctor(call: Call) -> None:
     assert joins["tags"]["near_misses"] == {"invisible": 1}
     assert joins["countries"]["near_misses"] == {}
     text = call("doctor", "keys", "wide", "--join", "tags", "--show-keys").stdout
-    assert "  invisible: '\\u200bt1' is nearly 't1'\n" in text
+    assert "  invisible: '\\u200bt1' nearly matches 't1'\n" in text
     assert "      tags: {table: tags, key: id, normalise: [visible]}" in text
     pairs = call("doctor", "keys", "pairs").stdout
     assert "      prices: {table: prices, key: [country, number], normalise: [lower]}" in pairs

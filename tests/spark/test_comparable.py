@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from enrich.quarantine import content
-from enrich.spec import comparable
+from enrich.frames.columns import make_comparable
+from enrich.frames.quarantine import hash_content
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -41,9 +41,9 @@ def forms(spark: SparkSession, case: tuple[str, str, str]) -> tuple[bool, bool]:
     """Return whether the two values of a case compare equal, and whether their fingerprints do."""
     kind, *values = case
     rows = [spark.range(1).select(F.expr(value).cast(kind).alias("v")) for value in values]
-    column = comparable(F.col("v"), rows[0].schema["v"].dataType)
+    column = make_comparable(F.col("v"), rows[0].schema["v"].dataType)
     one, two = (
-        row.select(column.alias(name), content(row, ["v"]).alias(f"{name}_c"))
+        row.select(column.alias(name), hash_content([row.schema["v"]]).alias(f"{name}_c"))
         for row, name in zip(rows, "ab", strict=True)
     )
     found = one.crossJoin(two).select(F.col("a").eqNullSafe(F.col("b")), F.col("a_c") == F.col("b_c")).first()

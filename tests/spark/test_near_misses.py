@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from enrich.base.spec import NORMALISERS, name_reference
 from enrich.diagnosis import near
-from enrich.diagnosis.doctor import chosen
-from enrich.spec import reference_names
+from enrich.diagnosis.doctor import choose_effects
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -41,64 +41,64 @@ MATCHED, UNKNOWN = ["same", "Same", "é"], ["nobody", "", "m1m1"]
 
 
 def keys(spark: SparkSession, *columns: list[str]) -> DataFrame:
-    names = reference_names(len(columns))
+    names = name_reference(len(columns))
     return spark.createDataFrame(pa.table([pa.array(each, pa.string()) for each in columns], names=names))
 
 
 def found(spark: SparkSession, ours: list[str], theirs: list[str], *, shared: bool = False) -> DataFrame:
-    compared = near.compared(keys(spark, ours), keys(spark, theirs))
-    return near.forms(compared, [True], shared=shared).persist()
+    compared = near.pair_keys(keys(spark, ours), keys(spark, theirs))
+    return near.add_forms(compared, [True], shared=shared).persist()
 
 
 def test_every_kind_is_told_apart(spark: SparkSession) -> None:
     ours = [reference for reference, _, _ in CASES] + MATCHED + UNKNOWN + ["M1"]
     theirs = [key for _, key, _ in CASES] + MATCHED
     forms = found(spark, ours, theirs)
-    rows = near.near_misses(forms, 1).collect()
+    rows = near.find_near_misses(forms, 1).collect()
     told = {(row["__enrich_j0"], row[near.FOUND][0], near.kind_of(row[near.SET])) for row in rows}
     assert told == set(CASES)
     assert {row["__enrich_j0"]: row[near.REFERENCES] for row in rows} == Counter([*ours[: len(CASES)], "M1"])
 
-    effects = {effect.steps: effect for effect in near.effects(forms)}
+    effects = {effect.steps: effect for effect in near.measure_effects(forms)}
     kinds = Counter(kind for _, _, kind in CASES)
     for step, kind in near.KINDS.items():
         # "M1" is referred to twice, the sign for Ångström is one letter with Å in lower case, a tab is invisible, too.
         assert effects[(step,)].heals == kinds[kind] + {"case": 2, "invisible": 1}.get(kind, 0), step
-    everything = effects[near.NORMALISERS]
+    everything = effects[NORMALISERS]
     assert everything.heals == len(CASES) + 1
     assert everything.ambiguous == 2  # "same" and "Same"
     assert effects[("visible", "nfc", "trim", "integer", "unpad")].ambiguous == 0
-    best, worse = chosen(list(effects.values()))
+    best, worse = choose_effects(list(effects.values()))
     assert best is not None
     assert "lower" not in best.steps
-    assert (worse.steps, worse.ambiguous) == (near.NORMALISERS, 2) if worse else pytest.fail("nothing refused")
+    assert (worse.steps, worse.ambiguous) == (NORMALISERS, 2) if worse else pytest.fail("nothing refused")
 
 
 def test_the_fewest_steps_are_suggested_and_ambiguous_ones_are_not(spark: SparkSession) -> None:
-    best, worse = chosen(near.effects(found(spark, ["A", "B", "c "], ["a", "b", "x"])))
+    best, worse = choose_effects(near.measure_effects(found(spark, ["A", "B", "c "], ["a", "b", "x"])))
     assert best is not None
     assert (best.steps, best.heals, worse) == (("lower",), 2, None)
-    best, worse = chosen(near.effects(found(spark, ["A"], ["a", " a"])))
+    best, worse = choose_effects(near.measure_effects(found(spark, ["A"], ["a", " a"])))
     assert best is not None
     assert (best.steps, best.heals, worse) == (("lower",), 1, None)
     # The two references of a table join are keys: they must not become one.
-    best, worse = chosen(near.effects(found(spark, ["a", "A"], ["a"], shared=True)))
+    best, worse = choose_effects(near.measure_effects(found(spark, ["a", "A"], ["a"], shared=True)))
     assert best is None
     assert worse is not None
     assert (worse.steps, worse.heals, worse.ambiguous, worse.ambiguous_left) == (("lower",), 1, 0, 2)
-    assert chosen(near.effects(found(spark, ["a", "A"], ["a"])))[0] is not None
-    assert chosen(near.effects(found(spark, ["z"], ["a"]))) == (None, None)
+    assert choose_effects(near.measure_effects(found(spark, ["a", "A"], ["a"])))[0] is not None
+    assert choose_effects(near.measure_effects(found(spark, ["z"], ["a"]))) == (None, None)
 
 
 def test_the_parts_of_a_composite_key_count_together(spark: SparkSession) -> None:
     ours = keys(spark, ["DE", "de", "FR"], ["1", " 1", "2"])
     theirs = keys(spark, ["de", "FR"], ["1", "3"])
-    forms = near.forms(near.compared(ours, theirs), [True, True]).persist()
-    rows = near.near_misses(forms, 2).collect()
+    forms = near.add_forms(near.pair_keys(ours, theirs), [True, True]).persist()
+    rows = near.find_near_misses(forms, 2).collect()
     told = {(row["__enrich_j0"], row["__enrich_j1"]): near.kind_of(row[near.SET]) for row in rows}
     assert told == {("DE", "1"): "case", ("de", " 1"): "blank"}
     # A part that is no text is compared as it is.
-    numbers = near.compared(
+    numbers = near.pair_keys(
         *[spark.createDataFrame(pa.table({"__enrich_j0": [t], "__enrich_j1": [n]})) for t, n in (("A", 1), ("a", 1))]
     )
-    assert near.near_misses(near.forms(numbers, [True, False]), 2).count() == 1
+    assert near.find_near_misses(near.add_forms(numbers, [True, False]), 2).count() == 1

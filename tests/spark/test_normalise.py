@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pyarrow as pa
 
-from enrich.normalise import NORMALISERS, keys, normalised, references
-from enrich.spec import SourceSpec
+from enrich.base.spec import NORMALISERS, SourceSpec
+from enrich.frames.normalise import normalise, normalise_keys, normalise_references
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -81,7 +81,7 @@ def test_each_normaliser_does_what_python_does(spark: SparkSession) -> None:
         ("unpad", "lower"),
     ]
     frame = spark.createDataFrame(pa.table({"text": pa.array([*texts, None], pa.string())}))
-    columns = [normalised(F.col("text"), steps).alias("+".join(steps)) for steps in orders]
+    columns = [normalise(F.col("text"), steps).alias("+".join(steps)) for steps in orders]
     rows = frame.select("text", *columns).collect()
     assert len(rows) == len(texts) + 1
     for row in rows:
@@ -97,7 +97,7 @@ def test_only_text_columns_of_a_key_are_normalised(spark: SparkSession) -> None:
 
     source = SourceSpec("s", "s", ("a.b", "n"), {"a.b": "string", "n": "long", "x": "string"}, normalise=("lower",))
     rows = spark.createDataFrame(pa.table({"x": ["X"], "a.b": ["K"], "n": [1]}))
-    assert [tuple(row) for row in keys(rows, source).collect()] == [("X", "k", 1)]
-    assert keys(rows, source).columns == ["x", "a.b", "n"]
-    pair = references([F.lit("Q"), F.lit(2)], source)
+    assert [tuple(row) for row in normalise_keys(rows, source).collect()] == [("X", "k", 1)]
+    assert normalise_keys(rows, source).columns == ["x", "a.b", "n"]
+    pair = normalise_references([F.lit("Q"), F.lit(2)], source)
     assert tuple(rows.select(*pair).first() or ()) == ("q", 2)

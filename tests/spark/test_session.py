@@ -11,18 +11,21 @@ import time
 from pathlib import Path
 
 import pytest
+from deltalake import DeltaTable
 from pyspark.sql import SparkSession
 
-from enrich import session as module
+from enrich.base.errors import EnvironmentFault
 from enrich.config.models import Spark
-from enrich.errors import EnvironmentFault
-from enrich.session import FORCED, NOT_INHERITED, activated, get_session, job_session
+from enrich.config.sparkconf import FORCED, is_inherited
+from enrich.spark import session as module
+from enrich.spark.session import activate, get_session, open_job_session
+from kit.processes import alive, living, needs_proc
 
 # Hands over the session's facts as lines that start with `=`; anything else on stdout would break `--output json`.
 PRELUDE = """
 from enrich.config.models import Spark
-from enrich.errors import EnvironmentFault
-from enrich.session import get_session, job_session
+from enrich.base.errors import EnvironmentFault
+from enrich.spark.session import get_session, open_job_session
 
 def settings(**conf):
     return Spark(master="local[2]", conf={key.replace("__", "."): value for key, value in conf.items()})
@@ -113,14 +116,14 @@ def test_configuration_wins_but_for_what_safety_needs_and_a_handler_of_sigint_st
         spark = get_session(settings(
             spark__sql__shuffle__partitions="7", spark__app__name="mine", spark__ui__enabled="false",
             spark__databricks__delta__snapshotPartitions="3", spark__sql__session__timeZone="Asia/Tokyo",
-            spark__sql__files__ignoreMissingFiles="true", spark__driver__extraJavaOptions="-Dx.y=z",
-            spark__hadoop__fs__s3a__secret__key="canary"))
+            spark__sql__mapKeyDedupPolicy="LAST_WIN", spark__driver__extraJavaOptions="-Dx.y=z",
+            spark__hadoop__fs__s3a__secret__key="canary", spark__executorEnv__TOKEN="canary"))
         job = job_session(spark)
         for key in ("spark.sql.shuffle.partitions", "spark.app.name", "spark.sql.session.timeZone",
-                    "spark.databricks.delta.snapshotPartitions", "spark.sql.files.ignoreMissingFiles"):
+                    "spark.databricks.delta.snapshotPartitions", "spark.sql.mapKeyDedupPolicy"):
             print(spark.conf.get(key), job.conf.get(key))
         print(spark._jvm.java.lang.System.getProperty("x.y"))
-        print(spark._jsc.hadoopConfiguration().get("fs.s3a.secret.key"))
+        print(spark._jsc.hadoopConfiguration().get("fs.s3a.secret.key"), spark.conf.get("spark.executorEnv.TOKEN"))
         import subprocess
         print("canary" in subprocess.run("ps -C java -ww -o args=".split(), capture_output=True, text=True).stdout)
         print(signal.getsignal(signal.SIGINT) is mine)
@@ -131,9 +134,9 @@ def test_configuration_wins_but_for_what_safety_needs_and_a_handler_of_sigint_st
         "mine mine",
         "UTC UTC",
         "3 3",
-        "false false",
+        "LAST_WIN EXCEPTION",
         "z",
-        "canary",
+        "canary canary",
         "False",
         "True",
     ], said.stderr
@@ -179,40 +182,36 @@ def test_unreachable_jars_are_one_line_of_exit_7_by_the_real_resolver(tmp_path):
 # --- sessions of others ----------------------------------------------------------------------------------------------
 
 
-def test_a_session_without_delta_names_the_two_settings(tmp_path):
+def test_a_session_without_delta_names_the_two_settings_and_one_without_the_jars_is_told_apart(tmp_path):
     code = """
         from pyspark.sql import SparkSession
-        spark = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false").getOrCreate()
-        for call in (get_session, lambda: job_session(spark)):
+        from enrich.spark.session import CATALOG, EXTENSION
+
+        def told(call):
             try:
                 call()
             except EnvironmentFault as fault:
                 print(fault.exit_code, fault)
+
+        builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
+        spark = builder.getOrCreate()
+        told(get_session)
+        told(lambda: job_session(spark))
+        spark.stop()
+        builder.config("spark.sql.extensions", EXTENSION).config("spark.sql.catalog.spark_catalog", CATALOG)
+        builder.getOrCreate()
+        told(get_session)
     """
-    lines = python(code, tmp_path).stdout.splitlines()
-    assert len(lines) == 2
-    for line in lines:
+    done = python(code, tmp_path)
+    *plain, half = done.stdout.splitlines() or [done.stderr]
+    assert len(plain) == 2
+    for line in plain:
         assert line.startswith("7 ")
         assert f"spark.sql.extensions={module.EXTENSION}" in line
         assert f"spark.sql.catalog.spark_catalog={module.CATALOG}" in line
-
-
-def test_a_session_with_the_settings_but_without_the_jars_is_told_apart(tmp_path):
-    code = """
-        from pyspark.sql import SparkSession
-        from enrich.session import CATALOG, EXTENSION
-        spark = (SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
-                 .config("spark.sql.extensions", EXTENSION)
-                 .config("spark.sql.catalog.spark_catalog", CATALOG).getOrCreate())
-        try:
-            get_session()
-        except EnvironmentFault as fault:
-            print(fault.exit_code, fault)
-    """
-    said = python(code, tmp_path).stdout
-    assert said.startswith("7 ")
-    assert "lacks the jars" in said
-    assert "--packages io.delta:delta-spark_" in said
+    assert half.startswith("7 ")
+    assert "does not have the Delta jars" in half
+    assert "--packages io.delta:delta-spark_" in half
 
 
 def test_a_context_of_spark_submit_is_honoured(spark, tmp_path):
@@ -249,33 +248,72 @@ def test_a_context_of_spark_submit_is_honoured(spark, tmp_path):
 @pytest.mark.smoke
 def test_the_job_session_forces_what_correctness_needs(restored):
     for key, value in FORCED.items():
-        wrong = {"true": "false", "false": "true", "UTC": "Asia/Tokyo", "ANSI": "LEGACY"}[value]
-        restored.conf.set(key, wrong)
-    job = job_session(restored)
+        restored.conf.set(key, {"true": "false", "false": "true", "UTC": "Asia/Tokyo"}[value])
+    job = open_job_session(restored)
     assert {key: job.conf.get(key) for key in FORCED} == FORCED
+
+
+CHANGE_RESULTS = {
+    "spark.sql.legacy.timeParserPolicy": "LEGACY",
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.decimalOperations.allowPrecisionLoss": "false",
+    "spark.sql.caseSensitive": "true",
+    "spark.sql.files.ignoreMissingFiles": "true",
+    "spark.sql.files.ignoreCorruptFiles": "true",
+    "spark.sql.parser.escapedStringLiterals": "true",
+    "spark.sql.storeAssignmentPolicy": "LEGACY",
+    "spark.databricks.delta.changeDataFeed.timestampOutOfRange.enabled": "true",
+    "spark.databricks.delta.changeDataFeed.unsafeBatchReadOnIncompatibleSchemaChanges.enabled": "true",
+    "spark.databricks.delta.properties.defaults.appendOnly": "true",
+    "spark.databricks.delta.schema.autoMerge.enabled": "true",
+    "spark.databricks.delta.stalenessLimit": "1h",
+}
+
+
+def test_what_changes_results_is_not_taken_from_the_users_session(restored, tmp_path):
+    fresh = open_job_session(restored)
+    defaults = {key: fresh.conf.get(key, None) for key in CHANGE_RESULTS}
+    for key, value in CHANGE_RESULTS.items():
+        restored.conf.set(key, value)
+    job = open_job_session(restored)
+    assert {key: job.conf.get(key, None) for key in CHANGE_RESULTS} == defaults
+    with pytest.raises(Exception, match="DUPLICATED_MAP_KEY"):
+        job.sql("SELECT map_from_arrays(array(1, 1), array(2, 3))").collect()
+    job.range(1).write.format("delta").save(str(tmp_path / "ours"))
+    assert DeltaTable(tmp_path / "ours").metadata().configuration == {}
+
+
+def test_all_settings_of_spark_and_delta_are_of_the_families_that_are_looked_at(spark, tmp_path):
+    """Characterisation: what another release registers elsewhere would be inherited."""
+    spark.range(1).write.format("delta").save(str(tmp_path / "t"))  # Delta registers its own when it is first used
+    known = spark._jvm.org.apache.spark.sql.internal.SQLConf().getAllDefinedConfs().mkString("\x1e").split("\x1e")
+    names = [entry[1:].split(",", 1)[0] for entry in known]
+    assert len(names) > 200
+    assert [name for name in names if not name.startswith(("spark.sql.", "spark.databricks.delta."))] == []
+    assert not any(is_inherited(name) for name in [*FORCED, *CHANGE_RESULTS])
 
 
 def test_the_given_session_stays_as_it_was_found(restored):
     restored.conf.set("spark.sql.session.timeZone", "Asia/Tokyo")
     before = restored.conf.getAll
-    job = job_session(restored)
+    job = open_job_session(restored)
     job.conf.set("spark.sql.shuffle.partitions", "5")
     job.range(1).createOrReplaceTempView("only_there")
-    with activated(job):
+    with activate(job):
         job.createDataFrame([(1,)], ["a"]).collect()
     assert restored.conf.getAll == before
     assert restored.catalog.listTables() == []
 
 
 def test_the_users_session_stays_the_active_one(spark):
-    assert SparkSession.getActiveSession() is spark
-    job = job_session(spark)
+    assert SparkSession.getActiveSession() == spark
+    job = open_job_session(spark)
     assert job is not spark
-    assert SparkSession.getActiveSession() is spark
-    with activated(job):
-        assert SparkSession.getActiveSession() is job
+    assert SparkSession.getActiveSession() == spark
+    with activate(job):
+        assert SparkSession.getActiveSession() == job
         job.createDataFrame([(1,)], ["a"]).collect()
-    assert SparkSession.getActiveSession() is spark
+    assert SparkSession.getActiveSession() == spark
     jvm = SparkSession._get_j_spark_session_class(spark._jvm)
     assert jvm.getActiveSession().get().equals(spark._jsparkSession)
     assert SparkSession.builder.getOrCreate() is spark
@@ -283,7 +321,7 @@ def test_the_users_session_stays_the_active_one(spark):
 
 def test_the_users_session_is_active_again_after_a_failure(spark):
     def fail():
-        with activated(job_session(spark)):
+        with activate(open_job_session(spark)):
             raise KeyError
 
     with pytest.raises(KeyError):
@@ -296,14 +334,16 @@ def test_settings_made_at_run_time_are_inherited_but_not_those_of_one_write(rest
     restored.conf.set("spark.databricks.delta.write.txnAppId", "theirs")
     restored.conf.set("spark.databricks.delta.write.txnVersion", "7")
     restored.conf.set("spark.databricks.delta.commitInfo.userMetadata", "theirs")
-    job = job_session(restored)
+    restored.conf.set("spark.sql.shuffle.partitions", "3")
+    job = open_job_session(restored)
     assert job.conf.get("fs.azure.account.key.somewhere") == "k"
-    assert not [key for key in job.conf.getAll if key.startswith(NOT_INHERITED)]
+    assert job.conf.get("spark.sql.shuffle.partitions") == "3"
+    assert not [key for key in job.conf.getAll if "txn" in key or "userMetadata" in key]
     assert restored.conf.get("spark.databricks.delta.write.txnAppId") == "theirs"
 
 
 def test_a_vacuumed_file_fails_instead_of_reading_as_empty(restored, tmp_path):
-    """Characterisation: this is what the forced settings are for."""
+    """Characterisation: with the user's setting it reads as empty."""
     restored.range(3).coalesce(1).write.format("delta").save(str(tmp_path / "t"))
     (part,) = (tmp_path / "t").glob("part-*.parquet")
     part.unlink()
@@ -311,52 +351,34 @@ def test_a_vacuumed_file_fails_instead_of_reading_as_empty(restored, tmp_path):
     assert restored.read.format("delta").load(str(tmp_path / "t")).count() in (0, 3)  # 3: answered from statistics
     assert restored.read.format("delta").load(str(tmp_path / "t")).collect() == []
     with pytest.raises(Exception, match=r"FILE_NOT_EXIST|does not exist|FileNotFound"):
-        job_session(restored).read.format("delta").load(str(tmp_path / "t")).collect()
+        open_job_session(restored).read.format("delta").load(str(tmp_path / "t")).collect()
 
 
 def test_connect_sessions_are_refused_by_name():
     """A stand-in: the real class needs grpcio, which nothing here needs otherwise."""
     remote = type("SparkSession", (), {"__module__": "pyspark.sql.connect.session"})
     with pytest.raises(EnvironmentFault, match="Spark Connect"):
-        job_session(remote())
+        open_job_session(remote())
 
 
 # --- the end ---------------------------------------------------------------------------------------------------------
 
 
-def java_of(parent: int) -> list[int]:
-    """Return the Java processes below ``parent``."""
-    listed = subprocess.run(["ps", "-eo", "pid=,ppid=,comm="], capture_output=True, text=True, check=True).stdout
-    rows = [line.split(None, 2) for line in listed.splitlines()]
-    return [int(pid) for pid, ppid, command in rows if int(ppid) == parent and command == "java"]
-
-
-def alive(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0]
-    except FileNotFoundError:
-        return False
-    return state != "Z"
-
-
-@pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="reads the process table of Linux")
-@pytest.mark.parametrize("busy", [False, True], ids=["idle", "in a job"])
-def test_sigkill_of_python_alone_leaves_no_jvm(tmp_path, busy):
-    code = f"""
-        import time
+@needs_proc
+def test_sigkill_of_python_alone_leaves_no_jvm_even_in_a_job(tmp_path):
+    code = """
         spark = get_session(settings())
         print("up", flush=True)
-        if {busy}:
-            spark.range(10**13).selectExpr("sum(hash(id))").collect()
-        time.sleep(600)
+        spark.range(10**13).selectExpr("sum(hash(id))").collect()
     """
     child = subprocess.Popen(
         [sys.executable, "-c", PRELUDE + textwrap.dedent(code)], cwd=tmp_path, stdout=subprocess.PIPE, text=True
     )
     with child:
+        assert child.stdout is not None
         assert child.stdout.readline() == "up\n"
-        time.sleep(2 if busy else 0)
-        (jvm,) = java_of(child.pid)
+        time.sleep(2)
+        (jvm,) = (each.pid for each in living() if each.parent == child.pid and each.name == "java")
         child.send_signal(signal.SIGKILL)
         child.wait(10)
         until = time.monotonic() + 20

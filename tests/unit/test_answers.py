@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from enrich.config.models import Job
-from enrich.diagnosis.doctor import JoinKeys, KeyReport, Refused, Suggestion, lines_of
+from enrich.diagnosis.doctor import JoinKeys, KeyReport, Refused, Suggestion, suggest_lines
 from enrich.diagnosis.reasons import Reason, Why
-from enrich.diagnosis.text import keys_text, why_text
+from enrich.diagnosis.text import format_answer, format_keys
 
 NEAR = Reason("near_miss", kind="invisible", found="\u200bu1\x1b[31m\u202e\n")
 
@@ -13,7 +13,7 @@ NEAR = Reason("near_miss", kind="invisible", found="\u200bu1\x1b[31m\u202e\n")
 def test_a_row_is_told_line_by_line() -> None:
     deleted = Reason("deleted_at", version=4, at="2026-11-21T10:00:00+00:00", source="b")
     cells = {"x": deleted, "y": Reason("near_miss", elements={"matched": 2, "near_miss": 1}, source="c")}
-    text = why_text(Why("job", 3, Reason("quarantined", rules=("r:x", "s")), {"a": NEAR}, cells), None)
+    text = format_answer(Why("job", 3, Reason("quarantined", rules=("r:x", "s")), {"a": NEAR}, cells), None)
     assert text.splitlines() == [
         "about   what  reason       detail",
         "row           quarantined  r:x, s",
@@ -25,8 +25,8 @@ def test_a_row_is_told_line_by_line() -> None:
 
 def test_a_column_is_told_in_one_line() -> None:
     told = Why("job", 3, Reason("matched"), {}, {"x": Reason("deleted_at", version=4, source="b")})
-    assert why_text(told, "x") == "deleted_at: version 4; in b"
-    assert why_text(Why("job", 3, Reason("matched"), {}, {"x": Reason("matched")}), "X") == "matched"
+    assert format_answer(told, "x") == "deleted_at: version 4; in b"
+    assert format_answer(Why("job", 3, Reason("matched"), {}, {"x": Reason("matched")}), "X") == "matched"
 
 
 def test_a_report_is_told_join_by_join() -> None:
@@ -36,19 +36,19 @@ def test_a_report_is_told_join_by_join() -> None:
         JoinKeys("m", "table", 9, 7, {"blank": 2, "case": 3}, suggestion, refused, (("blank", " a", "a\x07"),)),
         JoinKeys("n", "list", 1, 0, {}),
     )
-    assert keys_text(KeyReport("job", "jobs/job.yml", joins)).splitlines() == [
-        "m (table): 7 of 9 references without a partner, 5 of them a near miss",
+    assert format_keys(KeyReport("job", "jobs/job.yml", joins)).splitlines() == [
+        "m (table): 7 of 9 references without a partner, near misses among them: 5",
         "         2  blank",
         "         3  case",
-        r"  blank: ' a' is nearly 'a\x07'",
-        "  heals 2 references: write in jobs/job.yml, then run `enrich run job --full-refresh`",
+        r"  blank: ' a' nearly matches 'a\x07'",
+        "  to make 2 references match, write in jobs/job.yml and run `enrich run job --full-refresh`:",
         "    sources:",
         "      m: {table: t, key: id, normalise: [trim]}",
-        "  not advised: [trim, lower] would heal 5 references, but make 1 key of m, 2 keys of p ambiguous",
+        "  not advised: [trim, lower] would make 5 references match, but 1 key of m, 2 keys of p ambiguous",
         "",
         "n (list): 0 of 1 reference without a partner",
     ]
-    assert "no joins" in keys_text(KeyReport("job", "jobs/job.yml", ()))
+    assert "no joins" in format_keys(KeyReport("job", "jobs/job.yml", ()))
 
 
 def test_the_suggested_line_keeps_what_the_source_says() -> None:
@@ -57,7 +57,7 @@ def test_the_suggested_line_keeps_what_the_source_says() -> None:
         "b": {"table": "./b", "key": "id"},
     }
     job = Job.model_validate({"job": "j", "sources": sources, "from": "a", "target": {"table": "t"}})
-    assert lines_of(job, ["a", "b"], ("visible", "lower")) == {
+    assert suggest_lines(job, ["a", "b"], ("visible", "lower")) == {
         "a": "a: {table: 'yes', key: [x y, 'no'], unique: trusted, normalise: [visible, trim, lower]}",
         "b": "b: {table: ./b, key: id, normalise: [visible, lower]}",
     }

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from enrich import tables
-from enrich.commits import Write, refuse_drift, settled
-from enrich.cursor import Cursor, application
-from enrich.errors import Conflict, DriftError, Locked
+from enrich.base.errors import Conflict, DriftError, Locked
+from enrich.progress.cursor import Cursor, name_application
+from enrich.steps.commits import CommitAttempt, commit_and_prove, refuse_drift
+from enrich.storage import tables
 
 JOB = "kept"
 
@@ -24,7 +24,7 @@ def put(uri: Path, run_id: str, number: int | None) -> None:
     own = None
     if number is not None:
         record = Cursor(run_id, JOB, number, "d", {}, ("id",)).to_json()
-        transactions = [Transaction(application(JOB), number)]
+        transactions = [Transaction(name_application(JOB), number)]
         own = CommitProperties(custom_metadata={"userMetadata": record}, app_transactions=transactions)
     write_deltalake(uri, pa.table({"id": [1]}), mode="append", commit_properties=own)
 
@@ -39,19 +39,20 @@ def uri(tmp_path: Path) -> Path:
 def planned(uri: Path) -> Any:
     """Return as much of a task as the proof needs, planned on the table as it is now."""
     state = tables.read_state(str(uri))
-    number = DeltaTable(uri).transaction_version(application(JOB))
+    number = DeltaTable(uri).transaction_version(name_application(JOB))
     return SimpleNamespace(
         job=SimpleNamespace(job=JOB),
         run_id="me",
         place=SimpleNamespace(uri=str(uri)),
         target=SimpleNamespace(table=state, number=number),
+        spec=SimpleNamespace(columns=("id",)),
         rewrites=False,
     )
 
 
 def settle(task: Any, act: Callable[[], None], landed: list[int]) -> int:
     uri = task.place.uri
-    return settled(task, Write(uri, lambda: uri, task.target.table.version, act, landed.append))
+    return commit_and_prove(task, CommitAttempt(uri, lambda: uri, task.target.table.version, act, landed.append))
 
 
 def test_a_commit_that_is_in_the_log_is_done(uri: Path) -> None:
@@ -102,7 +103,7 @@ def test_who_finds_another_runs_number_has_lost(uri: Path, fails: bool) -> None:
         if fails:
             raise OSError
 
-    with pytest.raises(Locked, match="run winner wrote"):
+    with pytest.raises(Locked, match="run winner has written"):
         settle(task, act, [])
 
 

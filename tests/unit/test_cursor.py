@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +13,20 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from enrich import cursor
-from enrich.cursor import UNKNOWN, Cursor, Mark, application
-from enrich.errors import Conflict, Locked
-from enrich.failures import is_conflict, named
-from enrich.runs import INTENT, OUTCOME, RunRow, RunsTable
-from enrich.tables import restored_version
+from enrich.base.errors import ConfigError, Conflict, Locked
+from enrich.base.failures import describe_error, is_conflict
+from enrich.progress import cursor
+from enrich.progress.cursor import Cursor, Mark, name_application
+from enrich.storage.runs import INTENT, OUTCOME, RunRow, RunsTable
+from enrich.storage.tables import read_history
 
 JOB = "kept"
 
 
-def record(number: int, base: int | None, held: int | None = None) -> Cursor:
+def record(number: int, base: int | None, quarantine: int = 0) -> Cursor:
     """Return what a run notes."""
-    marks = {"items": Mark("t", None, number, {"id": "long"})}
-    return Cursor(f"run{number}", JOB, number, "d", marks, ("id",), base, held)
+    marks = {"items": Mark("t", None, number, {"id": "long"}, layout={"id": {}})}
+    return Cursor(f"run{number}", JOB, number, "d", marks, ("id",), base, quarantine)
 
 
 def put(uri: Path, number: int, metadata: str | None) -> None:
@@ -31,13 +34,13 @@ def put(uri: Path, number: int, metadata: str | None) -> None:
     own = None
     if metadata is not None:
         own = CommitProperties(
-            custom_metadata={"userMetadata": metadata}, app_transactions=[Transaction(application(JOB), number)]
+            custom_metadata={"userMetadata": metadata}, app_transactions=[Transaction(name_application(JOB), number)]
         )
     write_deltalake(uri, pa.table({"id": [number]}), mode="append", commit_properties=own)
 
 
-def commit(uri: Path, number: int, base: int | None, held: int | None = None) -> None:
-    put(uri, number, record(number, base, held).to_json())
+def commit(uri: Path, number: int, base: int | None) -> None:
+    put(uri, number, record(number, base).to_json())
 
 
 def read(uri: Path) -> cursor.TargetState:
@@ -46,9 +49,17 @@ def read(uri: Path) -> cursor.TargetState:
 
 def test_a_record_survives_its_json() -> None:
     found = record(3, 7, 2)
-    assert Cursor.from_dict(json.loads(found.to_json())) == found
-    old = {name: value for name, value in found.to_dict().items() if name not in ("base", "quarantine")}
-    assert (Cursor.from_dict(old).base, Cursor.from_dict(old).held) == (None, UNKNOWN)
+    mark = found.sources["items"]
+    told = replace(mark, gaps=((1, 2),), commit="abc", layout={"id": {".`id`": "c1"}})
+    for each in (found, replace(found, sources={"items": told})):
+        assert Cursor.from_dict(json.loads(each.to_json())) == each
+    old = {
+        name: value
+        for name, value in found.to_dict().items()
+        if name not in ("base", "quarantine_number", "quarantine_base")
+    }
+    for also in ({}, {"quarantine": 4}):  # the quarantine's version, as records of old have it
+        assert (Cursor.from_dict(old | also).base, Cursor.from_dict(old | also).quarantine) == (None, None)
 
 
 def test_foreign_rows_after_the_cursor_are_drift(tmp_path: Path) -> None:
@@ -135,39 +146,151 @@ def test_foreign_rows_are_drift_when_they_came_after_a_restore_and_are_gone_when
     assert (read(uri).cursor, read(uri).foreign) == (record(1, None), (3,))
 
 
-def test_the_restored_version_is_found_by_its_files(tmp_path: Path) -> None:
+def rewrite(uri: Path, version: int, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
+    """Let a commit consist of other actions: those that ``change`` gives for its own."""
+    path = uri / "_delta_log" / f"{version:020d}.json"
+    actions = [change(json.loads(line)) for line in path.read_text().splitlines()]
+    path.write_text("\n".join(json.dumps(action) for action in actions if action is not None))
+
+
+def call_it(operation: str, *, changes: bool) -> Callable[[dict[str, Any]], dict[str, Any]]:
+    """Return a change that gives a commit a name, and marks its files."""
+
+    def change(action: dict[str, Any]) -> dict[str, Any]:
+        new = {"commitInfo": {"operation": operation}, "add": {"dataChange": changes}}
+        return {kind: found | new.get(kind, {}) for kind, found in action.items()}
+
+    return change
+
+
+@pytest.mark.parametrize("operation", ["ROW TRACKING BACKFILL", "REORG", "UPDATE SCHEMA", "of next year"])
+@pytest.mark.parametrize("changes", [False, True])
+def test_a_commit_is_foreign_for_what_it_does_and_not_for_its_name(
+    tmp_path: Path, operation: str, changes: bool
+) -> None:
     uri = tmp_path / "t"
-    for number in range(4):
-        put(uri, number, None)
-    DeltaTable(uri).delete("id = 1")  # 4
-    DeltaTable(uri).optimize.compact()  # 5
-    for wanted in (2, 4, 5, 0):
-        DeltaTable(uri).restore(wanted)
-        assert restored_version(str(uri), DeltaTable(uri).version()) == wanted
+    commit(uri, 1, None)
+    put(uri, 9, None)
+    rewrite(uri, 1, call_it(operation, changes=changes))
+    assert read(uri).foreign == ((1,) if changes else ())
+    commit(uri, 2, 0)
+    assert read(uri).foreign == ((1,) if changes else ()), "between a plan and its commit, too"
+
+
+def test_foreign_rows_of_a_writer_that_says_nothing_of_itself_are_drift(tmp_path: Path) -> None:
+    """Nobody has to write ``commitInfo``; delta-rs leaves such commits out, and miscounts the others."""
+    uri = tmp_path / "t"
+    commit(uri, 1, None)
+    put(uri, 9, None)
+    rewrite(uri, 1, lambda action: None if "commitInfo" in action else action)
+    assert (read(uri).cursor, read(uri).foreign) == (record(1, None), (1,))
+    for _ in range(30):
+        DeltaTable(uri).optimize.compact()
         put(uri, 9, None)
-    assert restored_version("s3://bucket/t", 3) is None
+    assert (read(uri).cursor, len(read(uri).foreign)) == (record(1, None), 31)
+    assert [entry["version"] for entry in read_history(DeltaTable(uri))] == [*range(DeltaTable(uri).version(), -1, -1)]
 
 
-def test_a_quarantine_follows_only_the_version_that_the_target_names(tmp_path: Path) -> None:
-    uri = tmp_path / "q"
-    assert cursor.quarantine_state(str(uri), JOB, None) is None
-    for number in (1, 2, 3):
-        put(uri, number, record(number, None, UNKNOWN).to_json())
+def schema(**physical: str | None) -> str:
+    """Return a schema of text columns, each with the name that its values have in the files; None: its own."""
+    fields = [
+        {
+            "name": name,
+            "type": "string",
+            "nullable": True,
+            "metadata": {} if other is None else {"delta.columnMapping.physicalName": other},
+        }
+        for name, other in physical.items()
+    ]
+    return json.dumps({"type": "struct", "fields": fields})
 
-    def follows(held: int | None) -> bool:
-        found = cursor.quarantine_state(str(uri), JOB, record(5, None, held))
-        assert found is not None
-        assert found.number == 3
-        return found.follows
 
-    assert [follows(held) for held in (0, 1, 2, None, UNKNOWN)] == [False, False, True, False, False]
-    DeltaTable(uri).optimize.compact()
-    assert [follows(held) for held in (1, 2, 3)] == [False, True, True]
+@pytest.mark.parametrize(
+    ("before", "after", "foreign"),
+    [
+        ({"id": None, "name": None}, {"id": "id", "name": "name", "more": "c1"}, False),
+        ({"id": None, "name": None}, {"id": "id", "title": "name"}, True),
+        ({"id": None, "name": None}, {"id": "id", "name": "c2"}, True),
+        ({"id": "c1", "name": "c2", "seen": "c3"}, {"id": "c1", "name": "c2"}, False),
+        ({"id": "c1", "name": "c2"}, {"id": "c2", "name": "c1"}, True),
+    ],
+    ids=["mapped and gained", "renamed", "dropped and added", "another's dropped", "exchanged"],
+)
+def test_a_change_of_schema_is_foreign_when_it_takes_values_away(
+    tmp_path: Path, before: dict[str, str | None], after: dict[str, str | None], foreign: bool
+) -> None:
+    uri = tmp_path / "t"
+    found = replace(record(1, None), columns=("id", "name"))
+    own = CommitProperties(
+        custom_metadata={"userMetadata": found.to_json()}, app_transactions=[Transaction(name_application(JOB), 1)]
+    )
+    write_deltalake(uri, pa.table({"id": ["1"], "name": ["one"]}), commit_properties=own)
+    metadata: dict[str, Any] = {}
+
+    def keep(action: dict[str, Any]) -> dict[str, Any]:
+        if "metaData" in action:
+            metadata.update(action["metaData"])
+            return {"metaData": metadata | {"schemaString": schema(**before)}}
+        return action
+
+    rewrite(uri, 0, keep)
+    change = [{"commitInfo": {"operation": "X"}}, {"metaData": metadata | {"schemaString": schema(**after)}}]
+    (uri / "_delta_log" / f"{1:020d}.json").write_text("\n".join(map(json.dumps, change)))
+    assert read(uri).foreign == ((1,) if foreign else ())
+
+
+def restore_to_time(uri: Path, version: int) -> None:
+    """Restore a table to the time of one of its versions."""
+    at = DeltaTable(uri).history()[-1 - version]["timestamp"]
+    DeltaTable(uri).restore(datetime.fromtimestamp(at / 1000, UTC))
+
+
+def test_a_restore_to_a_time_is_drift_and_leaves_the_cursor_where_it_was(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    commit(uri, 1, None)
+    commit(uri, 2, 0)
+    restore_to_time(uri, 0)
+    assert (read(uri).cursor, read(uri).foreign) == (record(2, 0), (2,))
     DeltaTable(uri).restore(1)
-    assert [follows(held) for held in (1, 2)] == [True, False]
-    undo = CommitProperties(custom_metadata={"userMetadata": cursor.undo_record(2)})
-    write_deltalake(uri, pa.table({"id": [5]}), commit_properties=undo, mode="append")
-    assert [follows(held) for held in (1, 2, None)] == [False, True, False]
+    assert (read(uri).cursor, read(uri).foreign) == (record(2, 0), ())
+
+
+def test_a_quarantine_tells_by_itself_what_it_contains(tmp_path: Path) -> None:
+    uri = tmp_path / "q"
+    assert cursor.read_quarantine_state(str(uri), JOB) is None
+    bases = {1: None, 2: 7, 3: 0}  # versions of the target, which say nothing about this table
+    for number, base in bases.items():
+        put(uri, number, record(number, base, number).to_json())
+
+    def contains() -> tuple[int | None, int | None, int]:
+        found = cursor.read_quarantine_state(str(uri), JOB)
+        assert found is not None
+        return found.present, None if found.cursor is None else found.cursor.sources["items"].to, found.number
+
+    assert contains() == (3, 3, 3)
+    put(uri, 9, None)
+    DeltaTable(uri).optimize.compact()
+    assert contains() == (3, 3, 3)
+    DeltaTable(uri).restore(1)
+    assert contains() == (2, 2, 3)
+    DeltaTable(uri).restore(4)
+    assert contains() == (3, 3, 3)
+    restore_to_time(uri, 2)
+    assert contains() == (None, None, 3), "nobody knows whose rows a RESTORE to a time has brought back"
+    DeltaTable(uri).restore(6)
+    assert contains() == (3, 3, 3)
+    DeltaTable(uri).alter.set_table_properties({"team": "a"}, raise_if_not_exists=False)
+    expire(uri, DeltaTable(uri).version())
+    assert contains() == (3, None, 3), "the log keeps the number"
+    put(uri, 9, None)
+    DeltaTable(uri).restore(DeltaTable(uri).version() - 1)
+    assert contains() == (None, None, 3), "the restored rows may be those of any number"
+
+
+def test_a_table_of_somebody_else_is_no_quarantine(tmp_path: Path) -> None:
+    put(tmp_path / "q", 1, None)
+    with pytest.raises(ConfigError, match="was not written by job 'kept'"):
+        cursor.read_quarantine_state(str(tmp_path / "q"), JOB)
 
 
 def test_an_intent_counts_only_when_an_outcome_carries_its_number(tmp_path: Path) -> None:
@@ -192,14 +315,14 @@ def test_only_conflicts_are_planned_anew() -> None:
     ]
     for error, again, code in cases:
         assert is_conflict(error) is again
-        told = named(error, JOB)
+        told = describe_error(error, JOB)
         assert told.exit_code == code
         assert "secret" not in str(told)
 
 
 def test_the_run_that_wrote_last_is_named() -> None:
     entries: list[dict[str, Any]] = [{"version": 3}, {"version": 2, "userMetadata": record(2, 0).to_json()}]
-    assert cursor.writer_of(entries) == "run2"
-    assert cursor.writer_of(entries[:1]) == "another run"
-    assert cursor.commits_of(entries, "run2", 1) == [2]
-    assert cursor.commits_of(entries, "run2", 2) == []
+    assert cursor.find_writer(entries) == "run2"
+    assert cursor.find_writer(entries[:1]) == "another run"
+    assert cursor.find_commits(entries, "run2", 1) == [2]
+    assert cursor.find_commits(entries, "run2", 2) == []

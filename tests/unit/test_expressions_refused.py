@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 from enrich.expressions import ExpressionError, Scope, check_condition, parse_expression
 
 SCOPE = Scope(frozenset({"a", "b", "text", "addresses"}), frozenset({"addresses"}), key=True)
@@ -71,6 +71,47 @@ REFUSED: dict[str, list[str]] = {
         "to_date('n\\ow')",
         'to_date("now")',
         "unix_timestamp()",
+        "a.d < 'today UTC'",
+        "timestamp 'Tomorrow  Europe/Berlin '",
+        "cast('yesterday+01:00' as date)",
+    ],
+    # Text that no literal shows, where Spark would read 'now' as the time of the run.
+    "put together without a column": [
+        "cast(concat('no', 'w') as timestamp)",
+        "try_cast('to' || 'day' as date)",
+        "('to' || 'day')::timestamp_ntz",
+        "cast(concat('no', 'w', substr(typeof(a.x), 1, 0)) as timestamp)",
+        "cast(cast(x'6E6F77' as string) as timestamp)",
+        "string(x'6E6F77')::timestamp",
+        "cast(split('now,x', ',')[0] as timestamp)",
+        "cast(element_at(array(reverse('won')), 1) as timestamp)",
+        "cast(named_struct('x', 'n' || 'ow').x as timestamp)",
+        "cast(get_json_object('{\"a\": \"now\"}', '$.a') as timestamp)",
+        "cast(date_format(date '2024-01-01', \"'now'\") as timestamp)",
+        "transform(a.xs, x -> cast('no' || 'w' as timestamp))",
+        "date('to' || 'day')",
+        "to_timestamp(lower('NO' || 'W'))",
+        "date_add('to' || 'day', a.i)",
+        "extract(year from 'to' || 'day')",
+        "datediff(day, a.d, 'to' || 'day')",
+        "a.d < 'to' || 'day'",
+        "'to' || 'day' <=> a.d",
+        "'to' || 'day' - a.d",
+        "a.d - ('to' || 'day')",
+        "a.d between 'yester' || 'day' and a.d",
+        "a.d not between a.d and ('to' || 'day') and a.f",
+        "a.d is distinct from 'to' || 'day'",
+        "a.d in (a.d, 'to' || 'day')",
+        "'to' || 'day' not in (a.d)",
+        "coalesce(a.d, 'to' || 'day')",
+        "if(a.f, a.d, 'to' || 'day')",
+        "case when a.f then a.d else 'to' || 'day' end",
+        "case 'to' || 'day' when a.d then 1 end",
+        "array(a.d, 'to' || 'day')",
+        "map(a.d, 1)['to' || 'day']",
+        "decode(a.i, 1, 'to' || 'day', a.d)",
+        "try_add('to' || 'day', interval 1 day)",
+        "aggregate(a.xs, a.d, (acc, x) -> coalesce('to' || 'day', acc))",
     ],
     "escapes a quote": [
         "'it\\'s'",
@@ -323,7 +364,7 @@ REFUSED: dict[str, list[str]] = {
         "time '10:00:00'",
     ],
     # What Spark would read another way than it looks: found by changing accepted texts at random.
-    "would make a name of it|beside a unit|expected|did not expect|not allowed": [
+    "Spark reads not as a name|beside a unit|expected|did not expect|not allowed": [
         "not - 1",
         "- not addresses",
         "a.f like not false",
@@ -374,7 +415,7 @@ REFUSED: dict[str, list[str]] = {
         "cast(a.x as interval)",
         "cast(a.x as array<foo>)",
     ],
-    "understood": ["map(1)", "a.x between 1"],
+    "cannot be read as": ["map(1)", "a.x between 1"],
     "empty": ["", " ", "\n\t "],
     "longer than": ["a.x + " + "1" * 10_000, "'" + "é" * 5_000 + "'"],
     "nested deeper": ["(" * 33 + "a.x" + ")" * 33, "abs(" * 500 + "a.x" + ")" * 500, "a.x[" * 40 + "0" + "]" * 40],

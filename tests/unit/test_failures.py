@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import pytest
 
-from enrich.errors import DriftError, HistoryError, RunFailed
-from enrich.failures import named
+from enrich.base.errors import DriftError, EnvironmentFault, HistoryError, RunFailed
+from enrich.base.failures import describe_error
 
 CANARY = "jane@example.com"
+
+
+class NumberFormatException(Exception):
+    """As pyspark gives it: a text that quotes a cell, and a condition that does not."""
+
+    def getCondition(self) -> str:  # noqa: N802 - as in pyspark
+        return "CAST_INVALID_INPUT"
 
 
 class ConcurrentAppendException(Exception):
@@ -25,22 +32,36 @@ class ConcurrentAppendException(Exception):
         ),
         (RuntimeError("[DELTA_VERSION_NOT_FOUND] Cannot time travel Delta table to version 3"), HistoryError, 5),
         (RuntimeError("java.io.FileNotFoundException: /tmp/blockmgr/x"), RunFailed, 1),
+        (RuntimeError(f"{CANARY}\nCaused by: java.io.IOException: No space left on device"), EnvironmentFault, 7),
+        (RuntimeError("java.nio.file.FileSystemException: /x: No space left on device"), EnvironmentFault, 7),
+        (OSError(28, "No space left on device", CANARY), EnvironmentFault, 7),
+        (RuntimeError(f"{CANARY}: java.lang.OutOfMemoryError: Java heap space"), EnvironmentFault, 7),
+        (MemoryError(CANARY), EnvironmentFault, 7),
+        (RuntimeError("java.lang.ClassNotFoundException: Class S3AFileSystem not found"), EnvironmentFault, 7),
+        (ModuleNotFoundError(f"No module named {CANARY!r}"), EnvironmentFault, 7),
+        (NumberFormatException("The value 'java.lang.OutOfMemoryError' cannot be cast"), RunFailed, 1),
+        (NumberFormatException("The value 'DELTA_FILE_NOT_FOUND' cannot be cast"), RunFailed, 1),
         (ConcurrentAppendException(CANARY), RunFailed, 1),
+        (
+            RuntimeError(f"Job aborted: [CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND] Checkpoint block rdd_7_0 {CANARY}"),
+            RunFailed,
+            1,
+        ),
         (ValueError(CANARY), RunFailed, 1),
     ],
 )
 def test_each_kind_has_its_exit_code_and_tells_nothing(error: Exception, kind: type[Exception], code: int) -> None:
-    found = named(error, "customers")
+    found = describe_error(error, "customers")
     assert (type(found), found.exit_code) == (kind, code)
     assert CANARY not in str(found)
     assert found.hint
 
 
 def test_history_that_is_gone_names_the_command() -> None:
-    found = named(RuntimeError("[DELTA_FILE_NOT_FOUND_DETAILED]"), "customers")
+    found = describe_error(RuntimeError("[DELTA_FILE_NOT_FOUND_DETAILED]"), "customers")
     assert "enrich run customers --full-refresh" in str(found)
 
 
 def test_errors_of_our_own_stay_as_they_are() -> None:
     drift = DriftError("changed", hint="repair it")
-    assert named(drift, "customers") is drift
+    assert describe_error(drift, "customers") is drift

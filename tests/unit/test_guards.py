@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from enrich import gate, guards
+from enrich.base.result import Finding, JobResult, Quarantine, resolve_threshold
 from enrich.config.models import Rule
-from enrich.result import Finding, JobResult, Quarantine, rows_of
+from enrich.quality import guards
+from enrich.steps import gate
 
 
 def rule(name: str, **how: object) -> Rule:
@@ -34,20 +35,20 @@ def rule(name: str, **how: object) -> Rule:
     ],
 )
 def test_thresholds_are_inclusive_and_exact(given: Rule, checked: int, failed: int, success: bool | None) -> None:
-    (finding,) = guards.unjudged([given], ())
-    found = guards.judged(finding, checked, failed)
+    (finding,) = guards.list_unjudged([given], ())
+    found = guards.judge_counts(finding, checked, failed)
     assert (found.checked, found.failed, found.success) == (checked, failed, success)
 
 
 def test_a_share_is_what_is_written_and_not_its_nearest_float() -> None:
     assert 0.29 * 100 < 29
-    assert rows_of(0.29, 100) == 29
-    assert rows_of(3, 100) == 3
+    assert resolve_threshold(0.29, 100) == 29
+    assert resolve_threshold(3, 100) == 3
 
 
 def test_an_accepted_rule_warns_and_says_so() -> None:
     rules = [rule("mass_change", at_most=0.5), rule("match_rate", join="a", at_least=0.5, action="fail")]
-    wanted, other = guards.unjudged(rules, {"mass_change"})
+    wanted, other = guards.list_unjudged(rules, {"mass_change"})
     assert (wanted.action, wanted.accepted, other.action, other.accepted) == ("warn", True, "fail", False)
     assert wanted.to_dict() == {
         "index": None,
@@ -62,16 +63,16 @@ def test_an_accepted_rule_warns_and_says_so() -> None:
         "accepted": True,
     }
     assert (other.to_dict()["source"], other.to_dict()["at_least"]) == ("a", 0.5)
-    (warning,) = guards.unjudged([rule("mass_change", at_most=0.5, action="warn")], {"mass_change"})
+    (warning,) = guards.list_unjudged([rule("mass_change", at_most=0.5, action="warn")], {"mass_change"})
     assert not warning.accepted, "nothing had to be accepted"
 
 
 def test_findings_keep_their_places() -> None:
     suite = [Finding(i, "expect", None, "warn", 0, 0, success=None) for i in range(2)]
-    own = guards.unjudged([rule("mass_change", at_most=1), rule("mass_change", at_most=0.5, action="warn")], ())
+    own = guards.list_unjudged([rule("mass_change", at_most=1), rule("mass_change", at_most=0.5, action="warn")], ())
     built_in = Finding(None, "key_unique", None, "fail", 3, 1, success=False, source="a")
     result = JobResult("j", "blocked", findings=(*suite, *own))
-    result = result.with_findings([guards.judged(own[1], 10, 2), built_in, guards.judged(own[0], 10, 2)])
+    result = result.with_findings([guards.judge_counts(own[1], 10, 2), built_in, guards.judge_counts(own[0], 10, 2)])
     judged = Finding(1, "expect", None, "warn", 5, 0, success=True)
     result = result.with_findings([judged])
     assert [(each.expectation, each.checked, each.success) for each in result.findings] == [
@@ -85,12 +86,14 @@ def test_findings_keep_their_places() -> None:
 
 def test_the_error_says_how_to_let_a_wanted_change_through() -> None:
     rules = [rule("match_rate", join=alias, at_least=0.5, action="fail") for alias in "ab"]
-    closed_by = [guards.judged(each, 10, 9) for each in guards.unjudged([*rules, rule("mass_change", at_most=1)], ())]
-    refused = gate.refused(JobResult("j", "blocked"), closed_by)
+    closed_by = [
+        guards.judge_counts(each, 10, 9) for each in guards.list_unjudged([*rules, rule("mass_change", at_most=1)], ())
+    ]
+    refused = gate.refuse_run(JobResult("j", "blocked"), closed_by)
     assert "match_rate (a): 9 of 10 rows; match_rate (b): 9 of 10 rows; mass_change: 9 of 10 rows" in str(refused.error)
     assert str(refused.error).endswith("`enrich run j --accept match_rate --accept mass_change`")
     built_in = Finding(None, "key_unique", None, "fail", 3, 1, success=False, source="a")
-    assert "--accept" not in str(gate.refused(JobResult("j", "blocked"), [*closed_by, built_in]).error)
+    assert "--accept" not in str(gate.refuse_run(JobResult("j", "blocked"), [*closed_by, built_in]).error)
 
 
 def test_a_row_with_two_reasons_counts_once_and_for_both() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from enrich import ConfigError, Project, load_project
-from enrich.compiler import Plan, compile_job
+from enrich.compiler import CompiledJob, compile_job
 
 JOB = """\
 job: orders
@@ -29,9 +30,12 @@ def project(base: Path, more: str) -> Project:
     return load_project(base)
 
 
-def plan(base: Path, more: str = "", region: str = "string") -> Plan:
+def plan(base: Path, more: str = "", region: str = "string") -> CompiledJob:
     keys = {"region": region, "number": "long"}
-    tables = {"orders": {"order_id": "long", **keys}, "customers": {**keys, "name": "string"}}
+    tables: dict[str, dict[str, Any]] = {
+        "orders": {"order_id": "long", **keys},
+        "customers": {**keys, "name": "string"},
+    }
     return compile_job(project(base, more).jobs["orders"], tables)
 
 
@@ -55,4 +59,4 @@ def test_a_key_without_text_is_refused_with_its_columns(tmp_path: Path) -> None:
     assert caught.value.exit_code == 2
     (fault,) = caught.value.faults
     assert fault.where == "jobs/orders.yml:4"
-    assert fault.message == "'normalise' is for keys of text; key column 'region' is int, 'number' is bigint"
+    assert fault.message == "'normalise' needs a text column in the key; key column 'region' is int, 'number' is bigint"

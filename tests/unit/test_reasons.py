@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from enrich import ConfigError
+from enrich.base.spec import NORMALISERS
 from enrich.diagnosis import near
 from enrich.diagnosis.keytext import key_of
-from enrich.diagnosis.reasons import Reason, Why, of_cell, of_list, of_row
-from enrich.normalise import NORMALISERS
+from enrich.diagnosis.reasons import Reason, Why, explain_cell, explain_list, explain_row
 
 ONE, TWO = ("id",), ("country", "number")
 
@@ -74,32 +74,32 @@ GONE, NONE, OK = Reason("deleted_at", version=3), Reason("no_such_key"), Reason(
 
 
 def test_a_list_has_the_reason_of_its_worst_element() -> None:
-    found = of_list([(OK, 2), (NONE, 1), (GONE, 1), (Reason("deleted_at", version=5), 1)])
+    found = explain_list([(OK, 2), (NONE, 1), (GONE, 1), (Reason("deleted_at", version=5), 1)])
     assert (found.reason, found.version) == ("deleted_at", 3)
     assert found.elements == {"matched": 2, "no_such_key": 1, "deleted_at": 2}
-    assert of_list([]) == Reason("matched", elements={})
-    assert of_list([(OK, 2)]).reason == "matched"
+    assert explain_list([]) == Reason("matched", elements={})
+    assert explain_list([(OK, 2)]).reason == "matched"
 
 
 def test_a_row_is_out_for_one_reason() -> None:
-    assert of_row(True, [("a", OK)], ["rule:x"]) == Reason("quarantined", rules=("rule:x",))
-    assert of_row(True, [("a", NONE)], []) == OK
-    assert of_row(False, [("a", OK), ("b", GONE), ("c", NONE)], []) == Reason("deleted_at", version=3, source="b")
-    assert of_row(False, [("a", OK)], []) == Reason("filtered_by_where")
+    assert explain_row(True, [("a", OK)], ["rule:x"]) == Reason("quarantined", rules=("rule:x",))
+    assert explain_row(True, [("a", NONE)], []) == OK
+    assert explain_row(False, [("a", OK), ("b", GONE), ("c", NONE)], []) == Reason("deleted_at", version=3, source="b")
+    assert explain_row(False, [("a", OK)], []) == Reason("filtered_by_where")
 
 
 def test_a_cell_has_the_reason_of_the_first_source_that_it_lacks() -> None:
     lookups = {"a": OK, "b": GONE, "c": NONE}
-    assert of_cell(NONE, ["a"], lookups, is_null=True) == NONE
-    assert of_cell(OK, ["a", "b", "c"], lookups, is_null=True) == Reason("deleted_at", version=3, source="b")
-    assert of_cell(OK, ["a"], lookups, is_null=True) == Reason("value_null_in_lookup", source="a")
-    assert of_cell(OK, ["a"], lookups, is_null=False) == OK
-    assert of_cell(OK, [], lookups, is_null=True) == Reason("value_null_in_lookup")
+    assert explain_cell(NONE, ["a"], lookups, is_null=True) == NONE
+    assert explain_cell(OK, ["a", "b", "c"], lookups, is_null=True) == Reason("deleted_at", version=3, source="b")
+    assert explain_cell(OK, ["a"], lookups, is_null=True) == Reason("value_null_in_lookup", source="a")
+    assert explain_cell(OK, ["a"], lookups, is_null=False) == OK
+    assert explain_cell(OK, [], lookups, is_null=True) == Reason("value_null_in_lookup")
 
 
 def test_keys_are_in_no_json() -> None:
     found = Reason("near_miss", kind="case", found="secret")
-    answer = Why("job", 3, OK, {"a": found}, {"x": of_cell(OK, ["a"], {"a": found}, is_null=True)})
+    answer = Why("job", 3, OK, {"a": found}, {"x": explain_cell(OK, ["a"], {"a": found}, is_null=True)})
     assert "secret" not in str(answer.to_dict())
     assert "secret" not in repr(answer)
     assert answer.to_dict() == {

@@ -6,16 +6,17 @@ import hashlib
 import os
 import subprocess
 import sys
+import tempfile
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
 
-from enrich import jars, java, scratch, session
+from enrich.base.errors import EnvironmentFault
 from enrich.config.models import Spark
-from enrich.errors import EnvironmentFault
-from enrich.jars import Release, condensed, delta_jars
+from enrich.spark import jars, java, scratch, session
+from enrich.spark.jars import Release, condense, find_delta_jars
 
 RELEASE = Release.installed()
 
@@ -39,11 +40,16 @@ def own_environment(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", f"{fake_java(tmp_path / 'bin', '17.0.15').parent}:/usr/bin:/bin")
 
 
+SMALL = {name: hashlib.sha256(f"{name} v1\n".encode()).hexdigest() for name in RELEASE.names}
+"""The digests of the resolver's jars."""
+
+
 @pytest.fixture
 def resolver(monkeypatch, tmp_path):
     """A Spark whose launcher 'resolves' five small jars, counts its calls and keeps its arguments."""
     home = tmp_path / "spark"
-    monkeypatch.setattr(jars, "spark_home", lambda: home)
+    monkeypatch.setattr(jars, "find_spark_home", lambda: home)
+    monkeypatch.setattr(jars, "DIGESTS", SMALL)
     calls = tmp_path / "calls"
     make = "\n".join(f'echo "{name} v1" > "$ivy/jars/io.delta_{name}"' for name in RELEASE.names)
     script(
@@ -59,15 +65,15 @@ mkdir -p "$ivy/jars"
 
 
 def cached() -> Path:
-    return jars.cache_directory() / "jars" / RELEASE.folder
+    return jars.find_cache_directory() / "jars" / RELEASE.folder
 
 
 # --- the cache -------------------------------------------------------------------------------------------------------
 
 
 def test_the_first_call_resolves_and_the_second_does_not(resolver):
-    first = delta_jars()
-    second = delta_jars()
+    first = find_delta_jars()
+    second = find_delta_jars()
     assert first == second
     assert [jar.name for jar in first] == list(RELEASE.names)
     assert all(jar.is_absolute() and jar.read_text().startswith(jar.name) for jar in first)
@@ -75,7 +81,7 @@ def test_the_first_call_resolves_and_the_second_does_not(resolver):
 
 
 def test_only_the_coordinate_and_its_exclusions_are_asked_for(resolver):
-    delta_jars(conf={"spark.jars.repositories": "mirror", "spark.hadoop.fs.s3a.secret.key": "canary"})
+    find_delta_jars(conf={"spark.jars.repositories": "mirror", "spark.hadoop.fs.s3a.secret.key": "canary"})
     (call,) = resolver.calls()
     assert f"--packages {RELEASE.coordinate} --exclude-packages {jars.OTHERS}" in call
     assert "spark.jars.repositories=mirror" in call
@@ -87,40 +93,54 @@ def test_the_cache_is_keyed_by_delta_spark_and_scala():
     assert Release("4.1", "4.4.0").coordinate == "io.delta:delta-spark_4.1_2.13:4.4.0"
 
 
-@pytest.mark.parametrize("damage", ["truncate", "remove", "alter", "no manifest", "broken manifest"])
+@pytest.mark.parametrize("damage", ["truncate", "remove", "alter"])
 def test_a_damaged_cache_is_fetched_again(resolver, damage):
-    jar = delta_jars()[2]
+    jar = find_delta_jars()[2]
     if damage == "truncate":
         os.truncate(jar, 5)
     elif damage == "remove":
         jar.unlink()
-    elif damage == "alter":
-        jar.write_text(jar.read_text().replace("v1", "v2"))
-    elif damage == "no manifest":
-        (cached() / jars.MANIFEST).unlink()
     else:
-        (cached() / jars.MANIFEST).write_text("half a lin")
-    again = delta_jars()
+        jar.write_text(jar.read_text().replace("v1", "v2"))
+    again = find_delta_jars()
     assert again[2].read_text().strip() == f"{jar.name} v1"
     assert len(resolver.calls()) == 2
 
 
-def test_nothing_but_the_jars_and_their_sums_is_left_in_the_cache(resolver):
-    delta_jars()
+def test_a_cache_that_vouches_for_itself_is_not_believed(resolver):
+    jar = find_delta_jars()[0]
+    jar.write_text(f"{jar.name} v2\n")
+    sums = [f"{hashlib.sha256((cached() / name).read_bytes()).hexdigest()}  {name}" for name in RELEASE.names]
+    (cached() / "SHA256SUMS").write_text("\n".join(sums) + "\n")
+    assert find_delta_jars()[0].read_text() == f"{jar.name} v1\n"
+
+
+def test_nothing_but_the_jars_is_left_in_the_cache(resolver):
+    find_delta_jars()
     assert [path.name for path in cached().parent.iterdir()] == [RELEASE.folder]
-    assert {path.name for path in cached().iterdir()} == {*RELEASE.names, jars.MANIFEST}
-    for line in (cached() / jars.MANIFEST).read_text().splitlines():
-        digest, name = line.split("  ")
-        assert hashlib.sha256((cached() / name).read_bytes()).hexdigest() == digest
+    assert {path.name for path in cached().iterdir()} == set(RELEASE.names)
+
+
+def test_the_digests_of_the_installed_release_are_shipped():
+    assert set(jars.DIGESTS) == set(RELEASE.names)
+
+
+@pytest.mark.parametrize("known", [{}, {**SMALL, RELEASE.names[1]: SMALL[RELEASE.names[0]]}])
+def test_a_jar_that_is_not_the_released_one_is_refused_and_not_kept(resolver, monkeypatch, known):
+    monkeypatch.setattr(jars, "DIGESTS", known)
+    said = fault(find_delta_jars)
+    assert "is not what was released" in said
+    assert RELEASE.names[1] in said
+    assert list(cached().parent.iterdir()) == []
 
 
 def test_eight_processes_at_once_all_get_whole_jars(resolver):
     """Each one is a process of its own; the launcher is slow, so that they overlap."""
     resolver.launcher.write_text(resolver.launcher.read_text() + "\nsleep 0.3\n")
     code = (
-        "import sys; from pathlib import Path; from enrich import jars;"
-        f"jars.spark_home = lambda: Path({str(resolver.launcher.parent.parent)!r});"
-        "print([jar.read_text() for jar in jars.delta_jars()])"
+        "import sys; from pathlib import Path; from enrich.spark import jars;"
+        f"jars.find_spark_home = lambda: Path({str(resolver.launcher.parent.parent)!r}); jars.DIGESTS = {SMALL!r};"
+        "print([jar.read_text() for jar in jars.find_delta_jars()])"
     )
 
     def start(_: int) -> str:
@@ -135,10 +155,10 @@ def test_eight_processes_at_once_all_get_whole_jars(resolver):
 def test_the_cache_lies_below_xdg_or_home_without_a_name_of_its_own(monkeypatch):
     monkeypatch.delenv("ENRICH_CACHE")
     monkeypatch.setenv("XDG_CACHE_HOME", "/x/cache")
-    assert jars.cache_directory() == Path("/x/cache/enrich")
+    assert jars.find_cache_directory() == Path("/x/cache/enrich")
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/home/somebody")
-    assert jars.cache_directory() == Path("/home/somebody/.cache/enrich")
+    assert jars.find_cache_directory() == Path("/home/somebody/.cache/enrich")
 
 
 # --- what can be missing ---------------------------------------------------------------------------------------------
@@ -163,7 +183,7 @@ def test_unreachable_jars_give_one_line_without_addresses(resolver):
         noise + '\necho \'Exception in thread "main" java.lang.RuntimeException: '
         "[unresolved dependency: io.delta#delta-spark: not found at https://repo.example/y]' >&2; exit 1",
     )
-    said = fault(delta_jars)
+    said = fault(find_delta_jars)
     assert "unresolved dependency: io.delta#delta-spark: not found at <address>" in said
     assert "noise" not in said
     assert "ENRICH_JARS" in said
@@ -172,19 +192,19 @@ def test_unreachable_jars_give_one_line_without_addresses(resolver):
 
 def test_a_resolver_that_brings_too_little_is_named(resolver):
     script(resolver.launcher, resolver.launcher.read_text().replace("#!/bin/sh\n", "") + '\nrm "$ivy"/jars/*storage*')
-    assert f"lacks delta-storage-{RELEASE.delta}.jar" in fault(delta_jars)
+    assert f"lacks delta-storage-{RELEASE.delta}.jar" in fault(find_delta_jars)
     assert not cached().exists()
 
 
 def test_a_resolver_that_never_ends_is_given_up(resolver, monkeypatch):
     script(resolver.launcher, "exec sleep 60")
     monkeypatch.setattr(jars, "PATIENCE", 0.2)
-    assert "no end after 0.2 s" in fault(delta_jars)
+    assert "it took longer than 0.2 s" in fault(find_delta_jars)
 
 
 def test_a_cache_that_cannot_be_written_is_named(resolver, tmp_path):
     (tmp_path / "cache").write_text("a file where the directory should be")
-    assert "set ENRICH_CACHE" in fault(delta_jars)
+    assert "set ENRICH_CACHE" in fault(find_delta_jars)
     assert resolver.calls() == []
 
 
@@ -196,14 +216,14 @@ def test_no_home_is_named(monkeypatch):
         raise RuntimeError("Could not determine home directory.")
 
     monkeypatch.setattr(Path, "home", homeless)
-    assert "ENRICH_CACHE" in fault(delta_jars)
+    assert "ENRICH_CACHE" in fault(find_delta_jars)
 
 
 @pytest.mark.parametrize("prefix", ["", "io.delta_"])
 def test_a_configured_directory_is_used_without_resolver_and_cache(resolver, tmp_path, prefix):
     for name in RELEASE.names:
         (tmp_path / f"{prefix}{name}").write_text("x")
-    found = delta_jars(str(tmp_path))
+    found = find_delta_jars(str(tmp_path))
     assert [jar.parent for jar in found] == [tmp_path] * 5
     assert resolver.calls() == []
     assert not cached().exists()
@@ -213,13 +233,13 @@ def test_the_environment_names_the_directory_over_the_configuration(monkeypatch,
     for name in RELEASE.names:
         (tmp_path / name).write_text("x")
     monkeypatch.setenv("ENRICH_JARS", str(tmp_path))
-    assert delta_jars("/nowhere")[0].parent == tmp_path
+    assert find_delta_jars("/nowhere")[0].parent == tmp_path
 
 
 def test_a_configured_directory_that_lacks_jars_names_them_all(resolver, tmp_path):
     for name in RELEASE.names[:3]:
         (tmp_path / name).write_text("x")
-    said = fault(lambda: delta_jars(str(tmp_path)))
+    said = fault(lambda: find_delta_jars(str(tmp_path)))
     assert all(name in said for name in RELEASE.names[3:])
     assert not any(name in said for name in RELEASE.names[:3])
     assert resolver.calls() == []
@@ -284,7 +304,7 @@ def test_a_spark_home_of_another_version_is_refused(monkeypatch, tmp_path):
     (tmp_path / "spark-3" / "jars").mkdir(parents=True)
     (tmp_path / "spark-3" / "jars" / "spark-core_2.13-3.5.1.jar").touch()
     monkeypatch.setenv("SPARK_HOME", str(tmp_path / "spark-3"))
-    said = fault(jars.spark_home)
+    said = fault(jars.find_spark_home)
     assert "spark-core_2.13-3.5.1.jar" in said
     assert "unset SPARK_HOME" in said
 
@@ -305,9 +325,12 @@ def test_spark_connect_is_refused_by_name(monkeypatch, environment, settings):
     assert "Spark Connect" in fault(lambda: session.get_session(settings))
 
 
-def test_object_store_keys_stay_off_the_command_line(tmp_path):
-    conf = {"spark.hadoop.fs.s3a.secret.key": "canary", "spark.sql.x": "y", "spark.driver.memory": "2g"}
-    settings = session._launch_settings("local[2]", conf, (tmp_path / "a.jar", tmp_path / "b.jar"))
+SECRETS = ("hadoop.fs.s3a.secret.key", "ssl.keyPassword", "executorEnv.TOKEN", "authenticate.secret", "redis.auth")
+
+
+def test_secrets_stay_off_the_command_line(tmp_path):
+    conf = {f"spark.{name}": "canary" for name in SECRETS} | {"spark.driver.memory": "2g"}
+    settings = session._choose_launch_settings("local[2]", conf, (tmp_path / "a.jar", tmp_path / "b.jar"))
     assert "canary" not in str(settings)
     assert settings["spark.driver.memory"] == "2g"
     assert settings["spark.master"] == "local[2]"
@@ -316,7 +339,7 @@ def test_object_store_keys_stay_off_the_command_line(tmp_path):
 
 def test_configured_jvm_options_and_class_path_come_after_ours(tmp_path):
     conf = {"spark.driver.extraJavaOptions": "-Xss4m", "spark.driver.extraClassPath": "/x/y.jar"}
-    settings = session._launch_settings(None, conf, (tmp_path / "a.jar",))
+    settings = session._choose_launch_settings(None, conf, (tmp_path / "a.jar",))
     assert settings["spark.driver.extraJavaOptions"].endswith(" -Xss4m")
     assert settings["spark.driver.extraJavaOptions"].startswith("-Xss4m -Duser.timezone=UTC ")
     assert settings["spark.driver.extraClassPath"] == f"{tmp_path}/a.jar:/x/y.jar"
@@ -326,21 +349,21 @@ def test_configured_jvm_options_and_class_path_come_after_ours(tmp_path):
 @pytest.mark.parametrize("master", ["spark://somewhere:7077", "yarn", "local-cluster[1,1,1024]"])
 def test_executors_that_are_processes_get_the_jars(tmp_path, master):
     jar = tmp_path / "a b.jar"
-    settings = session._context_settings(master, {"spark.jars": "s3a://x/y.jar"}, (jar,))
+    settings = session._choose_context_settings(master, {"spark.jars": "s3a://x/y.jar"}, (jar,))
     assert settings["spark.jars"] == f"{jar.as_uri()},s3a://x/y.jar"
     assert "spark.driver.host" not in settings
 
 
 @pytest.mark.parametrize("master", ["local", "local[2]", "local[*]", "local[2,3]"])
 def test_threads_of_one_process_need_no_copies_and_no_network(tmp_path, master):
-    settings = session._context_settings(master, {}, (tmp_path / "a.jar",))
+    settings = session._choose_context_settings(master, {}, (tmp_path / "a.jar",))
     assert "spark.jars" not in settings
     assert settings["spark.master"] == master
 
 
 def test_extensions_of_others_are_kept():
     conf = {"spark.sql.extensions": "org.example.Extension"}
-    assert session._context_settings("local", conf, ())["spark.sql.extensions"] == (
+    assert session._choose_context_settings("local", conf, ())["spark.sql.extensions"] == (
         f"{session.EXTENSION},org.example.Extension"
     )
 
@@ -348,7 +371,7 @@ def test_extensions_of_others_are_kept():
 @pytest.mark.parametrize(
     ("output", "line"),
     [
-        ("", "it said nothing"),
+        ("", "it printed nothing"),
         (
             "Error: Could not create the Java Virtual Machine.\nInvalid maximum heap size: -Xmx2x\n",
             "Invalid maximum heap size: -Xmx2x",
@@ -357,7 +380,7 @@ def test_extensions_of_others_are_kept():
     ],
 )
 def test_condensed_output(output, line):
-    assert condensed(output) == line
+    assert condense(output) == line
 
 
 def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
@@ -365,8 +388,8 @@ def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
     for directory in (left, held, other):
         (directory / "local").mkdir(parents=True)
     code = (
-        "import sys; from pathlib import Path; from enrich.scratch import locked;"
-        "locked(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
+        "import sys; from pathlib import Path; from enrich.spark.scratch import lock_directory;"
+        "lock_directory(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     )
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", code, str(held)], stdin=pipe, stdout=pipe) as holder:
@@ -377,3 +400,33 @@ def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
         holder.kill()
     scratch.sweep(tmp_path)
     assert (held.exists(), other.exists()) == (False, True)
+
+
+def test_the_sweep_of_another_process_spares_a_directory_that_is_being_made(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def locked(directory: Path) -> int | None:
+        monkeypatch.setattr(scratch, "lock_directory", kept)
+        scratch.sweep(tmp_path)  # at the worst moment: the directory is there, its lock is not
+        return kept(directory)
+
+    kept = scratch.lock_directory
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(scratch, "_private", [])
+    monkeypatch.setattr(scratch, "lock_directory", locked)
+    mine = scratch.make_private_directory()
+    assert mine.is_dir()
+    assert mine.name.startswith(scratch.PREFIX)
+    scratch.sweep(tmp_path)
+    assert [each.name for each in tmp_path.iterdir() if each.name.startswith("enrich-")] == [mine.name]
+
+
+def test_the_jvm_is_given_log_settings_that_are_there() -> None:
+    """Without them Spark's defaults would print what it thinks worth telling, cell values among it."""
+    from urllib.parse import unquote, urlparse
+
+    from enrich.spark.session import _choose_launch_settings
+
+    options = _choose_launch_settings(None, {}, ())["spark.driver.extraJavaOptions"]
+    named = options.split("-Dlog4j2.configurationFile=")[1].split('"')[0]
+    assert Path(unquote(urlparse(named).path)).is_file()

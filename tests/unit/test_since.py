@@ -8,16 +8,27 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enrich.errors import ConfigError, HistoryError
-from enrich.since import Beginning, Bounds, Instant, Moment, Version, asked_for, bounds, check, moment
-from enrich.tables import Commits
-from enrich.window import BEFORE_ALL, Place, Reach, reach, version_of
+from enrich.base.errors import ConfigError, HistoryError
+from enrich.progress.since import (
+    Beginning,
+    Bounds,
+    Instant,
+    Moment,
+    Version,
+    check,
+    read_asked,
+    read_bounds,
+    read_moment,
+)
+from enrich.progress.window import BEFORE_ALL, Reach, SourceLog, compute_reach, find_version
+from enrich.storage.tables import Commits
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, 250_000, tzinfo=UTC)
 
 
-def utc(*parts: int) -> Instant:
-    return Instant(datetime(*parts, tzinfo=UTC))
+def utc(year: int, month: int, day: int, *parts: int) -> Instant:
+    hour, minute, second, micro = (*parts, 0, 0, 0, 0)[:4]
+    return Instant(datetime(year, month, day, hour, minute, second, micro, tzinfo=UTC))
 
 
 FORMS: dict[str, Moment] = {
@@ -102,48 +113,50 @@ NO_SUCH_TIME = [
 
 @pytest.mark.parametrize("text", FORMS)
 def test_every_form_means_one_moment(text: str) -> None:
-    assert moment("--since", text, NOW) == FORMS[text]
+    assert read_moment("--since", text, NOW) == FORMS[text]
 
 
 @pytest.mark.parametrize("text", NOT_FORMS)
 def test_what_is_no_form_is_refused_with_the_forms(text: str) -> None:
-    with pytest.raises(ConfigError, match=r"it takes 2026-11-01T00:00Z, .*3d.*alias=v42, beginning") as refused:
-        bounds(text, None, allow_gap=False, now=NOW)
+    with pytest.raises(ConfigError, match=r"valid forms are 2026-11-01T00:00Z, .*3d.*alias=v42, beginning") as refused:
+        read_bounds(text, None, allow_gap=False, now=NOW)
     assert refused.value.exit_code == 2
 
 
 @pytest.mark.parametrize("text", NO_SUCH_TIME)
 def test_times_that_no_calendar_has_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="there is no such time; it takes"):
-        moment("--until", text, NOW)
+    with pytest.raises(ConfigError, match="there is no such time; valid forms are"):
+        read_moment("--until", text, NOW)
 
 
 @given(st.datetimes(timezones=st.just(UTC)).filter(lambda at: 1900 < at.year < 2200), st.integers(-840, 840))
 def test_what_python_writes_is_read_as_the_same_instant(at: datetime, minutes: int) -> None:
     local = at.replace(tzinfo=timezone(timedelta(minutes=minutes)))
-    assert moment("--since", str(local), NOW) == moment("--since", local.isoformat(), NOW) == Instant(local)
+    assert read_moment("--since", str(local), NOW) == read_moment("--since", local.isoformat(), NOW) == Instant(local)
 
 
 def test_sources_are_named_once_each_and_the_rest_takes_the_bare_form() -> None:
-    found = bounds("3d, orders=v42,customers = beginning", None, allow_gap=False, now=NOW).since
+    found = read_bounds("3d, orders=v42,customers = beginning", None, allow_gap=False, now=NOW).since
     assert found is not None
     assert found.of("orders") == Version(42)
     assert found.of("customers") == Beginning()
     assert found.of("else") == Instant(NOW - timedelta(days=3))
-    assert bounds(["orders=v42", "3d,customers=beginning"], None, allow_gap=False, now=NOW).since == found
-    assert bounds("a=v1", (), allow_gap=False, now=NOW) == Bounds(bounds("a=v1", None, allow_gap=False, now=NOW).since)
+    assert read_bounds(["orders=v42", "3d,customers=beginning"], None, allow_gap=False, now=NOW).since == found
+    assert read_bounds("a=v1", (), allow_gap=False, now=NOW) == Bounds(
+        read_bounds("a=v1", None, allow_gap=False, now=NOW).since
+    )
 
 
 @pytest.mark.parametrize("text", ["v1,v2", "3d,beginning", "a=v1,a=v1", "a=v1,b=v2,a=v3"])
 def test_two_answers_to_one_question_are_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="says two things of"):
-        bounds(text, None, allow_gap=False, now=NOW)
+    with pytest.raises(ConfigError, match="is given twice for"):
+        read_bounds(text, None, allow_gap=False, now=NOW)
 
 
 @pytest.mark.parametrize("text", ["a=", "=v1", "a=b=", "a==", ",", "v1,", "a=v1,,b=v2", "a=42", "a=now"])
 def test_half_a_source_is_refused(text: str) -> None:
-    with pytest.raises(ConfigError, match="is no version, time or duration"):
-        bounds(text, None, allow_gap=False, now=NOW)
+    with pytest.raises(ConfigError, match="is not a version, time or duration"):
+        read_bounds(text, None, allow_gap=False, now=NOW)
 
 
 @pytest.mark.parametrize(
@@ -152,21 +165,21 @@ def test_half_a_source_is_refused(text: str) -> None:
 )
 def test_ends_the_wrong_way_round_are_refused(since: str, until: str) -> None:
     with pytest.raises(ConfigError, match="--since is later than --until"):
-        bounds(since, until, allow_gap=True, now=NOW)
+        read_bounds(since, until, allow_gap=True, now=NOW)
 
 
 def test_allow_gap_goes_with_since() -> None:
     with pytest.raises(ConfigError, match="--allow-gap goes with --since"):
-        bounds(None, "3d", allow_gap=True, now=NOW)
+        read_bounds(None, "3d", allow_gap=True, now=NOW)
 
 
 def test_one_moment_at_both_ends_is_a_point() -> None:
-    both = bounds("2026-11-01T02:00+02:00", "2026-11-01", allow_gap=False, now=NOW)
+    both = read_bounds("2026-11-01T02:00+02:00", "2026-11-01", allow_gap=False, now=NOW)
     assert both.is_point("a")
     assert both.replays
-    assert not bounds("2d", "1d", allow_gap=False, now=NOW).is_point("a")
-    assert not bounds("2d", None, allow_gap=False, now=NOW).is_point("a")
-    assert not bounds("a=v1", "a=v1", allow_gap=False, now=NOW).is_point("b")
+    assert not read_bounds("2d", "1d", allow_gap=False, now=NOW).is_point("a")
+    assert not read_bounds("2d", None, allow_gap=False, now=NOW).is_point("a")
+    assert not read_bounds("a=v1", "a=v1", allow_gap=False, now=NOW).is_point("b")
 
 
 ALIASES = {"one": ["orders"], "two": ["orders", "customers"], "mirror": ["master"]}
@@ -184,7 +197,7 @@ ALIASES = {"one": ["orders"], "two": ["orders", "customers"], "mirror": ["master
 )
 def test_versions_that_fit_no_source_are_refused(text: str, job: str, message: str) -> None:
     with pytest.raises(ConfigError, match=message) as refused:
-        check(bounds(text, None, allow_gap=False, now=NOW), {job: ALIASES[job]})
+        check(read_bounds(text, None, allow_gap=False, now=NOW), {job: ALIASES[job]})
     assert refused.value.exit_code == 2
 
 
@@ -192,21 +205,21 @@ def test_versions_that_fit_no_source_are_refused(text: str, job: str, message: s
     "text", ["orders=v42", "orders=v1,customers=v2", "v3,orders=v1,customers=v2", "3d", "beginning"]
 )
 def test_versions_that_name_their_source_are_taken(text: str) -> None:
-    check(bounds(text, text, allow_gap=False, now=NOW), ALIASES | {"mirror": ["orders"]})
+    check(read_bounds(text, text, allow_gap=False, now=NOW), ALIASES | {"mirror": ["orders"]})
 
 
 def test_a_bare_version_is_for_jobs_with_one_source() -> None:
-    assert asked_for({"one": ["orders"]}, ("v1", None)).since is not None
+    assert read_asked({"one": ["orders"]}, ("v1", None)).since is not None
 
 
 def test_a_full_refresh_starts_nowhere() -> None:
     with pytest.raises(ConfigError, match="--full-refresh computes every row"):
-        asked_for({"one": ["orders"]}, ("v1", None), full_refresh=True)
+        read_asked({"one": ["orders"]}, ("v1", None), full_refresh=True)
 
 
 def test_the_log_says_which_instants_are_meant(caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level("INFO", logger="enrich"):
-        asked_for(ALIASES, ("2026-11-01T00:00+02:00,master=2026-11-01", "2026-11-02"))
+        read_asked(ALIASES, ("2026-11-01T00:00+02:00,master=2026-11-01", "2026-11-02"))
     assert [record.getMessage() for record in caplog.records] == [
         "--since is 2026-10-31T22:00:00Z, master=2026-11-01T00:00:00Z",
         "--until is 2026-11-02T00:00:00Z",
@@ -229,30 +242,32 @@ def at(seconds: float) -> Instant:
     [(at(0), 0), (at(9.999), 0), (at(10), 1), (at(10.0005), 1), (at(50), 5), (at(1e6), 9), (at(-0.001), BEFORE_ALL)],
 )
 def test_a_time_contains_the_last_version_committed_by_then(asked: Instant, version: int) -> None:
-    assert version_of(asked, "--since", Place("job", "orders", LOG)) == version
+    assert find_version(asked, "--since", SourceLog("job", "orders", LOG)) == version
 
 
 def test_versions_and_the_beginning() -> None:
-    place = Place("job", "orders", LOG)
-    assert version_of(Version(7), "--since", place) == 7
-    assert version_of(Beginning(), "--since", place) == BEFORE_ALL
-    assert version_of(Beginning(), "--until", place) == 0
+    place = SourceLog("job", "orders", LOG)
+    assert find_version(Version(7), "--since", place) == 7
+    assert find_version(Beginning(), "--since", place) == BEFORE_ALL
+    assert find_version(Beginning(), "--until", place) == 0
     with pytest.raises(ConfigError, match="v10: source 'orders' of 'job' has no such version; its latest is 9"):
-        version_of(Version(10), "--until", place)
+        find_version(Version(10), "--until", place)
 
 
 @pytest.mark.parametrize("asked", [at(39.999), at(-1), Version(2), Version(0)])
 def test_a_log_that_does_not_reach_back_names_the_command(asked: Moment) -> None:
-    with pytest.raises(HistoryError, match="version 4 only; run `enrich run job --full-refresh`") as refused:
-        version_of(asked, "--since", Place("job", "orders", CUT))
+    with pytest.raises(
+        HistoryError, match="begins only with version 4; run `enrich run job --full-refresh`"
+    ) as refused:
+        find_version(asked, "--since", SourceLog("job", "orders", CUT))
     assert refused.value.exit_code == 5
 
 
 def test_a_cut_log_still_serves_what_it_holds() -> None:
-    place = Place("job", "orders", CUT)
-    assert version_of(Version(3), "--since", place) == 3
-    assert version_of(at(40), "--since", place) == 4
-    assert version_of(Beginning(), "--since", place) == BEFORE_ALL
+    place = SourceLog("job", "orders", CUT)
+    assert find_version(Version(3), "--since", place) == 3
+    assert find_version(at(40), "--since", place) == 4
+    assert find_version(Beginning(), "--since", place) == BEFORE_ALL
 
 
 # --- the window ------------------------------------------------------------------------------------------------------
@@ -281,14 +296,14 @@ def test_a_cut_log_still_serves_what_it_holds() -> None:
     ],
 )
 def test_window_arithmetic(since: int | None, until: int | None, expected: Reach) -> None:
-    assert reach(5, 9, since, until) == expected
+    assert compute_reach(5, 9, since, until) == expected
 
 
 @pytest.mark.parametrize(
     ("asked", "expected"), [(4, Reach(5, 5)), (5, Reach(5, 5)), (7, Reach(5, 7)), (9, Reach(5, 9))]
 )
 def test_a_point_bounds_the_window_and_skips_nothing(asked: int, expected: Reach) -> None:
-    assert reach(5, 9, asked, asked, point=True) == expected
+    assert compute_reach(5, 9, asked, asked, point=True) == expected
 
 
 VERSIONS = st.integers(0, 60)
@@ -304,7 +319,7 @@ def test_a_window_never_loses_a_version_that_is_not_called_a_gap(
         since = min(since, latest)
         until = max(since, until) if until is not None else None
     point = point and since is not None
-    found = reach(cursor, latest, since, since if point else until, point=point)
+    found = compute_reach(cursor, latest, since, since if point else until, point=point)
     assert cursor <= found.to <= latest
     assert found.start <= found.to
     first = found.again[0] if found.again is not None else found.start

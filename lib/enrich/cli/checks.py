@@ -8,15 +8,24 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import click
 
-from enrich.cli.options import jobs_options, log_options, option, output_option, place, project_of, window_options
-from enrich.cli.process import Interrupted, ended_by, interruption, log_to_stderr, say_result, tell
-from enrich.cli.results import json_line
-from enrich.console import clean, table, window_text
+from enrich.base.console import clean, format_table, format_window
+from enrich.base.result import name_deployment
+from enrich.cli.options import (
+    add_job_options,
+    add_log_options,
+    add_option,
+    add_place_options,
+    add_window_options,
+    load_chosen_project,
+    output_option,
+)
+from enrich.cli.process import Interrupted, explain_end, find_interruption, log_to_stderr, report_error, say_result
+from enrich.cli.results import format_json_line
 
 if TYPE_CHECKING:
     from enrich.config import Project
-    from enrich.planning import JobPlan, PlanResult
-    from enrich.verification import Check, Discrepancy, VerifyResult
+    from enrich.operations.planning import JobPlan, PlanResult
+    from enrich.operations.verification import Check, Discrepancy, VerifyResult
 
 log = logging.getLogger(__name__)
 
@@ -33,67 +42,70 @@ class Found(Protocol):
 
 
 @click.command(epilog="Example: enrich plan --since 3d")
-@jobs_options
-@window_options
+@add_job_options
+@add_window_options
 @output_option
-@log_options
-@place
+@add_log_options
+@add_place_options
 @click.pass_context
 def plan(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
-    """Say what a run would take, compute and refuse.
+    """Show what a run would do, and which jobs it would refuse.
 
-    Per job and source: versions, commits, changed and affected keys. Writes nothing, takes no lock, and starts Spark
-    only when a source has moved. Exits with what the run would exit with, as far as is known before rows are computed.
+    For each job and source: versions, commits, changed keys and affected keys. Writes nothing, takes no lock, and
+    starts Spark only when a source has changed. The exit code is that of the run, as far as it is known before rows
+    are computed.
     """
     log_to_stderr(log_format, quiet=quiet)
 
     def look(done: list[JobPlan]) -> PlanResult:
-        project, jobs = _chosen(ctx, asked)
+        project, jobs = _choose_jobs(ctx, asked)
         from enrich import plan as plan_project
 
         found = plan_project(project, jobs=jobs, **asked)
         done += found.jobs
         return found
 
-    return _deliver(ctx, output, look, plan_text)
+    return _deliver(ctx, output, look, format_plan)
 
 
 @click.command(epilog="Example: enrich verify customers || enrich verify customers --repair")
-@jobs_options
-@option("--repair", is_flag=True, help="Write the difference: foreign rows go, gaps close, the cursor stays.")
+@add_job_options
+@add_option(
+    "--repair", is_flag=True, help="Write the difference; this also removes other writers' rows and closes gaps."
+)
 @output_option
-@log_options
-@place
+@add_log_options
+@add_place_options
 @click.pass_context
 def verify(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
-    """Compare targets with what their jobs give at the recorded versions.
+    """Compare every row of the targets with what their jobs give.
 
-    Exact, by key and by row, quarantines included. Exit 0 when all are equal or repaired, 6 when one differs, 5 when a
-    recorded version cannot be read any more.
+    The jobs are computed at the versions that the targets record; quarantines are compared as well. Exit 0: all are
+    equal or repaired. 6: one differs. 5: a recorded version cannot be read any more.
     """
     log_to_stderr(log_format, quiet=quiet)
 
     def look(done: list[Check]) -> VerifyResult:
-        project, jobs = _chosen(ctx, asked)
+        project, jobs = _choose_jobs(ctx, asked)
         from enrich import verify as verify_project
 
         def note(check: Check) -> None:
-            if code := interruption():
+            if code := find_interruption():
                 raise Interrupted(code)  # the job "failed" because its JVM was taken away
             done.append(check)
             log.info("%s: %s", check.job, check.status)
 
         return verify_project(project, jobs=jobs, on_result=note, **asked)
 
-    return _deliver(ctx, output, look, verify_text)
+    return _deliver(ctx, output, look, format_verification)
 
 
-def _chosen(ctx: click.Context, asked: dict[str, Any]) -> tuple[Project, list[str]]:
+def _choose_jobs(ctx: click.Context, asked: dict[str, Any]) -> tuple[Project, list[str]]:
     """Load the project and take the choice of jobs out of ``asked``."""
-    from enrich.cli.selection import choose, graph_of
+    from enrich.cli.selection import build_graph, choose
 
-    project = project_of(ctx)
-    return project, choose(graph_of(project), asked.pop("jobs"), asked.pop("select"), asked.pop("exclude"))
+    project = load_chosen_project(ctx)
+    return project, choose(build_graph(project), asked.pop("jobs"), asked.pop("select"), asked.pop("exclude"))
 
 
 def _deliver(ctx: click.Context, output: str, look: Callable[[list[Any]], Any], text: Callable[[Any], str]) -> int:
@@ -101,20 +113,20 @@ def _deliver(ctx: click.Context, output: str, look: Callable[[list[Any]], Any], 
     done: list[Any] = []
     try:
         found: Found = look(done)
-        if code := interruption():
+        if code := find_interruption():
             raise Interrupted(code)
     except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
-        known, exit_code = ended_by(error)
+        known, exit_code = explain_end(error)
         if output == "json":
             jobs = [each.to_dict() for each in done]
-            head = {"target": ctx.obj["target"], "exit_code": exit_code}
-            say_result(json_line({**head, "jobs": jobs, "error": str(known)}))
-        return tell(known, exit_code)
-    say_result(json_line(found.to_dict()) if output == "json" else text(found))
+            head = {**name_deployment(ctx.obj["target"]), "exit_code": exit_code}
+            say_result(format_json_line({**head, "jobs": jobs, "error": str(known)}))
+        return report_error(known, exit_code)
+    say_result(format_json_line(found.to_dict()) if output == "json" else text(found))
     return found.exit_code
 
 
-def plan_text(found: PlanResult) -> str:
+def format_plan(found: PlanResult) -> str:
     """Return the table of a plan, a line a source, and why jobs would be refused.
 
     ```
@@ -127,33 +139,33 @@ def plan_text(found: PlanResult) -> str:
     for job in found.jobs:
         told = (clean(job.job), job.mode or "-")
         for alias, source in job.sources.items():
-            window = window_text(alias, source.window).removeprefix(f"{alias} ")
+            window = format_window(alias, source.window).removeprefix(f"{alias} ")
             commits = str(source.to_dict()["commits"])
-            rows.append((*told, clean(alias), window, commits, _keys(source.affected)))
+            rows.append((*told, clean(alias), window, commits, _format_keys(source.affected)))
             told = ("", "")
         if len(job.sources) != 1:
-            rows.append((*told, "in all" if job.sources else "-", "-", "-", _keys(job.affected)))
+            rows.append((*told, "all sources" if job.sources else "-", "-", "-", _format_keys(job.affected)))
     header = ("job", "mode", "source", "versions (changes)", "commits", "affected keys")
-    notes = [clean(f"{job.job}: {note}") for job in found.jobs for note in _plan_notes(job)]
-    return "\n".join([table(header, rows, right=(4, 5)), *notes])
+    notes = [clean(f"{job.job}: {note}") for job in found.jobs for note in _list_plan_notes(job)]
+    return "\n".join([format_table(header, rows, right=(4, 5)), *notes])
 
 
-def _keys(affected: int | None) -> str:
+def _format_keys(affected: int | None) -> str:
     return "all" if affected is None else str(affected)
 
 
-def _plan_notes(job: JobPlan) -> list[str]:
+def _list_plan_notes(job: JobPlan) -> list[str]:
     notes = [
-        f"versions {source.window.gap[0] + 1} to {source.window.gap[1]} of {alias} would be skipped"
+        f"versions {source.window.gap[0] + 1} to {source.window.gap[1]} of {alias} would be left out"
         for alias, source in job.sources.items()
         if source.window.gap is not None
     ]
     if job.after:
-        notes.append(f"runs after {', '.join(job.after)}, whose changes are not counted here")
+        notes.append(f"runs after {', '.join(job.after)}; what these jobs would change is not counted here")
     return [*notes, *([f"refused, exit {job.exit_code}: {job.refused}"] if job.refused is not None else [])]
 
 
-def verify_text(found: VerifyResult) -> str:
+def format_verification(found: VerifyResult) -> str:
     """Return the table of a comparison, a line a table.
 
     ```
@@ -167,23 +179,23 @@ def verify_text(found: VerifyResult) -> str:
         if not job.versions:  # it could not be compared
             rows.append((clean(job.job), job.status, "-", "-", "-", "-"))
             continue
-        rows.append((clean(job.job), job.status, "target", *_counts(job.target)))
-        rows.append(("", "", "quarantine", *_counts(job.quarantine)))
-    shown = table(("job", "status", "rows of", "missing", "surplus", "differing"), rows, right=(3, 4, 5))
-    notes = [clean(f"{job.job}: {note}") for job in found.jobs for note in _check_notes(job)]
+        rows.append((clean(job.job), job.status, "target", *_format_counts(job.target)))
+        rows.append(("", "", "quarantine", *_format_counts(job.quarantine)))
+    shown = format_table(("job", "status", "rows of", "missing", "surplus", "differing"), rows, right=(3, 4, 5))
+    notes = [clean(f"{job.job}: {note}") for job in found.jobs for note in _list_check_notes(job)]
     return "\n".join([shown, *notes])
 
 
-def _counts(found: Discrepancy) -> tuple[str, ...]:
+def _format_counts(found: Discrepancy) -> tuple[str, ...]:
     return (str(found.missing), str(found.surplus), str(found.differing))
 
 
-def _check_notes(job: Check) -> list[str]:
+def _list_check_notes(job: Check) -> list[str]:
     notes = []
     if job.foreign and job.status != "repaired":
-        notes.append(f"versions {', '.join(map(str, sorted(job.foreign)))} of the target are another writer's")
+        notes.append(f"another writer made versions {', '.join(map(str, sorted(job.foreign)))} of the target")
     for alias, gaps in job.gaps.items():
         ranges = ", ".join(f"{start + 1} to {end}" for start, end in gaps)
-        closed = " until now" if job.status == "repaired" else ""
-        notes.append(f"versions {ranges} of {alias} were skipped{closed}")
+        closed = ", and their changes are in the target now" if job.status == "repaired" else ""
+        notes.append(f"versions {ranges} of {alias} were left out{closed}")
     return [*notes, *([job.error] if job.error is not None else [])]

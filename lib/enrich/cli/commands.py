@@ -8,22 +8,31 @@ from typing import Any
 
 import click
 
+from enrich.base.errors import ConfigError
+from enrich.base.files import WholeFile
+from enrich.base.result import JobResult, RunResult, name_deployment
 from enrich.cli.checks import plan, verify
 from enrich.cli.options import (
     DEFAULT_TARGET,
-    jobs_options,
-    option,
+    LOG_FORMAT,
+    add_job_options,
+    add_option,
+    add_place_options,
+    add_show_keys_option,
+    add_window_options,
+    load_chosen_project,
     output_option,
-    place,
-    project_of,
-    show_keys_option,
-    window_options,
 )
-from enrich.cli.process import CommandLine, Interrupted, ended_by, interruption, log_to_stderr, say_result, tell
-from enrich.cli.results import Delivery, json_line
-from enrich.errors import ConfigError
-from enrich.files import WholeFile
-from enrich.result import JobResult, RunResult
+from enrich.cli.process import (
+    CommandLine,
+    Interrupted,
+    explain_end,
+    find_interruption,
+    log_to_stderr,
+    report_error,
+    say_result,
+)
+from enrich.cli.results import Delivery, format_json_line
 
 log = logging.getLogger(__name__)
 
@@ -42,14 +51,14 @@ def say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> No
 
 @click.group(
     cls=CommandLine,
-    context_settings={"help_option_names": ["-h", "--help"], "auto_envvar_prefix": "ENRICH", "max_content_width": 110},
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
 )
-@option(
+@add_option(
     "--project-dir",
     type=click.Path(path_type=Path),
-    help="The project; left out: the nearest directory upwards that has jobs/ and conf/.",
+    help="The project's directory; default: the nearest one, from here upwards, that has jobs/ and conf/.",
 )
-@option("--target", help=f"The deployment target: conf/<target>.yml.  [default: {DEFAULT_TARGET}]")
+@add_option("--target", help=f"The deployment: conf/<target>.yml.  [default: {DEFAULT_TARGET}]")
 @click.option(
     "-V",
     "--version",
@@ -61,41 +70,43 @@ def say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> No
 )
 @click.pass_context
 def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> None:
-    """Keep joins of Delta tables current, incrementally and exactly.
+    """Keep the results of joins of Delta tables up to date.
 
-    --project-dir and --target may also stand after the command. Every option can come from the environment as
-    ENRICH_<OPTION>, for instance ENRICH_TARGET=prod.
+    --project-dir and --target may also stand after the command. Every option but --version and --help can be set by an
+    environment variable ENRICH_<OPTION>, for instance ENRICH_TARGET=prod.
     """
     ctx.obj = {"project_dir": project_dir, "target": target}
 
 
 @cli.command(epilog="Example: enrich run consents_with_email --output json")
-@jobs_options
-@window_options
-@option("--retry-quarantined", is_flag=True, help="Compute the rows in quarantine again, even if no source moved.")
-@option("--accept", "accept", multiple=True, metavar="RULE", help="Let RULE (mass_change ...) warn instead of block.")
-@option("--dry-run", is_flag=True, help="Do everything except writing.")
-@option("--fail-fast", is_flag=True, help="Skip the other jobs after the first one that does not succeed.")
+@add_job_options
+@add_window_options
+@add_option("--retry-quarantined", is_flag=True, help="Compute the quarantined rows again, even if no source changed.")
+@add_option("--accept", "accept", multiple=True, metavar="RULE", help="Let the job rule RULE only warn, not block.")
+@add_option("--dry-run", is_flag=True, help="Do everything except writing.")
+@add_option("--fail-fast", is_flag=True, help="After the first job that does not succeed, skip the others.")
 @output_option
-@option("--result-file", type=click.Path(path_type=Path), metavar="F", help="Write the result's JSON to F as well.")
-@option("--skip-code", type=click.IntRange(1, 255), metavar="N", help="Exit with N when there was nothing to do.")
-@option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help="Of stderr.")
-@option("--quiet", is_flag=True, help="No progress on stderr, no last line on stdout.")
-@place
+@add_option(
+    "--result-file", type=click.Path(path_type=Path), metavar="F", help="Also write the result as JSON to the file F."
+)
+@add_option("--skip-code", type=click.IntRange(1, 255), metavar="N", help="Exit with N when there was nothing to do.")
+@add_option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help=LOG_FORMAT)
+@add_option("--quiet", is_flag=True, help="Print no progress on stderr and no summary on stdout.")
+@add_place_options
 @click.pass_context
 def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
-    """Bring targets up to date: all, or those of the jobs named."""
+    """Bring the targets of all jobs, or of the jobs named, up to date."""
     log_to_stderr(log_format, quiet=quiet)
-    target, path, skip_code = ctx.obj["target"], asked.pop("result_file"), asked.pop("skip_code")
+    deployment, path, skip_code = ctx.obj["target"], asked.pop("result_file"), asked.pop("skip_code")
     delivery, done = Delivery(output, None, skip_code, quiet), list[JobResult]()
     try:
         file = WholeFile(path, "--result-file", "nothing was run") if path else None
         delivery = Delivery(output, file, skip_code, quiet)
         result = run_jobs(ctx, done, **asked)
     except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
-        known, exit_code = ended_by(error)
-        delivery.refuse(target, known, exit_code, done)
-        return tell(known, exit_code)
+        known, exit_code = explain_end(error)
+        delivery.refuse(deployment, known, exit_code, done)
+        return report_error(known, exit_code)
     else:
         return delivery.hand_over(result)
     finally:
@@ -117,15 +128,15 @@ def run_jobs(
     Raises:
         EnrichError: The project or the selection is at fault. A failed job raises nothing: it is part of the result.
     """
-    from enrich.cli.selection import choose, graph_of
+    from enrich.cli.selection import build_graph, choose
 
-    project = project_of(ctx)
-    chosen = choose(graph_of(project), jobs, select, exclude)
+    project = load_chosen_project(ctx)
+    chosen = choose(build_graph(project), jobs, select, exclude)
 
     from enrich import run as run_project
 
     def note(job: JobResult) -> None:
-        code = interruption()
+        code = find_interruption()
         if code and job.exit_code:
             raise Interrupted(code)  # the job "failed" because its JVM was taken away
         done.append(job)
@@ -138,83 +149,86 @@ def run_jobs(
 
 @cli.command(epilog="Example: enrich ls --output json")
 @output_option
-@place
+@add_place_options
 @click.pass_context
 def ls(ctx: click.Context, /, *, output: str) -> int:
     """List the jobs in the order in which they run.
 
-    Reads the project's files only.
+    Reads only the project's files.
     """
-    from enrich.cli.listing import listed, listing_text
+    from enrich.cli.listing import format_jobs, list_jobs
 
-    jobs = listed(project_of(ctx))
-    say_result(json_line({"target": ctx.obj["target"], "jobs": jobs}) if output == "json" else listing_text(jobs))
+    jobs = list_jobs(load_chosen_project(ctx))
+    head = name_deployment(ctx.obj["target"])
+    say_result(format_json_line({**head, "jobs": jobs}) if output == "json" else format_jobs(jobs))
     return 0
 
 
 @cli.command(epilog="Example: enrich --target prod status")
 @output_option
-@place
+@add_place_options
 @click.pass_context
 def status(ctx: click.Context, /, *, output: str) -> int:
-    """Show what each target contains, its lag, its last outcome, and what an operator has to see to.
+    """Show what each target contains and how far it is behind.
 
-    Reads the tables' logs; starts no JVM.
+    Also shows how the last run ended, and what somebody has to do. Reads only logs; starts no JVM.
     """
-    from enrich.cli.listing import status_rows, status_text
+    from enrich.cli.listing import collect_status, format_status
 
-    jobs = status_rows(project_of(ctx))
-    say_result(json_line({"target": ctx.obj["target"], "jobs": jobs}) if output == "json" else status_text(jobs))
+    jobs = collect_status(load_chosen_project(ctx))
+    head = name_deployment(ctx.obj["target"])
+    say_result(format_json_line({**head, "jobs": jobs}) if output == "json" else format_status(jobs))
     return 0
 
 
 @cli.command(epilog="Example: enrich report customers --html customers.html --runs 60")
 @click.argument("jobs", nargs=-1, metavar="[JOB]...")
-@option("--html", type=click.Path(path_type=Path), metavar="F", help="Write the report as one HTML page to F.")
-@option("--json", type=click.Path(path_type=Path), metavar="F", help="Write the report's JSON to F.")
-@option("--runs", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many runs to go back.")
-@option("--open", is_flag=True, help="Open the page in a browser.")
-@show_keys_option("the keys in quarantine, too")
+@add_option("--html", type=click.Path(path_type=Path), metavar="F", help="Write the report to F, as one HTML page.")
+@add_option("--json", type=click.Path(path_type=Path), metavar="F", help="Write the report to F, as JSON.")
+@add_option("--runs", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many runs to look back.")
+@add_option("--open", is_flag=True, help="Open the page in a browser.")
+@add_show_keys_option("the keys of quarantined rows as well")
 @output_option
-@place
+@add_place_options
 @click.pass_context
 def report(ctx: click.Context, /, **asked: Any) -> int:
-    """Report what the runs so far did and found: verdict first.
+    """Show what the recorded runs did and found.
 
-    Reads the runs table; starts no JVM. Names and numbers only, no cell values.
+    Reads the runs table; starts no JVM. Shows names and numbers only, no cell values.
     """
     from enrich.cli.reports import Wanted, deliver
 
-    return deliver(project_of(ctx), Wanted(**asked))
+    return deliver(load_chosen_project(ctx), Wanted(**asked))
 
 
 @cli.command(epilog="Example: enrich validate || exit 1")
 @output_option
-@place
+@add_place_options
 @click.pass_context
 def validate(ctx: click.Context, /, *, output: str) -> int:
-    """Check files, suites and the sources' schemas.
+    """Check files, suites and the schemas of the sources.
 
-    Starts no JVM and writes nothing. Exit 2 when there is a fault; each is one line on stderr.
+    Starts no JVM and writes nothing. Prints each fault as one line on stderr, and then exits with 2.
     """
-    from enrich.cli.listing import find_faults, validated_text
+    from enrich.cli.listing import find_faults, format_validation
 
-    project, faults = find_faults(lambda: project_of(ctx, all_suites=True))
+    project, faults = find_faults(lambda: load_chosen_project(ctx, all_suites=True))
     if output == "json":
         found = [{"where": fault.where, "message": fault.message} for fault in faults]
-        say_result(json_line({"target": ctx.obj["target"], "exit_code": 2 if faults else 0, "faults": found}))
+        head = name_deployment(ctx.obj["target"])
+        say_result(format_json_line({**head, "exit_code": 2 if faults else 0, "faults": found}))
     elif project is not None and not faults:
-        say_result(validated_text(project))
-    return tell(ConfigError.of(faults)) if faults else 0
+        say_result(format_validation(project))
+    return report_error(ConfigError.of(faults)) if faults else 0
 
 
 @cli.command(epilog="Example: enrich schema job > job.schema.json")
-@click.argument("kind", type=click.Choice(["job", "conf", "report"]), default="job")
+@click.argument("kind", type=click.Choice(["job", "conf", "report"]), default="job", metavar="[job|conf|report]")
 def schema(kind: str) -> int:
-    """Print a JSON Schema, for editors and other tools."""
-    from enrich.cli.listing import schema_text
+    """Print a JSON Schema for editors and other tools."""
+    from enrich.cli.listing import format_schema
 
-    say_result(schema_text(kind))
+    say_result(format_schema(kind))
     return 0
 
 
@@ -223,7 +237,7 @@ def schema(kind: str) -> int:
 def init(directory: Path) -> int:
     """Write a small project to start from.
 
-    DIR (default: here) gets conf/, jobs/ and expectations/ with one job.
+    Creates conf/, jobs/ and expectations/ with one job in DIR (default: the current directory).
     """
     from enrich.demo.directory import copy_example
 
@@ -233,13 +247,13 @@ def init(directory: Path) -> int:
 
 @cli.command(epilog="Example: enrich demo, then: enrich --project-dir enrich-demo run")
 @click.argument("directory", type=click.Path(path_type=Path), default=Path("enrich-demo"), metavar="[DIR]")
-@option("--section", "sections", multiple=True, metavar="NAME", help="Play only this part.")
-@option("--quiet", is_flag=True, help="No progress on stderr.")
+@add_option("--section", "sections", multiple=True, metavar="NAME", help="Play only this part.")
+@add_option("--quiet", is_flag=True, help="Print no progress on stderr.")
 def demo(directory: Path, sections: tuple[str, ...], quiet: bool) -> int:
-    """Play the story on real Delta tables, and check it.
+    """Play a story on real Delta tables, and check the results.
 
-    DIR (default ./enrich-demo) becomes a project with made-up tables; rounds of changes and runs show what changes and
-    why cells are null. A DIR that holds anything but an earlier demo is refused.
+    DIR (default: ./enrich-demo) becomes a project with made-up tables. Rounds of changes and runs show what changes
+    and why cells are null. A DIR that has other content than an earlier demo is refused.
     """
     log_to_stderr("text", quiet=True)
     for chatty in () if quiet else ("demo", "session", "jars"):  # what takes long; the rounds speak for themselves

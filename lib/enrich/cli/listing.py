@@ -6,17 +6,17 @@ import json
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from enrich.cli.selection import graph_of
-from enrich.console import clean, count_of, table
-from enrich.errors import ConfigError, Fault
+from enrich.base.console import clean, format_count, format_table
+from enrich.base.errors import ConfigError, Fault
+from enrich.cli.selection import build_graph
 
 if TYPE_CHECKING:
     from enrich.config import Project
 
 
-def listed(project: Project) -> list[dict[str, Any]]:
+def list_jobs(project: Project) -> list[dict[str, Any]]:
     """Return a project's jobs in run order: name, kind, sources by alias, target, suite, jobs that it reads."""
-    graph = graph_of(project)
+    graph = build_graph(project)
     jobs = [project.jobs[name] for name in graph]
     return [
         {
@@ -31,22 +31,22 @@ def listed(project: Project) -> list[dict[str, Any]]:
     ]
 
 
-def listing_text(jobs: list[dict[str, Any]]) -> str:
+def format_jobs(jobs: list[dict[str, Any]]) -> str:
     """Return the table of ``enrich ls``."""
     rows = [
         (
             clean(job["job"]),
             job["kind"],
-            clean(", ".join(named(alias, reference) for alias, reference in job["sources"].items())),
+            clean(", ".join(format_source(alias, reference) for alias, reference in job["sources"].items())),
             clean(job["target"]),
             clean(", ".join(job["after"]) or "-"),
         )
         for job in jobs
     ]
-    return table(("job", "kind", "sources", "target", "after"), rows)
+    return format_table(("job", "kind", "sources", "target", "after"), rows)
 
 
-def named(alias: str, reference: str) -> str:
+def format_source(alias: str, reference: str) -> str:
     """Return ``alias=reference``, or one of them where both are the same."""
     return alias if alias == reference else f"{alias}={reference}"
 
@@ -58,31 +58,31 @@ def find_faults(load: Callable[[], Project]) -> tuple[Project | None, tuple[Faul
     except ConfigError as error:
         return None, error.faults
 
-    from enrich.inspection import validate, validate_suites
+    from enrich.operations.inspection import validate, validate_suites
 
     return project, (*validate(project), *validate_suites(project))
 
 
-def validated_text(project: Project) -> str:
+def format_validation(project: Project) -> str:
     """Return the good news of ``enrich validate``."""
-    jobs, suites = count_of(len(project.jobs), "job"), count_of(len(project.suites), "suite")
-    return f"{jobs}, {suites}, target {project.target}: no faults"
+    jobs, suites = format_count(len(project.jobs), "job"), format_count(len(project.suites), "suite")
+    return f"{jobs}, {suites}, deployment {project.deployment}: no faults"
 
 
-def schema_text(kind: str) -> str:
+def format_schema(kind: str) -> str:
     """Return the JSON Schema of a kind of file, or of the report."""
     if kind == "report":
-        from enrich.report import schema
+        from enrich.report import build_schema
 
-        return json.dumps(schema(), indent=2)
-    from enrich.config.schema import schemas
+        return json.dumps(build_schema(), indent=2)
+    from enrich.config.schema import build_schemas
 
-    return json.dumps(schemas()[f"{kind}.schema.json"], indent=2)
+    return json.dumps(build_schemas()[f"{kind}.schema.json"], indent=2)
 
 
-def status_rows(project: Project) -> list[dict[str, Any]]:
+def collect_status(project: Project) -> list[dict[str, Any]]:
     """Return the state of every job's target in run order, as ``enrich status --output json`` gives it."""
-    from enrich.inspection import status
+    from enrich.operations.inspection import read_status
 
     return [
         {
@@ -94,11 +94,11 @@ def status_rows(project: Project) -> list[dict[str, Any]]:
             "last_run": each.last_run.isoformat(timespec="seconds") if each.last_run else None,
             "note": each.note,
         }
-        for each in status(project)
+        for each in read_status(project)
     ]
 
 
-def status_text(jobs: list[dict[str, Any]]) -> str:
+def format_status(jobs: list[dict[str, Any]]) -> str:
     """Return the table of ``enrich status``: a line a job and source.
 
     ```
@@ -113,25 +113,25 @@ def status_text(jobs: list[dict[str, Any]]) -> str:
     rows: list[tuple[str, ...]] = []
     for job in jobs:
         last = f"{job['last_status']} {job['last_run']}" if job["last_status"] else "never"
-        told = (clean(job["job"]), _number(job["target_version"]), last)
+        told = (clean(job["job"]), _format_number(job["target_version"]), last)
         for lag in job["sources"].values():
             name, version, outcome = told
             lags = (lag["consumed"], lag["latest"], lag["versions_behind"])
-            times = (waiting_text(lag["lag_seconds"]), waiting_text(lag["seconds"]))
+            times = (format_waiting(lag["lag_seconds"]), format_waiting(lag["seconds"]))
             left = "-" if lag["days_left"] is None else f"{lag['days_left']:.1f}"
-            rows.append((name, version, clean(lag["alias"]), *map(_number, lags), *times, left, outcome))
+            rows.append((name, version, clean(lag["alias"]), *map(_format_number, lags), *times, left, outcome))
             told = ("", "", "")
     header = ("job", "version", "source", "contains", "latest", "behind", "lag", "waiting", "days left", "last run")
-    shown = table(header, rows, right=(1, 3, 4, 5, 6, 7, 8))
+    shown = format_table(header, rows, right=(1, 3, 4, 5, 6, 7, 8))
     notes = [clean(f"{job['job']}: {job['note']}") for job in jobs if job["note"]]
     return "\n".join([shown, *notes])
 
 
-def _number(value: int | None) -> str:
+def _format_number(value: int | None) -> str:
     return "-" if value is None else str(value)
 
 
-def waiting_text(seconds: float | None) -> str:
+def format_waiting(seconds: float | None) -> str:
     """Return how long the oldest change has been waiting: ``40 s``, ``3 min``, ``5 h``; ``-`` when there is none."""
     if not seconds:
         return "-"

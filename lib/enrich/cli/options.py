@@ -1,7 +1,8 @@
-"""The options that several commands share. Every option can also come from the environment, as ``ENRICH_<OPTION>``."""
+"""The options that several commands share; all can also come from the environment, as ``ENRICH_<OPTION>``."""
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable
 from functools import wraps
@@ -16,31 +17,37 @@ if TYPE_CHECKING:
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_TARGET = "dev"
+LOG_FORMAT = "Format of the messages on stderr."
 
 
 class Option(click.Option):
-    """An option that reads ``ENRICH_<OPTION>`` beside click's own ``ENRICH_<COMMAND>_<OPTION>``."""
+    """An option that can also come from ``ENRICH_<COMMAND>_<OPTION>`` or ``ENRICH_<OPTION>``.
 
-    def __init__(self, *args: Any, **attributes: Any) -> None:
-        super().__init__(*args, **attributes)
-        if self.envvar is None:
-            self.envvar = f"ENRICH_{self.name.upper()}"
+    Options that are declared otherwise cannot: a variable must not turn a run into ``--version`` or ``--help``.
+    """
+
+    def resolve_envvar_value(self, ctx: click.Context) -> str | None:
+        """Return the value of the first variable that is set and not empty."""
+        command = ctx.command_path.split()[1:]
+        word = max(self.opts, key=len).lstrip("-").replace("-", "_")
+        names = ["_".join(["ENRICH", *parts, word]).upper() for parts in (command, ())]
+        return next((value for name in names if (value := os.environ.get(name))), None)
 
 
-def option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
+def add_option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
     """Declare an option of a command."""
     return click.option(*names, cls=Option, **attributes)
 
 
-def place(command: Command) -> Command:
+def add_place_options(command: Command) -> Command:
     """Give a command ``--project-dir`` and ``--target``, which may also stand before it; the later one wins.
 
     Both reach the command in ``ctx.obj``; here they read no environment, or ``ENRICH_TARGET`` would overrule
     ``enrich --target prod run``.
     """
 
-    @click.option("--project-dir", type=click.Path(path_type=Path), allow_from_autoenv=False, hidden=True)
-    @click.option("--target", allow_from_autoenv=False, hidden=True)
+    @click.option("--project-dir", type=click.Path(path_type=Path), hidden=True)
+    @click.option("--target", hidden=True)
     @click.pass_context
     @wraps(command)
     def placed(ctx: click.Context, /, *args: Any, project_dir: Path | None, target: str | None, **named: Any) -> Any:
@@ -54,32 +61,32 @@ def place(command: Command) -> Command:
     return placed  # type: ignore[return-value]  # the same command with two options more
 
 
-def project_of(ctx: click.Context, *, all_suites: bool = False) -> Project:
+def load_chosen_project(ctx: click.Context, *, all_suites: bool = False) -> Project:
     """Load the project that the command line names, from its files alone.
 
     Raises:
         ConfigError: With all faults of all files.
     """
-    from enrich.loading import load_project
+    from enrich.operations.loading import load_project
 
     return load_project(ctx.obj["project_dir"], target=ctx.obj["target"], all_suites=all_suites)
 
 
-def jobs_options(command: Command) -> Command:
+def add_job_options(command: Command) -> Command:
     """Give a command the choice of its jobs."""
-    fit = "Also jobs whose names fit P: 'user_*', '+job', 'job+'."
-    command = option("--exclude", "exclude", multiple=True, metavar="P", help="Not the jobs whose names fit P.")(
-        command
-    )
-    command = option("--select", "select", multiple=True, metavar="P", help=fit)(command)
+    fit = "Take jobs whose names match P ('user_*'); '+job' adds what it reads, 'job+' what reads it."
+    command = add_option(
+        "--exclude", "exclude", multiple=True, metavar="P", help="Leave out jobs whose names match P."
+    )(command)
+    command = add_option("--select", "select", multiple=True, metavar="P", help=fit)(command)
     return click.argument("jobs", nargs=-1, metavar="[JOB]...")(command)
 
 
-def log_options(command: Command) -> Command:
+def add_log_options(command: Command) -> Command:
     """Give a command the options of its stderr."""
-    quiet = option("--quiet", is_flag=True, help="No progress on stderr.")
+    quiet = add_option("--quiet", is_flag=True, help="Print no progress on stderr.")
     formats = click.Choice(["text", "json"])
-    return option("--log-format", type=formats, default="text", show_default=True, help="Of stderr.")(quiet(command))
+    return add_option("--log-format", type=formats, default="text", show_default=True, help=LOG_FORMAT)(quiet(command))
 
 
 class _Moments(click.ParamType):  # type: ignore[type-arg]  # generic for mypy alone
@@ -89,33 +96,37 @@ class _Moments(click.ParamType):  # type: ignore[type-arg]  # generic for mypy a
     envvar_list_splitter = ","
 
 
-def window_options(command: Command) -> Command:
+def add_window_options(command: Command) -> Command:
     """Give a command the options that move the ends of its window."""
     for decorate in (
-        option("--full-refresh", is_flag=True, help="Rebuild the targets from the sources' snapshots."),
-        option("--allow-gap", is_flag=True, help="Let --since skip changes that were never consumed; it is recorded."),
-        option(
+        add_option(
+            "--full-refresh", is_flag=True, help="Compute all rows from the sources and write the targets anew."
+        ),
+        add_option(
+            "--allow-gap", is_flag=True, help="Let --since leave out changes never consumed; the gap is recorded."
+        ),
+        add_option(
             "--until",
             multiple=True,
             type=_Moments(),
             metavar="S",
-            help="End the window at S, in the same forms. With both: replay that window.",
+            help="End the window at S, in the same forms. With --since: replay what changed in between.",
         ),
-        option(
+        add_option(
             "--since",
             multiple=True,
             type=_Moments(),
             metavar="S",
-            help="Widen the window back to S: 2026-11-01T00:00Z, 3d, v42, alias=v42, beginning.",
+            help="Start the window at S if that is earlier: 2026-11-01T00:00Z, 3d, v42, alias=v42, beginning.",
         ),
     ):
         command = decorate(command)
     return command
 
 
-def show_keys_option(what: str) -> Callable[[Command], Command]:
+def add_show_keys_option(what: str) -> Callable[[Command], Command]:
     """Declare ``--show-keys``; whoever has it calls ``refuse_stored_keys`` first."""
-    return option("--show-keys", is_flag=True, help=f"Print {what}; to a terminal alone, never to a file.")
+    return add_option("--show-keys", is_flag=True, help=f"Print {what}; only to a terminal, never to a file.")
 
 
 def refuse_stored_keys(output: str, *, show_keys: bool) -> None:
@@ -125,17 +136,17 @@ def refuse_stored_keys(output: str, *, show_keys: bool) -> None:
         UsageError: Keys are asked for as JSON, or where stdout is no terminal.
     """
     if show_keys and output == "json":
-        raise click.UsageError("--show-keys prints keys for people, not into JSON; leave --output json out")
+        raise click.UsageError("--show-keys prints keys for people, never as JSON; leave out --output json")
     if show_keys and not sys.stdout.isatty():
         raise click.UsageError(
-            "--show-keys prints to a terminal alone, and stdout is none; leave it out, or run by hand"
+            "--show-keys prints only to a terminal, and stdout is not one; leave it out, or call the command by hand"
         )
 
 
-output_option = option(
+output_option = add_option(
     "--output",
     type=click.Choice(["text", "json"]),
     default="text",
     show_default=True,
-    help="What stdout carries: tables for people, or one compact JSON line.",
+    help="Format of the result on stdout: tables, or one compact JSON line.",
 )

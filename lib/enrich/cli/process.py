@@ -20,15 +20,15 @@ from typing import Any, NoReturn, TextIO
 
 import click
 
-from enrich.console import clean
-from enrich.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed
+from enrich.base.console import clean
+from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed
 
 GRACE_SECONDS = 8.0
 """After a signal the process ends by itself; where something keeps it, this long afterwards it is ended."""
 
 INTERRUPTED = {
-    130: "interrupted (SIGINT); nothing was written by the job in hand",
-    143: "terminated (SIGTERM); nothing was written by the job in hand",
+    130: "interrupted (SIGINT); the job that was running has written nothing",
+    143: "terminated (SIGTERM); the job that was running has written nothing",
 }
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
@@ -49,7 +49,7 @@ class CommandLine(click.Group):
         try:
             code = super().main(args=args, prog_name=prog_name, **extra)
         except click.ClickException as error:
-            put(clean(f"{usage_of(error)}error: {error.format_message()}"), sys.stderr)
+            put(clean(f"{describe_usage(error)}error: {error.format_message()}"), sys.stderr)
             code = error.exit_code
         except click.Abort:
             code = 130
@@ -57,12 +57,12 @@ class CommandLine(click.Group):
             silence(sys.stdout)
             code = 0
         except Exception as error:  # noqa: BLE001  # the last line of defence: one line instead of a traceback
-            code = tell(foresee(error))
+            code = report_error(convert_error(error))
         flush()
         sys.exit(int(code or 0))
 
 
-def usage_of(error: click.ClickException) -> str:
+def describe_usage(error: click.ClickException) -> str:
     """Return the usage line of a command that was called wrongly, and where to read on."""
     context = getattr(error, "ctx", None)
     if not isinstance(context, click.Context):
@@ -70,7 +70,7 @@ def usage_of(error: click.ClickException) -> str:
     return f"{context.get_usage()}\ntry: {context.command_path} --help\n"
 
 
-def tell(error: EnrichError, exit_code: int | None = None) -> int:
+def report_error(error: EnrichError, exit_code: int | None = None) -> int:
     """Print an error on stderr, one line a fault, and return ``exit_code``, or the error's own."""
     lines = [str(fault) for fault in error.faults] if isinstance(error, ConfigError) else [str(error)]
     for line in lines:
@@ -78,7 +78,7 @@ def tell(error: EnrichError, exit_code: int | None = None) -> int:
     return exit_code or error.exit_code
 
 
-def foresee(error: BaseException) -> EnrichError:
+def convert_error(error: BaseException) -> EnrichError:
     """Return any exception as one with an exit code and a message without values.
 
     The text of a foreign exception may quote data, so that only its class and its place in enrich are told.
@@ -91,13 +91,13 @@ def foresee(error: BaseException) -> EnrichError:
     here = str(Path(__file__).resolve().parent.parent)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(here)]
     place = f" at {Path(frames[-1].filename).relative_to(here)}:{frames[-1].lineno}" if frames else ""
-    return RunFailed(f"internal error: {type(error).__name__}{place}", hint="please report it with this line")
+    return RunFailed(f"internal error: {type(error).__name__}{place}", hint="please report this line as a bug")
 
 
-def ended_by(error: BaseException) -> tuple[EnrichError, int]:
+def explain_end(error: BaseException) -> tuple[EnrichError, int]:
     """Return what ended a command, as an error to tell, and the exit code of the process."""
-    code = 130 if isinstance(error, KeyboardInterrupt) else interruption()
-    known = RunFailed(INTERRUPTED[code]) if code else foresee(error)
+    code = 130 if isinstance(error, KeyboardInterrupt) else find_interruption()
+    known = RunFailed(INTERRUPTED[code]) if code else convert_error(error)
     return known, code or known.exit_code
 
 
@@ -215,10 +215,10 @@ def take_signals() -> None:
     _arrived.clear()
     if threading.current_thread() is threading.main_thread():
         for number in _CODES:
-            signal.signal(number, _interrupt)
+            signal.signal(number, _handle_signal)
 
 
-def interruption() -> int | None:
+def find_interruption() -> int | None:
     """Return the exit code of the signal that has arrived.
 
     Cleaning up without a JVM raises exceptions that can hide ``Interrupted``: the signal counts, whatever came of it.
@@ -226,7 +226,7 @@ def interruption() -> int | None:
     return _arrived[0] if _arrived else None
 
 
-def _interrupt(number: int, _frame: FrameType | None) -> None:
+def _handle_signal(number: int, _frame: FrameType | None) -> None:
     _arrived.append(_CODES[signal.Signals(number)])
     if len(_arrived) == 1:
         end_within(GRACE_SECONDS, _arrived[0])

@@ -6,9 +6,16 @@ from typing import Any
 
 import click
 
-from enrich.cli.options import option, output_option, place, project_of, refuse_stored_keys, show_keys_option
+from enrich.cli.options import (
+    add_option,
+    add_place_options,
+    add_show_keys_option,
+    load_chosen_project,
+    output_option,
+    refuse_stored_keys,
+)
 from enrich.cli.process import log_to_stderr, say_result
-from enrich.cli.results import json_line
+from enrich.cli.results import format_json_line
 
 _NEAR_MISSES = "the keys of near misses"
 
@@ -17,63 +24,63 @@ _NEAR_MISSES = "the keys of near misses"
 @click.argument("job")
 @click.argument("key", required=False, metavar="KEY")
 @click.argument("column", required=False, metavar="[COLUMN]")
-@option(
+@add_option(
     "--key",
     "parts",
     multiple=True,
     metavar="NAME=VALUE",
-    help="One column of a composite key, or of the key of a row that only a lookup has; once for each.",
+    help="One column of a composite key, or of the key of a lookup-only row; repeat it for each column.",
 )
 @output_option
-@show_keys_option(_NEAR_MISSES)
-@place
+@add_show_keys_option(_NEAR_MISSES)
+@add_place_options
 @click.pass_context
 def why(ctx: click.Context, /, *, job: str, output: str, show_keys: bool, **asked: Any) -> int:
-    """Say why a row, or one of its cells, is as it is.
+    """Say why a row or a cell is as it is.
 
-    KEY is the target's key as text; a composite one is k1=v1,k2=v2, or --key k1=v1 --key k2=v2 where values hold
-    commas. The answer is one word for the row, for each source and for each column: docs/diagnosis.md. No value is
-    printed.
+    KEY is the key of a target row, as text. A composite key is k1=v1,k2=v2; if its values contain commas, use --key
+    k1=v1 --key k2=v2. The answer is one word for the row, for each source and for each column; docs/diagnosis.md lists
+    the words. No value is printed.
     """
     from enrich import why as ask
-    from enrich.diagnosis.text import why_text
+    from enrich.diagnosis.text import format_answer
 
     refuse_stored_keys(output, show_keys=show_keys)
     log_to_stderr("text", quiet=True)
     parts, key, column = asked["parts"], asked["key"], asked["column"]
     if parts and column is not None:
-        raise click.UsageError("give the key as KEY or as --key, not both")
+        raise click.UsageError("give the key either as KEY or with --key, not both")
     if not parts and key is None:
-        raise click.UsageError("give a key: enrich why JOB KEY [COLUMN]")
+        raise click.UsageError("the key is missing: enrich why JOB KEY [COLUMN]")
     key, column = (list(parts), key) if parts else (key, column)
-    answer = ask(project_of(ctx), job, key, column, show_keys=show_keys)
-    say_result(json_line(answer.to_dict()) if output == "json" else why_text(answer, column))
+    answer = ask(load_chosen_project(ctx), job, key, column, show_keys=show_keys)
+    say_result(format_json_line(answer.to_dict()) if output == "json" else format_answer(answer, column))
     return 0
 
 
 @click.group(epilog="Example: enrich doctor keys consents_with_email")
 def doctor() -> None:
-    """Look for what is wrong, and say what heals it."""
+    """Look for problems in the data, and suggest how to correct them."""
 
 
 @doctor.command(epilog="Example: enrich doctor keys consents_with_email --join accounts")
 @click.argument("job")
-@option("--join", metavar="ALIAS", help="Only this lookup.")
+@add_option("--join", metavar="ALIAS", help="Look at this lookup only.")
 @output_option
-@show_keys_option(_NEAR_MISSES)
-@place
+@add_show_keys_option(_NEAR_MISSES)
+@add_place_options
 @click.pass_context
 def keys(ctx: click.Context, /, *, job: str, join: str | None, output: str, show_keys: bool) -> int:
-    """Count keys without a partner that nearly match.
+    """Count references that match no key, but nearly do.
 
-    For each join: how many references have no partner, how many of them differ from a key by case, blanks, accents,
-    invisible characters or leading zeros, and the lines of the job file that would heal most of them.
+    For each join: how many references have no partner; how many of them differ from a key only by case, white space,
+    accents, invisible characters or leading zeros; and the lines for the job file that make most of them match.
     """
     from enrich import doctor_keys
-    from enrich.diagnosis.text import keys_text
+    from enrich.diagnosis.text import format_keys
 
     refuse_stored_keys(output, show_keys=show_keys)
     log_to_stderr("text", quiet=True)
-    report = doctor_keys(project_of(ctx), job, join=join, show_keys=show_keys)
-    say_result(json_line(report.to_dict()) if output == "json" else keys_text(report))
+    report = doctor_keys(load_chosen_project(ctx), job, join=join, show_keys=show_keys)
+    say_result(format_json_line(report.to_dict()) if output == "json" else format_keys(report))
     return 0

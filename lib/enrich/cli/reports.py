@@ -9,11 +9,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from enrich.base.errors import ConfigError
+from enrich.base.files import WholeFile
 from enrich.cli.options import refuse_stored_keys
 from enrich.cli.process import put, say_result
-from enrich.cli.results import json_line
-from enrich.errors import ConfigError
-from enrich.files import WholeFile
+from enrich.cli.results import format_json_line
 
 if TYPE_CHECKING:
     from enrich.config import Project
@@ -39,55 +39,55 @@ def deliver(project: Project, wanted: Wanted) -> int:
     Raises:
         EnrichError: An unknown job, a file that cannot be written, a runs table that cannot be read.
     """
-    from enrich.cli.selection import choose, graph_of
+    from enrich.cli.selection import build_graph, choose
     from enrich.report import read_report
 
     refuse_stored_keys(wanted.output, show_keys=wanted.show_keys)
-    chosen = choose(graph_of(project), wanted.jobs, (), ())
+    chosen = choose(build_graph(project), wanted.jobs, (), ())
     with ExitStack() as cleanup:
-        page_file = _page_file(project, wanted.html, cleanup) if wanted.html or wanted.open else None
-        data_file = _file(wanted.json, "--json", cleanup) if wanted.json else None
+        page_file = _prepare_page_file(project, wanted.html, cleanup) if wanted.html or wanted.open else None
+        data_file = _prepare_file(wanted.json, "--json", cleanup) if wanted.json else None
         report = read_report(project, chosen, wanted.runs)
         if data_file is not None:
             data_file.write(json.dumps(report.to_dict(), indent=2))
         if page_file is not None:
-            from enrich.report.page import page
+            from enrich.report.page import render_page
 
-            page_file.write(page(report))
-    say_result(_text(report, wanted.output))
+            page_file.write(render_page(report))
+    say_result(_format_report(report, wanted.output))
     if wanted.show_keys:
-        from enrich.report.keys import held_keys
+        from enrich.report.keys import format_quarantined_keys
 
-        say_result("\n" + "\n\n".join(held_keys(project, project.jobs[name]) for name in chosen))
+        say_result("\n" + "\n\n".join(format_quarantined_keys(project, project.jobs[name]) for name in chosen))
     if wanted.open and page_file is not None:
         _open(page_file.path)
     return 0
 
 
-def _file(path: Path, option: str, cleanup: ExitStack) -> WholeFile:
+def _prepare_file(path: Path, option: str, cleanup: ExitStack) -> WholeFile:
     file = WholeFile(path, option)
     cleanup.callback(file.drop)
     return file
 
 
-def _page_file(project: Project, html: Path | None, cleanup: ExitStack) -> WholeFile:
+def _prepare_page_file(project: Project, html: Path | None, cleanup: ExitStack) -> WholeFile:
     """Return the page's file: the one asked for, or for ``--open`` alone the one that runs leave."""
-    from enrich.report.latest import latest_path
+    from enrich.report.latest import find_latest
 
-    path = html or latest_path(project)
+    path = html or find_latest(project)
     if path is None:
-        raise ConfigError("--open needs a file: the state is in an object store", hint="give --html F")
+        raise ConfigError("--open needs a file: the state is in an object store", hint="name it with --html F")
     if html is None:
         path.parent.mkdir(parents=True, exist_ok=True)
-    return _file(path, "--html", cleanup)
+    return _prepare_file(path, "--html", cleanup)
 
 
-def _text(report: Report, output: str) -> str:
+def _format_report(report: Report, output: str) -> str:
     if output == "json":
-        return json_line(report.to_dict())
-    from enrich.report.text import report_text
+        return format_json_line(report.to_dict())
+    from enrich.report.text import format_report
 
-    return report_text(report)
+    return format_report(report)
 
 
 def _open(path: Path) -> None:
@@ -95,4 +95,4 @@ def _open(path: Path) -> None:
     import webbrowser
 
     if not webbrowser.open(path.resolve().as_uri()):
-        put(f"no browser was found; the page is {path}", sys.stderr)
+        put(f"no browser was found; open {path} yourself", sys.stderr)

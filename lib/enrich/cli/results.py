@@ -7,14 +7,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from enrich.base.console import format_run
+from enrich.base.errors import EnrichError
+from enrich.base.files import WholeFile
+from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
 from enrich.cli.process import say_result
-from enrich.console import run_text
-from enrich.errors import EnrichError
-from enrich.files import WholeFile
-from enrich.result import UNCHANGED, JobResult, RunResult
 
 
-def json_line(data: dict[str, Any]) -> str:
+def format_json_line(data: dict[str, Any]) -> str:
     """Return ``data`` as one compact line of ASCII, which any terminal, pipe and XCom can hold."""
     return json.dumps(data, separators=(",", ":"))
 
@@ -37,21 +37,22 @@ class Delivery:
 
     def hand_over(self, result: RunResult) -> int:
         """Deliver a run's result and return the exit code of the process."""
-        self._put(result.to_dict(), run_text(result, quiet=self.quiet))
+        self._put(result.to_dict(), format_run(result, quiet=self.quiet))
         idle = result.exit_code == 0 and all(job.status == UNCHANGED for job in result.jobs)
         return self.skip_code if idle and self.skip_code is not None else result.exit_code
 
-    def refuse(self, target: str, error: EnrichError, exit_code: int, done: Sequence[JobResult] = ()) -> None:
+    def refuse(self, deployment: str, error: EnrichError, exit_code: int, done: Sequence[JobResult] = ()) -> None:
         """Deliver that a run did not start, or did not end: the jobs that were done, and the error.
 
-        As text this is stderr's matter.
+        As JSON only; people read the error on stderr.
         """
         jobs = [job.to_dict() for job in done]
-        data = {"run_id": None, "target": target, "exit_code": exit_code, "jobs": jobs, "error": str(error)}
+        head = {"run_id": None, **name_deployment(deployment)}
+        data = {**head, "exit_code": exit_code, "jobs": jobs, "error": str(error)}
         self._put(data, None)
 
     def _put(self, data: dict[str, Any], text: str | None) -> None:
-        line = json_line(data)
+        line = format_json_line(data)
         if self.file is not None:
             self.file.write(line)
         shown = line if self.output == "json" else text

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError, suggest
 
 if TYPE_CHECKING:
     from enrich.config import Project
@@ -16,15 +15,15 @@ Graph = Mapping[str, frozenset[str]]
 """For each job, in the order in which they run, the jobs whose targets it reads."""
 
 
-def graph_of(project: Project) -> Graph:
+def build_graph(project: Project) -> Graph:
     """Return a project's jobs in the order in which they run.
 
     Raises:
         ConfigError: Jobs read each other in a circle.
     """
-    from enrich.config.graph import ordered, upstream
+    from enrich.config.graph import find_upstream, sort_jobs
 
-    return {name: frozenset(upstream(project, name)) for name in ordered(project.jobs, project)}
+    return {name: frozenset(find_upstream(project, name)) for name in sort_jobs(project.jobs, project)}
 
 
 def choose(graph: Graph, names: Iterable[str], select: Iterable[str], exclude: Iterable[str]) -> list[str]:
@@ -40,18 +39,18 @@ def choose(graph: Graph, names: Iterable[str], select: Iterable[str], exclude: I
     wanted = set(graph) if not names and not select else set()
     for name in names:
         if name not in graph:
-            raise _unknown(f"no job {name!r}", name, graph)
+            raise _refuse_unknown(f"there is no job {name!r}", name, graph)
         wanted.add(name)
     for pattern in select:
-        wanted |= matching(graph, pattern, "--select")
+        wanted |= match_jobs(graph, pattern, "--select")
     for pattern in exclude:
-        wanted -= matching(graph, pattern, "--exclude")
+        wanted -= match_jobs(graph, pattern, "--exclude")
     if not wanted:
-        raise ConfigError("the selection leaves no job", hint="see the jobs with: enrich ls")
+        raise ConfigError("the selection leaves no job to run", hint="`enrich ls` lists the jobs")
     return [name for name in graph if name in wanted]
 
 
-def matching(graph: Graph, pattern: str, option: str) -> set[str]:
+def match_jobs(graph: Graph, pattern: str, option: str) -> set[str]:
     """Return the jobs that a pattern means, with those before (``+x``) and behind (``x+``) them.
 
     Raises:
@@ -60,16 +59,16 @@ def matching(graph: Graph, pattern: str, option: str) -> set[str]:
     core = pattern.removeprefix("+").removesuffix("+")
     found = {name for name in graph if fnmatchcase(name, core)}
     if not found:
-        raise _unknown(f"{option} {pattern!r} fits no job", core, graph)
+        raise _refuse_unknown(f"{option} {pattern!r} matches no job", core, graph)
     reached = set(found)
     if pattern.startswith("+"):
-        reached |= closure(found, lambda name: graph[name])
+        reached |= find_closure(found, lambda name: graph[name])
     if pattern.endswith("+"):
-        reached |= closure(found, lambda name: {reader for reader, reads in graph.items() if name in reads})
+        reached |= find_closure(found, lambda name: {reader for reader, reads in graph.items() if name in reads})
     return reached
 
 
-def closure(start: set[str], step: Callable[[str], Iterable[str]]) -> set[str]:
+def find_closure(start: set[str], step: Callable[[str], Iterable[str]]) -> set[str]:
     """Return everything that can be reached from ``start``; ``start`` included."""
     reached, waiting = set(start), list(start)
     while waiting:
@@ -79,6 +78,5 @@ def closure(start: set[str], step: Callable[[str], Iterable[str]]) -> set[str]:
     return reached
 
 
-def _unknown(message: str, name: str, graph: Graph) -> ConfigError:
-    close = get_close_matches(name, graph, n=1)
-    return ConfigError(message, hint=f"did you mean {close[0]!r}?" if close else "see the jobs with: enrich ls")
+def _refuse_unknown(message: str, name: str, graph: Graph) -> ConfigError:
+    return ConfigError(message, hint=suggest(name, graph, "`enrich ls` lists the jobs"))

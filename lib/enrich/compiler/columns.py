@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 
-from enrich.compiler.schemas import fields_of, find, kind_of, may_be_key, meant, name_of, shape
+from enrich.base.errors import Fault, did_you_mean
+from enrich.base.spec import TEXT_TYPE, DataType
+from enrich.compiler.schemas import (
+    fields_of,
+    find,
+    incomparable,
+    kind_of,
+    may_be_key,
+    name_of,
+    strip_type,
+)
 from enrich.config.models import Job
-from enrich.errors import Fault
 from enrich.expressions import Expression, ExpressionError, Scope, parse_expression
-from enrich.normalise import TEXT
-from enrich.spec import DataType
 
 TypeOf = Callable[[str], DataType]
 """An expression over the joined frame -> its Delta type, as Spark finds it; needs a session."""
@@ -42,9 +49,20 @@ class Columns:
         found = find(name, columns)
         if found is None:
             table = self.job.sources[alias].table
-            self.fault(f"{name!r} is no column of {alias!r} (table {table}); {meant(name, columns)}", *path)
+            self.fault(f"{name!r} is not a column of {alias!r} (table {table}){did_you_mean(name, columns)}", *path)
             return name
         self.used[alias].add(found)
+        kind = columns[found]
+        if types := incomparable(kind):
+            collated = any("collate" in each for each in types)
+            instead = (
+                "let the table have it with the collation UTF8_BINARY" if collated else "keep it as text in its table"
+            )
+            self.fault(
+                f"column {found!r} of {alias!r} is {name_of(kind)}, and a change of a value of type"
+                f" {' or '.join(types)} might not be found; leave it out, or {instead}",
+                *path,
+            )
         return found
 
     def keys(self) -> dict[str, tuple[str, ...]]:
@@ -55,9 +73,7 @@ class Columns:
             for name in found[alias]:
                 kind = self.tables[alias].get(name)
                 if kind is not None and not may_be_key(kind):
-                    self.fault(
-                        f"key column {name!r} is of type {name_of(kind)}, which is no key", "sources", alias, "key"
-                    )
+                    self.fault(f"{name!r} of type {name_of(kind)} cannot be a key column", "sources", alias, "key")
             if source.normalise:
                 self._check_text(alias, found[alias])
         return found
@@ -65,13 +81,14 @@ class Columns:
     def _check_text(self, alias: str, key: tuple[str, ...]) -> None:
         """Refuse to normalise a key without text; of a composite one the text columns are normalised."""
         kinds = {name: self.tables[alias][name] for name in key if name in self.tables[alias]}
-        if kinds and all(kind != TEXT for kind in kinds.values()):
+        if kinds and all(kind != TEXT_TYPE for kind in kinds.values()):
             told = ", ".join(f"{name!r} is {name_of(kind)}" for name, kind in kinds.items())
-            self.fault(f"'normalise' is for keys of text; key column {told}", "sources", alias, "normalise")
+            self.fault(f"'normalise' needs a text column in the key; key column {told}", "sources", alias, "normalise")
 
-    def use_all(self, alias: str) -> None:
+    def use_all(self, alias: str, *path: str | int) -> None:
         """Note every column of a source as used."""
-        self.used[alias].update(self.tables[alias])
+        for name in self.tables[alias]:
+            self.named(alias, name, *path)
 
     def parse(self, text: str, scope: Scope, *path: str | int) -> Expression | None:
         """Read an expression and note the columns that it uses; None when it has a fault."""
@@ -89,7 +106,6 @@ class Columns:
         if alias == "key":
             return self._resolve_key(rest, *path)
         if self.is_list(alias):
-            self.use_all(alias)
             return True
         before = len(self.faults)
         column = self.named(alias, rest[0], *path)
@@ -104,7 +120,7 @@ class Columns:
             self.fault("the key is composite; write key." + ", key.".join(names), *path)
             return False
         if len(names) > 1 and find(rest[0], names) is None:
-            self.fault(f"{rest[0]!r} is no part of the key; {meant(rest[0], names)}", *path)
+            self.fault(f"{rest[0]!r} is not a column of the key{did_you_mean(rest[0], names)}", *path)
             return False
         return True
 
@@ -116,8 +132,8 @@ class Columns:
             fields = fields_of(kind)
             found = find(name, fields) if fields is not None else None
             if fields is None or found is None:
-                what = meant(name, fields) if fields else f"it is of type {name_of(kind)}"
-                self.fault(f"{where} has no field {name!r}; {what}", *path)
+                what = did_you_mean(name, fields) if fields else f"; it is of type {name_of(kind)}"
+                self.fault(f"{where} has no field {name!r}{what}", *path)
                 return None
             kind, where = fields[found], f"{where}.{found}"
         return kind
@@ -145,4 +161,4 @@ class Columns:
                 return None
             fields = fields_of(kind) or {}
             kind = fields[find(name, fields) or name]
-        return shape(kind)
+        return strip_type(kind)

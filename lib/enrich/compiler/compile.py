@@ -6,19 +6,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from enrich.base.errors import ConfigError, Fault
+from enrich.base.spec import DataType, JobSpec, JoinSpec, MirrorSpec, Output, SourceSpec, Step, quote
 from enrich.compiler.columns import Columns
-from enrich.compiler.schemas import find, kind_of, name_of
+from enrich.compiler.schemas import find, holds_void, incomparable, may_be_key, name_of
 from enrich.compiler.steps import Steps, Typer
 from enrich.config.models import Job
-from enrich.errors import ConfigError, Fault
 from enrich.expressions import Expression
-from enrich.spec import DataType, JobSpec, JoinSpec, MirrorSpec, Output, SourceSpec, Step, quoted
 
 _FORBIDDEN = "`,;{}()=\n\t "
 
 
 @dataclass(frozen=True)
-class Plan:
+class CompiledJob:
     """A job ready to run.
 
     Attributes:
@@ -32,7 +32,7 @@ class Plan:
     complete: bool
 
 
-def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Typer | None = None) -> Plan:
+def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Typer | None = None) -> CompiledJob:
     """Resolve a job against its tables.
 
     Args:
@@ -45,7 +45,7 @@ def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Type
     """
     columns = Columns(job, tables)
     keys = columns.keys()
-    plan = _mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, typer).plan()
+    plan = _compile_mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, typer).plan()
     if columns.faults:
         raise ConfigError.of(columns.faults)
     return plan
@@ -55,11 +55,11 @@ def check_file(job: Job) -> list[Fault]:
     """Return what a job's file alone shows to be wrong in its expressions and its target's columns."""
     columns = Columns(job, None)
     keys = columns.keys()
-    _ = _mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, None).plan()
+    _ = _compile_mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, None).plan()
     return columns.faults
 
 
-def _sources(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> dict[str, SourceSpec]:
+def _collect_sources(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> dict[str, SourceSpec]:
     """Collect the used columns of every alias, key columns first, then in the table's order."""
     found = {}
     for alias, source in job.sources.items():
@@ -71,7 +71,7 @@ def _sources(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) ->
     return found
 
 
-def _meaning(job: Job) -> dict[str, Any]:
+def _describe_meaning(job: Job) -> dict[str, Any]:
     # Not the tables' names: their ids are compared, and a table may move.
     sources = {alias: list(source.key) for alias, source in job.sources.items()}
     meaning: dict[str, Any] = {"kind": job.kind, "sources": sources, "from": job.from_}
@@ -81,7 +81,7 @@ def _meaning(job: Job) -> dict[str, Any]:
     return meaning
 
 
-def _mirror(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> Plan:
+def _compile_mirror(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> CompiledJob:
     mirror, master = job.mirror, job.from_
     if mirror is None:
         raise ConfigError("a job of kind mirror needs mirror:", where=job.at())
@@ -90,13 +90,20 @@ def _mirror(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> 
     order = None if mirror.order is None else columns.named(master, mirror.order, "mirror", "order")
     for name in (*value, *((order,) if order is not None else ())):
         kind = columns.tables[master].get(name)
-        if kind is not None and kind_of(kind) in ("map", "array", "struct", "variant", "void"):
+        if kind is not None and not may_be_key(kind):
             columns.fault(f"column {name!r} is of type {name_of(kind)}, which cannot be compared", "mirror")
-    spec = MirrorSpec(job.job, {}, master, value, mirror.conflict, order, extra)
-    spec = MirrorSpec(job.job, _sources(job, columns, keys), master, value, mirror.conflict, order, extra)
+    for name in extra:
+        _check_void(columns, name, columns.tables[master].get(name), "mirror", "columns")
+    spec = MirrorSpec(job.job, _collect_sources(job, columns, keys), master, value, mirror.conflict, order, extra)
     _check_names(spec.columns, columns, ("mirror",))
-    meaning = {**_meaning(job), "mirror": [list(value), mirror.conflict, order, list(extra)]}
-    return Plan(spec, meaning, complete=True)
+    meaning = {**_describe_meaning(job), "mirror": [list(value), mirror.conflict, order, list(extra)]}
+    return CompiledJob(spec, meaning, complete=True)
+
+
+def _check_void(columns: Columns, name: str, kind: DataType | None, *path: str | int) -> None:
+    """Refuse a target column with a part that has no type."""
+    if kind is not None and holds_void(kind):
+        columns.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; cast it", *path)
 
 
 def _check_names(names: tuple[str, ...], columns: Columns, place: tuple[str, ...]) -> None:
@@ -106,11 +113,11 @@ def _check_names(names: tuple[str, ...], columns: Columns, place: tuple[str, ...
         where = (*place, name) if place == ("select",) else place
         if not name or any(c in _FORBIDDEN or ord(c) < 32 for c in name) or name.startswith("__enrich_"):
             columns.fault(
-                f"{name!r} is no name for a target column: no backtick, blank, ,;{{}}()= or __enrich_", *where
+                f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or __enrich_", *where
             )
         if name.lower() in seen:
             columns.fault(
-                f"target columns {seen[name.lower()]!r} and {name!r} are one to Spark; name them apart", *where
+                f"target columns {seen[name.lower()]!r} and {name!r} are one name for Spark; rename one", *where
             )
         seen[name.lower()] = name
 
@@ -124,7 +131,7 @@ class _Joins:
         self.keys = keys
         self.steps = Steps(job, columns, keys, typer)
 
-    def plan(self) -> Plan:
+    def plan(self) -> CompiledJob:
         """Resolve joins, target columns and condition, in this order: each sees what stands before it."""
         job = self.job
         self.steps.see(job.from_, job.from_)
@@ -133,19 +140,19 @@ class _Joins:
         where = self.steps.expression(job.where, "where") if job.where is not None else None
         if where is not None:
             self._check_boolean(where)
-        sources = _sources(job, self.columns, self.keys)
-        steps = [self.steps.with_needs(step, steps) for step in steps]
+        sources = _collect_sources(job, self.columns, self.keys)
+        steps = [self.steps.with_reads(step) for step in steps]
         identity, right = self._identity(outputs, steps)
-        items = tuple(Output(name, expression.text) for name, expression in outputs.items())
+        items = tuple(Output(name, each.text, each.is_path) for name, each in outputs.items())
         spec = JoinSpec(
             job.job, sources, job.from_, tuple(steps), items, where.text if where else None, identity, right
         )
         _check_names(spec.columns, self.columns, ("select",) if job.select is not None else ("target",))
         self._check_cluster(spec)
         select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]
-        meaning = {**_meaning(job), "select": select, "where": where.canonical if where else None}
+        meaning = {**_describe_meaning(job), "select": select, "where": where.canonical if where else None}
         meaning["join"] = [[step.alias, step.kind, step.how, *self.steps.written(step.alias)] for step in steps]
-        return Plan(spec, meaning, self.steps.complete)
+        return CompiledJob(spec, meaning, self.steps.complete)
 
     def _check_boolean(self, where: Expression) -> None:
         kind = self.steps.type_of(where, "where")
@@ -167,8 +174,11 @@ class _Joins:
                 continue
             found[name] = expression
             kind = self.steps.type_of(expression, *where)
-            if kind is not None and kind_of(kind) == "void":
-                self.columns.fault(f"{name!r} is always null and has no type; cast it", *where)
+            _check_void(self.columns, name, kind, *where)
+            if kind is not None and incomparable(kind):
+                self.columns.fault(
+                    f"{name!r} is {name_of(kind)}, which a target cannot hold and compare; cast it", *where
+                )
         return found
 
     def _default(self, steps: list[Step]) -> dict[str, str]:
@@ -176,10 +186,10 @@ class _Joins:
             return {}
         driving = self.job.from_
         coalesced = any(step.kind == "table" and step.keeps_right for step in steps)
-        found = {name: quoted(driving, name) for name in self.columns.tables[driving]}
+        found = {name: quote(driving, name) for name in self.columns.tables[driving]}
         keys = self.keys[driving]
         if coalesced:
-            found |= {name: "key" if len(keys) == 1 else f"key.{quoted(name)}" for name in keys}
+            found |= {name: "key" if len(keys) == 1 else f"key.{quote(name)}" for name in keys}
         for step in steps:
             if step.kind == "list":
                 self._replace_elements(step, found)
@@ -187,7 +197,7 @@ class _Joins:
             keep_key = step.kind == "foreign_key" and step.keeps_right
             for name in self.columns.tables[step.alias]:
                 if keep_key or name not in self.keys[step.alias]:
-                    found[f"{step.alias}_{name}"] = quoted(step.alias, name)
+                    found[f"{step.alias}_{name}"] = quote(step.alias, name)
         return found
 
     def _replace_elements(self, step: Step, found: dict[str, str]) -> None:
@@ -204,7 +214,7 @@ class _Joins:
                 "elements",
             )
             return
-        found[column] = quoted(step.alias)
+        found[column] = quote(step.alias)
 
     def _identity(
         self, outputs: Mapping[str, Expression], steps: list[Step]
@@ -224,7 +234,7 @@ class _Joins:
         if None in identity:
             wanted = "key" if len(keys) == 1 else "key." + ", key.".join(keys)
             wanted = wanted if self.steps.table_aliases else ", ".join(f"{driving}.{name}" for name in keys)
-            self.columns.fault(f"the target's key is not selected whole; select {wanted}", "select")
+            self.columns.fault(f"the target's key is not selected completely; select {wanted}", "select")
         right = next((step for step in steps if step.kind == "foreign_key" and step.keeps_right), None)
         rights = (
             tuple(self._holding(outputs, [(right.alias, name)]) for name in self.keys[right.alias]) if right else ()
@@ -250,4 +260,4 @@ class _Joins:
         known = not self.columns.open or self.job.select is not None
         for name in self.job.target.cluster_by if known else ():
             if find(name, names) is None:
-                self.columns.fault(f"cluster_by names {name!r}, which is no target column", "target", "cluster_by")
+                self.columns.fault(f"cluster_by names {name!r}, which is not a target column", "target", "cluster_by")

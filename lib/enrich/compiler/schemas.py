@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from difflib import get_close_matches
 from typing import Any
 
-from enrich.spec import DataType
+from enrich.base.spec import DataType
 
-_NO_KEYS = frozenset({"map", "array", "struct", "variant", "void"})
+_NO_KEYS = frozenset({"map", "array", "struct", "void"})
+_COMPARABLE = frozenset(
+    {"boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "timestamp"}
+    | {"timestamp_ntz", "void"}
+)
 
 
 def kind_of(kind: DataType) -> str:
@@ -38,16 +41,37 @@ def name_of(kind: DataType) -> str:
     return "struct<" + ",".join(f"{f['name']}:{name_of(f['type'])}" for f in found["fields"]) + ">"
 
 
-def shape(kind: DataType) -> DataType:
+def strip_type(kind: DataType) -> DataType:
     """Return a type without nullability and metadata: two types are one when their shapes are equal."""
     if isinstance(kind, str):
         return kind
     if kind["type"] == "array":
-        return {"type": "array", "elementType": shape(kind["elementType"])}
+        return {"type": "array", "elementType": strip_type(kind["elementType"])}
     if kind["type"] == "map":
-        return {"type": "map", "keyType": shape(kind["keyType"]), "valueType": shape(kind["valueType"])}
-    fields = [{"name": field["name"], "type": shape(field["type"])} for field in kind["fields"]]
+        return {"type": "map", "keyType": strip_type(kind["keyType"]), "valueType": strip_type(kind["valueType"])}
+    fields = [{"name": field["name"], "type": strip_type(field["type"])} for field in kind["fields"]]
     return {"type": "struct", "fields": fields}
+
+
+def incomparable(kind: DataType) -> list[str]:
+    """Return the simple types within a type, such as variants and intervals, that a target cannot hold and compare."""
+    return sorted(name for name in _simple(kind) if name not in _COMPARABLE and not name.startswith("decimal"))
+
+
+def holds_void(kind: DataType) -> bool:
+    """Return whether a type has a part that is always null, as in ``array()``."""
+    return "void" in _simple(kind)
+
+
+def _simple(kind: DataType) -> set[str]:
+    match kind:
+        case str():
+            return {kind}
+        case {"type": "array", "elementType": element}:
+            return _simple(element)
+        case {"type": "map", "keyType": key, "valueType": value}:
+            return _simple(key) | _simple(value)
+    return set().union(*(_simple(field["type"]) for field in kind["fields"]))
 
 
 def may_be_key(kind: DataType) -> bool:
@@ -61,12 +85,3 @@ def find(name: str, names: dict[str, Any]) -> str | None:
         return name
     same = [each for each in names if each.lower() == name.lower()]
     return same[0] if len(same) == 1 else None
-
-
-def meant(name: str, names: dict[str, Any]) -> str:
-    """Return a "did you mean" for an unknown name."""
-    close = get_close_matches(name, names, n=1)
-    if close:
-        return f"did you mean {close[0]!r}?"
-    known = ", ".join(sorted(names)[:12])
-    return f"it has: {known}{', …' if len(names) > 12 else ''}"

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING
 
-from enrich.errors import ConfigError
-from enrich.spec import DataType
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from enrich.base.errors import ConfigError
+from enrich.base.spec import DataType
 
 
-def typer(session: SparkSession) -> Callable[[Mapping[str, DataType], str], DataType]:
+def build_typer(session: SparkSession) -> Callable[[Mapping[str, DataType], str], DataType]:
     """Return a function that lets Spark type an expression over a frame of the given columns.
 
     Raises:
@@ -20,10 +21,6 @@ def typer(session: SparkSession) -> Callable[[Mapping[str, DataType], str], Data
     """
 
     def type_of(columns: Mapping[str, DataType], expression: str) -> DataType:
-        from pyspark.errors import PySparkException
-        from pyspark.sql import functions as F
-        from pyspark.sql import types as T
-
         fields = [{"name": n, "type": kind, "nullable": True, "metadata": {}} for n, kind in columns.items()]
         frame = session.createDataFrame([], T.StructType.fromJson({"type": "struct", "fields": fields}))
         try:

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+from enrich.base.errors import ConfigError
+from enrich.base.spec import DataType, Step
 from enrich.compiler.columns import Columns
-from enrich.compiler.schemas import fields_of, find, kind_of, name_of, shape
+from enrich.compiler.schemas import fields_of, find, incomparable, kind_of, name_of, strip_type
 from enrich.config.models import Job, Join
-from enrich.errors import ConfigError
 from enrich.expressions import Expression, Scope
-from enrich.spec import DataType, Step
 
 Typer = Callable[[Mapping[str, DataType], str], DataType]
 """Column -> type of a frame, and an expression over it -> its type, as Spark finds it; raises ConfigError."""
@@ -49,7 +49,9 @@ class Steps:
     def see(self, alias: str, name: str) -> None:
         """Let later expressions see a source's row as a struct."""
         fields = [
-            {"name": n, "type": k, "nullable": True, "metadata": {}} for n, k in self.columns.tables[alias].items()
+            {"name": n, "type": k, "nullable": True, "metadata": {}}
+            for n, k in self.columns.tables[alias].items()
+            if not incomparable(k)
         ]
         self.frame[name] = {"type": "struct", "fields": fields}
 
@@ -73,7 +75,7 @@ class Steps:
             self.complete = False
             return None
         try:
-            return shape(self.typer(self.frame, expression.text))
+            return strip_type(self.typer(self.frame, expression.text))
         except ConfigError as error:
             self.columns.fault(error.message, *path)
             return None
@@ -87,14 +89,7 @@ class Steps:
 
     def _table(self, alias: str, join: Join) -> Step:
         ours, theirs = self.keys[self.job.from_], self.keys[alias]
-        if len(ours) != len(theirs):
-            self.columns.fault(
-                f"{self.job.from_!r} has {len(ours)} key columns and {alias!r} has {len(theirs)};"
-                " a table join shares the key",
-                "join",
-                alias,
-            )
-        for our, their in zip(ours, theirs, strict=False):
+        for our, their in zip(ours, theirs, strict=True):
             left = self.columns.tables[self.job.from_].get(our)
             self._check_types(alias, (f"{self.job.from_}.{our}", left), their, ("join", alias))
         self.table_aliases.append(alias)
@@ -114,22 +109,14 @@ class Steps:
         """Refuse a join whose two sides differ in type: keys are compared without casts."""
         name, kind = left
         other = self.columns.tables[alias].get(key)
-        if kind is not None and other is not None and shape(kind) != shape(other):
+        if kind is not None and other is not None and strip_type(kind) != strip_type(other):
             self.columns.fault(
-                f"{name} is {name_of(kind)} and {alias}.{key} is {name_of(other)}; give both sides of a key one type",
-                *place,
+                f"{name} is {name_of(kind)} and {alias}.{key} is {name_of(other)}; give both sides one type", *place
             )
 
     def _foreign_key(self, alias: str, join: Join) -> Step:
         texts = join.on or ()
-        if len(texts) != len(self.keys[alias]):
-            self.columns.fault(
-                f"'on' has {len(texts)} expressions and {alias!r} has {len(self.keys[alias])} key columns",
-                "join",
-                alias,
-                "on",
-            )
-        for text, key in zip(texts, self.keys[alias], strict=False):
+        for text, key in zip(texts, self.keys[alias], strict=True):
             place = ("join", alias, "on")
             expression = self.expression(text, *place)
             if expression is not None:
@@ -146,8 +133,6 @@ class Steps:
         fields: tuple[str, ...] = ()
         if kind is not None:
             fields = self._element(alias, join, kind)
-        if len(self.keys[alias]) != 1:
-            self.columns.fault(f"{alias!r} has a composite key; an element of a list holds one id", "join", alias)
         element = fields_of(kind) or {} if kind is not None else {}
         own = [(name, element[name]) for name in fields]
         looked_up = [(name, each) for name, each in lookup.items() if name not in self.keys[alias]]
@@ -162,7 +147,7 @@ class Steps:
             "containsNull": True,
             "elementType": {"type": "struct", "fields": items},
         }
-        self.columns.use_all(alias)
+        self.columns.use_all(alias, "join", alias)
         key = join.element_key
         found = find(key, element) or key if key is not None else None
         drops = (join.duplicates == "drop", join.unmatched == "drop")
@@ -189,7 +174,7 @@ class Steps:
         fields = fields_of(element) or {}
         if join.element_key is None:
             self.columns.fault(
-                f"the elements of {join.elements} are structs; name the field that holds the id as element_key", *place
+                f"the elements of {join.elements} are structs; name the field with the id as element_key", *place
             )
             return ()
         found = find(join.element_key, fields)
@@ -205,24 +190,8 @@ class Steps:
         self._check_types(alias, (f"{join.elements}.{found}", fields[found]), key, ("join", alias, "element_key"))
         return tuple(name for name in fields if name != found)
 
-    def with_needs(self, step: Step, steps: list[Step]) -> Step:
-        """Note which earlier joins a step's expressions read, and which ones' own rows they may give a key to."""
-        needs = self._closure(step.alias, steps) - {step.alias}
-        widened: set[str] = set()
-        for number, each in enumerate(steps):
-            if each.alias in (step.alias, *needs):
-                never_null = not all(expression.is_path for expression in self.referring.get(each.alias, ()))
-                widened |= {other.alias for other in steps[:number] if other.keeps_right and never_null}
-        return replace(step, needs=frozenset(needs), widened_by=frozenset(widened - needs))
-
-    def _closure(self, alias: str, steps: list[Step]) -> set[str]:
-        """Return the joins that make ``alias`` (or ``key``) what it is, itself included."""
-        widening = {step.alias for step in steps if step.kind == "table" and step.keeps_right}
-        if alias == self.job.from_:
-            return set()
-        if alias == "key":
-            return widening
-        if alias in self.table_aliases:
-            return {alias} | widening
-        paths = {path[0] for expression in self.referring.get(alias, ()) for path in expression.paths}
-        return {alias}.union(*[self._closure(each, steps) for each in paths])
+    def with_reads(self, step: Step) -> Step:
+        """Note what a step's expressions read."""
+        referring = self.referring.get(step.alias, ())
+        reads = frozenset(path[0] for expression in referring for path in expression.paths)
+        return replace(step, reads=reads, is_plain=all(expression.is_path for expression in referring))

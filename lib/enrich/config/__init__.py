@@ -6,7 +6,7 @@ Flow: ``yamlfile`` (text -> values with lines) -> ``shape`` (values -> models) a
 
 from __future__ import annotations
 
-from enrich.config.graph import downstream, ordered, upstream
+from enrich.config.graph import find_downstream, find_upstream, sort_jobs
 from enrich.config.models import Job, Join, Mirror, Settings, Source, Spark, Target
 from enrich.config.places import CatalogName, Location
 from enrich.config.project import Project, find_project, load_project
@@ -22,9 +22,9 @@ __all__ = [
     "Source",
     "Spark",
     "Target",
-    "downstream",
+    "find_downstream",
     "find_project",
+    "find_upstream",
     "load_project",
-    "ordered",
-    "upstream",
+    "sort_jobs",
 ]

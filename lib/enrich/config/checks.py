@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from enrich.base.errors import Fault, did_you_mean
+from enrich.config.models import JOIN_KINDS
 from enrich.config.rules import check_rules
-from enrich.config.shape import did_you_mean
-from enrich.errors import Fault
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
-    from enrich.config.yamlfile import Step, Tree
+    from enrich.config.yamlfile import PathStep, Tree
 
 _JOB_NAME = re.compile(r"\w[\w.-]*")
 _ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
@@ -30,15 +30,6 @@ _RESERVED_COLUMNS = {
     "_commit_version": "the change feed",
     "_commit_timestamp": "the change feed",
 }
-_ONLY_WITH = {
-    "on": ("foreign_key",),
-    "how": ("table", "foreign_key"),
-    "elements": ("list",),
-    "element_key": ("list",),
-    "duplicates": ("list",),
-    "unmatched": ("list",),
-}
-_NEEDED = {"foreign_key": "on", "list": "elements"}
 _MAX_CLUSTER_BY = 4
 
 
@@ -59,13 +50,13 @@ class Draft:
     joins: dict[str, dict[str, Any]]
     faults: list[Fault] = field(default_factory=list)
 
-    def fault(self, message: str, *path: Step) -> None:
+    def fault(self, message: str, *path: PathStep) -> None:
         """Note a fault at the line of ``path``."""
         self.faults.append(Fault(message, self.tree.at(*path)))
 
     def part(self, key: str) -> dict[str, Any]:
         """Return a mapping of the file, or an empty one."""
-        return _mapping(self.root.get(key))
+        return _take_mapping(self.root.get(key))
 
     @property
     def driving(self) -> str | None:
@@ -80,14 +71,14 @@ class Draft:
 
     def key(self, alias: str | None) -> tuple[str, ...]:
         """Return the key columns of a source; empty when they cannot be read."""
-        return names(self.sources.get(alias or "", {}).get("key"))
+        return list_names(self.sources.get(alias or "", {}).get("key"))
 
 
 def check_job(tree: Tree) -> list[Fault]:
     """Return what contradicts itself in a job file, in the order of the rules."""
-    root = _mapping(tree.value)
-    sources = {alias: value for alias, value in _mapping(root.get("sources")).items() if isinstance(value, dict)}
-    joins = {alias: value for alias, value in _mapping(root.get("join")).items() if isinstance(value, dict)}
+    root = _take_mapping(tree.value)
+    sources = {alias: value for alias, value in _take_mapping(root.get("sources")).items() if isinstance(value, dict)}
+    joins = {alias: value for alias, value in _take_mapping(root.get("join")).items() if isinstance(value, dict)}
     draft = Draft(tree, root, sources, joins)
     rules: list[Callable[[Draft], None]] = [_check_name, _check_aliases, _check_references, _check_source_keys]
     if draft.is_mirror:
@@ -100,7 +91,7 @@ def check_job(tree: Tree) -> list[Fault]:
     return draft.faults
 
 
-def names(value: Any) -> tuple[str, ...]:
+def list_names(value: Any) -> tuple[str, ...]:
     """Return a name or a list of names as a tuple; empty when it is neither."""
     if isinstance(value, str):
         return (value,)
@@ -109,7 +100,7 @@ def names(value: Any) -> tuple[str, ...]:
     return ()
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _take_mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
@@ -120,10 +111,10 @@ def _check_name(draft: Draft) -> None:
     if not isinstance(name, str) or not name.strip():
         return
     if not _JOB_NAME.fullmatch(name):
-        draft.fault(f"the job's name {name!r} may hold letters, digits, '_', '-' and '.' only", "job")
+        draft.fault(f"the job's name {name!r} may contain letters, digits, '_', '-' and '.' only", "job")
     elif name != file.stem:
         draft.fault(
-            f"job {name!r} stands in {file.name}; name the file {name}{file.suffix} or the job {file.stem}", "job"
+            f"job {name!r} is in {file.name}; rename the file to {name}{file.suffix} or the job to {file.stem}", "job"
         )
 
 
@@ -132,22 +123,22 @@ def _check_aliases(draft: Draft) -> None:
     seen: dict[str, str] = {}
     if draft.root.get("sources") == {}:
         draft.fault("'sources' is empty; name the tables that the job reads", "sources")
-    for alias in _mapping(draft.root.get("sources")):
+    for alias in _take_mapping(draft.root.get("sources")):
         place = ("sources", alias)
         if alias.lower() == "key":
-            draft.fault("the alias 'key' is reserved: expressions call the coalesced key so", *place)
+            draft.fault("the alias 'key' is reserved: in expressions it means the coalesced key", *place)
         elif alias.startswith("_"):
-            draft.fault(f"the alias {alias!r} is reserved: names that begin with '_' are enrich's own", *place)
+            draft.fault(f"the alias {alias!r} is reserved: enrich uses names that begin with '_' itself", *place)
         elif alias.strip() and not _ALIAS.fullmatch(alias):
             draft.fault(f"the alias {alias!r} must be an identifier: a letter, then letters, digits and '_'", *place)
         if (first := seen.setdefault(alias.lower(), alias)) != alias:
-            draft.fault(f"the aliases {first!r} and {alias!r} are equal but for case", *place)
+            draft.fault(f"the aliases {first!r} and {alias!r} differ only in upper and lower case", *place)
 
 
 def _check_references(draft: Draft) -> None:
     """``from`` and the joins name sources, and every source is used by one of them."""
-    known = _mapping(draft.root.get("sources"))
-    lookups = _mapping(draft.root.get("join"))
+    known = _take_mapping(draft.root.get("sources"))
+    lookups = _take_mapping(draft.root.get("join"))
     driving = draft.root.get("from")
     if not known:
         return
@@ -177,23 +168,23 @@ def _check_source_keys(draft: Draft) -> None:
         _check_normalisers(draft, source, ("sources", alias, "normalise"))
 
 
-def _check_normalisers(draft: Draft, source: dict[str, Any], path: tuple[Step, ...]) -> None:
+def _check_normalisers(draft: Draft, source: dict[str, Any], path: tuple[PathStep, ...]) -> None:
     """A list of normalisers is not empty, and names none twice."""
     if source.get("normalise") == []:
         draft.fault("'normalise' is an empty list; name a normaliser or leave it out", *path)
     seen: set[str] = set()
-    for index, name in enumerate(names(source.get("normalise"))):
+    for index, name in enumerate(list_names(source.get("normalise"))):
         if name in seen:
             draft.fault(f"'normalise' names {name!r} twice", *path, index)
         seen.add(name)
 
 
-def _check_list(draft: Draft, holder: dict[str, Any], key: str, path: tuple[Step, ...]) -> None:
+def _check_list(draft: Draft, holder: dict[str, Any], key: str, path: tuple[PathStep, ...]) -> None:
     """A list of columns is not empty and holds none twice."""
     if holder.get(key) == []:
         draft.fault(f"'{key}' is an empty list; name at least one column", *path, key)
     seen: set[str] = set()
-    for index, name in enumerate(names(holder.get(key))):
+    for index, name in enumerate(list_names(holder.get(key))):
         if name.lower() in seen:
             draft.fault(f"'{key}' names the column {name!r} twice", *path, key, index)
         seen.add(name.lower())
@@ -212,13 +203,15 @@ def _check_joins(draft: Draft) -> None:
     keeps_right: str | None = None
     for alias, join in draft.joins.items():
         kind = join.get("kind")
-        if kind not in ("table", "foreign_key", "list"):
+        if not isinstance(kind, str) or kind not in JOIN_KINDS:
             continue
-        for option, kinds in _ONLY_WITH.items():
-            if option in join and kind not in kinds:
+        for option in join:
+            kinds = [other for other, (needed, optional) in JOIN_KINDS.items() if option in needed + optional]
+            if kinds and kind not in kinds:
                 draft.fault(f"{option!r} is not for kind {kind}, only for {' and '.join(kinds)}", "join", alias, option)
-        if (needed := _NEEDED.get(kind)) and needed not in join:
-            draft.fault(f"kind {kind} needs {needed!r}", "join", alias)
+        for needed in JOIN_KINDS[kind][0]:
+            if needed not in join:
+                draft.fault(f"kind {kind} needs {needed!r}", "join", alias)
         _check_key_length(draft, alias, kind, join)
         if kind == "foreign_key" and join.get("how") in ("right", "full"):
             if keeps_right:
@@ -238,20 +231,25 @@ def _check_key_length(draft: Draft, alias: str, kind: str, join: dict[str, Any])
         count = len(join["on"]) if isinstance(join["on"], list) else 1
         if count != len(key) and not isinstance(join["on"], dict):
             draft.fault(
-                f"'on' has {_many(count, 'expression')}, but the key of {alias!r} has {len(key)}", "join", alias, "on"
+                f"'on' has {_count_noun(count, 'expression')}, but the key of {alias!r} has {len(key)}",
+                "join",
+                alias,
+                "on",
             )
     if kind == "list" and len(key) > 1:
-        draft.fault(f"a list joins by one id, but the key of {alias!r} has {_many(len(key), 'column')}", "join", alias)
+        draft.fault(
+            f"a list join uses one id, but the key of {alias!r} has {_count_noun(len(key), 'column')}", "join", alias
+        )
     own = draft.key(draft.driving)
     if kind == "table" and key and own and len(key) != len(own):
         draft.fault(
-            f"a table join shares the key, but the key of {alias!r} has {_many(len(key), 'column')} and that of"
+            f"a table join needs the same key, but that of {alias!r} has {_count_noun(len(key), 'column')} and that of"
             f" {draft.driving!r} {len(own)}",
             *("join", alias),
         )
 
 
-def _many(count: int, noun: str) -> str:
+def _count_noun(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
@@ -277,21 +275,21 @@ def _check_collect(draft: Draft) -> None:
         draft.fault("'columns' is not for conflict collect, which has no winning row", "mirror", "columns")
 
 
-def _target_columns(draft: Draft) -> Iterator[tuple[str, tuple[Step, ...]]]:
+def _list_target_columns(draft: Draft) -> Iterator[tuple[str, tuple[PathStep, ...]]]:
     """Yield the target's columns that the file names, each with its place."""
     if not draft.is_mirror:
         yield from ((name, ("select", name)) for name in draft.part("select"))
         return
     mirror = draft.part("mirror")
     key = draft.key(draft.driving)
-    at_key: tuple[Step, ...] = ("sources", draft.driving or "", "key")
+    at_key: tuple[PathStep, ...] = ("sources", draft.driving or "", "key")
     collects = mirror.get("conflict") == "collect"
-    yield from _distinct(names(mirror.get("value")), ("mirror", "value"))
-    yield from [("keys", at_key)] if collects and len(key) > 1 else _distinct(key, at_key)
-    yield from () if collects else _distinct(names(mirror.get("columns")), ("mirror", "columns"))
+    yield from _drop_repeated(list_names(mirror.get("value")), ("mirror", "value"))
+    yield from [("keys", at_key)] if collects and len(key) > 1 else _drop_repeated(key, at_key)
+    yield from () if collects else _drop_repeated(list_names(mirror.get("columns")), ("mirror", "columns"))
 
 
-def _distinct(columns: tuple[str, ...], path: tuple[Step, ...]) -> Iterator[tuple[str, tuple[Step, ...]]]:
+def _drop_repeated(columns: tuple[str, ...], path: tuple[PathStep, ...]) -> Iterator[tuple[str, tuple[PathStep, ...]]]:
     """Yield each column once with its place; a list that names one twice is told so by `_check_list`."""
     seen: set[str] = set()
     for index, name in enumerate(columns):
@@ -301,32 +299,30 @@ def _distinct(columns: tuple[str, ...], path: tuple[Step, ...]) -> Iterator[tupl
 
 
 def _check_target_columns(draft: Draft) -> None:
-    """Target columns have names that Delta takes, and no two are equal but for case."""
+    """Target columns have names that Delta takes, and no two differ only in upper and lower case."""
     seen: dict[str, str] = {}
-    for name, path in _target_columns(draft):
+    for name, path in _list_target_columns(draft):
         if bad := _NOT_IN_COLUMN.search(name):
-            draft.fault(f"the target column {name!r} must not hold {bad.group()!r}", *path)
+            draft.fault(f"the target column {name!r} must not contain {bad.group()!r}", *path)
         if user := _RESERVED_COLUMNS.get(name.lower()):
             draft.fault(f"the target column {name!r} is a column of {user}; choose another name", *path)
         first = seen.get(name.lower())
         seen.setdefault(name.lower(), name)
         if first == name:
-            draft.fault(
-                f"the target column {name!r} stands in the mirror twice; a mirror keeps the master's names", *path
-            )
+            draft.fault(f"the target column {name!r} is twice in the mirror; a mirror keeps the master's names", *path)
         elif first is not None:
-            draft.fault(f"the target columns {first!r} and {name!r} are equal but for case", *path)
+            draft.fault(f"the target columns {first!r} and {name!r} differ only in upper and lower case", *path)
 
 
 def _check_clustering(draft: Draft) -> None:
     """At most four columns, all of them the target's."""
     target = draft.part("target")
     _check_list(draft, target, "cluster_by", ("target",))
-    columns = names(target.get("cluster_by"))
+    columns = list_names(target.get("cluster_by"))
     if len(columns) > _MAX_CLUSTER_BY:
         message = f"'cluster_by' has {len(columns)} columns; Delta clusters by at most {_MAX_CLUSTER_BY}"
         draft.fault(message, "target", "cluster_by")
-    known = [name for name, _ in _target_columns(draft)]
+    known = [name for name, _ in _list_target_columns(draft)]
     collected: tuple[str, ...] = ()
     if draft.is_mirror and draft.part("mirror").get("conflict") == "collect":
         collected = ("keys", *draft.key(draft.driving))

@@ -20,10 +20,10 @@ from pydantic import (
 )
 
 if TYPE_CHECKING:
-    from enrich.config.yamlfile import Step, Tree
+    from enrich.config.yamlfile import PathStep, Tree
 
 
-def _listed(value: Any) -> Any:
+def _wrap_in_list(value: Any) -> Any:
     """Return a single value as a list of one."""
     if isinstance(value, str | int | float):
         return (value,)
@@ -34,22 +34,22 @@ _TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
 _SCALAR: dict[str, Any] = {"type": ["string", "number", "boolean"], "minLength": 1}
 
 
-def _one_or_many(item: dict[str, Any]) -> WithJsonSchema:
+def _allow_one_or_many(item: dict[str, Any]) -> WithJsonSchema:
     return WithJsonSchema({"anyOf": [item, {"type": "array", "items": item, "minItems": 1}]})
 
 
 Text = Annotated[StrictStr, WithJsonSchema(_TEXT)]
-Expression = Annotated[StrictStr, WithJsonSchema(_SCALAR)]
+ExpressionText = Annotated[StrictStr, WithJsonSchema(_SCALAR)]
 Threshold = Annotated[int | float, SkipValidation, WithJsonSchema({"type": "number", "minimum": 0})]
 """Rows (int) or a share (float); ``rules`` says what is wrong with one, since pydantic would make 1.0 of true."""
-Names = Annotated[tuple[StrictStr, ...], BeforeValidator(_listed), _one_or_many({**_TEXT})]
+Names = Annotated[tuple[StrictStr, ...], BeforeValidator(_wrap_in_list), _allow_one_or_many({**_TEXT})]
 _Normaliser = Literal["trim", "lower", "nfc", "visible", "integer", "unpad"]
 Normalisers = Annotated[
     tuple[_Normaliser, ...],
-    BeforeValidator(_listed),
-    _one_or_many({"type": "string", "enum": list(get_args(_Normaliser))}),
+    BeforeValidator(_wrap_in_list),
+    _allow_one_or_many({"type": "string", "enum": list(get_args(_Normaliser))}),
 ]
-Expressions = Annotated[tuple[StrictStr, ...], BeforeValidator(_listed), _one_or_many({**_SCALAR})]
+Expressions = Annotated[tuple[StrictStr, ...], BeforeValidator(_wrap_in_list), _allow_one_or_many({**_SCALAR})]
 
 
 class Model(BaseModel):
@@ -68,7 +68,7 @@ class Source(Model):
     )
     normalise: Normalisers = Field(
         (),
-        description="What brings text keys, and references to them, into one form, in this order: trim, lower, nfc"
+        description="How text keys, and references to them, are brought into one form, in this order: trim, lower, nfc"
         " (one form of accents), visible (no invisible characters), integer (7 for 7.0), unpad (no leading zeros).",
     )
 
@@ -83,10 +83,18 @@ class Join(Model):
     on: Expressions | None = Field(
         None, description="foreign_key: the expression, or one for each key column, that gives the lookup's key."
     )
-    elements: Expression | None = Field(None, description="list: the array of ids, or of structs that hold one.")
-    element_key: Text | None = Field(None, description="list: the struct's field that holds the id.")
+    elements: ExpressionText | None = Field(None, description="list: the array of ids, or of structs with an id.")
+    element_key: Text | None = Field(None, description="list: the field of the struct with the id.")
     duplicates: Literal["keep", "drop"] = Field("keep", description="list: 'drop' keeps the first of each id.")
     unmatched: Literal["keep", "drop"] = Field("keep", description="list: 'drop' leaves out ids without a row.")
+
+
+JOIN_KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
+    "table": ((), ("how",)),
+    "foreign_key": (("on",), ("how",)),
+    "list": (("elements",), ("element_key", "duplicates", "unmatched")),
+}
+"""What each kind of join needs, and what it may have beside that."""
 
 
 class Mirror(Model):
@@ -96,40 +104,40 @@ class Mirror(Model):
     conflict: Literal["fail", "first", "last", "collect"] = Field(
         "fail", description="What happens when several keys have one value."
     )
-    order: Text | None = Field(None, description="first, last: the column that decides; ties go by the key.")
+    order: Text | None = Field(None, description="first, last: the column that decides; if equal, the key.")
     columns: Names = Field((), description="Further columns of the winning row; not with collect.")
 
 
 class Rule(Model):
-    """What must hold for the joins of a job, or for what a run changes; it never decides where a row goes."""
+    """A rule about the joins of a job, or about what a run changes; it never decides where a row goes."""
 
     rule: Literal["match_rate", "null_foreign_keys", "new_orphans", "mass_change", "value_conflicts"] = Field(
         description="match_rate: share with a partner. null_foreign_keys: references that are null. new_orphans: rows"
-        " that lost or lack their partner since the last run. mass_change: target rows that the run would delete or"
-        " empty. value_conflicts (mirrors): values with several holders."
+        " without a partner that were no orphans before. mass_change: target rows that the run would delete, or in"
+        " which a value would become null. value_conflicts (mirrors): values with several holders."
     )
     join: Text | None = Field(None, description="The alias of the join that the rule is about.")
-    at_least: Threshold | None = Field(None, description="match_rate: the smallest share that is right.")
+    at_least: Threshold | None = Field(None, description="match_rate: the smallest share that passes.")
     at_most: Threshold | None = Field(
-        None, description="The others: how many may be wrong, a share with a decimal point, else a number of rows."
+        None, description="Other rules: how many may fail; a share with a decimal point, otherwise a number of rows."
     )
     action: Literal["warn", "fail"] | None = Field(
-        None, description="fail blocks the run. Left out: fail for mass_change, warn for the others."
+        None, description="fail blocks the run. If left out: fail for mass_change, warn for the others."
     )
 
     @property
     def blocks(self) -> bool:
-        """True when the run may write nothing while the rule is broken."""
+        """True when a run writes nothing if the rule fails."""
         return self.action == "fail" or (self.action is None and self.rule == "mass_change")
 
 
 class Target(Model):
-    """The table that a job keeps."""
+    """The table that a job writes."""
 
     table: Text = Field(description="The table: a bare name, a catalog name, or a path.")
     cluster_by: Names = Field((), description="At most four target columns to cluster by.")
     change_feed: StrictBool | None = Field(
-        None, description="true: the target has a change feed though no job of the project reads it."
+        None, description="true: the target has a change feed even if no job of the project reads it."
     )
 
 
@@ -141,16 +149,16 @@ class Job(Model):
     sources: dict[StrictStr, Source] = Field(description="The tables that are read, by alias.")
     from_: Text = Field(alias="from", description="The alias of the driving source.")
     join: dict[StrictStr, Join] = Field({}, description="The lookups by alias, joined in this order.")
-    select: dict[StrictStr, Expression] | None = Field(
-        None, description="The target's columns and their expressions; left out: every column."
+    select: dict[StrictStr, ExpressionText] | None = Field(
+        None, description="The target's columns and their expressions; if left out: every column."
     )
-    where: Expression | None = Field(
-        None, description="A condition on the joined rows; rows that leave it are deleted."
+    where: ExpressionText | None = Field(
+        None, description="A condition on the joined rows; rows that do not meet it are not in the target."
     )
     mirror: Mirror | None = Field(None, description="Only with kind mirror.")
     target: Target
-    expectations: Text | None = Field(None, description="The suite in expectations/ that the rows are held against.")
-    rules: tuple[Rule, ...] = Field((), description="What must hold for the joins, and for what a run changes.")
+    expectations: Text | None = Field(None, description="The suite in expectations/ that judges the rows.")
+    rules: tuple[Rule, ...] = Field((), description="Rules about the joins, and about what a run changes.")
 
     _tree: Tree | None = PrivateAttr(default=None)
 
@@ -159,7 +167,7 @@ class Job(Model):
         """The job's file, relative to the project directory."""
         return self._tree.name if self._tree else f"jobs/{self.job}.yml"
 
-    def at(self, *path: Step) -> str:
+    def at(self, *path: PathStep) -> str:
         """Return ``file:line`` of a node, e.g. ``at("join", "accounts", "on")``, or of the nearest one around it."""
         return self._tree.at(*path) if self._tree else self.file
 
@@ -170,23 +178,26 @@ class Job(Model):
 
 
 class Spark(Model):
-    """How a Spark session is made where none is active."""
+    """How a Spark session is made if none is active."""
 
-    master: Text | None = Field(None, description="Left out: spark-submit, Databricks or an active session decides.")
+    master: Text | None = Field(None, description="Default: spark-submit, Databricks or an active session decides.")
     conf: dict[StrictStr, Annotated[StrictStr, WithJsonSchema({"type": ["string", "number", "boolean"]})]] = Field(
         {}, description="Spark settings; values become text."
     )
     jars: Text | None = Field(
-        None, description="Directory of the five Delta jars; left out: fetched once into a cache."
+        None, description="Directory of the five Delta jars; if left out, they are fetched once into a cache."
     )
 
 
 class Settings(Model):
-    """One file of ``conf/``, with the environment's variables put in."""
+    """One file of ``conf/``, with environment variables replaced by their values."""
 
-    lake: Text | None = Field(None, description="Directory or object-store URI below which bare table names are.")
-    catalog: Text | None = Field(None, description="Catalog schema in which bare table names are, e.g. main.silver.")
-    state: Text | None = Field(None, description="Runs table, locks, reports; default <lake>/_enrich.")
+    lake: Text | None = Field(None, description="Directory or object-store URI of the tables with bare names.")
+    catalog: Text | None = Field(None, description="Catalog schema of the tables with bare names, e.g. main.silver.")
+    state: Text | None = Field(None, description="Runs table, locks and reports; default <lake>/_enrich.")
+    keep_runs: int = Field(
+        400, strict=True, ge=1, le=36_500, description="Days after which the runs table forgets a run."
+    )
     spark: Spark = Spark(master=None, conf={}, jars=None)
 
 

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
+from enrich.base.errors import ConfigError, Fault
 from enrich.config import graph, places
-from enrich.errors import ConfigError, Fault
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from enrich.config.places import Location
     from enrich.config.project import Project
-    from enrich.config.yamlfile import Step, Tree
+    from enrich.config.yamlfile import PathStep, Tree
 
 
 @dataclass(frozen=True)
@@ -52,9 +52,12 @@ def check_references(trees: dict[str, Tree], base: Path) -> list[Fault]:
     """Return the faults of the table references themselves, whatever the settings."""
     faults = []
     for tree in trees.values():
-        for path, reference in _references(tree):
+        for path, reference in _list_references(tree):
             try:
-                places.locate(reference, base, str(base), None)
+                place = places.locate(reference, base, str(base), None)
+                if path[0] == "target":
+                    names = place.split("/") if isinstance(place, str) else place.parts
+                    places.check_lengths(names[-1:], graph.QUARANTINE_SUFFIX)
             except ConfigError as error:
                 faults.append(Fault(error.message, tree.at(*path)))
     return faults
@@ -67,24 +70,24 @@ def check_neighbours(trees: dict[str, Tree], project: Project) -> list[Fault]:
         {job: table.location for job, table in tables.targets.items()},
         {job: [table.location for table in read] for job, read in tables.sources.items()},
     )
-    faults = [*_shared_targets(tables), *_own_sources(tables), *_enclosed(tables, project.state)]
-    faults += _refused_feeds(trees, tables)
+    faults = [*_find_shared_targets(tables), *_find_own_sources(tables), *_find_enclosed_tables(tables, project.state)]
+    faults += _find_refused_feeds(trees, tables)
     if cycle := graph.find_cycle(edges):
         faults.append(Fault(graph.describe_cycle(cycle), trees[cycle[0]].at("sources")))
     return faults
 
 
-def _references(tree: Tree) -> Iterator[tuple[tuple[Step, ...], str]]:
+def _list_references(tree: Tree) -> Iterator[tuple[tuple[PathStep, ...], str]]:
     """Yield the table references of a job file with their paths, the target's first."""
-    root = _mapping(tree.value)
-    target = _mapping(root.get("target")).get("table")
-    found: list[tuple[tuple[Step, ...], Any]] = [(("target", "table"), target)]
-    for alias, source in _mapping(root.get("sources")).items():
-        found.append((("sources", alias, "table"), _mapping(source).get("table")))
+    root = _take_mapping(tree.value)
+    target = _take_mapping(root.get("target")).get("table")
+    found: list[tuple[tuple[PathStep, ...], Any]] = [(("target", "table"), target)]
+    for alias, source in _take_mapping(root.get("sources")).items():
+        found.append((("sources", alias, "table"), _take_mapping(source).get("table")))
     yield from ((path, text) for path, text in found if isinstance(text, str) and text.strip())
 
 
-def _mapping(value: Any) -> dict[str, Any]:
+def _take_mapping(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
@@ -92,12 +95,12 @@ def _locate(trees: dict[str, Tree], project: Project) -> _Tables:
     """Return the tables whose references are right."""
     tables = _Tables({}, {job: [] for job in trees})
     for job, tree in trees.items():
-        for path, reference in _references(tree):
+        for path, reference in _list_references(tree):
             try:
                 location = project.location(reference)
             except ConfigError:
                 continue
-            table = _Table(job, reference, tree.at(*path), location, places.identity(location))
+            table = _Table(job, reference, tree.at(*path), location, places.identify(location))
             if path[0] == "target":
                 tables.targets[job] = table
             else:
@@ -105,60 +108,59 @@ def _locate(trees: dict[str, Tree], project: Project) -> _Tables:
     return tables
 
 
-def _shared_targets(tables: _Tables) -> Iterator[Fault]:
+def _find_shared_targets(tables: _Tables) -> Iterator[Fault]:
     """A table has one writer, and a quarantine is nobody's target."""
     first: dict[str, _Table] = {}
     for table in tables.targets.values():
         if (other := first.setdefault(table.place, table)) is not table:
-            yield Fault(f"the target {table.reference!r} is that of job {other.job!r} ({other.at}) already", table.at)
+            yield Fault(f"the target {table.reference!r} is already that of job {other.job!r} ({other.at})", table.at)
     quarantines = {
-        places.identity(places.sibling(table.location, graph.QUARANTINE)): table for table in tables.targets.values()
+        places.identify(places.append_suffix(table.location, graph.QUARANTINE_SUFFIX)): table
+        for table in tables.targets.values()
     }
     for table in tables.targets.values():
         if (other := quarantines.get(table.place, table)) is not table:
             yield Fault(f"the target {table.reference!r} is the quarantine of job {other.job!r} ({other.at})", table.at)
 
 
-def _own_sources(tables: _Tables) -> Iterator[Fault]:
+def _find_own_sources(tables: _Tables) -> Iterator[Fault]:
     """No job reads what it writes."""
     for job, target in tables.targets.items():
         written = {
             target.place: "target",
-            places.identity(places.sibling(target.location, graph.QUARANTINE)): "quarantine",
+            places.identify(places.append_suffix(target.location, graph.QUARANTINE_SUFFIX)): "quarantine",
         }
         for source in tables.sources[job]:
             if kind := written.get(source.place):
                 yield Fault(f"the source {source.reference!r} is the job's own {kind} ({target.at})", source.at)
 
 
-def _enclosed(tables: _Tables, state: str) -> Iterator[Fault]:
+def _find_enclosed_tables(tables: _Tables, state: str) -> Iterator[Fault]:
     """No table that enrich writes is inside another table or the state, or around them."""
     everything = list(chain(tables.targets.values(), *tables.sources.values()))
-    home = places.identity(state)
+    home = places.identify(state)
     for target in tables.targets.values():
         if target.place == home or _is_inside(target.place, home) or _is_inside(home, target.place):
-            yield Fault(f"the target {target.reference!r} and the state directory must not hold each other", target.at)
+            yield Fault(f"the target {target.reference!r} and the state directory must not be nested", target.at)
         others = {other.reference for other in everything if _is_inside(target.place, other.place)}
         others |= {other.reference for other in everything if _is_inside(other.place, target.place)}
         for reference in sorted(others):
-            yield Fault(
-                f"the target {target.reference!r} and the table {reference!r} must not hold each other", target.at
-            )
+            yield Fault(f"the target {target.reference!r} and the table {reference!r} must not be nested", target.at)
 
 
 def _is_inside(inner: str, outer: str) -> bool:
     return inner.startswith(outer.rstrip("/") + "/")
 
 
-def _refused_feeds(trees: dict[str, Tree], tables: _Tables) -> Iterator[Fault]:
+def _find_refused_feeds(trees: dict[str, Tree], tables: _Tables) -> Iterator[Fault]:
     """A target that another job reads has a change feed."""
     for job, target in tables.targets.items():
-        if _mapping(_mapping(trees[job].value).get("target")).get("change_feed") is not False:
+        if _take_mapping(_take_mapping(trees[job].value).get("target")).get("change_feed") is not False:
             continue
         readers = [
             other for other, read in tables.sources.items() if any(target.place == table.place for table in read)
         ]
         if readers and readers != [job]:
             reader = next(name for name in readers if name != job)
-            message = f"'change_feed: false' cannot be: job {reader!r} reads this target by its change feed"
+            message = f"'change_feed: false' is not possible: job {reader!r} reads the change feed of this target"
             yield Fault(message, trees[job].at("target", "change_feed"))

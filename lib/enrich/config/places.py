@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import os
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 
 SCHEMES = ("abfs", "abfss", "file", "gs", "hdfs", "s3a")
 """Schemes that a plain Spark (Hadoop's connectors) and delta-rs 1.6 both know.
@@ -24,6 +25,8 @@ _SPELLING = {"s3": "s3a", "s3n": "s3a", "gcs": "gs", "az": "abfss", "azure": "ab
 _SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 _NAME = re.compile(r"\w[\w-]*")
 _TIME_TRAVEL = re.compile(r"@(?:v\d+|\d{17})/?$")
+_LONGEST = 255
+"""Bytes that a file system gives to a name."""
 _FORBIDDEN = re.compile(r"[*?\[\]{}#%\\\x00-\x1f\x7f]")
 
 
@@ -53,7 +56,7 @@ Location = str | CatalogName
 """An absolute path, a URI, or a catalog name."""
 
 
-def directory(text: str, base: Path) -> str:
+def resolve_directory(text: str, base: Path) -> str:
     """Return the absolute path or URI of a directory that a file of ``conf/`` names (``lake``, ``state``).
 
     Args:
@@ -68,14 +71,14 @@ def directory(text: str, base: Path) -> str:
     if text.startswith("~"):
         raise ConfigError("'~' is not expanded; write ${HOME} instead")
     if _SCHEME.match(text):
-        return _uri(text)
+        return _normalise_uri(text)
     if ":" in text.split("/", 1)[0]:
         raise ConfigError("it is neither a path nor a URI; a path is written ./x or /x, a URI scheme://bucket/x")
     _check_characters(text)
     return os.path.normpath(base / text)
 
 
-def catalog_schema(text: str) -> tuple[str, ...]:
+def parse_catalog_schema(text: str) -> tuple[str, ...]:
     """Return the parts of the schema that ``catalog`` names.
 
     Raises:
@@ -101,25 +104,26 @@ def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...]
     """
     if ".." in re.split(r"[/\\]", reference):
         raise ConfigError(
-            f"table reference {reference!r} must not hold '..'; give the path from the root or the project"
+            f"table reference {reference!r} must not contain '..'; give the path from the root or the project"
         )
     if match := _SCHEME.match(reference):
-        return _uri(reference, f"scheme {match.group(1)!r}")
+        return _normalise_uri(reference, f"scheme {match.group(1)!r}")
     if reference.startswith(("/", "./")):
         _check_characters(reference)
-        return _not_root(os.path.normpath(base / reference))
+        return _refuse_root(os.path.normpath(base / reference))
     if "/" in reference:
-        raise ConfigError(f"table reference {reference!r} is no name; write ./{reference} for a path")
+        raise ConfigError(f"table reference {reference!r} is not a name; write ./{reference} for a path")
     parts = tuple(reference.split("."))
     if not all(_NAME.fullmatch(part) for part in parts):
         if "${" in reference:
             raise ConfigError(f"table reference {reference!r}: variables are read in conf files only")
         raise ConfigError(
-            f"table reference {reference!r} is no table name (letters, digits, '_' and '-', catalog names with dots);"
+            f"table reference {reference!r} is not a table name (letters, digits, '_', '-', catalog names with dots);"
             " a path is written ./x, /x or scheme://bucket/x"
         )
     if len(parts) > 3:
         raise ConfigError(f"table reference {reference!r} has {len(parts)} parts; catalog.schema.table is the longest")
+    check_lengths(parts)
     if len(parts) > 1:
         return CatalogName(parts)
     if schema is not None:
@@ -127,19 +131,19 @@ def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...]
     return f"{(lake or str(base)).rstrip('/')}/{reference}"
 
 
-def sibling(location: Location, suffix: str) -> Location:
+def append_suffix(location: Location, suffix: str) -> Location:
     """Return the location of the table beside ``location`` whose name is longer by ``suffix``."""
     return location.sibling(suffix) if isinstance(location, CatalogName) else location + suffix
 
 
-def identity(location: Location) -> str:
+def identify(location: Location) -> str:
     """Return a text that is equal for two spellings of one place (links resolved, catalog names without case)."""
     if isinstance(location, CatalogName):
         return f"catalog:{str(location).lower()}"
     return location if _SCHEME.match(location) else os.path.realpath(location)
 
 
-def _uri(text: str, shown: str | None = None) -> str:
+def _normalise_uri(text: str, shown: str | None = None) -> str:
     """Return a URI in one spelling: scheme in lower case, no slash at the end, ``file:`` as a path.
 
     Messages hold no part of the URI but ``shown``: it may come from a variable or hold a password.
@@ -153,17 +157,17 @@ def _uri(text: str, shown: str | None = None) -> str:
     rest = text[len(scheme) + 1 :]
     _check_characters(rest)
     if ".." in rest.split("/"):
-        raise ConfigError("a URI must not hold '..'")
+        raise ConfigError("a URI must not contain '..'")
     if scheme == "file":
         if rest.startswith("//") and not rest.startswith("///"):
             raise ConfigError("a file: URI names no host; write file:///x or /x")
-        return _not_root(os.path.normpath("/" + rest.lstrip("/")))
+        return _refuse_root(os.path.normpath("/" + rest.lstrip("/")))
     authority, _, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", "")
     if not authority:
         raise ConfigError(f"a URI names its bucket, container or host: {scheme}://name/path")
     if ":" in authority.partition("@")[0] and "@" in authority:
         raise ConfigError(
-            "a URI must not hold a user and a password; give credentials by Spark settings or environment"
+            "a URI must not contain a user and a password; give credentials by Spark settings or environment"
         )
     segments = [segment for segment in path.split("/") if segment not in ("", ".")]
     return "/".join([f"{scheme}://{authority}", *segments])
@@ -172,12 +176,25 @@ def _uri(text: str, shown: str | None = None) -> str:
 def _check_characters(text: str) -> None:
     """Refuse what Spark or delta-rs read as something else than a name."""
     if bad := _FORBIDDEN.search(text):
-        raise ConfigError(f"a path must not hold {bad.group()!r}")
+        raise ConfigError(f"a path must not contain {bad.group()!r}")
     if _TIME_TRAVEL.search(text):
         raise ConfigError("a path must not end in '@v<number>' or '@<time>': Delta reads that as a version")
+    check_lengths(text.split("/"))
 
 
-def _not_root(path: str) -> str:
+def check_lengths(names: Iterable[str], suffix: str = "") -> None:
+    """Refuse names that no file system takes, ``suffix`` added to them.
+
+    Raises:
+        ConfigError: With the length alone: nobody reads such a name.
+    """
+    for name in names:
+        if (length := len((name + suffix).encode())) > _LONGEST:
+            longer = f" with the {suffix!r} of its quarantine" if suffix else ""
+            raise ConfigError(f"the name of a table or directory has {length} bytes{longer}, of {_LONGEST} possible")
+
+
+def _refuse_root(path: str) -> str:
     if path.strip("/") == "":
         raise ConfigError("a table cannot be the root directory")
     return path

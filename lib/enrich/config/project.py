@@ -11,13 +11,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.config import places
 from enrich.config.checks import check_job
 from enrich.config.neighbours import check_neighbours, check_references
 from enrich.config.settings import load_settings
-from enrich.config.shape import build_job, did_you_mean
+from enrich.config.shape import build_job
 from enrich.config.yamlfile import read_tree
-from enrich.errors import ConfigError, Fault
 
 if TYPE_CHECKING:
     from enrich.config.models import Job, Settings
@@ -29,35 +29,35 @@ _MAX_MESSAGE = 500
 
 @dataclass(frozen=True)
 class Project:
-    """What a project's files say for one deployment target.
+    """What a project's files say for one deployment.
 
     Attributes:
         dir: The project directory, absolute.
-        target: The deployment target.
-        settings: What ``conf/<target>.yml`` says.
+        deployment: The deployment, ``conf/<deployment>.yml``.
+        settings: What this file says.
         jobs: The jobs by name.
         suites: The suites (``enrich.quality.suites.Suite``) that jobs name, by the file's name without its ending; all
             suites with ``load_project(all_suites=True)``.
-        targets: The deployment targets that there are, by name.
+        deployments: The names of all deployments.
     """
 
     dir: Path
-    target: str
+    deployment: str
     settings: Settings
     jobs: dict[str, Job]
     suites: dict[str, Any]
-    targets: tuple[str, ...]
+    deployments: tuple[str, ...]
 
     @property
     def lake(self) -> str | None:
         """Absolute path or URI below which bare table names are; None with a catalog."""
-        return None if self.settings.lake is None else places.directory(self.settings.lake, self.dir)
+        return None if self.settings.lake is None else places.resolve_directory(self.settings.lake, self.dir)
 
     @property
     def state(self) -> str:
         """Absolute path or URI of the runs table, the locks and the reports."""
         if self.settings.state is not None:
-            return places.directory(self.settings.state, self.dir)
+            return places.resolve_directory(self.settings.state, self.dir)
         return f"{(self.lake or str(self.dir)).rstrip('/')}/_enrich"
 
     def location(self, reference: str) -> places.Location:
@@ -67,7 +67,7 @@ class Project:
             ConfigError: The text is no table reference.
         """
         catalog = self.settings.catalog
-        return places.locate(reference, self.dir, self.lake, places.catalog_schema(catalog) if catalog else None)
+        return places.locate(reference, self.dir, self.lake, places.parse_catalog_schema(catalog) if catalog else None)
 
 
 def load_project(
@@ -77,24 +77,24 @@ def load_project(
 
     Args:
         path: The project directory; None: the nearest parent of the current directory that has jobs/ and conf/.
-        target: The deployment target, a file of conf/.
-        all_suites: Read the suites that no job names, too.
+        target: The deployment, a file of conf/.
+        all_suites: Also read the suites that no job names.
 
     Raises:
         ConfigError: With one fault for each thing that is wrong, in the order of files and lines.
     """
     reader = _Reader(find_project(path))
-    targets = reader.files("conf", _YAML)
-    settings = reader.settings(target, targets)
+    deployments = reader.files("conf", _YAML)
+    settings = reader.settings(target, deployments)
     trees = reader.job_trees()
     jobs = reader.jobs(trees)
     suites = reader.suites(trees, all_suites=all_suites)
     reader.faults += check_references(trees, reader.base)
     if settings is not None:
-        project = Project(reader.base, target, settings, jobs, suites, tuple(targets))
+        project = Project(reader.base, target, settings, jobs, suites, tuple(deployments))
         reader.faults += check_neighbours(trees, project)
     if reader.faults or settings is None:
-        raise ConfigError.of(sorted(dict.fromkeys(map(_shortened, reader.faults)), key=_position))
+        raise ConfigError.of(sorted(dict.fromkeys(map(_shorten, reader.faults)), key=_locate_fault))
     return project
 
 
@@ -113,12 +113,12 @@ def find_project(path: str | os.PathLike[str] | None = None) -> Path:
     except (OSError, RuntimeError, ValueError) as error:
         raise ConfigError(f"the project directory cannot be read: {type(error).__name__}") from None
     if path is None:
-        message = f"no project here: neither {start} nor a directory above it holds jobs/ and conf/"
+        message = f"no project here: neither {start} nor a directory above it has jobs/ and conf/"
         raise ConfigError(message, hint="change into a project, give --project-dir DIR, or run `enrich init`")
     missing = "no such directory"
     if start.is_dir():
         missing = " and ".join(f"{part}/" for part in ("jobs", "conf") if not (start / part).is_dir()) + " is missing"
-    raise ConfigError(f"{start} is no project: {missing}", hint="run `enrich init` to make one")
+    raise ConfigError(f"{start} is not a project: {missing}", hint="run `enrich init` to make one")
 
 
 @dataclass
@@ -157,18 +157,18 @@ class _Reader:
             self.faults += error.faults
             return None
 
-    def settings(self, target: str, targets: dict[str, str]) -> Settings | None:
-        """Return the settings of a deployment target."""
-        if target not in targets:
-            if targets:
-                message = f"there is no target {target!r}; there are {', '.join(targets)}"
-                near = did_you_mean(target, targets)
-                message += near if near.startswith("; did") else ""
+    def settings(self, name: str, files: dict[str, str]) -> Settings | None:
+        """Return the settings of a deployment."""
+        if name not in files:
+            if files:
+                message = (
+                    f"there is no deployment {name!r}; there are {', '.join(files)}{did_you_mean(name, files, '')}"
+                )
             else:
-                message = f"there are no targets; write conf/{target}.yml with 'lake: ./lake'"
+                message = f"there is no deployment; write conf/{name}.yml with 'lake: ./lake'"
             self.faults.append(Fault(message, "conf"))
             return None
-        tree = self.tree(targets[target])
+        tree = self.tree(files[name])
         if tree is None:
             return None
         settings, faults = load_settings(tree, self.base, os.environ)
@@ -217,12 +217,12 @@ class _Reader:
         return suites
 
 
-def _shortened(fault: Fault) -> Fault:
+def _shorten(fault: Fault) -> Fault:
     """Return a fault that is no longer than a reader bears, whatever the file held."""
     return fault if len(fault.message) <= _MAX_MESSAGE else Fault(f"{fault.message[:_MAX_MESSAGE]}...", fault.where)
 
 
-def _position(fault: Fault) -> tuple[str, int]:
+def _locate_fault(fault: Fault) -> tuple[str, int]:
     """Return where a fault stands in the order of files and lines."""
     file, _, line = (fault.where or "").rpartition(":")
     return (file, int(line)) if file and line.isdigit() else (fault.where or "", 0)

@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from enrich.config.shape import describe, did_you_mean
+from enrich.base.errors import did_you_mean
+from enrich.config.shape import describe
 
 if TYPE_CHECKING:
     from enrich.config.checks import Draft
@@ -54,7 +55,7 @@ def check_rules(draft: Draft) -> None:
     for index, rule in enumerate(declared if isinstance(declared, list) else []):
         if not isinstance(rule, dict) or rule.get("rule") not in RULES:
             continue  # its shape is a fault already
-        for message, key in _faults(draft, rule):
+        for message, key in _find_faults(draft, rule):
             draft.fault(message, "rules", index, *([key] if key else []))
         same = tuple(rule[key] if isinstance(rule.get(key), str) else None for key in ("rule", "join", "action"))
         if same in seen:
@@ -62,16 +63,19 @@ def check_rules(draft: Draft) -> None:
         seen.add(same)
 
 
-def _faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
+def _find_faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
     """Yield ``(message, key)`` for what is wrong with one rule."""
     name = rule["rule"]
     known = RULES[name]
     if draft.is_mirror and not known.in_mirrors:
-        yield f"{name} is about the joins of a job, and a mirror has none; it can be {_those(in_mirrors=True)}", "rule"
+        yield (
+            f"{name} is about the joins of a job, and a mirror has none; it can be {_list_rules(in_mirrors=True)}",
+            "rule",
+        )
     elif not draft.is_mirror and not known.in_joins:
-        yield f"{name} is about mirrors; a join job can have {_those(in_joins=True)}", "rule"
+        yield f"{name} is about mirrors; a join job can have {_list_rules(in_joins=True)}", "rule"
     elif known.kinds:
-        yield from _join_faults(draft, rule, known)
+        yield from _find_join_faults(draft, rule, known)
     elif "join" in rule:
         yield f"{name} is about the whole target; leave 'join' out", "join"
     if name == "value_conflicts" and draft.is_mirror and draft.part("mirror").get("conflict", "fail") == "fail":
@@ -79,10 +83,10 @@ def _faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str | Non
             "value_conflicts goes with conflict first, last or collect; with 'fail' one conflict blocks the run",
             "rule",
         )
-    yield from _threshold_faults(rule, known)
+    yield from _find_threshold_faults(rule, known)
 
 
-def _join_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
+def _find_join_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
     name, alias = rule["rule"], rule.get("join")
     if "join" not in rule:
         joins = [each for each, join in draft.joins.items() if join.get("kind") in known.kinds]
@@ -94,7 +98,7 @@ def _join_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[
         yield f"{name} is for joins of kind {' or '.join(known.kinds)}, not for {alias!r}: {known.why}", "join"
 
 
-def _threshold_faults(rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
+def _find_threshold_faults(rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
     name, wanted = rule["rule"], known.threshold
     other = AT_LEAST if wanted == AT_MOST else AT_MOST
     if other in rule:
@@ -119,7 +123,7 @@ def _threshold_faults(rule: dict[str, Any], known: _Known) -> Iterator[tuple[str
         yield f"'{wanted}' cannot be negative", wanted
 
 
-def _those(*, in_joins: bool = False, in_mirrors: bool = False) -> str:
+def _list_rules(*, in_joins: bool = False, in_mirrors: bool = False) -> str:
     """Return the rules that a kind of job can have."""
     return ", ".join(
         name for name, known in RULES.items() if (known.in_joins and in_joins) or (known.in_mirrors and in_mirrors)

@@ -12,17 +12,12 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from enrich.config.models import MODELS
+from enrich.config.models import JOIN_KINDS, MODELS, Join, keys_of
 
 if TYPE_CHECKING:
     from pydantic_core import core_schema
 
 _DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_JOIN_KINDS = (
-    ("table", ("kind",), ("how",)),
-    ("foreign_key", ("kind", "on"), ("how",)),
-    ("list", ("kind", "elements"), ("element_key", "duplicates", "unmatched")),
-)
 
 
 class _Schema(GenerateJsonSchema):
@@ -41,32 +36,32 @@ class _Schema(GenerateJsonSchema):
         return False
 
 
-def schemas() -> dict[str, dict[str, Any]]:
+def build_schemas() -> dict[str, dict[str, Any]]:
     """Return the schemas by file name: ``job.schema.json`` and ``conf.schema.json``."""
     job = MODELS["job"][()].model_json_schema(by_alias=True, schema_generator=_Schema)
     job["allOf"] = [
         {
             "if": {"properties": {"kind": {"const": "mirror"}}, "required": ["kind"]},
-            "then": {"required": ["mirror"], "not": _any_of(("join", "select", "where"))},
-            "else": {"not": _any_of(("mirror",))},
+            "then": {"required": ["mirror"], "not": _require_any_of(("join", "select", "where"))},
+            "else": {"not": _require_any_of(("mirror",))},
         }
     ]
-    options = ("how", "on", "elements", "element_key", "duplicates", "unmatched")
+    options = [option for option in keys_of(Join) if option != "kind"]
     job["$defs"]["Join"]["allOf"] = [
         {
             "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
             "then": {
-                "required": list(required),
-                "not": _any_of([option for option in options if option not in (*required, *optional)]),
+                "required": ["kind", *needed],
+                "not": _require_any_of([option for option in options if option not in needed + optional]),
             },
         }
-        for kind, required, optional in _JOIN_KINDS
+        for kind, (needed, optional) in JOIN_KINDS.items()
     ]
     conf = MODELS["conf"][()].model_json_schema(by_alias=True, schema_generator=_Schema)
     conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
     conf["dependentRequired"] = {"catalog": ["state"]}
     conf["properties"]["spark"].pop("default", None)
-    named = {"job": ("A job of enrich", job), "conf": ("A deployment target of enrich", conf)}
+    named = {"job": ("A job of enrich", job), "conf": ("A deployment of enrich", conf)}
     return {
         f"{name}.schema.json": {"$schema": _DIALECT, **schema, "title": title}
         for name, (title, schema) in named.items()
@@ -77,14 +72,14 @@ def write_schemas(directory: Path) -> list[Path]:
     """Write the schemas into ``directory``, which is made when it is missing, and return the files."""
     directory.mkdir(parents=True, exist_ok=True)
     written = []
-    for name, schema in schemas().items():
+    for name, schema in build_schemas().items():
         path = directory / name
         path.write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
         written.append(path)
     return written
 
 
-def _any_of(keys: Any) -> dict[str, Any]:
+def _require_any_of(keys: Any) -> dict[str, Any]:
     return {"anyOf": [{"required": [key]} for key in keys]}
 
 

@@ -1,4 +1,4 @@
-"""The settings of one deployment target: ``conf/<target>.yml`` with the environment's variables put in.
+"""The settings of one deployment: ``conf/<deployment>.yml`` with the environment's variables put in.
 
 Messages name variables and never what they hold.
 """
@@ -9,16 +9,17 @@ import re
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from enrich.base.errors import ConfigError, Fault
 from enrich.config import places
 from enrich.config.shape import build_settings
-from enrich.errors import ConfigError, Fault
+from enrich.config.sparkconf import check_settings
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from pathlib import Path
 
     from enrich.config.models import Settings
-    from enrich.config.yamlfile import Step, Tree
+    from enrich.config.yamlfile import PathStep, Tree
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|(\$\{)")
 
@@ -37,10 +38,12 @@ def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tup
     faults += shape
     if isinstance(tree.value, dict):
         faults += _check_places(tree, tree.value, base)
-    return (None if faults or settings is None else _rooted(settings, base)), faults
+    if settings is not None:
+        faults += check_settings(tree, settings.spark.conf.items())
+    return (None if faults or settings is None else _resolve_jars(settings, base)), faults
 
 
-def _rooted(settings: Settings, base: Path) -> Settings:
+def _resolve_jars(settings: Settings, base: Path) -> Settings:
     """Return the settings with the jar directory taken from the project directory, wherever the process runs."""
     if settings.spark.jars is None:
         return settings
@@ -52,20 +55,20 @@ def interpolate(tree: Tree, environment: Mapping[str, str]) -> tuple[Tree, list[
     """Return the tree with ``${NAME}`` and ``${NAME:-default}`` replaced in its values, and what could not be."""
     faults: list[Fault] = []
 
-    def walk(value: Any, path: tuple[Step, ...]) -> Any:
+    def walk(value: Any, path: tuple[PathStep, ...]) -> Any:
         if isinstance(value, dict):
             return {key: walk(item, (*path, key)) for key, item in value.items()}
         if isinstance(value, list):
             return [walk(item, (*path, index)) for index, item in enumerate(value)]
         return _VARIABLE.sub(lambda match: take(match, path), value) if isinstance(value, str) else value
 
-    def take(match: re.Match[str], path: tuple[Step, ...]) -> str:
+    def take(match: re.Match[str], path: tuple[PathStep, ...]) -> str:
         escaped, name, default, broken = match.groups()
         if escaped:
             return "${"
         if broken:
             faults.append(
-                Fault("a variable is written ${NAME} or ${NAME:-default}; a plain '${' is '$${'", tree.at(*path))
+                Fault("a variable is written ${NAME} or ${NAME:-default}; write '$${' for '${'", tree.at(*path))
             )
             return match.group()
         found = environment.get(name)
@@ -86,14 +89,14 @@ def _check_places(tree: Tree, value: dict[str, Any], base: Path) -> list[Fault]:
     elif "lake" not in value and "catalog" not in value:
         faults.append(Fault("give 'lake' (a directory) or 'catalog' (a schema) for bare table names", tree.at()))
     if "catalog" in value and "state" not in value and "lake" not in value:
-        message = "with 'catalog' say where the state is: 'state: ' and a directory or an object-store URI"
+        message = "'catalog' also needs 'state': a directory or an object-store URI"
         faults.append(Fault(message, tree.at("catalog")))
     for key in ("lake", "catalog", "state"):
         text = value.get(key)
         if not isinstance(text, str) or not text.strip() or "${" in text:
             continue
         try:
-            places.catalog_schema(text) if key == "catalog" else places.directory(text, base)
+            places.parse_catalog_schema(text) if key == "catalog" else places.resolve_directory(text, base)
         except ConfigError as error:
             faults.append(Fault(f"'{key}': {error.message}", tree.at(key)))
     return faults

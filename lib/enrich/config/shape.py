@@ -8,35 +8,20 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from pydantic import ValidationError
 
+from enrich.base.errors import Fault, did_you_mean, shown
 from enrich.config.models import MODELS, Job, Settings, keys_of
-from enrich.config.yamlfile import shown
-from enrich.errors import Fault
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterator
 
-    from enrich.config.yamlfile import Step, Tree
+    from enrich.config.yamlfile import PathStep, Tree
 
-_MAX_WORD = 100
-_MAX_WORDS = 200
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _EXPRESSION_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
-
-
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``; did you mean 'x'?`` for the nearest known word, else the list of those known, else nothing."""
-    words = [candidate for candidate in known if len(candidate) <= _MAX_WORD]
-    if len(word) > _MAX_WORD or len(words) > _MAX_WORDS:
-        return ""
-    folded = {candidate.lower(): candidate for candidate in reversed(words)}
-    if near := get_close_matches(word.lower(), folded, n=1, cutoff=0.6):
-        return f"; did you mean {folded[near[0]]!r}?"
-    return f"; it can be {shown(', '.join(words))}" if words else ""
 
 
 def describe(value: Any) -> str:
@@ -74,7 +59,7 @@ def build_settings(tree: Tree) -> tuple[Settings | None, list[Fault]]:
     return (None if values.faults else model), values.faults + shape
 
 
-def _is_expression(path: tuple[Step, ...]) -> bool:
+def _is_expression(path: tuple[PathStep, ...]) -> bool:
     """Return True for what the job file writes in Spark SQL, where ``1`` and ``true`` are texts as well."""
     match path:
         case ("where",) | ("select", _):
@@ -89,10 +74,10 @@ class _Values:
     """A file's values on their way to the model: texts where the model wants texts, single values checked."""
 
     tree: Tree
-    is_text: Callable[[tuple[Step, ...]], bool]
+    is_text: Callable[[tuple[PathStep, ...]], bool]
     faults: list[Fault] = field(default_factory=list)
 
-    def copy(self, value: Any, path: tuple[Step, ...] = ()) -> Any:
+    def copy(self, value: Any, path: tuple[PathStep, ...] = ()) -> Any:
         """Return ``value`` with scalars as the file writes them where ``is_text(path)``."""
         if isinstance(value, dict):
             for key in value:
@@ -101,7 +86,7 @@ class _Values:
         if isinstance(value, list):
             return [self.copy(item, (*path, index)) for index, item in enumerate(value)]
         if value is None:
-            self.fault(f"{_called(path)} has no value; give one or leave it out", path)
+            self.fault(f"{_describe_path(path)} has no value; give one or leave it out", path)
         elif isinstance(value, str):
             self.check_text(value, path)
         elif self.is_text(path):
@@ -109,27 +94,27 @@ class _Values:
             return text.lower() if isinstance(value, bool) else text
         return value
 
-    def fault(self, message: str, path: tuple[Step, ...]) -> None:
+    def fault(self, message: str, path: tuple[PathStep, ...]) -> None:
         self.faults.append(Fault(message, self.tree.at(*path)))
 
-    def check_name(self, key: str, path: tuple[Step, ...]) -> None:
+    def check_name(self, key: str, path: tuple[PathStep, ...]) -> None:
         """Refuse keys that cannot be shown."""
         if not key.strip():
             self.fault("a name is empty", path)
         elif _CONTROL.search(key):
-            self.fault(f"the name {key!r} holds a control character", path)
+            self.fault(f"the name {key!r} contains a control character", path)
 
-    def check_text(self, value: str, path: tuple[Step, ...]) -> None:
+    def check_text(self, value: str, path: tuple[PathStep, ...]) -> None:
         """Refuse empty texts, and line breaks where no expression stands. Spark decides about its own settings."""
         if path[:2] == ("spark", "conf"):
             return
         if not value.strip():
-            self.fault(f"{_called(path)} is empty; give a value or leave it out", path)
+            self.fault(f"{_describe_path(path)} is empty; give a value or leave it out", path)
         elif (_EXPRESSION_CONTROL if self.is_text(path) else _CONTROL).search(value):
-            self.fault(f"{_called(path)} holds a control character or a line break", path)
+            self.fault(f"{_describe_path(path)} contains a control character or a line break", path)
 
 
-def _called(path: tuple[Step, ...]) -> str:
+def _describe_path(path: tuple[PathStep, ...]) -> str:
     """Return how a message names the node at ``path``: ``'join.accounts.on'``, ``'key' (item 2)``."""
     names = [step for step in path if isinstance(step, str)]
     item = f" (item {path[-1] + 1})" if path and isinstance(path[-1], int) else ""
@@ -148,28 +133,27 @@ def _validate(model: type[Any], file_kind: str, data: Any, tree: Tree) -> tuple[
 def _translate(error: ValidationError, file_kind: str, tree: Tree) -> Iterator[Fault]:
     """Yield pydantic's errors in our words; what has no value is a fault already."""
     for item in error.errors(include_url=False, include_context=True):
-        path: tuple[Step, ...] = tuple(item["loc"])
+        path: tuple[PathStep, ...] = tuple(item["loc"])
         if item["type"] != "missing" and item["input"] is None:
             continue
-        yield Fault(_message(item, path, file_kind), tree.at(*path))
+        yield Fault(_describe_error(item, path, file_kind), tree.at(*path))
 
 
-def _message(item: Any, path: tuple[Step, ...], file_kind: str) -> str:
+def _describe_error(item: Any, path: tuple[PathStep, ...], file_kind: str) -> str:
     """Return one pydantic error in our words."""
     value = item["input"]
-    name = _called(path)
+    name = _describe_path(path)
     match item["type"]:
         case "missing":
-            where = f" in {_called(path[:-1])}" if len(path) > 1 else ""
+            where = f" in {_describe_path(path[:-1])}" if len(path) > 1 else ""
             return f"'{path[-1]}' is missing{where}"
         case "extra_forbidden":
-            return f"unknown key {path[-1]!r}{_where_known(path, file_kind)}"
+            return f"unknown key {path[-1]!r}{_suggest_place(path, file_kind)}"
         case "literal_error":
             known = re.findall(r"'([^']*)'", item["ctx"]["expected"])
             given = repr(shown(value)) if isinstance(value, str) else describe(value)
-            near = did_you_mean(value, known) if isinstance(value, str) else ""
-            suggestion = near if near.startswith("; did") else ""
-            return f"{name} is {given}, but must be one of {', '.join(known)}{suggestion}"
+            near = did_you_mean(value, known, "") if isinstance(value, str) else ""
+            return f"{name} is {given}, but must be one of {', '.join(known)}{near}"
         case "string_type":
             hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
             return f"{name} must be text, not {describe(value)}{hint}"
@@ -183,7 +167,7 @@ def _message(item: Any, path: tuple[Step, ...], file_kind: str) -> str:
     return f"{name}: {item['msg']}"
 
 
-def _where_known(path: tuple[Step, ...], file_kind: str) -> str:
+def _suggest_place(path: tuple[PathStep, ...], file_kind: str) -> str:
     """Return the suggestion for an unknown key: one of its mapping's, or the mapping that does know it."""
     models = MODELS[file_kind]
     place = tuple(str(step) for step in path[:-1])
@@ -193,5 +177,5 @@ def _where_known(path: tuple[Step, ...], file_kind: str) -> str:
     for other, candidate in models.items():
         if candidate is not model and key in keys_of(candidate):
             name = ".".join(other).replace("*", "<alias>") if other != ("rules", "*") else "rules"
-            return f"; it belongs into {name or 'the file itself'!r}"
+            return f"; it belongs in {name or 'the file itself'!r}"
     return did_you_mean(key, known)

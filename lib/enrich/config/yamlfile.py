@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 
 import yaml
 
-from enrich.errors import ConfigError, Fault
+from enrich.base.errors import ConfigError, Fault, shown
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 MAX_BYTES = 1_000_000
 MAX_LEVELS = 20
 
-Step = str | int
+PathStep = str | int
 """A mapping's key or a list's index (from 0)."""
 
 _CONTROL = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -38,7 +38,6 @@ _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?"
 _INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
 _NANS = frozenset({".nan", ".NaN", ".NAN"})
 _MAX_DIGITS = 1_000
-_MAX_SHOWN = 120
 
 
 @dataclass(frozen=True)
@@ -55,17 +54,17 @@ class Tree:
 
     name: str
     value: Any
-    lines: dict[tuple[Step, ...], int]
-    texts: dict[tuple[Step, ...], str]
+    lines: dict[tuple[PathStep, ...], int]
+    texts: dict[tuple[PathStep, ...], str]
 
-    def line(self, *path: Step) -> int:
+    def line(self, *path: PathStep) -> int:
         """Return the line of the node at ``path``, or of the nearest enclosing node that exists."""
         for end in range(len(path), 0, -1):
             if (found := self.lines.get(path[:end])) is not None:
                 return found
         return self.lines.get((), 1)
 
-    def at(self, *path: Step) -> str:
+    def at(self, *path: PathStep) -> str:
         """Return ``file:line`` of the node at ``path``, or of the nearest enclosing node that exists."""
         return f"{self.name}:{self.line(*path)}"
 
@@ -119,12 +118,6 @@ def load_tree(text: str, name: str) -> Tree:
     return Tree(name, value, reader.lines, reader.texts)
 
 
-def shown(text: str) -> str:
-    """Return a user's text as a message may hold it: control characters escaped, long ones cut."""
-    text = text if text.isprintable() else ascii(text)[1:-1]
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
-
-
 def resolve_scalar(text: str) -> str | int | float | bool | None:
     """Return the value of a plain (unquoted) scalar by the core schema of YAML 1.2."""
     if text in _NULLS:
@@ -152,8 +145,8 @@ class _Reader:
 
     text: str
     name: str
-    lines: dict[tuple[Step, ...], int] = field(default_factory=dict)
-    texts: dict[tuple[Step, ...], str] = field(default_factory=dict)
+    lines: dict[tuple[PathStep, ...], int] = field(default_factory=dict)
+    texts: dict[tuple[PathStep, ...], str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
 
     def read(self) -> Any:
@@ -178,7 +171,7 @@ class _Reader:
         self.fault(message, line)
         raise _StopReading
 
-    def enter(self, path: tuple[Step, ...], line: int) -> None:
+    def enter(self, path: tuple[PathStep, ...], line: int) -> None:
         """Check the depth of a mapping or list at ``path``."""
         if len(path) >= MAX_LEVELS:
             self.stop(f"nested deeper than {MAX_LEVELS} levels", line)
@@ -186,9 +179,9 @@ class _Reader:
     def check_text(self, value: str, line: int) -> None:
         """Refuse half of a surrogate pair, which no UTF-8 output could show."""
         if _SURROGATE.search(value):
-            self.fault("half of a surrogate pair is no character", line)
+            self.fault("half of a surrogate pair is not a character", line)
 
-    def check_key(self, key: str, path: tuple[Step, ...], line: int) -> None:
+    def check_key(self, key: str, path: tuple[PathStep, ...], line: int) -> None:
         """Refuse a key that its mapping holds already, and note its line."""
         self.check_text(key, line)
         if (first := self.lines.get((*path, key))) is not None:
@@ -215,7 +208,7 @@ class _Yaml(_Reader):
         next(events)  # the document's end
         last = next(events)
         if not isinstance(last, yaml.StreamEndEvent):
-            self.stop("several documents in one file; write one file each", self.line_of(last))
+            self.stop("several documents in one file; write one file for each", self.line_of(last))
         if value is None and not self.faults:
             self.stop("the file is empty", 1)
         return value
@@ -243,7 +236,7 @@ class _Yaml(_Reader):
     def line_of(event: Any) -> int:
         return int(event.start_mark.line) + 1
 
-    def node(self, event: Any, events: Iterator[Any], path: tuple[Step, ...]) -> Any:
+    def node(self, event: Any, events: Iterator[Any], path: tuple[PathStep, ...]) -> Any:
         """Return the value that starts with ``event``, reading what belongs to it."""
         line = self.line_of(event)
         self.lines.setdefault(path, line)
@@ -261,7 +254,7 @@ class _Yaml(_Reader):
             return items
         return self.mapping(events, path)
 
-    def mapping(self, events: Iterator[Any], path: tuple[Step, ...]) -> dict[str, Any]:
+    def mapping(self, events: Iterator[Any], path: tuple[PathStep, ...]) -> dict[str, Any]:
         """Read the entries of a mapping; a scalar key counts as its text, so ``1`` and ``"1"`` are one key."""
         entries: dict[str, Any] = {}
         while not isinstance(event := next(events), yaml.MappingEndEvent):
@@ -283,7 +276,7 @@ class _Yaml(_Reader):
         if event.tag is not None:
             self.fault(f"tag {shown(event.tag)}: tags are not allowed; quote the value when it is text", line)
 
-    def scalar(self, event: Any, path: tuple[Step, ...], line: int) -> Any:
+    def scalar(self, event: Any, path: tuple[PathStep, ...], line: int) -> Any:
         """Return the value of a scalar; only a plain one can be anything but text."""
         text: str = event.value
         self.check_text(text, line)
@@ -329,7 +322,7 @@ class _Json(_Reader):
         self.position += 1
         return found
 
-    def node(self, path: tuple[Step, ...]) -> Any:
+    def node(self, path: tuple[PathStep, ...]) -> Any:
         """Read the value at the current position."""
         first = self.peek()
         line = self.line()
@@ -364,7 +357,7 @@ class _Json(_Reader):
         self.check_text(text, line)
         return text
 
-    def mapping(self, path: tuple[Step, ...]) -> dict[str, Any]:
+    def mapping(self, path: tuple[PathStep, ...]) -> dict[str, Any]:
         """Read an object."""
         entries: dict[str, Any] = {}
         self.take("{")
@@ -382,7 +375,7 @@ class _Json(_Reader):
             if self.take(",}") == "}":
                 return entries
 
-    def sequence(self, path: tuple[Step, ...]) -> list[Any]:
+    def sequence(self, path: tuple[PathStep, ...]) -> list[Any]:
         """Read an array."""
         items: list[Any] = []
         self.take("[")

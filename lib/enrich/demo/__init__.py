@@ -1,4 +1,4 @@
-"""``enrich demo``: the product's story on real Delta tables, told in rounds, and checked against what it must give."""
+"""``enrich demo``: a story on real Delta tables, in rounds; after each round the target must be as expected."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from enrich.console import finding_text, window_text
+from enrich.base.console import format_finding, format_window
+from enrich.base.result import CREATED, UPDATED
 from enrich.demo import picture
 from enrich.demo.directory import start_over
-from enrich.demo.story import Round, Row, Section, expected_tables, sections
+from enrich.demo.story import Round, Row, Section, compute_expected_tables, read_sections
 from enrich.demo.tables import Lake
-from enrich.result import CREATED, UPDATED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from enrich.base.result import RunResult
     from enrich.config import Project
-    from enrich.result import RunResult
 
 log = logging.getLogger(__name__)
 
@@ -43,17 +43,17 @@ class Stage:
 
 
 def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
-    """Play the story in ``directory``; return 0 when every table was as the story says, else 1.
+    """Play the story in ``directory``; return 0 if every table was as expected, else 1.
 
     Raises:
-        ConfigError: The directory is somebody else's, or a section is unknown.
+        ConfigError: The directory has other content, or a section is unknown.
         EnvironmentFault: Spark does not start.
     """
-    from enrich.loading import load_project
+    from enrich.operations.loading import load_project
     from enrich.report import write_latest
-    from enrich.session import get_session
+    from enrich.spark.session import get_session
 
-    began, chosen = time.monotonic(), sections(names)
+    began, chosen = time.monotonic(), read_sections(names)
     home = start_over(directory)
     project = load_project(home, target="dev")
     log.info("starting Spark, once for all rounds")
@@ -61,64 +61,67 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
     if any(section.why for section in chosen):
         say(picture.LEGEND)
     wrong = sum(play_section(stage, section) for section in chosen)
-    say(f"\nThe report of all runs: {write_latest(project)}")
-    say(f"{verdict(wrong)} in {time.monotonic() - began:.0f} s. Go on with: enrich --project-dir {directory} run")
+    say(f"\nThe report about all runs is {write_latest(project)}")
+    say(
+        f"{format_verdict(wrong)} in {time.monotonic() - began:.0f} s."
+        f" To continue: enrich --project-dir {directory} run"
+    )
     return 1 if wrong else 0
 
 
-def verdict(wrong: int) -> str:
-    """Return the demo's last word."""
-    return f"{wrong} rounds were NOT as the story says" if wrong else "Every round was as the story says"
+def format_verdict(wrong: int) -> str:
+    """Return the last line of the demo."""
+    return f"{wrong} rounds were NOT as expected" if wrong else "Every round was as expected"
 
 
 def play_section(stage: Stage, section: Section) -> int:
     """Play one job's rounds and print its table at the end; return how many rounds were wrong."""
-    stage = reloaded(stage)  # an earlier part may have changed a job file
+    stage = reload(stage)  # an earlier part may have changed a job file
     stage.say(f"\n=== {section.title}\n{section.about}")
     stage.lake.create(section)
     before: dict[Any, Row] = {}
     wrong = 0
-    for number, (each, expected) in enumerate(expected_tables(section), 1):
+    for number, (each, expected) in enumerate(compute_expected_tables(section), 1):
         stage.say(f"\nround {number}: {each.title}")
         for commit in each.commits:
             stage.lake.write(section, commit)
-            stage.say(f"  another system commits: {picture.commit_text(commit)}")
-        stage = healed(stage, section) if each.heal else stage
+            stage.say(f"  another system commits: {picture.format_commit(commit)}")
+        stage = heal(stage, section) if each.heal else stage
         result, after = play_round(stage, section, before, full_refresh=each.heal)
-        faults = [*differences(stage, section, each, result), *table_difference(section, after, expected)]
+        faults = [*find_differences(stage, section, each, result), *find_table_difference(section, after, expected)]
         for fault in faults:
             stage.say(f"  FAIL {fault}")
         wrong += bool(faults)
         before = after
     if len(section.rounds) > 1:
-        stage.say(indented(f"\n{section.job} now:\n{picture.whole_table(section, before)}"))
+        stage.say(indent(f"\n{section.job} now:\n{picture.draw_table(section, before)}"))
     return wrong
 
 
-def healed(stage: Stage, section: Section) -> Stage:
+def heal(stage: Stage, section: Section) -> Stage:
     """Ask `enrich doctor keys`, and write the lines that it suggests into the job file of the demo's own project."""
     from enrich import doctor_keys
-    from enrich.diagnosis.text import keys_text
+    from enrich.diagnosis.text import format_keys
 
     report = doctor_keys(stage.project, section.job, spark=stage.spark)
-    stage.say(f"  enrich doctor keys {section.job}:\n{indented(indented(keys_text(report)))}")
+    stage.say(f"  enrich doctor keys {section.job}:\n{indent(indent(format_keys(report)))}")
     file = stage.project.dir / report.file
     lines: dict[str, str] = {}
     for join in report.joins:
         lines |= join.suggestion.lines if join.suggestion is not None else {}
-    file.write_text(with_sources(file.read_text(encoding="utf-8"), lines), encoding="utf-8")
+    file.write_text(add_sources(file.read_text(encoding="utf-8"), lines), encoding="utf-8")
     stage.say(f"  {report.file} now has these lines")
-    return reloaded(stage)
+    return reload(stage)
 
 
-def reloaded(stage: Stage) -> Stage:
+def reload(stage: Stage) -> Stage:
     """Return the stage with the project as its files are now."""
-    from enrich.loading import load_project
+    from enrich.operations.loading import load_project
 
-    return replace(stage, project=load_project(stage.project.dir, target=stage.project.target))
+    return replace(stage, project=load_project(stage.project.dir, target=stage.project.deployment))
 
 
-def with_sources(text: str, lines: Mapping[str, str]) -> str:
+def add_sources(text: str, lines: Mapping[str, str]) -> str:
     """Return a job file whose sources, each on a line of its own, read as ``lines`` say."""
 
     def line_of(line: str) -> str:
@@ -136,50 +139,50 @@ def play_round(
 
     result = run(stage.project, jobs=list(section.runs), spark=stage.spark, full_refresh=full_refresh)
     for job in result.jobs:
-        windows = ", ".join(window_text(alias, window) for alias, window in job.sources.items())
+        windows = ", ".join(format_window(alias, window) for alias, window in job.sources.items())
         counts = f"{job.counts.inserted} inserted, {job.counts.updated} updated, {job.counts.deleted} deleted"
         stage.say(f"  enrich run {job.job}: {job.status} in {job.seconds:.1f} s; {windows}; {counts}")
         for finding in job.findings:
             if finding.success is not True:
-                stage.say(f"    {finding_text(finding)}")
+                stage.say(f"    {format_finding(finding)}")
         if job.error is not None:
             stage.say(f"    {job.error}")
     if section.why and result.jobs[-1].status in (CREATED, UPDATED):
-        stage.reasons[section.job] = reasons_of(stage, section)
+        stage.reasons[section.job] = explain_missing(stage, section)
     after = stage.lake.target(section, stage.reasons.get(section.job, {}))
-    stage.say(indented(picture.changes_table(section, before, after)))
+    stage.say(indent(picture.draw_changes(section, before, after)))
     return result, after
 
 
-def reasons_of(stage: Stage, section: Section) -> dict[Any, str]:
+def explain_missing(stage: Stage, section: Section) -> dict[Any, str]:
     """Return in one word for each key why a source that the section tells of has no partner; `enrich why` decides."""
-    from enrich.diagnosis.inquiry import reasons_of_all
+    from enrich.diagnosis.inquiry import find_all_reasons
 
     told = {}
-    for (key,), reasons in reasons_of_all(stage.project, section.job, stage.spark).items():
+    for (key,), reasons in find_all_reasons(stage.project, section.job, stage.spark).items():
         words = [reasons[alias].reason for alias in section.why if alias in reasons]
         told[key] = next((word for word in words if word != "matched"), "matched")
     return told
 
 
-def differences(stage: Stage, section: Section, each: Round, result: RunResult) -> list[str]:
-    """Return what of the run is not as the story says: exit code, status, number of rows in quarantine."""
+def find_differences(stage: Stage, section: Section, each: Round, result: RunResult) -> list[str]:
+    """Return what is not as expected: exit code, status, number of rows in quarantine."""
     status = next((job.status for job in result.jobs if job.job == section.job), "missing")
     pairs = {"exit code": (result.exit_code, each.exit_code), "status": (status, each.status)}
     if each.quarantine is not None:
         held = len(stage.lake.rows(f"{section.job}__quarantine"))
-        stage.say(f"  in quarantine: {held}")
+        stage.say(f"  rows in quarantine: {held}")
         pairs["rows in quarantine"] = (held, each.quarantine)
     return [f"{what}: {found}, expected {told}" for what, (found, told) in pairs.items() if found != told]
 
 
-def table_difference(section: Section, found: dict[Any, Row], expected: dict[Any, Row]) -> list[str]:
-    """Return the difference between the target and the story's table as one fault, or nothing."""
+def find_table_difference(section: Section, found: dict[Any, Row], expected: dict[Any, Row]) -> list[str]:
+    """Return the difference between the target and the expected table as one fault, or nothing."""
     if found == expected:
         return []
-    return [f"the table differs:\n{indented(picture.difference(section, found, expected))}"]
+    return [f"the table differs:\n{indent(picture.draw_difference(section, found, expected))}"]
 
 
-def indented(text: str) -> str:
+def indent(text: str) -> str:
     """Return text moved two columns to the right."""
     return "\n".join(f"  {line}" if line else line for line in text.split("\n"))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 
 MARKER = ".enrich-demo"
 _MARK = "Written by `enrich demo`, which deletes this directory's content when it starts again.\n"
@@ -24,11 +24,11 @@ def start_over(directory: Path) -> Path:
     directory = directory.absolute()
     marker = directory / MARKER
     if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
-        raise _refusal(directory, "is not a directory")
+        raise _refuse(directory, "is not a directory")
     if directory.exists() and any(directory.iterdir()):
         if marker.is_symlink() or not marker.is_file() or marker.read_text(encoding="utf-8") != _MARK:
-            raise _refusal(directory, "is not empty, and no earlier demo's")
-        _empty(directory)
+            raise _refuse(directory, "is not empty and is not the directory of an earlier demo")
+        _delete_content(directory)
     directory.mkdir(parents=True, exist_ok=True)
     marker.write_text(_MARK, encoding="utf-8")
     (directory / ".gitignore").write_text("*\n", encoding="utf-8")
@@ -46,7 +46,7 @@ def copy_example(directory: Path) -> list[str]:
     for part in PARTS:
         if (directory / part).exists():
             raise ConfigError(
-                f"{str(directory / part)!r} is there already", hint="name another directory: enrich init DIR"
+                f"{str(directory / part)!r} exists already", hint="name another directory: enrich init DIR"
             )
     files = [path for path in sorted(PROJECT.rglob("*")) if path.is_file() and path.stem in EXAMPLE]
     for path in files:
@@ -56,7 +56,7 @@ def copy_example(directory: Path) -> list[str]:
     return [str(path.relative_to(PROJECT)) for path in files]
 
 
-def _empty(directory: Path) -> None:
+def _delete_content(directory: Path) -> None:
     """Delete what the directory holds, the marker last: a demo stopped halfway is still known as one."""
     for path in sorted(directory.iterdir(), key=lambda path: path.name == MARKER):
         if path.is_dir() and not path.is_symlink():
@@ -65,5 +65,5 @@ def _empty(directory: Path) -> None:
             path.unlink()
 
 
-def _refusal(directory: Path, what: str) -> ConfigError:
+def _refuse(directory: Path, what: str) -> ConfigError:
     return ConfigError(f"{str(directory)!r} {what}", hint="name another directory: enrich demo DIR")

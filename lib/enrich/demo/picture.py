@@ -4,27 +4,27 @@ from __future__ import annotations
 
 from typing import Any
 
-from enrich.console import clean, count_of, table
+from enrich.base.console import clean, format_count, format_table
 from enrich.demo.story import Commit, Row, Section
 
 LEGEND = (
-    "why: matched, or in one word why there is no partner, as `enrich why` tells it: no_such_key (not there yet), "
-    "deleted_at (was there), foreign_key_null, near_miss (a key that differs by characters nobody sees)"
+    "why: matched, or the reason of `enrich why` why there is no partner: no_such_key (not there yet), deleted_at (it "
+    "was deleted), foreign_key_null, near_miss (there is a key that differs only by invisible characters)"
 )
 
 
-def cell_text(value: Any) -> str:
+def format_cell(value: Any) -> str:
     r"""Return a cell for people: ``null``, ``true``, ``[a1 First Street, a2 null]``; hidden characters as escapes."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, list):
-        return f"[{', '.join(' '.join(cell_text(part) for part in element) for element in value)}]"
+        return f"[{', '.join(' '.join(format_cell(part) for part in element) for element in value)}]"
     return clean(str(value))
 
 
-def commit_text(commit: Commit) -> str:
+def format_commit(commit: Commit) -> str:
     """Return what another system committed: ``customer_accounts: 2 upserted``."""
     told = []
     for name in commit.tables:
@@ -33,25 +33,25 @@ def commit_text(commit: Commit) -> str:
     return "; ".join(told)
 
 
-def header_of(section: Section) -> list[str]:
+def list_titles(section: Section) -> list[str]:
     """Return the titles of a target's columns."""
     return ["", *section.columns, *(["why"] if section.why else [])]
 
 
-def natural(key: Any) -> tuple[Any, ...]:
+def split_numbers(key: Any) -> tuple[Any, ...]:
     """Order ``user_2`` before ``user_10``."""
     text = str(key)
     digits = len(text) - len(text.rstrip("0123456789"))
     return (text[: len(text) - digits], int(text[len(text) - digits :] or 0))
 
 
-def whole_table(section: Section, rows: dict[Any, Row]) -> str:
-    """Return a target as it stands."""
-    lines = [[" ", *map(cell_text, rows[key])] for key in sorted(rows, key=natural)]
-    return table(header_of(section), lines)
+def draw_table(section: Section, rows: dict[Any, Row]) -> str:
+    """Return a target as it is."""
+    lines = [[" ", *map(format_cell, rows[key])] for key in sorted(rows, key=split_numbers)]
+    return format_table(list_titles(section), lines)
 
 
-def changes_table(section: Section, before: dict[Any, Row], after: dict[Any, Row]) -> str:
+def draw_changes(section: Section, before: dict[Any, Row], after: dict[Any, Row]) -> str:
     """Return the rows that changed, and how many did not: ``+`` new, ``-`` gone, ``~`` changed, as ``old => new``.
 
     ```
@@ -61,33 +61,33 @@ def changes_table(section: Section, before: dict[Any, Row], after: dict[Any, Row
     ```
     """
     lines, same = [], 0
-    for key in sorted({*before, *after}, key=natural):
+    for key in sorted({*before, *after}, key=split_numbers):
         old, new = before.get(key), after.get(key)
         if old == new:
             same += 1
         elif old is None or new is None:
             row = new if new is not None else old
-            lines.append(["+" if old is None else "-", *map(cell_text, row or ())])
+            lines.append(["+" if old is None else "-", *map(format_cell, row or ())])
         else:
-            lines.append(["~", *(_step(*pair) for pair in zip(old, new, strict=True))])
-    as_before = f"{count_of(same, 'row')} as before"
+            lines.append(["~", *(_format_step(*pair) for pair in zip(old, new, strict=True))])
+    as_before = f"{format_count(same, 'row')} as before"
     if not lines:
         return as_before
-    return "\n".join([table(header_of(section), lines), *([as_before] if same else [])])
+    return "\n".join([format_table(list_titles(section), lines), *([as_before] if same else [])])
 
 
-def _step(old: Any, new: Any) -> str:
-    return cell_text(new) if old == new else f"{cell_text(old)} => {cell_text(new)}"
+def _format_step(old: Any, new: Any) -> str:
+    return format_cell(new) if old == new else f"{format_cell(old)} => {format_cell(new)}"
 
 
-def difference(section: Section, found: dict[Any, Row], expected: dict[Any, Row]) -> str:
-    """Return the rows in which the target is not what the story says, two lines a row."""
+def draw_difference(section: Section, found: dict[Any, Row], expected: dict[Any, Row]) -> str:
+    """Return the rows that are not as expected, in two lines each."""
     lines = []
-    for key in sorted({*found, *expected}, key=natural):
+    for key in sorted({*found, *expected}, key=split_numbers):
         if found.get(key) != expected.get(key):
             for label, rows in (("found", found), ("expected", expected)):
                 row = rows.get(key)
                 lines.append(
-                    [label, *(map(cell_text, row) if row else ["(no row)", *[""] * len(header_of(section)[2:])])]
+                    [label, *(map(format_cell, row) if row else ["(no row)", *[""] * len(list_titles(section)[2:])])]
                 )
-    return table(header_of(section), lines)
+    return format_table(list_titles(section), lines)

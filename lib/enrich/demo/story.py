@@ -1,4 +1,4 @@
-"""The demo's script: made-up tables, what other systems commit to them, and what each target must then hold."""
+"""The demo's script: made-up tables, what other systems commit to them, and what each target must then contain."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 
 STORY = Path(__file__).parent / "story"
 
@@ -79,22 +79,22 @@ class Section:
     rounds: tuple[Round, ...]
 
 
-def sections(names: tuple[str, ...] = ()) -> list[Section]:
-    """Return the story's parts in order, or those named.
+def read_sections(names: tuple[str, ...] = ()) -> list[Section]:
+    """Return the sections of the story in order, or those named.
 
     Raises:
-        ConfigError: There is no part of that name.
+        ConfigError: There is no section of that name.
     """
     story = [read_section(path) for path in sorted(STORY.glob("*.yml"))]
     known = [section.name for section in story]
     for name in names:
         if name not in known:
-            raise ConfigError(f"the demo has no section {name!r}", hint=f"it has {', '.join(known)}")
+            raise ConfigError(f"the demo has no section {name!r}", hint=f"its sections are {', '.join(known)}")
     return [section for section in story if not names or section.name in names]
 
 
 def read_section(path: Path) -> Section:
-    """Read one part of the story; its files ship with the package and are under test."""
+    """Read one section of the story; its file is part of the package."""
     data = yaml.safe_load(path.read_text(encoding="utf-8"))
     return Section(
         name=data["name"],
@@ -123,7 +123,7 @@ def read_round(data: Mapping[str, Any]) -> Round:
     )
 
 
-def expected_tables(section: Section) -> Iterator[tuple[Round, dict[Any, Row]]]:
+def compute_expected_tables(section: Section) -> Iterator[tuple[Round, dict[Any, Row]]]:
     """Yield each round with the whole table that must stand after it, by key."""
     table: dict[Any, Row] = {}
     for each in section.rounds:

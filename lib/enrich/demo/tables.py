@@ -25,20 +25,22 @@ class Lake:
         for name, table in section.tables.items():
             if not DeltaTable.is_deltatable(str(self.root / name)):
                 feed = {"delta.enableChangeDataFeed": "true"}
-                DeltaTable.create(str(self.root / name), schema_of(table), configuration=feed)
+                DeltaTable.create(str(self.root / name), build_schema(table), configuration=feed)
 
     def write(self, section: Section, commit: Commit) -> None:
         """Commit upserts and deletes: one Delta commit a table."""
         for name in commit.tables:
             rows, gone = commit.upsert.get(name, []), commit.delete.get(name, [])
             key = section.tables[name].key
-            self._merge(name, section.tables[name], [*marked(rows, gone=False), *marked([{key: k} for k in gone])])
+            self._merge(
+                name, section.tables[name], [*mark_deletes(rows, gone=False), *mark_deletes([{key: k} for k in gone])]
+            )
 
     def _merge(self, name: str, table: Table, rows: list[dict[str, Any]]) -> None:
         import pyarrow as pa
         from deltalake import DeltaTable
 
-        data = pa.Table.from_pylist(rows, schema=schema_of(table).append(pa.field("_gone", pa.bool_())))
+        data = pa.Table.from_pylist(rows, schema=build_schema(table).append(pa.field("_gone", pa.bool_())))
         values = {column: f"s.{column}" for column in table.columns}
         DeltaTable(str(self.root / name)).merge(
             data, f"t.{table.key} = s.{table.key}", source_alias="s", target_alias="t"
@@ -62,12 +64,12 @@ class Lake:
         """Return the section's target by key: its columns and, in sections that tell one, the reason of its key."""
         found = {}
         for row in self.rows(section.job):
-            values = tuple(plain(row[column]) for column in section.columns)
+            values = tuple(simplify(row[column]) for column in section.columns)
             found[values[0]] = (*values, reasons.get(values[0], "matched")) if section.why else values
         return found
 
 
-def marked(rows: list[dict[str, Any]], *, gone: bool = True) -> list[dict[str, Any]]:
+def mark_deletes(rows: list[dict[str, Any]], *, gone: bool = True) -> list[dict[str, Any]]:
     """Return rows for a merge, each saying whether it deletes; maps as pairs, as Arrow takes them."""
     return [
         {name: list(value.items()) if isinstance(value, dict) else value for name, value in row.items()}
@@ -76,7 +78,7 @@ def marked(rows: list[dict[str, Any]], *, gone: bool = True) -> list[dict[str, A
     ]
 
 
-def schema_of(table: Table) -> pa.Schema:
+def build_schema(table: Table) -> pa.Schema:
     """Return a source's Arrow schema."""
     import pyarrow as pa
 
@@ -89,8 +91,8 @@ def schema_of(table: Table) -> pa.Schema:
     return pa.schema([(name, types[kind]) for name, kind in table.columns.items()])
 
 
-def plain(value: Any) -> Any:
+def simplify(value: Any) -> Any:
     """Return a value as the story writes it: structs as lists of their fields."""
     if isinstance(value, dict):
-        return [plain(field) for field in value.values()]
-    return [plain(element) for element in value] if isinstance(value, list) else value
+        return [simplify(field) for field in value.values()]
+    return [simplify(element) for element in value] if isinstance(value, list) else value

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from enrich import join, normalise
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from enrich.base.spec import NORMALISERS, TEXT_TYPE, JoinSpec, Step, name_reference, quote
 from enrich.config.models import Job, Source
 from enrich.diagnosis import near
-from enrich.spec import JoinSpec, Step, quoted, reference_names
-from enrich.stages import Work
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from enrich.frames import join
+from enrich.steps.work import Work
 
 
 @dataclass(frozen=True)
@@ -112,18 +112,16 @@ MOST_PAIRS = 100
 """How many near misses are shown at most."""
 
 
-def examined(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys:
+def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys:
     """Hold the keys of one join against each other."""
-    from pyspark.sql import functions as F
-
     spec = work.task.spec
     assert isinstance(spec, JoinSpec)  # noqa: S101 - a mirror has no steps
     lookup = spec.sources[step.alias]
-    texts = [lookup.columns[name] == normalise.TEXT for name in lookup.key]
-    names = reference_names(len(texts))
-    references = join.references(work.sources(), step).select(*names)
-    parts = [F.col(quoted(column)).alias(name) for column, name in zip(lookup.key, names, strict=True)]
-    keys = work.kept(near.compared(references, work.snapshot(step.alias).select(*parts).distinct()))
+    texts = [lookup.columns[name] == TEXT_TYPE for name in lookup.key]
+    names = name_reference(len(texts))
+    references = join.find_references(work.sources(), step).select(*names)
+    parts = [F.col(quote(column)).alias(name) for column, name in zip(lookup.key, names, strict=True)]
+    keys = work.keep(near.pair_keys(references, work.snapshot(step.alias).select(*parts).distinct()))
     total = keys.agg(
         F.coalesce(F.sum(near.REFERENCES), F.lit(0)).alias("all"),
         F.coalesce(F.sum(F.when(~F.col(near.PRESENT), F.col(near.REFERENCES))), F.lit(0)).alias("lost"),
@@ -132,26 +130,24 @@ def examined(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys:
     counted = JoinKeys(step.alias, step.kind, int(total["all"]), int(total["lost"]), {})
     if not counted.unmatched or not any(texts):
         return counted
-    found = work.kept(near.forms(keys, texts, shared=step.kind == "table"))
-    told = _classified(work, step, counted, found, len(texts))
-    return replace(told, pairs=_pairs(near.near_misses(found, len(texts)), len(texts))) if show_keys else told
+    found = work.keep(near.add_forms(keys, texts, shared=step.kind == "table"))
+    told = _classify(work, step, counted, found, len(texts))
+    return replace(told, pairs=_list_pairs(near.find_near_misses(found, len(texts)), len(texts))) if show_keys else told
 
 
-def _classified(work: Work, step: Step, counted: JoinKeys, found: DataFrame, count: int) -> JoinKeys:
-    from pyspark.sql import functions as F
-
-    misses = near.near_misses(found, count)
+def _classify(work: Work, step: Step, counted: JoinKeys, found: DataFrame, count: int) -> JoinKeys:
+    misses = near.find_near_misses(found, count)
     rows = misses.groupBy(near.SET).agg(F.sum(near.REFERENCES).alias("rows")).collect()
     kinds: dict[str, int] = {}
     for row in sorted(rows, key=lambda row: int(row[near.SET])):
         kind = near.kind_of(row[near.SET])
         kinds[kind] = kinds.get(kind, 0) + int(row["rows"])
-    effects = near.effects(found) if kinds else []
-    best, worse = chosen(effects)
+    effects = near.measure_effects(found) if kinds else []
+    best, worse = choose_effects(effects)
     job, spec = work.task.job, work.task.spec
     sharing = [spec.driving, *[each.alias for each in spec.steps if each.kind == "table"]]  # type: ignore[union-attr]
     aliases = sharing if step.kind == "table" else [step.alias]
-    suggestion = Suggestion(best.steps, best.heals, lines_of(job, aliases, best.steps)) if best else None
+    suggestion = Suggestion(best.steps, best.heals, suggest_lines(job, aliases, best.steps)) if best else None
     refused = None
     if worse is not None:
         told = {step.alias: worse.ambiguous, spec.driving: worse.ambiguous_left}
@@ -159,7 +155,7 @@ def _classified(work: Work, step: Step, counted: JoinKeys, found: DataFrame, cou
     return replace(counted, near_misses=kinds, suggestion=suggestion, refused=refused)
 
 
-def chosen(effects: Sequence[near.Effect]) -> tuple[near.Effect | None, near.Effect | None]:
+def choose_effects(effects: Sequence[near.Effect]) -> tuple[near.Effect | None, near.Effect | None]:
     """Choose the set that heals most with the fewest steps and confuses no keys.
 
     Returns:
@@ -176,26 +172,24 @@ def chosen(effects: Sequence[near.Effect]) -> tuple[near.Effect | None, near.Eff
     return best, worse
 
 
-def lines_of(job: Job, aliases: Sequence[str], steps: Sequence[str]) -> dict[str, str]:
+def suggest_lines(job: Job, aliases: Sequence[str], steps: Sequence[str]) -> dict[str, str]:
     """Return the lines of a job's sources with more steps in ``normalise``, by alias."""
-    return {alias: _line(alias, job.sources[alias], steps) for alias in aliases}
+    return {alias: _format_line(alias, job.sources[alias], steps) for alias in aliases}
 
 
-def _line(alias: str, source: Source, steps: Sequence[str]) -> str:
+def _format_line(alias: str, source: Source, steps: Sequence[str]) -> str:
     import yaml
 
     written: dict[str, Any] = {"table": source.table, "key": source.key[0] if len(source.key) == 1 else [*source.key]}
     if source.unique != "checked":
         written["unique"] = source.unique
-    written["normalise"] = [each for each in normalise.NORMALISERS if each in {*source.normalise, *steps}]
+    written["normalise"] = [each for each in NORMALISERS if each in {*source.normalise, *steps}]
     text = yaml.safe_dump(written, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
     return f"{alias}: {text.strip()}"
 
 
-def _pairs(misses: DataFrame, count: int) -> tuple[tuple[str, str, str], ...]:
-    from pyspark.sql import functions as F
-
-    names = reference_names(count)
+def _list_pairs(misses: DataFrame, count: int) -> tuple[tuple[str, str, str], ...]:
+    names = name_reference(count)
     ours = F.concat_ws(",", *[F.col(name).cast("string") for name in names]).alias("ours")
     theirs = F.concat_ws(",", *[F.col(near.FOUND).getField(name).cast("string") for name in names]).alias("theirs")
     rows = misses.select(near.SET, ours, theirs).orderBy("ours").limit(MOST_PAIRS).collect()

@@ -8,12 +8,29 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from enrich import join, normalise, tables
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from enrich.base.spec import (
+    COMMIT,
+    TEXT_TYPE,
+    WEIGHT,
+    Affected,
+    JoinSpec,
+    MirrorSpec,
+    Step,
+    name_left_key,
+    name_reference,
+    name_right_key,
+    quote,
+)
 from enrich.diagnosis import near
 from enrich.diagnosis.reasons import (
     ARRIVED_AFTER_WINDOW,
@@ -23,25 +40,12 @@ from enrich.diagnosis.reasons import (
     NEAR_MISS,
     NO_SUCH_KEY,
     Reason,
-    of_list,
+    explain_list,
 )
-from enrich.spec import (
-    COMMIT,
-    WEIGHT,
-    Affected,
-    JoinSpec,
-    MirrorSpec,
-    Step,
-    left_names,
-    quoted,
-    reference_names,
-    right_names,
-    without_nulls,
-)
-from enrich.stages import Work
-
-if TYPE_CHECKING:
-    from pyspark.sql import DataFrame
+from enrich.frames import join, normalise
+from enrich.frames.columns import drop_nulls
+from enrich.steps.work import Work
+from enrich.storage import tables
 
 log = logging.getLogger(__name__)
 
@@ -69,18 +73,16 @@ class Question:
     @property
     def names(self) -> list[str]:
         """The columns of the referenced key."""
-        return reference_names(len(self.columns))
+        return name_reference(len(self.columns))
 
 
-def questions(work: Work, affected: Affected) -> list[Question]:
+def list_questions(work: Work, affected: Affected) -> list[Question]:
     """Return what the rows of some target keys refer to, the driving source first, then in the order of the joins."""
-    from pyspark.sql import functions as F
-
     spec = work.task.spec
-    names = left_names(len(spec.identity))
+    names = name_left_key(len(spec.identity))
 
     def own(columns: tuple[str, ...], alias: str) -> Question:
-        parts = zip(names, reference_names(len(names)), strict=True)
+        parts = zip(names, name_reference(len(names)), strict=True)
         frame = affected.left.select(*names, *[F.col(name).alias(part) for name, part in parts])
         return Question(alias, columns, frame)
 
@@ -93,36 +95,42 @@ def questions(work: Work, affected: Affected) -> list[Question]:
         if step.kind == "table":
             found.append(own(key, step.alias))
         else:
-            rows = without_nulls(join.references(sources, step, affected, nulls=True), names)
-            rows = rows.select(*names, *reference_names(len(key)))
+            rows = drop_nulls(_references(sources, step, affected), names)
+            rows = rows.select(*names, *name_reference(len(key)))
             found.append(Question(step.alias, key, rows, step.kind == "list"))
     return found
 
 
-def lone_questions(work: Work, spec: JoinSpec, right: Step, affected: Affected) -> list[Question]:
+def list_right_questions(work: Work, spec: JoinSpec, right: Step, affected: Affected) -> list[Question]:
     """Return what rows refer to that only the lookup of a right or full foreign-key join has.
 
     The lookup's own key first, then what later joins look up by its columns; the rows' left key is null.
     """
-    from pyspark.sql import functions as F
-
     assert affected.right is not None  # noqa: S101 - it holds the keys that are asked for
     key = spec.sources[right.alias].key
     nulls = [F.lit(None).cast(each.dataType).alias(each.name) for each in affected.left.schema]
-    parts = zip(right_names(len(key)), reference_names(len(key)), strict=True)
+    parts = zip(name_right_key(len(key)), name_reference(len(key)), strict=True)
     own = affected.right.select(*nulls, *[F.col(name).alias(part) for name, part in parts])
     found = [Question(right.alias, key, own)]
     sources = work.sources()
     for step in spec.steps[spec.steps.index(right) + 1 :]:
-        if step.kind != "table" and right.alias in step.decided_by:
+        if step.kind != "table":
             columns = spec.sources[step.alias].key
-            rows = join.references(sources, step, affected, nulls=True)
-            rows = rows.select(*affected.left.columns, *reference_names(len(columns)))
+            rows = _references(sources, step, affected)
+            rows = rows.select(*affected.left.columns, *name_reference(len(columns)))
             found.append(Question(step.alias, columns, rows, step.kind == "list"))
     return found
 
 
-def answers(work: Work, asked: Sequence[Question], *, found_keys: bool = False) -> dict[Key, dict[str, Reason]]:
+def _references(sources: join.Sources, step: Step, affected: Affected) -> DataFrame:
+    """Return what rows refer to in a lookup, also those that an earlier join removes, with nulls."""
+    spec = sources.spec
+    keeps_all = {"inner": "left", "right": "full"}
+    earlier = [replace(each, how=keeps_all.get(each.how, each.how)) for each in join.list_earlier_steps(spec, step)]
+    return join.refer(join.apply_steps(sources, affected, earlier), spec, step)
+
+
+def find_reasons(work: Work, asked: Sequence[Question], *, found_keys: bool = False) -> dict[Key, dict[str, Reason]]:
     """Return for every target key and source why the row has a partner there, or why not.
 
     A key is left out where no row gives a reference: the driving row is not there, or its list is empty.
@@ -132,67 +140,63 @@ def answers(work: Work, asked: Sequence[Question], *, found_keys: bool = False) 
         asked: What the rows refer to.
         found_keys: Tell the keys of near misses.
     """
-    from pyspark.sql import functions as F
-
-    held = {each.alias: work.kept(_marked(work, each)) for each in asked}
+    held = {each.alias: work.keep(_mark_present(work, each)) for each in asked}
     lost = [
         frame.where(~F.col(near.PRESENT)).agg(F.lit(alias).alias("alias"), F.count("*").alias("rows"))
         for alias, frame in held.items()
     ]
     missing = {row["alias"] for row in reduce(lambda a, b: a.unionByName(b), lost).collect() if row["rows"]}
-    frames = [_told(work, each, held[each.alias], missing) for each in asked]
+    frames = [_tell_reasons(work, each, held[each.alias], missing) for each in asked]
     dates = _Dates(work)
-    names = left_names(len(work.task.spec.identity))
+    names = name_left_key(len(work.task.spec.identity))
     lists = {each.alias for each in asked if each.is_list}
     elements: dict[tuple[Key, str], list[tuple[Reason, int]]] = {}
     for row in reduce(lambda a, b: a.unionByName(b), frames).collect():
         key = tuple(row[name] for name in names)
-        reason = _reason(row, dates, found_keys=found_keys)
+        reason = _build_reason(row, dates, found_keys=found_keys)
         elements.setdefault((key, row["alias"]), []).append((reason, int(row[_COUNT])))
     answered: dict[Key, dict[str, Reason]] = {}
     for (key, alias), told in elements.items():
-        answered.setdefault(key, {})[alias] = of_list(told) if alias in lists else told[0][0]
+        answered.setdefault(key, {})[alias] = explain_list(told) if alias in lists else told[0][0]
     return answered
 
 
-def _reason(row: Any, dates: _Dates, *, found_keys: bool) -> Reason:
+def _build_reason(row: Any, dates: _Dates, *, found_keys: bool) -> Reason:
     position, version = row[near.SET], row[COMMIT]
     kind = near.kind_of(position) if position is not None else None
     at = dates.of(row["alias"], version) if version is not None else None
     return Reason(row[_REASON], kind, version, at, found=row[near.FOUND] if found_keys else None)
 
 
-def _marked(work: Work, asked: Question) -> DataFrame:
+def _mark_present(work: Work, asked: Question) -> DataFrame:
     """Add whether the referenced key is there; null where the reference is null."""
-    from pyspark.sql import functions as F
-
-    there = _present(work, asked).withColumn(near.PRESENT, F.lit(True))
+    there = _find_present(work, asked).withColumn(near.PRESENT, F.lit(True))
     is_null = reduce(lambda a, b: a | b, [F.col(name).isNull() for name in asked.names])
     joined = asked.references.join(there, on=asked.names, how="left")
     return joined.withColumn(near.PRESENT, F.when(~is_null, F.coalesce(F.col(near.PRESENT), F.lit(False))))
 
 
-def _present(work: Work, asked: Question) -> DataFrame:
+def _find_present(work: Work, asked: Question) -> DataFrame:
     """Return the distinct keys that the source has at the version that the target has consumed."""
-    return without_nulls(_named(work.snapshot(asked.alias), asked)).distinct()
+    return drop_nulls(_rename_parts(work.snapshot(asked.alias), asked)).distinct()
 
 
-def _named(rows: DataFrame, asked: Question, *more: str) -> DataFrame:
-    from pyspark.sql import functions as F
-
-    parts = [F.col(quoted(column)).alias(name) for column, name in zip(asked.columns, asked.names, strict=True)]
+def _rename_parts(rows: DataFrame, asked: Question, *more: str) -> DataFrame:
+    parts = [F.col(quote(column)).alias(name) for column, name in zip(asked.columns, asked.names, strict=True)]
     return rows.select(*parts, *more)
 
 
-def _told(work: Work, asked: Question, marked: DataFrame, missing: set[str]) -> DataFrame:
+def _tell_reasons(work: Work, asked: Question, marked: DataFrame, missing: set[str]) -> DataFrame:
     """Return ``__enrich_k*``, ``alias``, reason, version, kind, found key, and for how many references."""
-    from pyspark.sql import functions as F
-
-    names = left_names(len(work.task.spec.identity))
+    names = name_left_key(len(work.task.spec.identity))
     nothing = {_ARRIVED: "long", _DELETED: "long", near.SET: "int", near.FOUND: "string"}
     if asked.alias in missing:
-        lost = work.kept(marked.where(~F.col(near.PRESENT)).select(*asked.names).distinct())
-        for facts in (_later(work, asked, lost), _earlier(work, asked, lost), _nearly(work, asked, lost)):
+        lost = work.keep(marked.where(~F.col(near.PRESENT)).select(*asked.names).distinct())
+        for facts in (
+            _find_later(work, asked, lost),
+            _find_earlier(work, asked, lost),
+            _find_near_misses(work, asked, lost),
+        ):
             if facts is not None:
                 marked = marked.join(facts, on=asked.names, how="left")
     absent = {name: F.lit(None).cast(kind) for name, kind in nothing.items() if name not in marked.columns}
@@ -214,14 +218,12 @@ def _told(work: Work, asked: Question, marked: DataFrame, missing: set[str]) -> 
     return told.groupBy(*told.columns).agg(F.count("*").alias(_COUNT))
 
 
-def _later(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
+def _find_later(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
     """Find keys that the source has now: the version that brought them."""
-    from pyspark.sql import functions as F
-
     at, state = work.task.window[asked.alias].to, work.task.tables[asked.alias]
     if state.version == at:
         return None
-    moves = _moves(work, asked, lost, (at, state.version))
+    moves = _find_moves(work, asked, lost, (at, state.version))
     return (
         None
         if moves is None
@@ -231,19 +233,17 @@ def _later(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
     )
 
 
-def _earlier(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
+def _find_earlier(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
     """Find keys that the source had before: the last version that took them away."""
-    from pyspark.sql import functions as F
-
     at, uri = work.task.window[asked.alias].to, work.task.tables[asked.alias].uri
-    first = min((int(entry["version"]) for entry in tables.history(tables.open_log(uri))), default=at)
-    moves = _moves(work, asked, lost, (first - 1, at))
+    first = min((int(entry["version"]) for entry in tables.read_history(tables.open_log(uri))), default=at)
+    moves = _find_moves(work, asked, lost, (first - 1, at))
     if moves is None:
         # The feed may have been switched on late, or its files may be gone: look for the oldest version to read from.
         unreadable, readable = first - 1, at
         while readable - unreadable > 1:
             middle = (unreadable + readable) // 2
-            tried = _moves(work, asked, lost, (middle, at))
+            tried = _find_moves(work, asked, lost, (middle, at))
             unreadable, readable = (middle, readable) if tried is None else (unreadable, middle)
             moves = moves if tried is None else tried
     if moves is None:
@@ -251,22 +251,18 @@ def _earlier(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
     return moves.where(F.col("gone").isNotNull()).select(*asked.names, F.col("gone").alias(_DELETED))
 
 
-def _moves(work: Work, asked: Question, lost: DataFrame, window: tuple[int, int]) -> DataFrame | None:
+def _find_moves(work: Work, asked: Question, lost: DataFrame, window: tuple[int, int]) -> DataFrame | None:
     """Return when each lost key last came and last went; None where the change feed cannot be read."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
-    from pyspark.sql import functions as F
-
     source, uri = work.task.spec.sources[asked.alias], work.task.tables[asked.alias].uri
     columns = list(dict.fromkeys([*source.key, *asked.columns]))
     net = F.sum(WEIGHT)
     try:
-        feed = normalise.keys(tables.change_feed(work.session, uri, window, columns), source)
-        rows = _named(feed, asked, WEIGHT, COMMIT).join(F.broadcast(lost), on=asked.names, how="left_semi")
+        feed = normalise.normalise_keys(tables.read_change_feed(work.session, uri, window, columns), source)
+        rows = _rename_parts(feed, asked, WEIGHT, COMMIT).join(F.broadcast(lost), on=asked.names, how="left_semi")
         netted = rows.groupBy(*asked.names, COMMIT).agg(net.alias(WEIGHT))
         come = F.max(F.when(F.col(WEIGHT) > 0, F.col(COMMIT))).alias("come")
         gone = F.max(F.when(F.col(WEIGHT) < 0, F.col(COMMIT))).alias("gone")
-        moves = work.kept(netted.groupBy(*asked.names).agg(come, gone))
+        moves = work.keep(netted.groupBy(*asked.names).agg(come, gone))
         moves.count()
     except (PySparkException, Py4JJavaError):
         log.info("the change feed of %s cannot be read from version %d on", asked.alias, window[0] + 1)
@@ -274,16 +270,14 @@ def _moves(work: Work, asked: Question, lost: DataFrame, window: tuple[int, int]
     return moves
 
 
-def _nearly(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
+def _find_near_misses(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
     """Find keys that differ from those that are there by what normalisers remove."""
-    from pyspark.sql import functions as F
-
     kinds = work.task.spec.sources[asked.alias].columns
-    texts = [kinds[column] == normalise.TEXT for column in asked.columns]
+    texts = [kinds[column] == TEXT_TYPE for column in asked.columns]
     if not any(texts):
         return None
-    candidates = near.related(_present(work, asked), lost, texts)
-    found = near.near_misses(near.forms(near.compared(lost, candidates), texts), len(texts))
+    candidates = near.find_related(_find_present(work, asked), lost, texts)
+    found = near.find_near_misses(near.add_forms(near.pair_keys(lost, candidates), texts), len(texts))
     text = F.concat_ws(",", *[F.col(near.FOUND).getField(name).cast("string") for name in asked.names])
     return found.select(*asked.names, near.SET, text.alias(near.FOUND))
 
@@ -298,7 +292,7 @@ class _Dates:
     def of(self, alias: str, version: int) -> str | None:
         """Return a version's time as ISO 8601 in UTC; None when the log no longer holds it."""
         if alias not in self.known:
-            entries = tables.history(tables.open_log(self.work.task.tables[alias].uri))
+            entries = tables.read_history(tables.open_log(self.work.task.tables[alias].uri))
             self.known[alias] = {int(entry["version"]): int(entry["timestamp"]) for entry in entries}
         found = self.known[alias].get(version)
         return None if found is None else datetime.fromtimestamp(found / 1000, UTC).isoformat(timespec="seconds")

@@ -7,10 +7,29 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from enrich import join, mirror, normalise, quarantine, runner, tables
-from enrich.compiler.schemas import find, meant, name_of
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from enrich.base.errors import ConfigError, suggest
+from enrich.base.failures import describe_error
+from enrich.base.result import SourceWindow
+from enrich.base.spec import (
+    FAILED_COLUMN,
+    LIVE,
+    TEXT_TYPE,
+    Affected,
+    JobSpec,
+    JoinSpec,
+    Step,
+    name_left_key,
+    name_right_key,
+    quote,
+)
+from enrich.compiler.schemas import find, name_of
 from enrich.diagnosis import evidence
-from enrich.diagnosis.doctor import KeyReport, examined
+from enrich.diagnosis.doctor import KeyReport, examine_join
 from enrich.diagnosis.keytext import key_of, names_all
 from enrich.diagnosis.reasons import (
     FOREIGN_KEY_NULL,
@@ -19,20 +38,19 @@ from enrich.diagnosis.reasons import (
     NOT_YET_RUN,
     Reason,
     Why,
-    of_cell,
-    of_row,
+    explain_cell,
+    explain_row,
 )
-from enrich.errors import ConfigError
 from enrich.expressions import Scope, parse_expression
-from enrich.failures import named
-from enrich.prepare import Task, opened
-from enrich.result import SourceWindow
-from enrich.spec import LIVE, Affected, JobSpec, JoinSpec, Step, left_names, quoted, right_names, without_nulls
-from enrich.stages import Work, identity_of, target_rows
+from enrich.frames import join, mirror, normalise, quarantine
+from enrich.frames.columns import drop_nulls
+from enrich.operations import choice
+from enrich.operations.workplace import Options, Workplace
+from enrich.progress.prepare import Task, open_task
+from enrich.steps.work import Work, identify_rows, read_target
+from enrich.storage import tables
 
 if TYPE_CHECKING:
-    from pyspark.sql import DataFrame, SparkSession
-
     from enrich.config import Project
 
 KeyText = str | Mapping[str, object] | Sequence[str]
@@ -58,18 +76,18 @@ class Side:
     @property
     def names(self) -> list[str]:
         """The key's columns in staged frames."""
-        return (left_names if self.right is None else right_names)(len(self.identity))
+        return (name_left_key if self.right is None else name_right_key)(len(self.identity))
 
 
 def ask(
     project: Project, name: str, key: KeyText, column: str | None, *, spark: SparkSession | None, show_keys: bool
 ) -> Why:
     """Answer ``enrich.why``."""
-    running = runner.Running(project, runner.Options(), "", spark)
-    task = running.task(project.jobs[_known(project, name)])
-    side = _side(task.spec, key)
+    workplace = Workplace(project, Options(), "", spark)
+    task = workplace.task(project.jobs[_check_name(project, name)])
+    side = _build_side(task.spec, key)
     parts = key_of(key, side.identity)
-    columns = [_column(task.spec, column)] if column is not None else list(task.spec.columns)
+    columns = [_find_column(task.spec, column)] if column is not None else list(task.spec.columns)
     if task.target.table is None:
         unknown = Reason(NOT_YET_RUN)
         return Why(name, None, unknown, {}, dict.fromkeys(columns, unknown))
@@ -77,122 +95,118 @@ def ask(
 
     def answer(work: Work) -> Why:
         spec = work.task.spec
-        affected = _affected(work, side, _typed(work, side, [parts[each] for each in side.identity]))
-        lookups = _answers(work, side, affected, found_keys=show_keys)
-        live, nulls = _flags(work, side, affected)
+        affected = _build_affected(work, side, _cast_key(work, side, [parts[each] for each in side.identity]))
+        lookups = _find_reasons(work, side, affected, found_keys=show_keys)
+        live, nulls = _read_flags(work, side, affected)
         if side.right is not None and live is None and lookups[side.alias].reason == MATCHED:
             raise ConfigError(
-                f"the target has no row that {side.alias!r} alone has for this key: another row refers to it",
-                hint=f"ask for that row, by its {', '.join(spec.identity)}",
+                f"the target has no lookup-only row of {side.alias!r} with this key: a driving row refers to it",
+                hint=f"ask for the driving row, by its {', '.join(spec.identity)}",
             )
-        row = of_row(live, _needed(spec, side, lookups, live), _rules(work, side, affected))
+        row = explain_row(live, _list_needed(spec, side, lookups, live), _find_rules(work, side, affected))
         cells = {
-            each: of_cell(row, _depends_on(spec, side, each), lookups, is_null=nulls.get(each, True))
+            each: explain_cell(row, _find_dependencies(spec, side, each), lookups, is_null=nulls.get(each, True))
             for each in columns
         }
         return Why(name, version, row, lookups, cells)
 
-    return _inside(running, _as_consumed(task), answer)
+    return _answer_inside(workplace, _rewind(task), answer)
 
 
-def reasons_of_all(project: Project, name: str, spark: SparkSession) -> dict[evidence.Key, dict[str, Reason]]:
+def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[evidence.Key, dict[str, Reason]]:
     """Return for every row of a job's target, by its key, why it has a partner in each source, or why not."""
-    running = runner.Running(project, runner.Options(), "", spark)
-    task = running.task(project.jobs[name])
+    workplace = Workplace(project, Options(), "", spark)
+    task = workplace.task(project.jobs[name])
     if task.target.table is None:
         return {}
 
     def answer(work: Work) -> dict[evidence.Key, dict[str, Reason]]:
-        spec, rows = work.task.spec, target_rows(work)
+        spec, rows = work.task.spec, read_target(work)
         assert rows is not None  # noqa: S101 - the table is there
-        names = left_names(len(spec.identity))
-        keys = without_nulls(rows.select(*[quoted(each) for each in spec.identity]).toDF(*names)).distinct()
-        affected = _affected(work, _left_side(spec), work.kept(keys))
-        return evidence.answers(work, evidence.questions(work, affected))
+        names = name_left_key(len(spec.identity))
+        keys = drop_nulls(rows.select(*[quote(each) for each in spec.identity]).toDF(*names)).distinct()
+        affected = _build_affected(work, _build_left_side(spec), work.keep(keys))
+        return evidence.find_reasons(work, evidence.list_questions(work, affected))
 
-    return _inside(running, _as_consumed(task), answer)
+    return _answer_inside(workplace, _rewind(task), answer)
 
 
 def examine(
     project: Project, name: str, alias: str | None, *, spark: SparkSession | None, show_keys: bool
 ) -> KeyReport:
     """Answer ``enrich.doctor_keys``."""
-    running = runner.Running(project, runner.Options(full_refresh=True), "", spark)
-    job = project.jobs[_known(project, name)]
+    workplace = Workplace(project, Options(full_refresh=True), "", spark)
+    job = project.jobs[_check_name(project, name)]
     if alias is not None and alias not in job.join:
-        raise ConfigError(f"job {name!r} has no join {alias!r}", hint=meant(alias, dict.fromkeys(job.join)))
+        raise ConfigError(f"job {name!r} has no join {alias!r}", hint=suggest(alias, job.join))
     if not job.join:
         return KeyReport(name, job.file, ())
-    task = running.task(job)
+    task = workplace.task(job)
     task = replace(task, window={each: SourceWindow(None, table.version) for each, table in task.tables.items()})
 
     def answer(work: Work) -> KeyReport:
         spec = work.task.spec
         steps = spec.steps if isinstance(spec, JoinSpec) else ()
         wanted = [step for step in steps if alias in (None, step.alias)]
-        return KeyReport(name, job.file, tuple(examined(work, step, show_keys=show_keys) for step in wanted))
+        return KeyReport(name, job.file, tuple(examine_join(work, step, show_keys=show_keys) for step in wanted))
 
-    return _inside(running, task, answer)
-
-
-def _known(project: Project, name: str) -> str:
-    return runner.chosen(project, [name], ())[0]
+    return _answer_inside(workplace, task, answer)
 
 
-def _column(spec: JobSpec, column: str) -> str:
+def _check_name(project: Project, name: str) -> str:
+    return choice.choose_jobs(project, [name], ())[0]
+
+
+def _find_column(spec: JobSpec, column: str) -> str:
     names = dict.fromkeys(spec.columns)
     found = find(column, names)
     if found is None:
-        raise ConfigError(f"the target of {spec.job!r} has no column {column!r}", hint=meant(column, names))
+        raise ConfigError(f"the target of {spec.job!r} has no column {column!r}", hint=suggest(column, names))
     return found
 
 
-def _as_consumed(task: Task) -> Task:
+def _rewind(task: Task) -> Task:
     """Let the task's window end where the target's cursor does."""
-    task = opened(task, full_refresh=False)
+    task = open_task(task, full_refresh=False)
     consumed = {alias: each.start if each.start is not None else each.to for alias, each in task.window.items()}
     return replace(task, window={alias: SourceWindow(version, version) for alias, version in consumed.items()})
 
 
-def _inside(running: runner.Running, task: Task, answer: Callable[[Work], Answer]) -> Answer:
+def _answer_inside(workplace: Workplace, task: Task, answer: Callable[[Work], Answer]) -> Answer:
     """Answer with the job opened in Spark; what Spark raises becomes one line without values."""
-    from py4j.protocol import Py4JJavaError
-    from pyspark.errors import PySparkException
 
     def work(ready: Task, session: SparkSession) -> Answer:
         with ExitStack() as cleanup:
             return answer(Work(ready, session, cleanup))
 
     try:
-        return running.inside(task, work)
+        return workplace.open_inside(task, work)
     except (PySparkException, Py4JJavaError) as error:
-        raise named(error, task.job.job) from error
+        raise describe_error(error, task.job.job) from error
 
 
-def _left_side(spec: JobSpec) -> Side:
+def _build_left_side(spec: JobSpec) -> Side:
     columns = spec.key_columns if isinstance(spec, JoinSpec) else spec.value
     return Side(spec.driving, columns, spec.identity)
 
 
-def _side(spec: JobSpec, key: KeyText) -> Side:
+def _build_side(spec: JobSpec, key: KeyText) -> Side:
     """Return what is asked for: rows without left side when the key names just the columns of the lookup's key."""
     right = spec.right_step() if isinstance(spec, JoinSpec) else None
     if right is None or not names_all(key, spec.right_identity):
-        return _left_side(spec)
+        return _build_left_side(spec)
     return Side(right.alias, spec.sources[right.alias].key, spec.right_identity, right)
 
 
-def _typed(work: Work, side: Side, texts: Sequence[str]) -> DataFrame:
+def _cast_key(work: Work, side: Side, texts: Sequence[str]) -> DataFrame:
     """Return one row with the key's parts in the types, and the form, of the target's key."""
-    from pyspark.sql import functions as F
-
     source = work.task.spec.sources[side.alias]
     parts = []
     for text, column in zip(texts, side.columns, strict=True):
         kind = source.columns[column]
-        if kind == normalise.TEXT:
+        if kind == TEXT_TYPE:
             steps = source.normalise if column in source.key else ()
-            parts.append(normalise.normalised(F.lit(text), steps))
+            parts.append(normalise.normalise(F.lit(text), steps))
         elif kind == "binary":
             parts.append(F.try_to_binary(F.lit(text), F.lit("hex")))
         else:
@@ -202,26 +216,26 @@ def _typed(work: Work, side: Side, texts: Sequence[str]) -> DataFrame:
     for is_null, column, identity in zip(nulls, side.columns, side.identity, strict=True):
         if is_null:
             kind = name_of(source.columns[column])
-            raise ConfigError(f"the text given for the key column {identity!r} is no {kind}", hint="correct the key")
+            raise ConfigError(f"the text for the key column {identity!r} is not of type {kind}", hint="correct the key")
     return frame
 
 
-def _affected(work: Work, side: Side, keys: DataFrame) -> Affected:
+def _build_affected(work: Work, side: Side, keys: DataFrame) -> Affected:
     """Return the keys to look at, and none of the other side."""
     spec = work.task.spec
     right = spec.right_step() if isinstance(spec, JoinSpec) else None
     if right is None or not isinstance(spec, JoinSpec):
         return Affected(keys)
     if side.right is not None:
-        return Affected(_no_keys(work, spec.driving, spec.key_columns, left_names), keys)
-    return Affected(keys, _no_keys(work, right.alias, spec.sources[right.alias].key, right_names))
+        return Affected(_build_no_keys(work, spec.driving, spec.key_columns, name_left_key), keys)
+    return Affected(keys, _build_no_keys(work, right.alias, spec.sources[right.alias].key, name_right_key))
 
 
-def _no_keys(work: Work, alias: str, columns: Sequence[str], named: Callable[[int], list[str]]) -> DataFrame:
-    return work.snapshot(alias).select(*[quoted(each) for each in columns]).toDF(*named(len(columns))).limit(0)
+def _build_no_keys(work: Work, alias: str, columns: Sequence[str], named: Callable[[int], list[str]]) -> DataFrame:
+    return work.snapshot(alias).select(*[quote(each) for each in columns]).toDF(*named(len(columns))).limit(0)
 
 
-def _answers(work: Work, side: Side, affected: Affected, *, found_keys: bool) -> dict[str, Reason]:
+def _find_reasons(work: Work, side: Side, affected: Affected, *, found_keys: bool) -> dict[str, Reason]:
     """Return the reasons of one key, by alias.
 
     A source that a row refers to not even once has nothing to miss. A row without left side is one that the driving
@@ -229,34 +243,34 @@ def _answers(work: Work, side: Side, affected: Affected, *, found_keys: bool) ->
     """
     spec = work.task.spec
     if side.right is None or not isinstance(spec, JoinSpec):
-        asked = evidence.questions(work, affected)
+        asked = evidence.list_questions(work, affected)
         lookups = dict.fromkeys(spec.sources, Reason(MATCHED))
     else:
-        asked = evidence.lone_questions(work, spec, side.right, affected)
+        asked = evidence.list_right_questions(work, spec, side.right, affected)
         lookups = {**dict.fromkeys(spec.sources, Reason(FOREIGN_KEY_NULL)), spec.driving: Reason(NO_SUCH_KEY)}
         lookups.update({each.alias: Reason(MATCHED) for each in asked})
-    found = evidence.answers(work, asked, found_keys=found_keys)
+    found = evidence.find_reasons(work, asked, found_keys=found_keys)
     return {**lookups, **next(iter(found.values()), {})}
 
 
-def _flags(work: Work, side: Side, affected: Affected) -> tuple[bool | None, dict[str, bool]]:
+def _read_flags(work: Work, side: Side, affected: Affected) -> tuple[bool | None, dict[str, bool]]:
     """Return whether the join and the condition keep the row (None: no row at all), and which cells are null."""
-    from pyspark.sql import functions as F
-
     spec = work.task.spec
     if isinstance(spec, JoinSpec):
-        rows = join.enriched(work.sources(), affected)
+        rows = join.join_all(work.sources(), affected)
     else:
-        rows = mirror.derived(spec, work.snapshot(spec.driving), affected.left)
-    rows = without_nulls(rows, side.names)
-    cells = [F.col(quoted(name)).isNull().alias(f"__enrich_null{i}") for i, name in enumerate(spec.columns)]
+        rows = mirror.derive_mirror(spec, work.snapshot(spec.driving), affected.left)
+    rows = drop_nulls(rows, side.names)
+    cells = [F.col(quote(name)).isNull().alias(f"__enrich_null{i}") for i, name in enumerate(spec.columns)]
     found = rows.select(LIVE, *cells).first()
     if found is None:
         return None, {}
     return bool(found[0]), dict(zip(spec.columns, found[1:], strict=True))
 
 
-def _needed(spec: JobSpec, side: Side, lookups: Mapping[str, Reason], live: bool | None) -> list[tuple[str, Reason]]:
+def _list_needed(
+    spec: JobSpec, side: Side, lookups: Mapping[str, Reason], live: bool | None
+) -> list[tuple[str, Reason]]:
     """Return the sources without which there is no row, in the order of the joins."""
     steps = spec.steps if isinstance(spec, JoinSpec) else ()
     if side.right is not None:
@@ -269,21 +283,21 @@ def _needed(spec: JobSpec, side: Side, lookups: Mapping[str, Reason], live: bool
     return [(alias, lookups[alias]) for alias in aliases]
 
 
-def _rules(work: Work, side: Side, affected: Affected) -> list[str]:
+def _find_rules(work: Work, side: Side, affected: Affected) -> list[str]:
     """Return the rules that keep the row in quarantine."""
-    uri, spec = work.task.place.held_uri, work.task.spec
+    uri, spec = work.task.place.quarantine_uri, work.task.spec
     if uri is None or not tables.exists(uri):
         return []
-    version, columns = tables.read_state(uri).version, [*spec.identity, *spec.right_identity, quarantine.FAILED]
-    rows = tables.snapshot(work.session, uri, version, columns).where(~quarantine.is_keyless())
-    parts = identity_of(work.task).of()
-    keyed = rows.select(*[part.alias(name) for name, part in parts.items()], quarantine.FAILED)
+    version, columns = tables.read_state(uri).version, [*spec.identity, *spec.right_identity, FAILED_COLUMN]
+    rows = tables.read_snapshot(work.session, uri, version, columns).where(~quarantine.is_keyless())
+    parts = identify_rows(work.task).of()
+    keyed = rows.select(*[part.alias(name) for name, part in parts.items()], FAILED_COLUMN)
     keys = affected.left if side.right is None or affected.right is None else affected.right
-    found = keyed.join(keys, on=side.names, how="left_semi").select(quarantine.FAILED).collect()
-    return [str(rule) for row in found for rule in row[quarantine.FAILED]]
+    found = keyed.join(keys, on=side.names, how="left_semi").select(FAILED_COLUMN).collect()
+    return [str(rule) for row in found for rule in row[FAILED_COLUMN]]
 
 
-def _depends_on(spec: JobSpec, side: Side, column: str) -> list[str]:
+def _find_dependencies(spec: JobSpec, side: Side, column: str) -> list[str]:
     """Return the sources that a target column depends on, in the order of the joins."""
     if not isinstance(spec, JoinSpec):
         return [spec.driving]
@@ -292,10 +306,13 @@ def _depends_on(spec: JobSpec, side: Side, column: str) -> list[str]:
     text = next(output.expression for output in spec.outputs if output.name == column)
     used = {path[0] for path in parse_expression(text, scope).paths}
     # What leads to the lookup on the left is not there in a row without left side, and not missed.
-    ends = () if side.right is None else join.earlier_steps(spec, side.right)
+    ends = {each.alias for each in (() if side.right is None else join.list_earlier_steps(spec, side.right))}
+    sharing = [step for step in spec.steps if step.kind == "table"]
     for step in reversed(spec.steps):
         if step.alias in used and step is not side.right:
-            used |= step.needs.difference(end.alias for end in ends)
+            used |= step.reads - ends - {spec.driving}
+        if used & {"key", *[each.alias for each in sharing]}:
+            used |= {each.alias for each in sharing if each.keeps_right} - ends
     if side.right is not None and "key" in used:
         used.add(spec.driving)
     return [alias for alias in (spec.driving, *[step.alias for step in spec.steps]) if alias in used]

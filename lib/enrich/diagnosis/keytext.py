@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 
 
 def parse_key(text: str, columns: Sequence[str]) -> dict[str, str]:
@@ -28,9 +28,9 @@ def parse_key(text: str, columns: Sequence[str]) -> dict[str, str]:
         return {columns[0]: text}
     names = "|".join(re.escape(name) for name in sorted(columns, key=len, reverse=True))
     found = list(re.finditer(f"(?:^|,)({names})=", text, re.IGNORECASE))
-    named = [_column(each[1], columns) for each in found]
+    named = [_find_column(each[1], columns) for each in found]
     if not found or found[0].start() != 0 or sorted(named) != sorted(columns):
-        raise _refusal(columns)
+        raise _refuse(columns)
     ends = [each.start() for each in found[1:]] + [len(text)]
     return {name: text[each.end() : end] for name, each, end in zip(named, found, ends, strict=True)}
 
@@ -42,9 +42,9 @@ def parse_parts(parts: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
         ConfigError: A column is missing, unknown or given twice.
     """
     pairs = [part.partition("=") for part in parts]
-    found = {_column(name, columns): value for name, sign, value in pairs if sign}
+    found = {_find_column(name, columns): value for name, sign, value in pairs if sign}
     if len(found) != len(parts) or sorted(found) != sorted(columns):
-        raise _refusal(columns)
+        raise _refuse(columns)
     return found
 
 
@@ -57,9 +57,9 @@ def key_of(key: str | Mapping[str, object] | Sequence[str], columns: Sequence[st
     if isinstance(key, str):
         return parse_key(key, columns)
     if isinstance(key, Mapping):
-        found = {_column(str(name), columns): str(value) for name, value in key.items()}
+        found = {_find_column(str(name), columns): str(value) for name, value in key.items()}
         if len(found) != len(key) or sorted(found) != sorted(columns):
-            raise _refusal(columns)
+            raise _refuse(columns)
         return found
     return parse_parts(key, columns)
 
@@ -69,22 +69,22 @@ def names_all(key: str | Mapping[str, object] | Sequence[str], columns: Sequence
     if isinstance(key, str):
         return False
     given = key if isinstance(key, Mapping) else [part.partition("=")[0] for part in key]
-    return sorted(_column(str(name), columns) for name in given) == sorted(columns)
+    return sorted(_find_column(str(name), columns) for name in given) == sorted(columns)
 
 
-def _column(name: str, columns: Sequence[str]) -> str:
+def _find_column(name: str, columns: Sequence[str]) -> str:
     """Return the column that a name means: exactly, else but for case; the name itself when there is none."""
     if name in columns:
         return name
     return next((each for each in columns if each.lower() == name.lower()), name)
 
 
-def _refusal(columns: Sequence[str]) -> ConfigError:
+def _refuse(columns: Sequence[str]) -> ConfigError:
     example = ",".join(f"{name}=..." for name in columns)
     options = " ".join(f"--key {name}=..." for name in columns)
     if len(columns) == 1:
-        return ConfigError(f"the key is not as expected; it has the column {columns[0]}", hint=f"write {options}")
+        return ConfigError(f"the key has the wrong form; its column is {columns[0]}", hint=f"write {options}")
     return ConfigError(
-        f"the key is not as expected; it has the columns {', '.join(columns)}",
-        hint=f"write {example}, or, where values hold such texts themselves, {options}",
+        f"the key has the wrong form; its columns are {', '.join(columns)}",
+        hint=f"write {example}, or, if the values contain commas or equal signs, {options}",
     )

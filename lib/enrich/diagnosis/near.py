@@ -20,13 +20,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import TYPE_CHECKING
 
-from enrich.normalise import NORMALISERS, normalised
-from enrich.spec import reference_names
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
 
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from enrich.base.spec import NORMALISERS, name_reference
+from enrich.frames.normalise import normalise
 
 KINDS = {
     "visible": "invisible",
@@ -87,7 +86,7 @@ def kind_of(position: int) -> str:
     return KINDS[steps[0]] if len(steps) == 1 else COMBINATION
 
 
-def compared(references: DataFrame, lookup: DataFrame) -> DataFrame:
+def pair_keys(references: DataFrame, lookup: DataFrame) -> DataFrame:
     """Put the keys of both sides into one frame.
 
     Args:
@@ -97,19 +96,17 @@ def compared(references: DataFrame, lookup: DataFrame) -> DataFrame:
     Returns:
         ``__enrich_j*``, distinct, ``REFERENCES`` and ``PRESENT``.
     """
-    from pyspark.sql import functions as F
-
     names = lookup.columns
     ours = references.withColumns({REFERENCES: F.lit(1), PRESENT: F.lit(False)})
     both = ours.unionByName(lookup.withColumns({REFERENCES: F.lit(0), PRESENT: F.lit(True)}))
     return both.groupBy(*names).agg(F.sum(REFERENCES).alias(REFERENCES), F.max(PRESENT).alias(PRESENT))
 
 
-def forms(keys: DataFrame, texts: Sequence[bool], *, shared: bool = False) -> DataFrame:
+def add_forms(keys: DataFrame, texts: Sequence[bool], *, shared: bool = False) -> DataFrame:
     """Give every key that has a relative all its forms, and tell what each form would change.
 
     Args:
-        keys: What ``compared`` gives.
+        keys: What ``pair_keys`` gives.
         texts: For each part of the key, whether it is text.
         shared: The references are keys themselves (a table join), so that two of them must not become one.
 
@@ -117,18 +114,15 @@ def forms(keys: DataFrame, texts: Sequence[bool], *, shared: bool = False) -> Da
         ``__enrich_j*``, ``REFERENCES``, ``SET``, ``FOUND`` and whether the set heals or confuses the key; to be
         persisted by the caller, who asks it twice.
     """
-    from pyspark.sql import Window
-    from pyspark.sql import functions as F
-
-    names = reference_names(len(texts))
-    keys = keys.select("*", *_canonical(names, texts))
+    names = name_reference(len(texts))
+    keys = keys.select("*", *_build_canonical(names, texts))
     unmatched = (F.col(REFERENCES) > 0) & ~F.col(PRESENT)
     family = Window.partitionBy(*[f"__enrich_c{i}" for i in range(len(names))])
     present, lost = F.sum(F.col(PRESENT).cast("int")).over(family), F.sum(unmatched.cast("int")).over(family)
     referring = F.sum((F.col(REFERENCES) > 0).cast("int")).over(family)
     related = ((present > 0) & (lost > 0)) | (present > 1) | (F.lit(shared) & (referring > 1))
     keys = keys.withColumn("__enrich_related", related).where(F.col("__enrich_related"))
-    keys, parts_of = _all_forms(keys, names, texts)
+    keys, parts_of = _add_all_forms(keys, names, texts)
     every = F.array(
         *[F.struct(*[F.col(p).alias(name) for p, name in zip(parts_of[each], names, strict=True)]) for each in SETS]
     )
@@ -148,18 +142,16 @@ def forms(keys: DataFrame, texts: Sequence[bool], *, shared: bool = False) -> Da
     return told.drop(_FORM, PRESENT)
 
 
-def _canonical(names: Sequence[str], texts: Sequence[bool]) -> list[Column]:
+def _build_canonical(names: Sequence[str], texts: Sequence[bool]) -> list[Column]:
     """Return the parts of a key, ``__enrich_c*``, in the form that all normalisers together give it."""
-    from pyspark.sql import functions as F
-
     parts = [
-        normalised(F.col(name), NORMALISERS) if is_text else F.col(name)
+        normalise(F.col(name), NORMALISERS) if is_text else F.col(name)
         for name, is_text in zip(names, texts, strict=True)
     ]
     return [part.alias(f"__enrich_c{i}") for i, part in enumerate(parts)]
 
 
-def _all_forms(
+def _add_all_forms(
     keys: DataFrame, names: Sequence[str], texts: Sequence[bool]
 ) -> tuple[DataFrame, dict[tuple[str, ...], list[str]]]:
     """Add every form of every key, each computed from the one that lacks its last step.
@@ -167,20 +159,18 @@ def _all_forms(
     Returns:
         The keys with columns more, and set of normalisers -> names of its parts.
     """
-    from pyspark.sql import functions as F
-
     parts_of: dict[tuple[str, ...], list[str]] = {(): list(names)}
     for step in NORMALISERS:
         added: dict[str, Column] = {}
         for steps, parts in list(parts_of.items()):
             forms = [f"{part}_{step}" if is_text else part for part, is_text in zip(parts, texts, strict=True)]
-            added |= {form: normalised(F.col(p), (step,)) for form, p in zip(forms, parts, strict=True) if form != p}
+            added |= {form: normalise(F.col(p), (step,)) for form, p in zip(forms, parts, strict=True) if form != p}
             parts_of[(*steps, step)] = forms
         keys = keys.withColumns(added)
     return keys, parts_of
 
 
-def near_misses(found: DataFrame, count: int) -> DataFrame:
+def find_near_misses(found: DataFrame, count: int) -> DataFrame:
     """Return the references that lack a partner and have a near miss.
 
     Args:
@@ -190,16 +180,13 @@ def near_misses(found: DataFrame, count: int) -> DataFrame:
     Returns:
         ``__enrich_j*``, distinct, ``REFERENCES``, ``SET`` (the smallest that heals) and ``FOUND``.
     """
-    from pyspark.sql import functions as F
-
-    names = reference_names(count)
+    names = name_reference(count)
     healed = found.where(F.col(_HEALED)).groupBy(*names)
     return healed.agg(F.max(REFERENCES).alias(REFERENCES), F.min_by(FOUND, SET).alias(FOUND), F.min(SET).alias(SET))
 
 
-def effects(found: DataFrame) -> list[Effect]:
+def measure_effects(found: DataFrame) -> list[Effect]:
     """Return what each set of normalisers that changes anything would do."""
-    from pyspark.sql import functions as F
 
     def count(name: str) -> Column:
         return F.count(F.when(F.col(name), 1)).alias(name)
@@ -212,7 +199,7 @@ def effects(found: DataFrame) -> list[Effect]:
     ]
 
 
-def related(lookup: DataFrame, wanted: DataFrame, texts: Sequence[bool]) -> DataFrame:
+def find_related(lookup: DataFrame, wanted: DataFrame, texts: Sequence[bool]) -> DataFrame:
     """Return the keys of a lookup that all normalisers together make equal to a wanted one.
 
     Args:
@@ -220,9 +207,7 @@ def related(lookup: DataFrame, wanted: DataFrame, texts: Sequence[bool]) -> Data
         wanted: ``__enrich_j*``, few.
         texts: For each part of the key, whether it is text.
     """
-    from pyspark.sql import functions as F
-
-    names = reference_names(len(texts))
-    ours = lookup.select(*names, *_canonical(names, texts))
-    theirs = wanted.select(*_canonical(names, texts))
+    names = name_reference(len(texts))
+    ours = lookup.select(*names, *_build_canonical(names, texts))
+    theirs = wanted.select(*_build_canonical(names, texts))
     return ours.join(F.broadcast(theirs.distinct()), on=theirs.columns, how="left_semi").select(*names)

@@ -19,17 +19,17 @@ NOT_YET_RUN = "not_yet_run"
 
 REASONS = {
     MATCHED: "there is a partner, or the row is in the target",
-    NO_SUCH_KEY: "the source has no row of this key, and its readable history never had one",
-    FOREIGN_KEY_NULL: "what refers to the lookup is null",
-    ARRIVED_AFTER_WINDOW: "the partner came with a version that the target has not consumed yet",
-    DELETED_AT: "the partner was deleted with this version",
-    NEAR_MISS: "a key differs by something that a normaliser removes",
-    VALUE_NULL_IN_LOOKUP: "the partner is there, and the value is null",
-    FILTERED_BY_WHERE: "the condition keeps the row out",
-    QUARANTINED: "rules keep the row out",
+    NO_SUCH_KEY: "the source has no row with this key, and as far as its history can be read, it never had one",
+    FOREIGN_KEY_NULL: "the reference to the source is null",
+    ARRIVED_AFTER_WINDOW: "the partner came in a version that the target has not consumed yet",
+    DELETED_AT: "this version of the source deleted the partner",
+    NEAR_MISS: "the source has a key that differs only by something that a normaliser removes",
+    VALUE_NULL_IN_LOOKUP: "there is a partner, and its value is null",
+    FILTERED_BY_WHERE: "the job's where removes the row",
+    QUARANTINED: "the row is in the quarantine",
     NOT_YET_RUN: "the target does not exist yet",
 }
-"""All reasons, with what each says."""
+"""All reasons and their meanings."""
 
 _WORST = (ARRIVED_AFTER_WINDOW, DELETED_AT, NEAR_MISS, NO_SUCH_KEY, FOREIGN_KEY_NULL)
 """Of the elements of a list, which reason stands for the list."""
@@ -109,7 +109,7 @@ class Why:
         }
 
 
-def of_list(elements: Sequence[tuple[Reason, int]]) -> Reason:
+def explain_list(elements: Sequence[tuple[Reason, int]]) -> Reason:
     """Return the reason of a list: that of its worst element, and how many elements have which.
 
     Args:
@@ -125,7 +125,7 @@ def of_list(elements: Sequence[tuple[Reason, int]]) -> Reason:
     return Reason(MATCHED, elements=counts)
 
 
-def of_row(live: bool | None, needed: Iterable[tuple[str, Reason]], rules: Sequence[str]) -> Reason:
+def explain_row(live: bool | None, needed: Iterable[tuple[str, Reason]], rules: Sequence[str]) -> Reason:
     """Return whether a row is in the target.
 
     Args:
@@ -143,7 +143,7 @@ def of_row(live: bool | None, needed: Iterable[tuple[str, Reason]], rules: Seque
     return Reason(FILTERED_BY_WHERE)
 
 
-def of_cell(row: Reason, aliases: Sequence[str], lookups: Mapping[str, Reason], *, is_null: bool) -> Reason:
+def explain_cell(row: Reason, aliases: Sequence[str], lookups: Mapping[str, Reason], *, is_null: bool) -> Reason:
     """Return why a cell is as it is.
 
     Args:

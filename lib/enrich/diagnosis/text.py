@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from enrich.console import clean, count_of, table
+from enrich.base.console import clean, format_count, format_table
 
 if TYPE_CHECKING:
     from enrich.diagnosis.doctor import JoinKeys, KeyReport
     from enrich.diagnosis.reasons import Reason, Why
 
 
-def why_text(answer: Why, column: str | None) -> str:
+def format_answer(answer: Why, column: str | None) -> str:
     """Return the answer: one line for a column that was asked for, else the row, the sources and the columns.
 
     ```
@@ -23,16 +23,16 @@ def why_text(answer: Why, column: str | None) -> str:
     """
     if column is not None:
         (reason,) = answer.columns.values()
-        detail = reason_detail(reason)
+        detail = format_detail(reason)
         return f"{reason.reason}: {detail}" if detail else reason.reason
     told = [("row", "", answer.row)]
     told += [("source", alias, reason) for alias, reason in answer.lookups.items()]
     told += [("column", name, reason) for name, reason in answer.columns.items()]
-    lines = [(about, clean(what), reason.reason, reason_detail(reason)) for about, what, reason in told]
-    return table(("about", "what", "reason", "detail"), lines)
+    lines = [(about, clean(what), reason.reason, format_detail(reason)) for about, what, reason in told]
+    return format_table(("about", "what", "reason", "detail"), lines)
 
 
-def reason_detail(reason: Reason) -> str:
+def format_detail(reason: Reason) -> str:
     """Return what belongs to a reason, in one line."""
     parts = []
     if reason.kind is not None:
@@ -46,38 +46,40 @@ def reason_detail(reason: Reason) -> str:
     if reason.source is not None:
         parts.append(f"in {reason.source}")
     if reason.found is not None:
-        parts.append(f"key {quoted_key(reason.found)}")
+        parts.append(f"key {quote_key(reason.found)}")
     return clean("; ".join(parts))
 
 
-def quoted_key(text: str) -> str:
+def quote_key(text: str) -> str:
     """Return a key on one line, with its ends visible."""
     return "'" + clean(text).replace("\n", "\\n") + "'"
 
 
-def keys_text(report: KeyReport) -> str:
-    """Return a paragraph for each join: counts by kind, and the lines that would heal most."""
+def format_keys(report: KeyReport) -> str:
+    """Return a paragraph for each join: counts by kind, and the lines that make most references match."""
     if not report.joins:
-        return f"{report.job} has no joins: there are no references to look at"
-    return "\n\n".join(clean(join_text(report, each)) for each in report.joins)
+        return f"{report.job} has no joins, so there are no references to look at"
+    return "\n\n".join(clean(format_join(report, each)) for each in report.joins)
 
 
-def join_text(report: KeyReport, found: JoinKeys) -> str:
+def format_join(report: KeyReport, found: JoinKeys) -> str:
     """Return one join's paragraph."""
     near = sum(found.near_misses.values())
-    lost = f"{found.unmatched} of {count_of(found.references, 'reference')} without a partner"
-    lines = [f"{found.join} ({found.kind}): {lost}" + (f", {near} of them a near miss" if found.unmatched else "")]
+    lost = f"{found.unmatched} of {format_count(found.references, 'reference')} without a partner"
+    lines = [f"{found.join} ({found.kind}): {lost}" + (f", near misses among them: {near}" if found.unmatched else "")]
     lines += [f"  {number:>8}  {kind}" for kind, number in found.near_misses.items()]
-    lines += [f"  {kind}: {quoted_key(ours)} is nearly {quoted_key(theirs)}" for kind, ours, theirs in found.pairs]
+    lines += [f"  {kind}: {quote_key(ours)} nearly matches {quote_key(theirs)}" for kind, ours, theirs in found.pairs]
     if found.suggestion is not None:
-        heals = count_of(found.suggestion.heals, "reference")
-        lines.append(f"  heals {heals}: write in {report.file}, then run `enrich run {report.job} --full-refresh`")
+        heals = format_count(found.suggestion.heals, "reference")
+        lines.append(
+            f"  to make {heals} match, write in {report.file} and run `enrich run {report.job} --full-refresh`:"
+        )
         lines += ["    sources:", *[f"      {line}" for line in found.suggestion.lines.values()]]
     if found.refused is not None:
         steps = ", ".join(found.refused.normalise)
         confused = ", ".join(
-            f"{count_of(number, 'key')} of {alias}" for alias, number in found.refused.ambiguous.items()
+            f"{format_count(number, 'key')} of {alias}" for alias, number in found.refused.ambiguous.items()
         )
-        heals = count_of(found.refused.heals, "reference")
-        lines.append(f"  not advised: [{steps}] would heal {heals}, but make {confused} ambiguous")
+        heals = format_count(found.refused.heals, "reference")
+        lines.append(f"  not advised: [{steps}] would make {heals} match, but {confused} ambiguous")
     return "\n".join(lines)

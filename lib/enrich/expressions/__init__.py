@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from difflib import get_close_matches
 
+from enrich.base.errors import suggest
 from enrich.expressions.functions import FUNCTIONS
-from enrich.expressions.grammar import Grammar, Names
+from enrich.expressions.grammar import Grammar, NameResolver
 from enrich.expressions.lexer import ExpressionError, Token, tokenize
 from enrich.expressions.second import check_again
 
@@ -71,12 +71,12 @@ class Scope:
 
     def _hint(self, parts: tuple[str, ...]) -> str:
         name, length = parts[0], len(parts)
-        if meant := closest(name, self.reserved):
-            return f"did you mean {meant!r}?"
+        otherwise = f"known here: {', '.join(sorted(self.reserved))}"
         if name.lower() == "key" and length == 1:
-            return "key exists only with table joins"
-        known = ", ".join(sorted(self.reserved))
-        return f"write alias.column; known here: {known}" if length == 1 else f"known here: {known}"
+            otherwise = "key exists only with table joins"
+        elif length == 1:
+            otherwise = f"write alias.column; {otherwise}"
+        return suggest(name, self.reserved, otherwise)
 
 
 @dataclass(frozen=True)
@@ -92,9 +92,8 @@ class _Columns:
     def resolve(self, parts: tuple[str, ...], where: str) -> tuple[str, ...]:
         if parts[0] in self.columns:
             return parts
-        meant = closest(parts[0], self.columns)
         raise ExpressionError(
-            f"unknown column {parts[0]!r} {where} of the condition", hint=f"did you mean {meant!r}?" if meant else None
+            f"unknown column {parts[0]!r} {where} of the condition", hint=suggest(parts[0], self.columns, "")
         )
 
 
@@ -125,16 +124,7 @@ def check_condition(text: str, columns: Collection[str]) -> Expression:
     return _parse(text, _Columns(frozenset(columns)))
 
 
-def closest(name: str, known: Collection[str]) -> str | None:
-    """Return the one of ``known`` that ``name`` probably means, by case alone or by spelling."""
-    for candidate in sorted(known):
-        if candidate.lower() == name.lower():
-            return candidate
-    found = get_close_matches(name, sorted(known), n=1, cutoff=0.7)
-    return found[0] if found else None
-
-
-def _parse(text: str, names: Names) -> Expression:
+def _parse(text: str, names: NameResolver) -> Expression:
     tokens = tokenize(text)
     grammar = Grammar(tokens, names)
     grammar.read()
@@ -143,7 +133,7 @@ def _parse(text: str, names: Names) -> Expression:
     is_path = 0 in grammar.identifiers and all(
         at in grammar.identifiers or token.lower == "." for at, token in enumerate(tokens[:-1])
     )
-    return Expression(text, _canonical(tokens, grammar.identifiers), frozenset(grammar.paths), is_path)
+    return Expression(text, _join_tokens(tokens, grammar.identifiers), frozenset(grammar.paths), is_path)
 
 
 def _with_backticks(text: str, tokens: tuple[Token, ...], identifiers: Collection[int]) -> str:
@@ -151,23 +141,23 @@ def _with_backticks(text: str, tokens: tuple[Token, ...], identifiers: Collectio
     pieces, end = [], 0
     for at in sorted(identifiers):
         token = tokens[at]
-        pieces += [text[end : token.start], _in_backticks(token.name)]
+        pieces += [text[end : token.start], _quote(token.name)]
         end = token.start + len(token.text)
     return "".join([*pieces, text[end:]])
 
 
-def _in_backticks(name: str) -> str:
+def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
 
 
-def _canonical(tokens: tuple[Token, ...], identifiers: Collection[int]) -> str:
+def _join_tokens(tokens: tuple[Token, ...], identifiers: Collection[int]) -> str:
     """Join the tokens by single blanks: own work, as a definition must not change with another release of a parser."""
-    return " ".join(_canonical_token(token, at in identifiers) for at, token in enumerate(tokens[:-1]))
+    return " ".join(_write_token(token, at in identifiers) for at, token in enumerate(tokens[:-1]))
 
 
-def _canonical_token(token: Token, identifier: bool) -> str:
+def _write_token(token: Token, identifier: bool) -> str:
     if identifier:
-        return _in_backticks(token.name)
+        return _quote(token.name)
     if token.kind == "string":
         return token.text
     return {"==": "=", "<>": "!="}.get(token.text, token.text.lower())

@@ -9,7 +9,7 @@ message would hold values (``raise_error``, ``assert_true``).
 from __future__ import annotations
 
 
-def words(text: str) -> frozenset[str]:
+def split_words(text: str) -> frozenset[str]:
     """Return the words of ``text``, for lists that are read more easily without quotes and commas."""
     return frozenset(text.split())
 
@@ -68,18 +68,18 @@ GROUPS: dict[str, str] = {
 FUNCTIONS: frozenset[str] = frozenset(name for names in GROUPS.values() for name in names.split())
 """Every function that an expression may call, in lower case."""
 
-LAMBDAS: frozenset[str] = words("array_sort " + GROUPS["Functions of functions"])
+LAMBDAS: frozenset[str] = split_words("array_sort " + GROUPS["Functions of functions"])
 """The functions that take ``x -> …``."""
 
 SEPARATORS: dict[str, frozenset[str]] = {
-    "trim": words("from"),
-    "substr": words("from for"),
-    "substring": words("from for"),
-    "overlay": words("placing from for"),
+    "trim": split_words("from"),
+    "substr": split_words("from for"),
+    "substring": split_words("from for"),
+    "overlay": split_words("placing from for"),
 }
 """Words that may stand between arguments where other functions have a comma."""
 
-UNITS: frozenset[str] = words(
+UNITS: frozenset[str] = split_words(
     """
     year years quarter quarters month months week weeks day days dayofyear hour hours minute minutes second
     seconds millisecond milliseconds microsecond microseconds
@@ -87,10 +87,10 @@ UNITS: frozenset[str] = words(
 )
 """Units of intervals and of the functions in `WITH_UNIT`."""
 
-WITH_UNIT: frozenset[str] = words("timestampadd timestampdiff dateadd datediff date_add date_diff")
+WITH_UNIT: frozenset[str] = split_words("timestampadd timestampdiff dateadd datediff date_add date_diff")
 """Functions whose first argument may be a bare unit."""
 
-FIELDS: frozenset[str] = words(
+FIELDS: frozenset[str] = split_words(
     """
     year yearofweek quarter month week day dayofweek dow dayofweek_iso dow_iso doy hour minute second years
     quarters months weeks days hours minutes seconds y yr yrs years mon mons qtr w d h hr hrs m min mins s sec
@@ -99,7 +99,7 @@ FIELDS: frozenset[str] = words(
 )
 """What ``extract(… from …)`` takes out of a date."""
 
-TYPES: frozenset[str] = words(
+TYPES: frozenset[str] = split_words(
     """
     bigint binary boolean byte date dec decimal double float int integer long numeric real short smallint string
     timestamp timestamp_ltz timestamp_ntz tinyint variant

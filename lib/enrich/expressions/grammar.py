@@ -8,22 +8,23 @@ each needs two neighbours like that.
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from difflib import get_close_matches
-from typing import Protocol
+from collections.abc import Callable, Collection
+from typing import NoReturn, Protocol
 
-from enrich.expressions.functions import FIELDS, FUNCTIONS, LAMBDAS, SEPARATORS, UNITS, WITH_UNIT, words
-from enrich.expressions.lexer import Token, place
+from enrich.base.errors import suggest
+from enrich.expressions.clock import Chain, Kind, casts_argument, kind_of_call, kind_of_cast
+from enrich.expressions.functions import FIELDS, FUNCTIONS, LAMBDAS, SEPARATORS, UNITS, WITH_UNIT, split_words
+from enrich.expressions.lexer import ExpressionError, Token, locate
 from enrich.expressions.types import TypeGrammar
 
-_BINARY = words("+ - * / % || & | ^ << >> = == != <> < <= > >= <=> and or div")
-_SIGNS = words("- + ~")
-_NEGATIONS = words("! not")
-_MATCHES = words("like ilike rlike regexp")
-_CONDITIONS = _MATCHES | words("! not and or is in between")
-_CONSTANTS = words("null true false")
-_TYPED_STRINGS = words("date timestamp timestamp_ntz timestamp_ltz")
-_KEYWORDS = _CONSTANTS | words(
+_BINARY = split_words("+ - * / % || & | ^ << >> = == != <> < <= > >= <=> and or div")
+_SIGNS = split_words("- + ~")
+_NEGATIONS = split_words("! not")
+_MATCHES = split_words("like ilike rlike regexp")
+_CONDITIONS = _MATCHES | split_words("! not and or is in between")
+_CONSTANTS = split_words("null true false")
+_TYPED_STRINGS = split_words("date timestamp timestamp_ntz timestamp_ltz")
+_KEYWORDS = _CONSTANTS | split_words(
     """
     all and any as between both case distinct div else end escape for from ilike in interval is leading like not or
     placing regexp rlike select some then to trailing when
@@ -32,7 +33,7 @@ _KEYWORDS = _CONSTANTS | words(
 """Words that are no bare names here, though Spark takes most of them for names: backticks make a name of each."""
 
 
-class Names(Protocol):
+class NameResolver(Protocol):
     """What a column reference may be."""
 
     @property
@@ -54,7 +55,7 @@ class Grammar(TypeGrammar):
         paths: The column references found.
     """
 
-    def __init__(self, tokens: tuple[Token, ...], names: Names) -> None:
+    def __init__(self, tokens: tuple[Token, ...], names: NameResolver) -> None:
         super().__init__(tokens)
         self._names = names
         self._variables: list[str] = []
@@ -62,23 +63,39 @@ class Grammar(TypeGrammar):
 
     def read(self) -> None:
         """Read the whole text as one expression."""
-        self._expression()
+        self._read_expression()
         if self._token.kind != "end":
-            self._fail(f"did not expect {self._shown()}")
+            self._fail(f"did not expect {self._show_token()}")
 
-    def _expression(self) -> None:
+    def _read_expression(self) -> Kind:
         """Read operands joined by operators, and the predicates that follow an operand."""
-        with self._nested():
+        with self._nest():
             is_condition, betweens = True, 0
-            self._operand(is_condition)
-            while joint := self._joint():
+            chain = Chain(self._read_operand(is_condition), self._refuse_built)
+            while joint := self._read_joint(chain):
                 betweens += joint == "between"
-                is_condition = joint in ("and", "or")
                 if joint == "and" and betweens:
-                    is_condition, betweens = False, betweens - 1
-                self._operand(is_condition)
+                    joint, betweens = "between", betweens - 1
+                is_condition = joint in ("and", "or")
+                chain.join(joint, self._read_operand(is_condition))
+            return chain.end()
 
-    def _joint(self) -> str:
+    def _wanted(self) -> Kind:
+        """Read an expression whose value may be compared with a date, or be one of several of one type."""
+        kind = self._read_expression()
+        if kind is Kind.BUILT:
+            self._refuse_built()
+        return kind
+
+    def _refuse_built(self) -> NoReturn:
+        last = self._tokens[self._at - 1]
+        raise ExpressionError(
+            f"the text that ends {locate(last.start + len(last.text) - 1)} of the expression is put together without a"
+            " column; beside a date Spark might read it as the time of the run",
+            hint="write the whole text in quotes",
+        )
+
+    def _read_joint(self, chain: Chain) -> str:
         """Step over operators and closed predicates (``is null``, ``in (…)``).
 
         Returns:
@@ -92,7 +109,7 @@ class Grammar(TypeGrammar):
             self._expect_kind("string", "a text literal")
             is_open = False
         elif self._token.lower in ("not", "in", "between", *_MATCHES):
-            is_open = self._predicate_is_open()
+            is_open = self._predicate_is_open(chain)
         else:
             return ""
         self._count()
@@ -106,193 +123,199 @@ class Grammar(TypeGrammar):
             self._expect("from")
             return True
         if not self._take("unknown", *_CONSTANTS):
-            self._fail(f"expected null, true, false or distinct from, found {self._shown()}")
+            self._fail(f"expected null, true, false or distinct from, found {self._show_token()}")
         return False
 
-    def _predicate_is_open(self) -> bool:
+    def _predicate_is_open(self, chain: Chain) -> bool:
         self._take("not")
         if self._take("in"):
-            self._list()
+            chain.close(compared=True)
+            self._read_list(self._wanted)
             return False
         if self._take(*_MATCHES):
             if self._token.lower in ("any", "some", "all") and self._next.lower == "(":
                 self._at += 1
-                self._list()
+                self._read_list(self._read_expression)
                 return False
         else:
             self._expect("between")
         return True
 
-    def _operand(self, is_condition: bool) -> None:
-        self._unary(is_condition)
+    def _read_operand(self, is_condition: bool) -> Kind:
+        self._read_unary(is_condition)
         token = self._token
         self._check_position()
         if token.kind in ("string", "number"):
             self._at += 1
-            steps = False
-        elif token.kind == "quoted":
-            self._chain()
-            steps = True
-        elif token.kind == "word":
-            steps = self._word()
-        elif token.lower == "(":
-            self._list()
-            steps = True
-        elif token.lower == "*":
+            return self._read_postfix(Kind.BYTES if token.text[0] in "xX" else Kind.FIXED, steps=False)
+        if token.kind == "quoted":
+            return self._read_postfix(self._read_chain())
+        if token.kind == "word":
+            return self._word()
+        if token.lower == "*":
             self._fail("a star is not allowed", hint="name the columns")
-        else:
-            self._fail(f"expected a value, found {self._shown()}")
-        self._postfix(steps)
+        if token.lower != "(":
+            self._fail(f"expected a value, found {self._show_token()}")
+        return self._read_postfix(self._read_list(self._read_expression))
 
-    def _unary(self, is_condition: bool) -> None:
+    def _read_unary(self, is_condition: bool) -> None:
         """Read signs, and ``not`` where a condition may start: elsewhere Spark reads it as a name."""
         while self._take(*(_SIGNS | _NEGATIONS if is_condition else _SIGNS)):
             before = self._tokens[self._at - 1].lower
             is_condition = before in _NEGATIONS
             if before == "not" and self._token.lower in ("+", "-"):
-                self._fail("a sign after not would make a name of it", hint="use parentheses")
+                self._fail("before a sign Spark reads not as a name", hint="use parentheses")
             self._count()
 
     def _check_position(self) -> None:
         if self._next.lower == "(" and self._token.kind == "quoted":
             self._fail(f"{self._token.text} cannot be called: functions are written without backticks")
 
-    def _word(self) -> bool:
-        """Read what starts with a bare word; true when a field or subscript may follow."""
+    def _word(self) -> Kind:
+        """Read what starts with a bare word, and the fields, subscripts and casts behind it."""
         word, after = self._token.lower, self._next
         if word in _CONSTANTS:  # Spark reads true.x as a field of true, whatever is called so
             self._at += 1
-            return False
+            return self._read_postfix(Kind.FIXED, steps=False)
         if after.lower == "." and word != "case":
-            self._chain()
-        elif word == "case":
-            self._case()
-        elif word == "interval":
-            self._interval()
-            return False
-        elif after.lower == "(":
-            self._call()
-        elif word in _TYPED_STRINGS and after.kind == "string":
+            return self._read_postfix(self._read_chain())
+        if word == "case":
+            return self._read_postfix(self._read_case())
+        if word == "interval":
+            self._read_interval()
+            return self._read_postfix(Kind.FIXED, steps=False)
+        if after.lower == "(":
+            return self._read_postfix(self._read_call())
+        if word in _TYPED_STRINGS and after.kind == "string":
             self._at += 2
-            return False
-        elif word in _KEYWORDS:
+            return self._read_postfix(Kind.FIXED, steps=False)
+        if word in _KEYWORDS:
             self._fail(
                 f"the word {self._token.text!r} is not allowed here", hint="if it is a name, put it into backticks"
             )
-        else:
-            self._chain()
-        return True
+        return self._read_postfix(self._read_chain())
 
-    def _postfix(self, steps: bool) -> None:
+    def _read_postfix(self, kind: Kind, *, steps: bool = True) -> Kind:
         """Read casts, and subscripts and fields where ``steps``."""
         while True:
             if self._take("::"):
-                self._type()
+                kind = self._cast(kind)
             elif steps and self._take("["):
-                self._expression()
+                kind = max(kind, self._wanted())
                 self._expect("]")
             elif steps and self._take("."):
-                self._part()
+                self._read_part()
             else:
-                return
+                return kind
             self._count()
 
-    def _chain(self) -> None:
+    def _cast(self, operand: Kind) -> Kind:
+        """Read the type that an operand is cast to."""
+        wanted = self._token.lower
+        self._read_type()
+        kind = kind_of_cast(wanted, operand)
+        return self._refuse_built() if kind is None else kind
+
+    def _read_chain(self) -> Kind:
         """Read ``alias.column.field``, or a lambda variable and its fields."""
         start = self._token.start
-        parts = [self._part()]
+        parts = [self._read_part()]
         while self._take("."):
-            parts.append(self._part())
+            parts.append(self._read_part())
         if self._token.lower == "->":
-            self._fail("a lambda may only be a later argument of a function such as transform")
+            self._fail("a lambda may only be the second or a later argument of a function such as transform")
         if parts[0] not in self._variables:
-            self.paths.add(self._names.resolve(tuple(parts), place(start)))
+            self.paths.add(self._names.resolve(tuple(parts), locate(start)))
+        return Kind.OPEN
 
-    def _list(self) -> None:
+    def _read_list(self, read: Callable[[], Kind]) -> Kind:
         self._expect("(")
-        self._expression()
+        kind = read()
         while self._take(","):
-            self._expression()
+            kind = max(kind, read())
         self._expect(")")
+        return kind
 
-    def _case(self) -> None:
+    def _read_case(self) -> Kind:
         self._expect("case")
-        with self._nested():
+        kind = Kind.FIXED
+        with self._nest():
             if self._token.lower != "when":
-                self._expression()
+                kind = self._wanted()
             self._expect("when")
-            self._when()
+            kind = max(kind, self._read_when())
             while self._take("when"):
-                self._when()
+                kind = max(kind, self._read_when())
             if self._take("else"):
-                self._expression()
+                kind = max(kind, self._wanted())
             self._expect("end")
+        return kind
 
-    def _when(self) -> None:
+    def _read_when(self) -> Kind:
         self._count()
-        self._expression()
+        kind = self._wanted()
         self._expect("then")
-        self._expression()
+        return max(kind, self._wanted())
 
-    def _interval(self) -> None:
+    def _read_interval(self) -> None:
         """Read ``interval '…'``, ``interval 1 day 2 hours`` or ``interval '1-2' year to month``."""
         self._expect("interval")
         signed = self._take("+", "-")  # Spark reads interval - '1 day' as a column less a text
         if not signed and self._token.kind == "string" and self._next.lower not in UNITS:
             self._at += 1
             return
-        self._amount()
+        self._read_amount()
         while self._token.kind in ("number", "string"):
-            self._amount()
+            self._read_amount()
         if self._take("to"):
-            self._unit()
+            self._read_unit()
 
-    def _amount(self) -> None:
+    def _read_amount(self) -> None:
         if self._token.kind not in ("number", "string"):
-            self._fail(f"expected a number or text after interval, found {self._shown()}")
+            self._fail(f"expected a number or text after interval, found {self._show_token()}")
         self._at += 1
-        self._unit()
+        self._read_unit()
 
-    def _unit(self) -> None:
+    def _read_unit(self) -> None:
         if not self._take(*UNITS):
-            self._fail(f"expected a unit such as day, found {self._shown()}")
+            self._fail(f"expected a unit such as day, found {self._show_token()}")
 
-    def _call(self) -> None:
+    def _read_call(self) -> Kind:
         token = self._token
         name = token.lower
         if name not in FUNCTIONS:
-            known = get_close_matches(name, sorted(FUNCTIONS), n=1, cutoff=0.75)
-            hint = f"did you mean {known[0]!r}?" if known else "docs/expressions.md lists those that are"
+            hint = suggest(name, FUNCTIONS, "docs/expressions.md lists those that are")
             self._fail(f"function {token.text!r} is not allowed", hint=hint)
         self._at += 2
         if name in ("cast", "try_cast"):
-            self._expression()
+            operand = self._read_expression()
             self._expect("as")
-            self._type()
+            kind = self._cast(operand)
         else:
-            self._arguments(name)
+            kind = kind_of_call(name, self._read_arguments(name))
         self._expect(")")
+        return kind
 
-    def _arguments(self, name: str) -> None:
+    def _read_arguments(self, name: str) -> Kind:
         if self._token.lower == ")":
             if name == "unix_timestamp":
-                self._fail("unix_timestamp without an argument is the time of the run, and not allowed")
-            return
+                self._fail("unix_timestamp without an argument is the time of the run and is not allowed")
+            return Kind.FIXED
         count, lambdas, start = 1, 0, self._at
         unit = self._opening(name)
-        if not unit:
-            self._argument(name)
+        kind = Kind.FIXED if unit else self._read_argument(name)
         while self._take(",", *SEPARATORS.get(name, ())):
             count += 1
             if name in LAMBDAS and self._lambda_ahead():
                 lambdas += 1
-                self._lambda()
+                kind = max(kind, self._read_lambda())
             else:
-                self._argument(name)
+                kind = max(kind, self._read_argument(name))
         if unit:
             self._check_plain(start)
         if name in LAMBDAS and not lambdas and (name, count) != ("array_sort", 1):
             self._fail(f"{name} needs a lambda such as x -> x > 0")
+        return kind
 
     def _check_plain(self, start: int) -> None:
         """Refuse bare conditions since ``start``: beside one, Spark reads the unit as a column."""
@@ -300,7 +323,7 @@ class Grammar(TypeGrammar):
         for token in self._tokens[start : self._at]:
             depth += (token.lower in ("(", "[")) - (token.lower in (")", "]"))
             if not depth and token.lower in _CONDITIONS:
-                self._fail("a condition beside a unit", hint="put it into parentheses")
+                self._fail("a condition is not allowed beside a unit", hint="put it into parentheses")
 
     def _opening(self, name: str) -> bool:
         """Read the words that may open the arguments; true when they stand for the first argument."""
@@ -322,12 +345,15 @@ class Grammar(TypeGrammar):
     def _check_no_operator(self) -> None:
         """Refuse an operator where it would make a name of the keyword before it."""
         if self._token.kind not in ("string", "word", "quoted"):
-            self._fail(f"expected a text or a name, found {self._shown()}")
+            self._fail(f"expected a text or a name, found {self._show_token()}")
 
-    def _argument(self, name: str) -> None:
-        self._expression()
+    def _read_argument(self, name: str) -> Kind:
+        kind = self._read_expression()
+        if casts_argument(name, kind):
+            self._refuse_built()
         if name == "struct" and self._take("as"):
-            self._part()
+            self._read_part()
+        return kind
 
     def _lambda_ahead(self) -> bool:
         if self._token.lower != "(":
@@ -339,29 +365,30 @@ class Grammar(TypeGrammar):
                 return False
         return self._tokens[min(at + 1, len(self._tokens) - 1)].lower == "->"
 
-    def _lambda(self) -> None:
+    def _read_lambda(self) -> Kind:
         before = len(self._variables)
         if self._take("("):
-            self._variable()
+            self._read_variable()
             self._expect(",")  # Spark takes one variable only without parentheses
-            self._variable()
+            self._read_variable()
             while self._take(","):
-                self._variable()
+                self._read_variable()
             self._expect(")")
         else:
-            self._variable()
+            self._read_variable()
         self._expect("->")
-        self._expression()
+        kind = self._read_expression()
         del self._variables[before:]
+        return kind
 
-    def _variable(self) -> None:
+    def _read_variable(self) -> None:
         token = self._token
         if token.kind not in ("word", "quoted"):
-            self._fail(f"expected the name of a lambda variable, found {self._shown()}")
+            self._fail(f"expected the name of a lambda variable, found {self._show_token()}")
         name = token.name.lower()
         if name in _KEYWORDS or name in FUNCTIONS:
             self._fail(f"a lambda variable cannot be called {token.text!r}")
         if name in {taken.lower() for taken in (*self._names.reserved, *self._variables)}:
             self._fail(f"the lambda variable {token.text!r} hides another name")
-        self._part()
+        self._read_part()
         self._variables.append(token.name)

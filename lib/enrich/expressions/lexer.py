@@ -12,7 +12,7 @@ import unicodedata
 from dataclasses import dataclass
 from typing import Literal, NoReturn
 
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError
 
 MAX_BYTES = 10_000
 """Longest accepted text, in bytes of UTF-8."""
@@ -62,7 +62,8 @@ _TOKEN = re.compile(
 )
 _SPACE = re.compile(r"[ \t\r\n]*")
 _PLAIN_STRING = re.compile(r"""(?:[^\\]|\\(?!['"uU]|[0-3][0-7][0-7]).)*""")
-_RELATIVE_TIMES = frozenset({"now", "today", "tomorrow", "yesterday"})
+_RELATIVE_TIME = re.compile(r"(?i:now)|(?i:today|tomorrow|yesterday)(?:\s+[A-Z]\S*|\s*[+-]\S+)?")
+"""What Spark takes for the time of the run: ``today``, and with a time zone ``today UTC`` or ``today+01:00``."""
 
 
 def tokenize(text: str) -> tuple[Token, ...]:
@@ -78,19 +79,24 @@ def tokenize(text: str) -> tuple[Token, ...]:
         found = _TOKEN.match(text, at)
         if found is None:
             _refuse_character(text, at)
-        token = Token(_kind(found), found[0], at)
+        token = Token(_find_kind(found), found[0], at)
         _check_token(text, token)
         tokens.append(token)
         at = _end_of_space(text, found.end())
     return (*tokens, Token("end", "", len(text)))
 
 
-def place(offset: int) -> str:
+def is_relative_time(text: str) -> bool:
+    """Tell whether Spark takes a text for the time of the run where it meets a date, also in a mere comparison."""
+    return _RELATIVE_TIME.fullmatch(text.strip()) is not None
+
+
+def locate(offset: int) -> str:
     """Say where ``offset`` is, for people: characters count from 1."""
     return f"at character {offset + 1}"
 
 
-def _kind(found: re.Match[str]) -> Kind:
+def _find_kind(found: re.Match[str]) -> Kind:
     for kind in ("word", "number", "string", "quoted"):
         if found[kind] is not None:
             return kind
@@ -109,32 +115,32 @@ def _check_whole(text: str) -> None:
         raise ExpressionError(f"an expression is longer than {MAX_BYTES} bytes")
     if "${" in text:
         # Spark replaces ${env:…}, ${system:…} and ${any.conf} before it parses, in string literals and backticks too.
-        raise ExpressionError("'${' is not allowed: Spark would put a setting or an environment variable there")
+        raise ExpressionError("'${' is not allowed: Spark would replace it by a setting or an environment variable")
 
 
 def _refuse_character(text: str, at: int) -> NoReturn:
     char = text[at]
     if char in "'\"`":
-        raise ExpressionError(f"a quote {char} {place(at)} is not closed, or quotes nothing")
+        raise ExpressionError(f"a quote {char} {locate(at)} is not closed, or has nothing inside")
     if char.isdigit() or char == ".":
-        raise ExpressionError(f"a malformed number {place(at)}; a name that starts with a digit goes into backticks")
+        raise ExpressionError(f"a malformed number {locate(at)}; put a name that starts with a digit into backticks")
     if char.isprintable() and ord(char) < 128:
-        raise ExpressionError(f"{char!r} {place(at)} is not allowed in an expression")
+        raise ExpressionError(f"{char!r} {locate(at)} is not allowed in an expression")
     raise ExpressionError(
-        f"character U+{ord(char):04X} {place(at)} is not allowed outside quotes", hint="put the name into backticks"
+        f"character U+{ord(char):04X} {locate(at)} is not allowed outside quotes", hint="put the name into backticks"
     )
 
 
 def _check_token(text: str, token: Token) -> None:
     pair = text[token.start : token.start + 2]
     if token.kind == "op" and pair in ("--", "/*", "*/", "|>", "=>", "!>", "!<"):
-        raise ExpressionError(f"{pair!r} {place(token.start)} is not allowed in an expression")
+        raise ExpressionError(f"{pair!r} {locate(token.start)} is not allowed in an expression")
     if token.kind in ("string", "quoted"):
         for offset, char in enumerate(token.text):
             # Cc, Cf, Co, Cs, Cn: controls, invisible and direction marks, private, surrogates. Zl, Zp: line breaks.
             if unicodedata.category(char)[0] == "C" or unicodedata.category(char) in ("Zl", "Zp"):
                 raise ExpressionError(
-                    f"character U+{ord(char):04X} {place(token.start + offset)} is not allowed in quotes"
+                    f"character U+{ord(char):04X} {locate(token.start + offset)} is not allowed in quotes"
                 )
     if token.kind == "string":
         _check_string(token)
@@ -143,13 +149,12 @@ def _check_token(text: str, token: Token) -> None:
 def _check_string(token: Token) -> None:
     if not _PLAIN_STRING.fullmatch(token.text[1:-1]):
         raise ExpressionError(
-            f"a text literal {place(token.start)} escapes a quote or a character by its number",
+            f"a text literal {locate(token.start)} escapes a quote or a character by its number",
             hint="double the quote, and write the character itself",
         )
     plain = re.sub(r"\\(.)", lambda found: " " if found[1] in "0btnrZ" else found[1], token.text[1:-1])
-    if plain.strip().lower() in _RELATIVE_TIMES:
-        # Spark takes such a text for the present time wherever it meets a date, also in a mere comparison.
+    if is_relative_time(plain):
         word = plain.strip().lower()
         raise ExpressionError(
-            f"{word!r} {place(token.start)} is not allowed: beside a date Spark reads it as the time of the run"
+            f"{word!r} {locate(token.start)} is not allowed: Spark can read it as the time of the run"
         )

@@ -28,17 +28,17 @@ def check_again(text: str, paths: Collection[tuple[str, ...]]) -> None:
         tree = sqlglot.parse_one(text, dialect="spark", into=exp.Condition)
     except (errors.SqlglotError, RecursionError, LookupError, ValueError, TypeError, AttributeError) as error:
         # The last four are slips of sqlglot over calls with too few arguments, such as map(1).
-        raise ExpressionError("the expression is no Spark SQL that can be understood") from error
+        raise ExpressionError("the expression cannot be read as Spark SQL") from error
     forbidden = (exp.Query, exp.Window, exp.Star, exp.UDTF, exp.Command, exp.Placeholder, exp.Parameter, exp.Hint)
     known = {tuple(part.lower() for part in path) for path in paths}
     for node in tree.walk():
         if isinstance(node, forbidden) or node.comments:
-            raise ExpressionError("the expression holds something other than scalars")
-        if isinstance(node, exp.Column) and _parts(node) not in known:
-            raise ExpressionError("the expression is read in two ways", hint="put names into backticks")
+            raise ExpressionError("the expression has a part that is not a scalar expression")
+        if isinstance(node, exp.Column) and _split_parts(node) not in known:
+            raise ExpressionError("the expression can be read in two ways", hint="put names into backticks")
 
 
-def _parts(column: exp.Column) -> tuple[str, ...]:
+def _split_parts(column: exp.Column) -> tuple[str, ...]:
     from sqlglot import exp
 
     parts = [part.name for part in column.parts]

@@ -109,13 +109,13 @@ def _is_regex(value: Any) -> bool:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            re.compile(_from_java(str(value)))
+            re.compile(_translate_java(str(value)))
     except (re.error, OverflowError, RecursionError):
         return False
     return _is_text(value)
 
 
-def _from_java(pattern: str) -> str:
+def _translate_java(pattern: str) -> str:
     r"""Rewrite what Java's regular expressions have and Python's lack (``\p{..}``, ``\z``, ``\h``, ``(?<name>``)."""
     pattern = re.sub(r"\\[pP]\{[^}]*\}|\\[hHRX]", "x", pattern)
     pattern = re.sub(r"\\[zG]", r"\\Z", pattern)
@@ -162,12 +162,12 @@ QUANTILES = Kind(
 RELATIVE_ERROR = Kind("true, false or a text", lambda value: _is_boolean(value) or _is_text(value))
 
 
-def _one_of(*words: str) -> Kind:
+def _build_choice(*words: str) -> Kind:
     return Kind(" or ".join(words), lambda value: value in words)
 
 
-PAIR_NULLS = _one_of("both_values_are_missing", "either_value_is_missing", "neither")
-MULTI_NULLS = _one_of("all_values_are_missing", "any_value_is_missing", "never")
+PAIR_NULLS = _build_choice("both_values_are_missing", "either_value_is_missing", "neither")
+MULTI_NULLS = _build_choice("all_values_are_missing", "any_value_is_missing", "never")
 
 
 @dataclass(frozen=True)
@@ -208,30 +208,30 @@ class Type:
         return {**self.required, **self.optional}
 
 
-def _column(optional: Mapping[str, Kind] | None = None, **more: Any) -> Type:
+def _build_column_type(optional: Mapping[str, Kind] | None = None, **more: Any) -> Type:
     """Build a row type on one column."""
     required = {"column": NAME, **more.pop("required", {})}
     return Type(COLUMN, required, {"mostly": SHARE, **(optional or {})}, **more)
 
 
-def _pair(optional: Mapping[str, Kind] | None = None, **more: Any) -> Type:
+def _build_pair_type(optional: Mapping[str, Kind] | None = None, **more: Any) -> Type:
     """Build a row type on two columns."""
     required = {"column_A": NAME, "column_B": NAME, **more.pop("required", {})}
     return Type(PAIR, required, {"mostly": SHARE, "ignore_row_if": PAIR_NULLS, **(optional or {})}, **more)
 
 
-def _multi(optional: Mapping[str, Kind] | None = None, **more: Any) -> Type:
+def _build_multi_type(optional: Mapping[str, Kind] | None = None, **more: Any) -> Type:
     """Build a row type on several columns."""
     required = {"column_list": NAMES, **more.pop("required", {})}
     return Type(MULTI, required, {"mostly": SHARE, "ignore_row_if": MULTI_NULLS, **(optional or {})}, **more)
 
 
-def _aggregate(optional: Mapping[str, Kind] | None = None, **required: Kind) -> Type:
+def _build_aggregate_type(optional: Mapping[str, Kind] | None = None, **required: Kind) -> Type:
     """Build an aggregate type on one column."""
     return Type(AGGREGATE, {"column": NAME, **required}, optional or {}, single=False)
 
 
-def _table(optional: Mapping[str, Kind] | None = None, **required: Kind) -> Type:
+def _build_table_type(optional: Mapping[str, Kind] | None = None, **required: Kind) -> Type:
     """Build an aggregate type on the whole table."""
     return Type(AGGREGATE, required, optional or {}, single=False)
 
@@ -243,20 +243,20 @@ _INTEGERS = {"min_value": INTEGER, "max_value": INTEGER, **_STRICT}
 _EITHER = ("min_value", "max_value")
 
 _ORDER = "it judges the order of rows, and the rows of a table have none"
-_LIKE = "Great Expectations has no Spark provider for LIKE patterns; use expect_column_values_to_match_regex"
-_SPARKLESS = "Great Expectations has no Spark provider for it"
+_LIKE = "Great Expectations cannot run LIKE patterns on Spark; use expect_column_values_to_match_regex"
+_SPARKLESS = "Great Expectations cannot run it on Spark"
 _OTHER = "it reads another table, at a version that no run records; join the table in the job instead"
-_SQL = "it runs SQL of its own; use row expectations, or `where` in the job"
+_SQL = "it runs SQL that the user wrote; use row expectations, or `where` in the job"
 
 _LIKES = {"like_pattern": TEXT}
 _ESCAPE = {"escape": Kind("a single character", lambda value: isinstance(value, str) and len(value) == 1)}
-_MATCH_ON = {"match_on": _one_of("any", "all")}
+_MATCH_ON = {"match_on": _build_choice("any", "all")}
 
 TYPES: dict[str, Type] = {
-    "expect_column_distinct_values_to_be_in_set": _aggregate(value_set=FULL_VALUES),
-    "expect_column_distinct_values_to_contain_set": _aggregate(value_set=VALUES),
-    "expect_column_distinct_values_to_equal_set": _aggregate(value_set=VALUES),
-    "expect_column_kl_divergence_to_be_less_than": _aggregate(
+    "expect_column_distinct_values_to_be_in_set": _build_aggregate_type(value_set=FULL_VALUES),
+    "expect_column_distinct_values_to_contain_set": _build_aggregate_type(value_set=VALUES),
+    "expect_column_distinct_values_to_equal_set": _build_aggregate_type(value_set=VALUES),
+    "expect_column_kl_divergence_to_be_less_than": _build_aggregate_type(
         {
             "partition_object": MAPPING,
             "threshold": NUMBER,
@@ -267,74 +267,76 @@ TYPES: dict[str, Type] = {
             "max_value": BOUND,
         }
     ),
-    "expect_column_max_to_be_between": _aggregate(_BOUNDS),
-    "expect_column_mean_to_be_between": _aggregate(_BOUNDS),
-    "expect_column_median_to_be_between": _aggregate(_BOUNDS),
-    "expect_column_min_to_be_between": _aggregate(_BOUNDS),
-    "expect_column_most_common_value_to_be_in_set": _aggregate({"ties_okay": BOOLEAN}, value_set=VALUES),
-    "expect_column_pair_values_a_to_be_greater_than_b": _pair({"or_equal": BOOLEAN}),
-    "expect_column_pair_values_to_be_equal": _pair(),
-    "expect_column_pair_values_to_be_in_set": _pair(required={"value_pairs_set": PAIRS}, unconditional=True),
-    "expect_column_proportion_of_non_null_values_to_be_between": _aggregate(_NUMBERS),
-    "expect_column_proportion_of_unique_values_to_be_between": _aggregate(_NUMBERS),
-    "expect_column_quantile_values_to_be_between": _aggregate(
+    "expect_column_max_to_be_between": _build_aggregate_type(_BOUNDS),
+    "expect_column_mean_to_be_between": _build_aggregate_type(_BOUNDS),
+    "expect_column_median_to_be_between": _build_aggregate_type(_BOUNDS),
+    "expect_column_min_to_be_between": _build_aggregate_type(_BOUNDS),
+    "expect_column_most_common_value_to_be_in_set": _build_aggregate_type({"ties_okay": BOOLEAN}, value_set=VALUES),
+    "expect_column_pair_values_a_to_be_greater_than_b": _build_pair_type({"or_equal": BOOLEAN}),
+    "expect_column_pair_values_to_be_equal": _build_pair_type(),
+    "expect_column_pair_values_to_be_in_set": _build_pair_type(required={"value_pairs_set": PAIRS}, unconditional=True),
+    "expect_column_proportion_of_non_null_values_to_be_between": _build_aggregate_type(_NUMBERS),
+    "expect_column_proportion_of_unique_values_to_be_between": _build_aggregate_type(_NUMBERS),
+    "expect_column_quantile_values_to_be_between": _build_aggregate_type(
         {"allow_relative_error": RELATIVE_ERROR}, quantile_ranges=QUANTILES
     ),
-    "expect_column_stdev_to_be_between": _aggregate(_NUMBERS),
-    "expect_column_sum_to_be_between": _aggregate(_BOUNDS),
-    "expect_column_to_exist": _aggregate({"column_index": INTEGER}),
-    "expect_column_type_to_be": _aggregate(type_=TEXT),
-    "expect_column_unique_value_count_to_be_between": _aggregate(_INTEGERS),
-    "expect_column_value_lengths_to_be_between": _column(_INTEGERS, either=_EITHER),
-    "expect_column_value_lengths_to_equal": _column(required={"value": NUMBER}),
-    "expect_column_value_z_scores_to_be_less_than": _column(
+    "expect_column_stdev_to_be_between": _build_aggregate_type(_NUMBERS),
+    "expect_column_sum_to_be_between": _build_aggregate_type(_BOUNDS),
+    "expect_column_to_exist": _build_aggregate_type({"column_index": INTEGER}),
+    "expect_column_type_to_be": _build_aggregate_type(type_=TEXT),
+    "expect_column_unique_value_count_to_be_between": _build_aggregate_type(_INTEGERS),
+    "expect_column_value_lengths_to_be_between": _build_column_type(_INTEGERS, either=_EITHER),
+    "expect_column_value_lengths_to_equal": _build_column_type(required={"value": NUMBER}),
+    "expect_column_value_z_scores_to_be_less_than": _build_column_type(
         required={"threshold": NUMBER, "double_sided": BOOLEAN}, single=False, measured=True
     ),
-    "expect_column_values_to_be_between": _column(_BOUNDS, either=_EITHER),
-    "expect_column_values_to_be_dateutil_parseable": _column(refused=_SPARKLESS),
-    "expect_column_values_to_be_decreasing": _column({"strictly": BOOLEAN}, refused=_ORDER),
-    "expect_column_values_to_be_in_set": _column(required={"value_set": VALUES}),
-    "expect_column_values_to_be_in_type_list": _column({"type_list": TEXTS}, single=False, verdict_only=True),
-    "expect_column_values_to_be_increasing": _column({"strictly": BOOLEAN}, refused=_ORDER),
-    "expect_column_values_to_be_json_parseable": _column(),
-    "expect_column_values_to_be_null": _column(),
-    "expect_column_values_to_be_of_type": _column(required={"type_": TEXT}, single=False, verdict_only=True),
-    "expect_column_values_to_be_unique": _column(single=False, windowed=True),
-    "expect_column_values_to_match_json_schema": _column(required={"json_schema": MAPPING}),
-    "expect_column_values_to_match_like_pattern": _column(_ESCAPE, required=_LIKES, refused=_LIKE),
-    "expect_column_values_to_match_like_pattern_list": _column(
+    "expect_column_values_to_be_between": _build_column_type(_BOUNDS, either=_EITHER),
+    "expect_column_values_to_be_dateutil_parseable": _build_column_type(refused=_SPARKLESS),
+    "expect_column_values_to_be_decreasing": _build_column_type({"strictly": BOOLEAN}, refused=_ORDER),
+    "expect_column_values_to_be_in_set": _build_column_type(required={"value_set": VALUES}),
+    "expect_column_values_to_be_in_type_list": _build_column_type(
+        {"type_list": TEXTS}, single=False, verdict_only=True
+    ),
+    "expect_column_values_to_be_increasing": _build_column_type({"strictly": BOOLEAN}, refused=_ORDER),
+    "expect_column_values_to_be_json_parseable": _build_column_type(),
+    "expect_column_values_to_be_null": _build_column_type(),
+    "expect_column_values_to_be_of_type": _build_column_type(required={"type_": TEXT}, single=False, verdict_only=True),
+    "expect_column_values_to_be_unique": _build_column_type(single=False, windowed=True),
+    "expect_column_values_to_match_json_schema": _build_column_type(required={"json_schema": MAPPING}),
+    "expect_column_values_to_match_like_pattern": _build_column_type(_ESCAPE, required=_LIKES, refused=_LIKE),
+    "expect_column_values_to_match_like_pattern_list": _build_column_type(
         _ESCAPE | _MATCH_ON, required={"like_pattern_list": TEXTS}, refused=_LIKE
     ),
-    "expect_column_values_to_match_regex": _column({"regex": REGEX}),
-    "expect_column_values_to_match_regex_list": _column(_MATCH_ON, required={"regex_list": REGEXES}),
-    "expect_column_values_to_match_strftime_format": _column(required={"strftime_format": TEXT}),
-    "expect_column_values_to_not_be_in_set": _column(required={"value_set": VALUES}),
-    "expect_column_values_to_not_be_null": _column(),
-    "expect_column_values_to_not_be_outliers": _column(
-        {"method": _one_of("iqr", "std"), "multiplier": POSITIVE}, single=False, measured=True
+    "expect_column_values_to_match_regex": _build_column_type({"regex": REGEX}),
+    "expect_column_values_to_match_regex_list": _build_column_type(_MATCH_ON, required={"regex_list": REGEXES}),
+    "expect_column_values_to_match_strftime_format": _build_column_type(required={"strftime_format": TEXT}),
+    "expect_column_values_to_not_be_in_set": _build_column_type(required={"value_set": VALUES}),
+    "expect_column_values_to_not_be_null": _build_column_type(),
+    "expect_column_values_to_not_be_outliers": _build_column_type(
+        {"method": _build_choice("iqr", "std"), "multiplier": POSITIVE}, single=False, measured=True
     ),
-    "expect_column_values_to_not_match_like_pattern": _column(_ESCAPE, required=_LIKES, refused=_LIKE),
-    "expect_column_values_to_not_match_like_pattern_list": _column(
+    "expect_column_values_to_not_match_like_pattern": _build_column_type(_ESCAPE, required=_LIKES, refused=_LIKE),
+    "expect_column_values_to_not_match_like_pattern_list": _build_column_type(
         _ESCAPE, required={"like_pattern_list": TEXTS}, refused=_LIKE
     ),
-    "expect_column_values_to_not_match_regex": _column(required={"regex": REGEX}),
-    "expect_column_values_to_not_match_regex_list": _column(required={"regex_list": REGEXES}),
-    "expect_compound_columns_to_be_unique": _multi(single=False, windowed=True),
-    "expect_multicolumn_sum_to_equal": _multi(required={"sum_total": NUMBER}),
-    "expect_multicolumn_values_to_be_equal": _multi(),
+    "expect_column_values_to_not_match_regex": _build_column_type(required={"regex": REGEX}),
+    "expect_column_values_to_not_match_regex_list": _build_column_type(required={"regex_list": REGEXES}),
+    "expect_compound_columns_to_be_unique": _build_multi_type(single=False, windowed=True),
+    "expect_multicolumn_sum_to_equal": _build_multi_type(required={"sum_total": NUMBER}),
+    "expect_multicolumn_values_to_be_equal": _build_multi_type(),
     "expect_query_results_to_match_comparison": Type(
         AGGREGATE,
         {"base_query": TEXT, "comparison_data_source_name": TEXT, "comparison_query": TEXT},
         {"mostly": SHARE},
         refused=_OTHER,
     ),
-    "expect_select_column_values_to_be_unique_within_record": _multi(),
-    "expect_table_column_count_to_be_between": _table({"min_value": BOUND, "max_value": BOUND}),
-    "expect_table_column_count_to_equal": _table(value=INTEGER),
-    "expect_table_columns_to_match_ordered_list": _table({"column_list": NAME_LIST}),
-    "expect_table_columns_to_match_set": _table({"column_set": NAME_LIST, "exact_match": BOOLEAN}),
-    "expect_table_row_count_to_be_between": _table(_INTEGERS),
-    "expect_table_row_count_to_equal": _table(value=INTEGER),
+    "expect_select_column_values_to_be_unique_within_record": _build_multi_type(),
+    "expect_table_column_count_to_be_between": _build_table_type({"min_value": BOUND, "max_value": BOUND}),
+    "expect_table_column_count_to_equal": _build_table_type(value=INTEGER),
+    "expect_table_columns_to_match_ordered_list": _build_table_type({"column_list": NAME_LIST}),
+    "expect_table_columns_to_match_set": _build_table_type({"column_set": NAME_LIST, "exact_match": BOOLEAN}),
+    "expect_table_row_count_to_be_between": _build_table_type(_INTEGERS),
+    "expect_table_row_count_to_equal": _build_table_type(value=INTEGER),
     "expect_table_row_count_to_equal_other_table": Type(AGGREGATE, {"other_table_name": TEXT}, refused=_OTHER),
     "unexpected_rows_expectation": Type(AGGREGATE, {"unexpected_rows_query": TEXT}, refused=_SQL),
 }

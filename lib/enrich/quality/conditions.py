@@ -12,10 +12,10 @@ import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
-from enrich.config.shape import describe, did_you_mean
-from enrich.errors import ConfigError
+from enrich.base.errors import ConfigError, did_you_mean
+from enrich.config.shape import describe
 from enrich.expressions import check_condition
-from enrich.expressions.lexer import tokenize
+from enrich.expressions.lexer import is_relative_time, tokenize
 
 Condition = Mapping[str, Any]
 """GX's mapping form: ``type`` is comparison, nullity, and, or, pass_through (Spark SQL text that was checked)."""
@@ -77,42 +77,55 @@ def read_condition(value: Any, parser: Any) -> Condition | None:
     if not isinstance(value, dict):
         raise ConditionError(f"row_condition must be text or a mapping, not {describe(value)}")
     condition = _read_mapping(value, parents=())
-    if sum(1 for _ in leaves(condition)) > MAX_PARTS:
+    if sum(1 for _ in list_leaves(condition)) > MAX_PARTS:
         raise ConditionError(f"row_condition has more than {MAX_PARTS} parts")
     return condition
 
 
-def leaves(condition: Condition) -> Iterator[Condition]:
+def list_leaves(condition: Condition) -> Iterator[Condition]:
     """Yield the comparisons, null tests and Spark texts of a condition."""
     if condition["type"] in ("and", "or"):
         for part in condition["conditions"]:
-            yield from leaves(part)
+            yield from list_leaves(part)
     else:
         yield condition
 
 
-def condition_columns(condition: Condition | None) -> tuple[str, ...]:
+def find_relative_time(kwargs: Mapping[str, Any], condition: Condition | None) -> str | None:
+    """Return a value that a rule compares its rows with and that Spark may read as the time of the run, or None."""
+    values: list[Any] = [kwargs.get("value_set"), kwargs.get("value_pairs_set")]
+    values += [leaf.get("parameter") for leaf in list_leaves(condition)] if condition else []
+    while values:
+        value = values.pop()
+        if isinstance(value, list):
+            values += value
+        elif isinstance(value, str) and is_relative_time(value):
+            return value
+    return None
+
+
+def list_condition_columns(condition: Condition | None) -> tuple[str, ...]:
     """Return the columns that a condition names, in order, as the suite writes them."""
     if condition is None:
         return ()
     names: dict[str, None] = {}
-    for leaf in leaves(condition):
+    for leaf in list_leaves(condition):
         is_spark = leaf["type"] == "pass_through"
         names.update(
-            dict.fromkeys(spark_columns(leaf["pass_through_filter"]) if is_spark else [leaf["column"]["name"]])
+            dict.fromkeys(list_spark_columns(leaf["pass_through_filter"]) if is_spark else [leaf["column"]["name"]])
         )
     return tuple(names)
 
 
-def spark_columns(text: str) -> list[str]:
+def list_spark_columns(text: str) -> list[str]:
     """Return the top-level columns of a Spark SQL condition that was checked."""
-    paths = check_condition(text, _names_in(text)).paths
+    paths = check_condition(text, _find_names(text)).paths
     return list(dict.fromkeys(path[0] for path in sorted(paths)))
 
 
 def check_spark_texts(condition: Condition | None, names: Collection[str]) -> str | None:
     """Return what is wrong with the Spark SQL of a condition over the columns ``names``, or None."""
-    for leaf in leaves(condition) if condition else ():
+    for leaf in list_leaves(condition) if condition else ():
         if leaf["type"] == "pass_through":
             try:
                 check_condition(leaf["pass_through_filter"], names)
@@ -124,13 +137,13 @@ def check_spark_texts(condition: Condition | None, names: Collection[str]) -> st
 def _read_spark(text: str) -> Condition:
     """Check Spark SQL text against the allow-list of functions; its columns are checked once the job's are known."""
     try:
-        check_condition(text, _names_in(text))
+        check_condition(text, _find_names(text))
     except ConfigError as error:
         raise ConditionError(f"row_condition: {error}") from None
     return {"type": "pass_through", "pass_through_filter": text}
 
 
-def _names_in(text: str) -> set[str]:
+def _find_names(text: str) -> set[str]:
     """Return every word of a text that may be a column, but for the variables of its lambdas."""
     tokens = tokenize(text)
     variables = {name for match in _LAMBDA.finditer(text) for name in _WORD.findall(match.group())}
@@ -146,17 +159,17 @@ def _read_text(text: str) -> Condition:
         )
     if found["rest"].strip():
         raise ConditionError(
-            "row_condition goes on after its first comparison, which Great Expectations would silently ignore; "
+            "row_condition continues after its first comparison, and Great Expectations would ignore the rest; "
             'write a mapping of type "and" or "or"'
         )
     column = {"name": found["column"]}
     if found["notnull"]:
         return {"type": "nullity", "column": column, "is_null": False}
-    parameter = found["value"].lstrip(" \t") if found["number"] is None else _number(found["number"])
+    parameter = found["value"].lstrip(" \t") if found["number"] is None else _parse_number(found["number"])
     return {"type": "comparison", "column": column, "operator": found["op"], "parameter": parameter}
 
 
-def _number(text: str) -> int | float:
+def _parse_number(text: str) -> int | float:
     try:
         return int(text)
     except ValueError:
@@ -178,7 +191,7 @@ def _read_mapping(value: Any, parents: tuple[str, ...]) -> Condition:
         if not isinstance(text := value["pass_through_filter"], str):
             raise ConditionError("row_condition: 'pass_through_filter' must be text")
         return _read_spark(text)
-    column = {"name": _column_name(value["column"])}
+    column = {"name": _read_column_name(value["column"])}
     if kind == "nullity":
         if not isinstance(value["is_null"], bool):
             raise ConditionError("row_condition: 'is_null' must be true or false")
@@ -212,7 +225,7 @@ def _read_group(value: Mapping[str, Any], kind: str, parents: tuple[str, ...]) -
     return {"type": kind, "conditions": [_read_mapping(part, (*parents, kind)) for part in parts]}
 
 
-def _column_name(value: Any) -> str:
+def _read_column_name(value: Any) -> str:
     name = value.get("name") if isinstance(value, dict) and set(value) == {"name"} else None
     if not isinstance(name, str) or not name:
         raise ConditionError("row_condition: 'column' must be a mapping with the column's 'name'")

@@ -15,8 +15,8 @@ from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
-from enrich.errors import Fault
-from enrich.quality.suites import Rule, Suite, resolve_column
+from enrich.base.errors import Fault
+from enrich.quality.suites import Suite, SuiteRule, resolve_column
 
 if TYPE_CHECKING:
     from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
@@ -42,7 +42,7 @@ class RuleError(Exception):
 
 
 @contextmanager
-def quiet() -> Iterator[None]:
+def silence_gx() -> Iterator[None]:
     """Silence GX's and pyspark's warnings and log lines, which hold values of the rows they stumbled over."""
     before = {name: logging.getLogger(name).disabled for name in _LOGGERS}
     children = [name for name in list(logging.Logger.manager.loggerDict) if name.startswith("great_expectations.")]
@@ -66,7 +66,7 @@ def import_gx() -> None:
         import great_expectations.expectations.metrics  # noqa: F401
 
 
-def error_class(error: BaseException) -> str:
+def name_error(error: BaseException) -> str:
     """Return the class of what went wrong, with Spark's error class where there is one, and no values."""
     if isinstance(error, RuleError):
         return error.cause
@@ -83,16 +83,16 @@ def check_with_gx(suite: Suite) -> list[Fault]:
     """Return a fault for each rule that GX's own models refuse although our table let it pass."""
     import_gx()
     faults: list[Fault] = []
-    with quiet():
+    with silence_gx():
         for rule in suite.rules:
             try:
                 build_expectation(rule, rule.kwargs)
             except Exception as error:  # noqa: BLE001 - whatever GX raises is its refusal
-                faults.append(Fault(f"Great Expectations refuses {rule.type}: {_refusal(error)}", rule.where))
+                faults.append(Fault(f"Great Expectations refuses {rule.type}: {_describe_refusal(error)}", rule.where))
     return faults
 
 
-def _refusal(error: Exception) -> str:
+def _describe_refusal(error: Exception) -> str:
     """Return what GX's model refuses: arguments and kinds of error, no values."""
     listed = getattr(error, "errors", None)
     if not callable(listed):
@@ -101,20 +101,20 @@ def _refusal(error: Exception) -> str:
     return ", ".join(dict.fromkeys(found))
 
 
-def build_expectation(rule: Rule, kwargs: Mapping[str, Any]) -> Any:
+def build_expectation(rule: SuiteRule, kwargs: Mapping[str, Any]) -> Any:
     """Return GX's own object of a rule. The row condition is applied outside, as a filter, and left out here."""
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     return ExpectationConfiguration(type=rule.type, kwargs=copy.deepcopy(dict(kwargs))).to_domain_obj()
 
 
-def filter_rows(frame: DataFrame, rule: Rule) -> DataFrame:
+def filter_rows(frame: DataFrame, rule: SuiteRule) -> DataFrame:
     """Return the rows that the rule's row condition lets in."""
-    domain = condition_column(rule.row_condition, frame.columns)
+    domain = build_condition(rule.row_condition, frame.columns)
     return frame if domain is None else frame.filter(domain)
 
 
-def condition_column(condition: Condition | None, names: Sequence[str]) -> Column | None:
+def build_condition(condition: Condition | None, names: Sequence[str]) -> Column | None:
     """Return a row condition as a column: GX's own SQL for its own forms, checked Spark SQL for the others."""
     from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
     from great_expectations.expectations.row_conditions import deserialize_row_condition
@@ -123,7 +123,7 @@ def condition_column(condition: Condition | None, names: Sequence[str]) -> Colum
     if condition is None:
         return None
     if condition["type"] in ("and", "or"):
-        parts = [condition_column(part, names) for part in condition["conditions"]]
+        parts = [build_condition(part, names) for part in condition["conditions"]]
         join = (lambda left, right: left & right) if condition["type"] == "and" else (lambda left, right: left | right)
         return reduce(join, parts)
     if condition["type"] == "pass_through":
@@ -140,7 +140,7 @@ class Bench:
     def __init__(self, frame: DataFrame) -> None:
         from great_expectations.validator.metrics_calculator import MetricsCalculator
 
-        self.engine: SparkDFExecutionEngine = _engine_class()(spark=frame.sparkSession, persist=False)
+        self.engine: SparkDFExecutionEngine = _build_engine_class()(spark=frame.sparkSession, persist=False)
         self.engine.load_batch_data(_BATCH, frame)
         self.calculator: MetricsCalculator = MetricsCalculator(self.engine, show_progress_bars=False)
 
@@ -154,10 +154,10 @@ class Bench:
     def compute(self, metrics: Sequence[Any]) -> tuple[dict[Any, Any], dict[Any, str]]:
         """Return the values of metrics by GX's id, and for those that raised the class of the cause."""
         values, aborted = self.calculator.compute_metrics(list(metrics), copy.deepcopy(BOOLEAN_ONLY))
-        return values, {key: _cause(info) for key, info in aborted.items()}
+        return values, {key: _name_cause(info) for key, info in aborted.items()}
 
 
-def _engine_class() -> type[Any]:
+def _build_engine_class() -> type[Any]:
     """Return GX's engine, taught to hand lists of columns over under the names they were asked for by."""
     from great_expectations.core.metric_domain_types import MetricDomainTypes
     from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
@@ -184,7 +184,7 @@ class _NamedColumns:
         return _NamedColumns(names)
 
 
-def _cause(info: Any) -> str:
+def _name_cause(info: Any) -> str:
     """Return the class of the innermost exception of an aborted metric."""
     exceptions = info["exception_info"]
     infos = (
@@ -200,7 +200,7 @@ def _cause(info: Any) -> str:
     return "MetricResolutionError"
 
 
-def plain_names(frame: DataFrame) -> tuple[DataFrame, dict[str, str]]:
+def simplify_names(frame: DataFrame) -> tuple[DataFrame, dict[str, str]]:
     """Rename columns with a dot, which GX reads as a path into a struct; also return the new names by the old."""
     safe = {name: f"__dotted{number}" if "." in name else name for number, name in enumerate(frame.columns)}
     return frame.toDF(*safe.values()), safe

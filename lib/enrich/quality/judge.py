@@ -14,20 +14,21 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from enrich.quality.gx import RuleError, error_class, filter_rows, quiet
-from enrich.quality.labels import Labels, measured_labels, row_labels
-from enrich.quality.suites import CHANGED, FAIL, QUARANTINE, TARGET, Rule, Suite
-from enrich.quality.whole import Outcome, judge_whole
-from enrich.result import Finding, rows_of
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from enrich.base.result import Finding, resolve_threshold
+from enrich.quality.gx import RuleError, filter_rows, name_error, silence_gx
+from enrich.quality.labels import Labels, label_measured, label_rows
+from enrich.quality.suites import CHANGED, FAIL, QUARANTINE, TARGET, Suite, SuiteRule
+from enrich.quality.whole import RuleOutcome, judge_whole
 
 if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
-
     Published = Callable[[Column | None], DataFrame]
 
 
 @dataclass(frozen=True)
-class Verdict:
+class SuiteVerdict:
     """What a suite says about the staged rows.
 
     Attributes:
@@ -47,7 +48,7 @@ class Verdict:
         return bool(self.closing)
 
 
-def judge(rows: DataFrame, suite: Suite, published: Published) -> Verdict:
+def judge(rows: DataFrame, suite: Suite, published: Published) -> SuiteVerdict:
     """Judge staged rows.
 
     Args:
@@ -60,80 +61,80 @@ def judge(rows: DataFrame, suite: Suite, published: Published) -> Verdict:
         The verdict. A rule that raises is a finding with ``error`` and closes the gate; nothing is raised.
     """
     if not suite.rules:
-        return Verdict((), (), None)
+        return SuiteVerdict((), (), None)
     counted = [rule for rule in suite.rules if rule.spec.is_row and not rule.spec.verdict_only]
     whole = [rule for rule in suite.rules if rule not in counted]
-    outcomes: dict[int, Outcome] = {}
+    outcomes: dict[int, RuleOutcome] = {}
     labels: dict[int, Labels | RuleError] = {}
     for scope in (CHANGED, TARGET):
         chosen = [rule for rule in counted if rule.scope == scope]
         if chosen:
             frame = rows if scope == CHANGED else published(None)
-            found = row_labels(frame, [rule for rule in chosen if not rule.spec.measured])
+            found = label_rows(frame, [rule for rule in chosen if not rule.spec.measured])
             labels.update(found)
             outcomes.update(count_rows(frame, chosen, found))
     outcomes.update(_try_labels(rows, suite, labels))
-    reasons = quarantine_reasons(suite, labels, outcomes)
+    reasons = collect_reasons(suite, labels, outcomes)
     for scope in (CHANGED, TARGET):
         chosen = [rule for rule in whole if rule.scope == scope]
         if chosen:
             outcomes.update(judge_whole(rows if scope == CHANGED else published(reasons), chosen))
-    findings = tuple(_finding(rule, outcomes[rule.index]) for rule in suite.rules)
+    findings = tuple(_build_finding(rule, outcomes[rule.index]) for rule in suite.rules)
     judged = zip(suite.rules, findings, strict=True)
     closing = tuple(finding for rule, finding in judged if closes_gate(rule, outcomes[rule.index]))
-    return Verdict(findings, closing, reasons)
+    return SuiteVerdict(findings, closing, reasons)
 
 
-def closes_gate(rule: Rule, outcome: Outcome) -> bool:
+def closes_gate(rule: SuiteRule, outcome: RuleOutcome) -> bool:
     """Tell whether one rule's outcome blocks the run: an error always, a failure of ``fail`` beyond ``tolerate``."""
     if outcome.error is not None:
         return True
     return rule.action == FAIL and outcome.success is False and not is_tolerated(rule, outcome)
 
 
-def is_tolerated(rule: Rule, outcome: Outcome) -> bool:
+def is_tolerated(rule: SuiteRule, outcome: RuleOutcome) -> bool:
     """Tell whether the failed rows are within ``tolerate``: rows when whole, else a share of the checked ones."""
     if rule.tolerate is None:
         return False
-    return outcome.failed <= rows_of(rule.tolerate, outcome.checked)
+    return outcome.failed <= resolve_threshold(rule.tolerate, outcome.checked)
 
 
-def quarantine_reasons(
-    suite: Suite, labels: Mapping[int, Labels | RuleError], outcomes: Mapping[int, Outcome]
+def collect_reasons(
+    suite: Suite, labels: Mapping[int, Labels | RuleError], outcomes: Mapping[int, RuleOutcome]
 ) -> Column | None:
     """Return the column of broken quarantine rules, or None when the suite has none.
 
-    One that raised holds no row, since the gate is closed anyway.
+    Whether GX's verdict is a pass does not matter: with ``mostly`` it depends on the other rows of the run, and the
+    target must not. A rule that raised holds no row, since the gate is closed anyway.
     """
-    from pyspark.sql import functions as F
-
     rules = [rule for rule in suite.rules if rule.action == QUARANTINE]
     if not rules:
         return None
     marks = []
     for rule in rules:
         label = labels[rule.index]
-        outcome = outcomes[rule.index]
-        if isinstance(label, Labels) and outcome.error is None and outcome.success is not True:
+        if isinstance(label, Labels) and outcomes[rule.index].error is None:
             marks.append(F.when(label.failing(), F.lit(rule.label)))
     if not marks:
         return F.array().cast("array<string>")
     return F.array_distinct(F.array_compact(F.array(*marks)))
 
 
-def count_rows(frame: DataFrame, rules: Sequence[Rule], labels: Mapping[int, Labels | RuleError]) -> dict[int, Outcome]:
+def count_rows(
+    frame: DataFrame, rules: Sequence[SuiteRule], labels: Mapping[int, Labels | RuleError]
+) -> dict[int, RuleOutcome]:
     """Count checked and failing rows of row rules, by index: one projection and one aggregate for those that share it.
 
     A rule that looks at other rows, or that runs Python on a value, must not see what its row condition keeps out, so
     with a row condition it has a pass of its own.
     """
     outcomes = {
-        index: Outcome(0, 0, None, label.cause) for index, label in labels.items() if isinstance(label, RuleError)
+        index: RuleOutcome(0, 0, None, label.cause) for index, label in labels.items() if isinstance(label, RuleError)
     }
     good_labels = {index: label for index, label in labels.items() if isinstance(label, Labels)}
     good = [rule for rule in rules if rule.index not in outcomes]
     shared = [rule for rule in good if not _needs_own_rows(rule)]
-    with quiet():
+    with silence_gx():
         if shared:
             outcomes.update(_count(frame, shared, good_labels))
         for rule in good:
@@ -144,12 +145,12 @@ def count_rows(frame: DataFrame, rules: Sequence[Rule], labels: Mapping[int, Lab
     return outcomes
 
 
-def _count_measured(frame: DataFrame, rule: Rule) -> Outcome:
+def _count_measured(frame: DataFrame, rule: SuiteRule) -> RuleOutcome:
     """Count one rule that measures the rows before it judges them."""
     try:
-        rows, label = measured_labels(frame, rule)
+        rows, label = label_measured(frame, rule)
     except RuleError as error:
-        return Outcome(0, 0, None, error_class(error))
+        return RuleOutcome(0, 0, None, name_error(error))
     return _count(rows, [rule], {rule.index: label})[rule.index]
 
 
@@ -161,43 +162,39 @@ _PYTHON = (
 )
 
 
-def _try_labels(rows: DataFrame, suite: Suite, labels: Mapping[int, Labels | RuleError]) -> dict[int, Outcome]:
+def _try_labels(rows: DataFrame, suite: Suite, labels: Mapping[int, Labels | RuleError]) -> dict[int, RuleOutcome]:
     """Return the quarantine rules whose labels raise over all staged rows.
 
     Spark runs Python functions on every row, also those that a row condition keeps out, and GX's may raise on them.
     """
-    from pyspark.sql import functions as F
-
-    failed: dict[int, Outcome] = {}
+    failed: dict[int, RuleOutcome] = {}
     for rule in suite.rules:
         label = labels.get(rule.index)
         if rule.action == QUARANTINE and _needs_own_rows(rule) and isinstance(label, Labels):
             try:
-                with quiet():
+                with silence_gx():
                     rows.agg(F.count(F.when(label.failing(), F.lit(1)))).collect()
             except Exception as error:  # noqa: BLE001 - closes the gate, like any rule that raises
-                failed[rule.index] = Outcome(0, 0, None, error_class(error))
+                failed[rule.index] = RuleOutcome(0, 0, None, name_error(error))
     return failed
 
 
-def _needs_own_rows(rule: Rule) -> bool:
+def _needs_own_rows(rule: SuiteRule) -> bool:
     return rule.spec.measured or (rule.row_condition is not None and (rule.spec.windowed or rule.type in _PYTHON))
 
 
-def _count(frame: DataFrame, rules: Sequence[Rule], labels: Mapping[int, Labels]) -> dict[int, Outcome]:
+def _count(frame: DataFrame, rules: Sequence[SuiteRule], labels: Mapping[int, Labels]) -> dict[int, RuleOutcome]:
     """Count one pass; when it raises, each rule alone, so that one broken rule does not take the others with it."""
     try:
         return _count_together(frame, {rule.index: labels[rule.index] for rule in rules})
     except Exception as error:  # noqa: BLE001 - the rule that raised is found below
         if len(rules) == 1:
-            return {rules[0].index: Outcome(0, 0, None, error_class(error))}
+            return {rules[0].index: RuleOutcome(0, 0, None, name_error(error))}
     return {index: outcome for rule in rules for index, outcome in _count(frame, [rule], labels).items()}
 
 
-def _count_together(frame: DataFrame, labels: Mapping[int, Labels]) -> dict[int, Outcome]:
+def _count_together(frame: DataFrame, labels: Mapping[int, Labels]) -> dict[int, RuleOutcome]:
     """Run the projection and the aggregate, and turn counts into GX's verdicts."""
-    from pyspark.sql import functions as F
-
     marks: dict[tuple[str, str], Column] = {}
     for label in labels.values():
         total = F.lit(True) if label.domain is None else F.coalesce(label.domain, F.lit(False))
@@ -207,15 +204,15 @@ def _count_together(frame: DataFrame, labels: Mapping[int, Labels]) -> dict[int,
     names = {key: f"l{number}" for number, key in enumerate(marks)}
     projected = frame.select(*(F.when(condition, F.lit(1)).alias(names[key]) for key, condition in marks.items()))
     counts = projected.agg(*(F.count(F.col(name)).alias(name) for name in names.values())).collect()[0]
-    found: dict[int, Outcome] = {}
+    found: dict[int, RuleOutcome] = {}
     for index, label in labels.items():
         total_rows, checked_rows, failed = (counts[names[key]] for key in zip(_PARTS, label.keys, strict=True))
         success = label.succeeds(total_rows, checked_rows, failed) if checked_rows else None
-        found[index] = Outcome(checked_rows, failed, success)
+        found[index] = RuleOutcome(checked_rows, failed, success)
     return found
 
 
-def _finding(rule: Rule, outcome: Outcome) -> Finding:
+def _build_finding(rule: SuiteRule, outcome: RuleOutcome) -> Finding:
     return replace(
         rule.unjudged, checked=outcome.checked, failed=outcome.failed, success=outcome.success, error=outcome.error
     )

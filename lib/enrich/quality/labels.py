@@ -7,27 +7,27 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 
 from enrich.quality.catalogue import COLUMN, PAIR
 from enrich.quality.gx import (
     BOOLEAN_ONLY,
     Bench,
     RuleError,
+    build_condition,
     build_expectation,
-    condition_column,
-    error_class,
     filter_rows,
     import_gx,
-    plain_names,
-    quiet,
+    name_error,
     quote_columns,
     rename_columns,
+    silence_gx,
+    simplify_names,
 )
-from enrich.quality.suites import Rule, resolve_column
-
-if TYPE_CHECKING:
-    from pyspark.sql import Column, DataFrame
+from enrich.quality.suites import SuiteRule, resolve_column
 
 _NULL_TYPES = ("expect_column_values_to_be_null", "expect_column_values_to_not_be_null")
 
@@ -54,8 +54,6 @@ class Labels:
 
     def failing(self) -> Column:
         """Return a boolean column, never null: the rule judges the row, and finds it wanting."""
-        from pyspark.sql import functions as F
-
         parts = [self.unexpected]
         if self.spares_ignored and self.ignored is not None:
             parts.insert(0, ~self.ignored)
@@ -75,14 +73,14 @@ class Labels:
         return bool(result["success"])
 
 
-def row_labels(frame: DataFrame, rules: Sequence[Rule]) -> dict[int, Labels | RuleError]:
+def label_rows(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Labels | RuleError]:
     """Return what each row rule says about the rows of ``frame``, by the rule's index; reads the schema alone."""
     import_gx()
-    with quiet():
-        return _labels(frame.columns, Bench(frame.limit(0)), rules)
+    with silence_gx():
+        return _ask_labels(frame.columns, Bench(frame.limit(0)), rules)
 
 
-def measured_labels(frame: DataFrame, rule: Rule) -> tuple[DataFrame, Labels]:
+def label_measured(frame: DataFrame, rule: SuiteRule) -> tuple[DataFrame, Labels]:
     """Return the rows that a rule judges and what it says about them, for rules that measure the rows first.
 
     The labels belong to the returned frame alone: they hold figures computed from it, and its columns are renamed.
@@ -91,21 +89,21 @@ def measured_labels(frame: DataFrame, rule: Rule) -> tuple[DataFrame, Labels]:
         RuleError: GX cannot measure the rows.
     """
     import_gx()
-    with quiet():
-        rows, safe = plain_names(filter_rows(frame, rule))
+    with silence_gx():
+        rows, safe = simplify_names(filter_rows(frame, rule))
         plain = replace(rule, kwargs=rename_columns(rule.kwargs, safe), row_condition=None)
-        label = _labels(rows.columns, Bench(rows), [plain])[rule.index]
+        label = _ask_labels(rows.columns, Bench(rows), [plain])[rule.index]
     if isinstance(label, RuleError):
         raise label
     return rows, label
 
 
-def _labels(names: Sequence[str], bench: Bench, rules: Sequence[Rule]) -> dict[int, Labels | RuleError]:
+def _ask_labels(names: Sequence[str], bench: Bench, rules: Sequence[SuiteRule]) -> dict[int, Labels | RuleError]:
     """Ask GX for the conditions of row rules, all at once."""
     from great_expectations.validator.metric_configuration import MetricConfiguration
 
     found: dict[int, Labels | RuleError] = {}
-    asked: dict[bool, dict[int, tuple[Rule, Any, MetricConfiguration]]] = {False: {}, True: {}}
+    asked: dict[bool, dict[int, tuple[SuiteRule, Any, MetricConfiguration]]] = {False: {}, True: {}}
     for rule in rules:
         try:
             kwargs = quote_columns(rule.kwargs, names)
@@ -117,7 +115,7 @@ def _labels(names: Sequence[str], bench: Bench, rules: Sequence[Rule]) -> dict[i
                 metric_value_kwargs=dict(count.metric_value_kwargs),
             )
         except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
-            found[rule.index] = RuleError(error_class(error))
+            found[rule.index] = RuleError(name_error(error))
             continue
         listed = [str(name) for name in kwargs.get("column_list", [])]
         keeps_names = any("." in name for name in listed) and rule.type != "expect_multicolumn_sum_to_equal"
@@ -129,24 +127,26 @@ def _labels(names: Sequence[str], bench: Bench, rules: Sequence[Rule]) -> dict[i
         values, causes = bench.compute([metric for _, _, metric in group.values()])
         for index, (rule, expectation, metric) in group.items():
             if metric.id in values:
-                found[index] = _label(rule, names, values[metric.id], expectation)
+                found[index] = _build_label(rule, names, values[metric.id], expectation)
             else:
                 found[index] = RuleError(causes.get(metric.id, "MetricResolutionError"))
     return found
 
 
-def _label(rule: Rule, names: Sequence[str], metric: Any, expectation: Any) -> Labels | RuleError:
+def _build_label(rule: SuiteRule, names: Sequence[str], metric: Any, expectation: Any) -> Labels | RuleError:
     """Put a rule's condition together with the rows it judges."""
     unexpected, rows, _ = metric
     spares = "ignore_row_if" in rows or "filter_conditions" in rows
     try:
-        domain = condition_column(rule.row_condition, names)
-        return Labels(domain, _ignored(rule, names, expectation), unexpected, spares, _keys(rule), expectation)
+        domain = build_condition(rule.row_condition, names)
+        return Labels(
+            domain, _find_ignored(rule, names, expectation), unexpected, spares, _name_keys(rule), expectation
+        )
     except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
-        return RuleError(error_class(error))
+        return RuleError(name_error(error))
 
 
-def _keys(rule: Rule) -> tuple[str, str, str]:
+def _name_keys(rule: SuiteRule) -> tuple[str, str, str]:
     """Return what tells the rows let in, checked and failed of one rule from those of others."""
     judged = [rule.type if rule.type in _NULL_TYPES else None, rule.column, rule.column_list]
     kwargs = {name: value for name, value in rule.kwargs.items() if name != "mostly"}
@@ -157,10 +157,8 @@ def _keys(rule: Rule) -> tuple[str, str, str]:
     )
 
 
-def _ignored(rule: Rule, names: Sequence[str], expectation: Any) -> Column | None:
+def _find_ignored(rule: SuiteRule, names: Sequence[str], expectation: Any) -> Column | None:
     """Return the rows that GX leaves out for their nulls."""
-    from pyspark.sql import functions as F
-
     if rule.spec.kind == COLUMN:
         if rule.type in _NULL_TYPES:
             return None

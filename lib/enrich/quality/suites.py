@@ -12,23 +12,24 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from enrich.config.shape import describe, did_you_mean
+from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.result import Finding
+from enrich.config.shape import describe
 from enrich.config.yamlfile import read_tree
-from enrich.errors import ConfigError, Fault
 from enrich.quality.catalogue import COMMON, CONDITION, TYPES, Type
 from enrich.quality.conditions import (
     Condition,
     ConditionError,
     check_spark_texts,
-    condition_columns,
+    find_relative_time,
+    list_condition_columns,
     read_condition,
 )
-from enrich.result import Finding
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from enrich.config.yamlfile import Step, Tree
+    from enrich.config.yamlfile import PathStep, Tree
 
 WARN, QUARANTINE, FAIL = "warn", "quarantine", "fail"
 ACTIONS = (WARN, QUARANTINE, FAIL)
@@ -46,7 +47,7 @@ _OLD = {"expectation_suite_name": "name", "expectation_type": "type", "data_asse
 
 
 @dataclass(frozen=True)
-class Rule:
+class SuiteRule:
     """One expectation of a suite.
 
     Attributes:
@@ -109,7 +110,7 @@ class Rule:
         own: Sequence[str] = ()
         if self.spec.is_row or (self.column is not None and self.type != "expect_column_to_exist"):
             own = [self.column] if self.column is not None else self.column_list or ()
-        return tuple(dict.fromkeys((*own, *condition_columns(self.row_condition))))
+        return tuple(dict.fromkeys((*own, *list_condition_columns(self.row_condition))))
 
 
 @dataclass(frozen=True)
@@ -123,7 +124,7 @@ class Suite:
     """
 
     name: str
-    rules: tuple[Rule, ...]
+    rules: tuple[SuiteRule, ...]
     file: str
 
     @property
@@ -150,11 +151,6 @@ def load_suite(path: Path, name: str) -> Suite:
     return suite
 
 
-def columns(suite: Suite) -> tuple[str, ...]:
-    """Return the target columns that the rules of ``suite`` need, in order of appearance."""
-    return suite.columns
-
-
 def check_columns(suite: Suite, names: Sequence[str]) -> list[Fault]:
     """Return a fault for each column that a rule needs and the job does not select.
 
@@ -169,7 +165,7 @@ def check_columns(suite: Suite, names: Sequence[str]) -> list[Fault]:
         missing = [column for column in rule.judged_columns() if resolve_column(column, names) is None]
         for column in missing:
             message = f"{rule.type}: the job selects no column {column!r}{did_you_mean(column, names)}"
-            faults.append(Fault(message, _place(rule, column)))
+            faults.append(Fault(message, _locate(rule, column)))
         if not missing and (refusal := check_spark_texts(rule.row_condition, names)):
             faults.append(Fault(f"{rule.type}: {refusal}", rule.places.get("row_condition", rule.where)))
     return faults
@@ -185,23 +181,27 @@ def resolve_column(column: str, names: Sequence[str]) -> str | None:
     return column if dot and head in names else None
 
 
-def quarantine_rules(suite: Suite) -> Suite | None:
+def select_quarantine_rules(suite: Suite) -> Suite | None:
     """Return a suite with the rules alone that decide which rows the target holds; None when it has none."""
     rules = tuple(rule for rule in suite.rules if rule.action == QUARANTINE)
     return replace(suite, rules=rules) if rules else None
 
 
-def quarantine_fingerprint(suite: Suite) -> str:
+def fingerprint_quarantine(suite: Suite) -> str:
     """Return a canonical text of what decides which rows are held: the quarantine rules alone, in their order."""
     rules = [
-        {"type": rule.type, "kwargs": rule.kwargs, "row_condition": rule.row_condition}
+        {
+            "type": rule.type,
+            "kwargs": {name: value for name, value in rule.kwargs.items() if name != "mostly"},
+            "row_condition": rule.row_condition,
+        }
         for rule in suite.rules
         if rule.action == QUARANTINE
     ]
     return json.dumps(rules, sort_keys=True, ensure_ascii=True, separators=(",", ":")) if rules else ""
 
 
-def _place(rule: Rule, column: str) -> str:
+def _locate(rule: SuiteRule, column: str) -> str:
     """Return where the file names ``column``."""
     for argument in ("column", "column_A", "column_B", "column_list"):
         value = rule.kwargs.get(argument)
@@ -217,7 +217,7 @@ class _Reader:
         self.tree = tree
         self.faults: list[Fault] = []
 
-    def fault(self, message: str, *path: Step) -> None:
+    def fault(self, message: str, *path: PathStep) -> None:
         """Note one fault at the node ``path``."""
         self.faults.append(Fault(message, self.tree.at(*path)))
 
@@ -241,7 +241,7 @@ class _Reader:
         rules = [self.rule(index, entry) for index, entry in enumerate(entries if isinstance(entries, list) else [])]
         return Suite(str(name), tuple(rule for rule in rules if rule is not None), self.tree.name)
 
-    def check_keys(self, data: Mapping[str, Any], known: Sequence[str], path: tuple[Step, ...]) -> None:
+    def check_keys(self, data: Mapping[str, Any], known: Sequence[str], path: tuple[PathStep, ...]) -> None:
         """Refuse keys that GX does not write and enrich does not know."""
         for key in data:
             if key in known:
@@ -252,14 +252,14 @@ class _Reader:
                 hint = " of Great Expectations before 1.0" + (f"; write {new!r}" if new else "; leave it out")
             self.fault(f"unknown key {key!r}{hint}", *path, key)
 
-    def check_meta(self, meta: Any, *path: Step) -> None:
+    def check_meta(self, meta: Any, *path: PathStep) -> None:
         """Refuse a ``meta`` that is no mapping, which GX would not load."""
         if meta is not None and not isinstance(meta, dict):
             self.fault(f"'meta' must be a mapping, not {describe(meta)}", *path)
 
-    def rule(self, index: int, entry: Any) -> Rule | None:
+    def rule(self, index: int, entry: Any) -> SuiteRule | None:
         """Return one rule, or None with faults."""
-        path: tuple[Step, ...] = ("expectations", index)
+        path: tuple[PathStep, ...] = ("expectations", index)
         if not isinstance(entry, dict):
             self.fault(f"an expectation must be a mapping with 'type' and 'kwargs', not {describe(entry)}", *path)
             return None
@@ -281,14 +281,20 @@ class _Reader:
             self.fault(message, *path, "kwargs", *([argument] if argument else []))
         condition = None if (given := self.condition(kwargs, path)) and spec.unconditional else given
         action, tolerate, scope = self.settings(entry, spec, path)
+        if action == QUARANTINE and (word := find_relative_time(kwargs, condition)):
+            self.fault(
+                f"{word!r} does not go with quarantine: beside a date Spark reads it as the time of the run, and the"
+                " table would depend on it; use warn or fail",
+                *path, "kwargs",
+            )  # fmt: skip
         if len(self.faults) > before:
             return None
         own = {key: value for key, value in kwargs.items() if key not in COMMON | CONDITION and value is not None}
         places = {key: self.tree.at(*path, "kwargs", key) for key in kwargs}
         place = self.tree.at(*path)
-        return Rule(index, entry["type"], own, severity, action, tolerate, scope, condition, place, places)
+        return SuiteRule(index, entry["type"], own, severity, action, tolerate, scope, condition, place, places)
 
-    def spec(self, entry: Mapping[str, Any], path: tuple[Step, ...]) -> Type | None:
+    def spec(self, entry: Mapping[str, Any], path: tuple[PathStep, ...]) -> Type | None:
         """Return what is known of the rule's type; None, with a fault, when enrich does not run it."""
         kind = entry.get("type")
         if "type" not in entry:
@@ -300,12 +306,12 @@ class _Reader:
             near = did_you_mean(kind, [name for name, spec in TYPES.items() if spec.refused is None])
             self.fault(f"unknown expectation type {kind!r}{near}", *path, "type")
         elif reason := TYPES[kind].refused:
-            self.fault(f"{kind} is not run by enrich: {reason}", *path, "type")
+            self.fault(f"enrich does not run {kind}: {reason}", *path, "type")
         else:
             return TYPES[kind]
         return None
 
-    def condition(self, kwargs: Mapping[str, Any], path: tuple[Step, ...]) -> Condition | None:
+    def condition(self, kwargs: Mapping[str, Any], path: tuple[PathStep, ...]) -> Condition | None:
         """Return the rule's row condition."""
         try:
             return read_condition(kwargs.get("row_condition"), kwargs.get("condition_parser"))
@@ -315,7 +321,7 @@ class _Reader:
             return None
 
     def settings(
-        self, entry: Mapping[str, Any], spec: Type, path: tuple[Step, ...]
+        self, entry: Mapping[str, Any], spec: Type, path: tuple[PathStep, ...]
     ) -> tuple[str, int | float | None, str]:
         """Return action, tolerate and scope: from ``meta.enrich``, or by default."""
         meta = entry.get("meta")
@@ -340,7 +346,7 @@ class _Reader:
         return action, tolerate, scope
 
     def word(
-        self, own: Mapping[str, Any], key: str, known: Sequence[str], default: str, place: tuple[Step, ...]
+        self, own: Mapping[str, Any], key: str, known: Sequence[str], default: str, place: tuple[PathStep, ...]
     ) -> str:
         """Return one setting that is a word out of a list."""
         value = own.get(key, default)
@@ -367,7 +373,7 @@ class _Reader:
                 " into runs"
             )
         elif spec.verdict_only or not spec.is_row:
-            yield "'tolerate' counts rows that fail, and this rule has one verdict for all rows"
+            yield "'tolerate' counts rows that fail, and this expectation has one verdict for all rows"
 
 
 def check_kwargs(kind: str, spec: Type, kwargs: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:

@@ -3,8 +3,8 @@
 Numbers, names and versions, never a cell value. `enrich.report.keys` alone shows keys, to a terminal.
 """
 
-from enrich.report.document import build, read_report
+from enrich.report.document import build_report, read_report
 from enrich.report.latest import LATEST, write_latest
-from enrich.report.models import Report, schema
+from enrich.report.models import Report, build_schema
 
-__all__ = ["LATEST", "Report", "build", "read_report", "schema", "write_latest"]
+__all__ = ["LATEST", "Report", "build_report", "build_schema", "read_report", "write_latest"]

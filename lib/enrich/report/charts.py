@@ -26,7 +26,7 @@ class Line:
     told: str
 
 
-def line(values: Sequence[float | None], told: str, top: float | None = None) -> Line | None:
+def draw_line(values: Sequence[float | None], told: str, top: float | None = None) -> Line | None:
     """Draw values between 0 and ``top`` (None: the highest); None when there is nothing to draw."""
     known = [value for value in values if value is not None]
     if not known:
@@ -68,7 +68,7 @@ class Bar:
     mark: str = ""
 
 
-def bars(runs: Sequence[Run]) -> tuple[Bar, ...]:
+def draw_bars(runs: Sequence[Run]) -> tuple[Bar, ...]:
     """Draw the rows that each run inserted, updated and deleted."""
     highest = max((run.inserted + run.updated + run.deleted for run in runs), default=0) or 1
     found = []
@@ -101,7 +101,7 @@ class Slice:
     place: int
 
 
-def slices(stages: Mapping[str, float], width: float = 600.0) -> tuple[Slice, ...]:
+def draw_slices(stages: Mapping[str, float], width: float = 600.0) -> tuple[Slice, ...]:
     """Draw the stages one after the other on one bar of ``width``."""
     whole = sum(stages.values())
     found, x = [], 0.0

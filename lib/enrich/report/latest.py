@@ -7,9 +7,9 @@ import logging
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from enrich.files import WholeFile
+from enrich.base.files import WholeFile
 from enrich.report.document import read_report
-from enrich.tables import local_path
+from enrich.storage.tables import find_local_path
 
 if TYPE_CHECKING:
     from enrich.config.project import Project
@@ -19,23 +19,23 @@ log = logging.getLogger("enrich")
 LATEST = "latest.html"
 
 
-def latest_path(project: Project) -> Path | None:
+def find_latest(project: Project) -> Path | None:
     """Return where the page of the last run is; None when the state is in an object store."""
-    state = local_path(project.state)
+    state = find_local_path(project.state)
     return None if state is None else state / "reports" / LATEST
 
 
 def write_latest(project: Project) -> Path | None:
     """Write page and JSON over those of the run before; a report that fails is a warning, never a failed run."""
-    path = latest_path(project)
+    path = find_latest(project)
     if path is None:
         return None
     try:
-        from enrich.report.page import page
+        from enrich.report.page import render_page
 
         path.parent.mkdir(parents=True, exist_ok=True)
         report = read_report(project)
-        for file, text in ((path, page(report)), (path.with_suffix(".json"), json.dumps(report.to_dict()))):
+        for file, text in ((path, render_page(report)), (path.with_suffix(".json"), json.dumps(report.to_dict()))):
             whole = WholeFile(file, "the report")
             try:
                 whole.write(text)

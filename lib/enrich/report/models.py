@@ -1,4 +1,4 @@
-"""What a report says, as frozen models: the versioned JSON of ``enrich report --output json``.
+"""The content of a report as frozen models: the versioned JSON of ``enrich report --output json``.
 
 Fields may be added to version 1; none is renamed, removed or given another meaning.
 """
@@ -21,36 +21,36 @@ class Attempt(_Model):
     """One run of one job."""
 
     run_id: str
-    at: str = Field(description="When it ended, ISO 8601, UTC.")
+    at: str = Field(description="When it ended, in ISO 8601, UTC.")
     status: str = Field(description="created, updated, unchanged, blocked, failed, skipped or locked.")
     mode: str | None = Field(None, description="bootstrap, incremental, full_refresh or replay.")
     seconds: float | None = None
     exit_code: int = 0
-    error: str | None = Field(None, description="One line; long ones are cut.")
+    error: str | None = Field(None, description="The message in one line; a long one is cut.")
 
 
 class Run(Attempt):
-    """One run of a job's history: what it wrote."""
+    """One run of a job, and what it wrote."""
 
     inserted: int = 0
     updated: int = 0
     deleted: int = 0
-    quarantined: int = Field(0, description="Rows newly put into the quarantine.")
-    held: int | None = Field(None, description="Rows in the quarantine after the run; null when none was recorded.")
+    quarantined: int = Field(0, description="Rows that this run put into the quarantine.")
+    held: int | None = Field(None, description="Rows in the quarantine after the run; null if not recorded.")
 
 
-class Window(_Model):
+class WindowReport(_Model):
     """The versions of one source that the run consumed."""
 
-    from_: int | None = Field(None, alias="from", description="The last version contained before; null at first.")
+    from_: int | None = Field(None, alias="from", description="The last version consumed before; null at first.")
     to: int
-    changes: int = Field(0, description="Net changed keys; at the first run: rows.")
+    changes: int = Field(0, description="Keys with a net change; in the first run: rows.")
 
 
-class Rule(_Model):
-    """One rule's verdict, in the order of the suite, then the built-in ones."""
+class RuleReport(_Model):
+    """One rule with its verdict: first the expectations in the order of the suite, then the other rules."""
 
-    index: int | None = Field(None, description="Position in the suite; null for built-in rules.")
+    index: int | None = Field(None, description="Position in the suite; null for other rules.")
     expectation: str
     column: str | None = None
     column_list: tuple[str, ...] | None = None
@@ -61,62 +61,63 @@ class Rule(_Model):
     failed: int
     success: bool | None
     share: float | None = Field(None, description="failed / checked; null for rules with one verdict for all rows.")
-    by_row: bool = Field(description="Whether the rule counts rows; else failed is 0 or 1.")
+    by_row: bool = Field(description="True if the rule counts rows; otherwise failed is 0 or 1.")
     error: str | None = None
-    at_least: int | float | None = Field(None, description="Threshold of the job's own rules: a share.")
-    at_most: int | float | None = Field(None, description="Threshold of the job's own rules: a share, or whole rows.")
-    accepted: bool = Field(False, description="The rule would have blocked, and the run was told to accept it.")
-    trend: tuple[int | None, ...] = Field((), description="failed in each of the job's runs; null: was not judged.")
+    at_least: int | float | None = Field(None, description="Threshold of a job rule: a share.")
+    at_most: int | float | None = Field(None, description="Threshold of a job rule: a share, or a number of rows.")
+    accepted: bool = Field(False, description="Without --accept, the rule would have blocked the run.")
+    trend: tuple[int | None, ...] = Field((), description="failed in each of the runs; null where it judged no row.")
 
 
-class Lookup(_Model):
-    """How many rows, or list elements, found a partner in a lookup."""
+class LookupReport(_Model):
+    """How many rows, or elements of lists, have a partner in a lookup."""
 
     kind: str
     rows: int
     matched: int
     null_references: int
-    share: float | None = Field(None, description="matched / rows; null when there were none.")
-    trend: tuple[float | None, ...] = Field((), description="share in each of the job's runs.")
+    share: float | None = Field(None, description="matched / rows; null if there were no rows.")
+    trend: tuple[float | None, ...] = Field((), description="share in each of the runs.")
 
 
-class Quarantine(_Model):
-    """What the quarantine holds."""
+class QuarantineReport(_Model):
+    """What is in the quarantine."""
 
     rows: int
-    reasons: dict[str, int] = Field(description="Rule or built-in rule -> rows; a row may have several reasons.")
+    reasons: dict[str, int] = Field(description="Rule -> number of rows; a row may have several reasons.")
 
 
 class JobReport(_Model):
-    """One job: what stands, and how it came about."""
+    """One job: its state now, and the runs that led to it."""
 
     job: str
-    target: str = Field(description="The target's table reference.")
+    target: str = Field(description="The target, as the job file names it.")
     suite: str | None = None
     verdict: Verdict
     headline: str
-    last: Attempt | None = Field(None, description="The last run, whatever it did; null: never run.")
-    judged: Run | None = Field(None, description="The run that rules, lookups, sources and stages below are of.")
+    last: Attempt | None = Field(None, description="The last run, whatever it did; null if there was none.")
+    judged: Run | None = Field(None, description="The run to which rules, lookups, sources and stages belong.")
     target_version: int | None = None
     affected_keys: int = 0
     null_foreign_keys: int = 0
     null_list_ids: int = 0
     null_values: int = 0
-    sources: dict[str, Window] = {}
-    rules: tuple[Rule, ...] = ()
-    lookups: dict[str, Lookup] = {}
-    quarantine: Quarantine | None = None
-    stages: dict[str, float] = Field({}, description="Seconds by stage.")
-    runs: tuple[Run, ...] = Field((), description="The last runs that did something, oldest first.")
+    sources: dict[str, WindowReport] = {}
+    rules: tuple[RuleReport, ...] = ()
+    lookups: dict[str, LookupReport] = {}
+    quarantine: QuarantineReport | None = None
+    stages: dict[str, float] = Field({}, description="Seconds of each stage.")
+    runs: tuple[Run, ...] = Field((), description="The last runs that did something, the oldest first.")
 
 
 class Report(_Model):
-    """The state of a project's jobs for one deployment target."""
+    """The state of a project's jobs for one deployment."""
 
     version: Literal[1] = 1
-    generated: str = Field(description="ISO 8601, UTC.")
-    target: str = Field(description="The deployment target.")
-    verdict: Verdict = Field(description="The gravest of the jobs'.")
+    generated: str = Field(description="When the report was made, in ISO 8601, UTC.")
+    target: str = Field(description="The same as deployment; an older name.")
+    deployment: str = Field(description="The deployment: conf/<deployment>.yml.")
+    verdict: Verdict = Field(description="The most serious verdict of the jobs.")
     headline: str
     jobs: tuple[JobReport, ...]
 
@@ -125,7 +126,7 @@ class Report(_Model):
         return self.model_dump(mode="json", by_alias=True)
 
 
-def schema() -> dict[str, Any]:
+def build_schema() -> dict[str, Any]:
     """Return the JSON Schema of a report."""
     found = Report.model_json_schema(by_alias=True, mode="serialization")
     dialect = "https://json-schema.org/draft/2020-12/schema"

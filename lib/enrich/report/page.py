@@ -6,9 +6,9 @@ from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from enrich.console import clean
+from enrich.base.console import clean
 from enrich.report import charts
-from enrich.report.models import JobReport, Lookup, Report, Rule
+from enrich.report.models import JobReport, LookupReport, Report, RuleReport
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -17,43 +17,43 @@ _FORMULA = ("=", "+", "-", "@")
 _WORDS = {"never_run": "never run", "not_checked": "not checked", "error": "not judged"}
 
 
-def page(report: Report) -> str:
+def render_page(report: Report) -> str:
     """Return the page; it works offline, in dark and light, on paper and on a telephone."""
-    return _environment().get_template("page.html").render(report=report)
+    return _build_environment().get_template("page.html").render(report=report)
 
 
 @lru_cache(maxsize=1)
-def _environment() -> Environment:
+def _build_environment() -> Environment:
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     found = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         undefined=StrictUndefined,
-        finalize=shown,
+        finalize=show,
         trim_blocks=True,
         lstrip_blocks=True,
     )
     found.filters |= {
-        "percent": percent,
-        "number": number,
-        "seconds": seconds,
-        "word": word,
-        "named": named,
-        "whole": whole,
-        "allowed": allowed,
+        "percent": format_percent,
+        "number": format_number,
+        "seconds": format_seconds,
+        "word": format_verdict,
+        "named": format_rule,
+        "whole": format_whole,
+        "allowed": format_threshold,
     }
     found.globals |= {
         "charts": charts,
-        "rule_line": rule_line,
-        "lookup_line": lookup_line,
-        "held_line": held_line,
-        "time_line": time_line,
+        "rule_line": draw_rule,
+        "lookup_line": draw_lookup,
+        "held_line": draw_quarantine,
+        "time_line": draw_times,
     }
     return found
 
 
-def shown(value: Any) -> Any:
+def show(value: Any) -> Any:
     """Return what the page shows of a value: no hidden characters, and nothing that a spreadsheet would compute.
 
     Jinja hands every value to this before it escapes it; what is escaped already stays.
@@ -64,7 +64,7 @@ def shown(value: Any) -> Any:
     return f"'{text}" if text.startswith(_FORMULA) else text
 
 
-def percent(share: float | None) -> str:
+def format_percent(share: float | None) -> str:
     """Return ``12.5 %``; a share that is not quite 0 or 1 never looks like it."""
     if share is None:
         return "\u2013"
@@ -74,78 +74,82 @@ def percent(share: float | None) -> str:
     return f"{text.removesuffix('.0')} %"
 
 
-def number(value: int | None) -> str:
+def format_number(value: int | None) -> str:
     """Return ``1,234,567``; a dash for what is not known."""
     return "\u2013" if value is None else f"{value:,}"
 
 
-def seconds(value: float | None) -> str:
+def format_seconds(value: float | None) -> str:
     """Return ``1.2 s``; a dash for what is not known."""
     return "\u2013" if value is None else f"{value:,.1f} s"
 
 
-def word(verdict: str) -> str:
+def format_verdict(verdict: str) -> str:
     """Return a verdict in words."""
     return _WORDS.get(verdict, verdict)
 
 
-def named(rule: Rule) -> str:
+def format_rule(rule: RuleReport) -> str:
     """Return a rule's name: type, columns, source; never its arguments."""
     columns = rule.column_list or ((rule.column,) if rule.column else ())
     name = f"{rule.expectation}({', '.join(columns)})" if columns else rule.expectation
     return f"{name} in {rule.source}" if rule.source else name
 
 
-def allowed(rule: Rule) -> str:
+def format_threshold(rule: RuleReport) -> str:
     """Return the threshold of one of the job's own rules, and that it was lifted: ``at least 80 %, accepted``."""
     bounds = {"at least": rule.at_least, "at most": rule.at_most}
     told = [
-        f"{word} {percent(n) if isinstance(n, float) else number(n)}" for word, n in bounds.items() if n is not None
+        f"{word} {format_percent(n) if isinstance(n, float) else format_number(n)}"
+        for word, n in bounds.items()
+        if n is not None
     ]
     return ", ".join([*told, *(["accepted for this run"] if rule.accepted else [])])
 
 
-def whole(rule: Rule) -> str:
+def format_whole(rule: RuleReport) -> str:
     """Return ``yes`` or ``no``: whether a rule failed that has one verdict for all rows; a dash for no verdict."""
     return "\u2013" if rule.success is None else "yes" if rule.failed else "no"
 
 
-def rule_line(rule: Rule) -> charts.Line | None:
+def draw_rule(rule: RuleReport) -> charts.Line | None:
     """Draw the rows that failed, run by run."""
     known = [failed for failed in rule.trend if failed is not None]
     if len(known) < 2:
         return None
-    return charts.line(rule.trend, f"failed in the last {len(known)} runs: {_listed(known)}")
+    return charts.draw_line(rule.trend, f"failed in the last {len(known)} runs: {_list_last(known)}")
 
 
-def lookup_line(lookup: Lookup) -> charts.Line | None:
+def draw_lookup(lookup: LookupReport) -> charts.Line | None:
     """Draw the match rate, run by run."""
     known = [share for share in lookup.trend if share is not None]
     if len(known) < 2:
         return None
-    return charts.line(
-        lookup.trend, f"matched in the last {len(known)} runs: {_listed([percent(s) for s in known])}", top=1.0
+    return charts.draw_line(
+        lookup.trend,
+        f"matched in the last {len(known)} runs: {_list_last([format_percent(s) for s in known])}",
+        top=1.0,
     )
 
 
-def held_line(job: JobReport) -> charts.Line | None:
+def draw_quarantine(job: JobReport) -> charts.Line | None:
     """Draw the rows in quarantine, run by run."""
     held = [run.held for run in job.runs]
     known = [rows for rows in held if rows is not None]
     if len(known) < 2:
         return None
-    return charts.line(held, f"held after the last {len(known)} runs: {_listed(known)}")
+    return charts.draw_line(held, f"quarantined rows after the last {len(known)} runs: {_list_last(known)}")
 
 
-def time_line(job: JobReport) -> charts.Line | None:
+def draw_times(job: JobReport) -> charts.Line | None:
     """Draw the seconds that each run took."""
     known = [run.seconds for run in job.runs if run.seconds is not None]
     if len(known) < 2:
         return None
-    told = f"seconds of the last {len(known)} runs: {_listed([f'{value:.1f}' for value in known])}"
-    return charts.line([run.seconds for run in job.runs], told)
+    told = f"seconds of the last {len(known)} runs: {_list_last([f'{value:.1f}' for value in known])}"
+    return charts.draw_line([run.seconds for run in job.runs], told)
 
 
-def _listed(values: list[Any]) -> str:
+def _list_last(values: list[Any]) -> str:
     """Return the last ten values, for those who do not see the line."""
     return ", ".join(str(value) for value in values[-10:])

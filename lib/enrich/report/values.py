@@ -11,7 +11,7 @@ MAX_NAME, MAX_ERROR = 200, 500
 """Longer texts are cut to this many characters."""
 
 
-def text_of(value: Any, limit: int = MAX_NAME) -> str | None:
+def read_text(value: Any, limit: int = MAX_NAME) -> str | None:
     """Return a text, cut when it is too long; None for anything else."""
     if not isinstance(value, str):
         return None
@@ -19,38 +19,38 @@ def text_of(value: Any, limit: int = MAX_NAME) -> str | None:
     return whole if len(whole) <= limit else f"{whole[: limit - 3]}..."
 
 
-def name_of(value: Any) -> str:
+def read_name(value: Any) -> str:
     """Return a name; a question mark for what is none."""
-    return text_of(value) or "?"
+    return read_text(value) or "?"
 
 
-def number_of(value: Any) -> int | None:
+def read_number(value: Any) -> int | None:
     """Return a whole number; None for anything else."""
     return value if isinstance(value, int) and not isinstance(value, bool) else None
 
 
-def count_of(value: Any) -> int:
+def read_count(value: Any) -> int:
     """Return a whole number that is not negative; 0 for anything else."""
-    return max(0, number_of(value) or 0)
+    return max(0, read_number(value) or 0)
 
 
-def seconds_of(value: Any) -> float | None:
+def read_seconds(value: Any) -> float | None:
     """Return a finite number that is not negative, to the millisecond; None for anything else."""
-    found = _finite(value)
+    found = _read_finite(value)
     return None if found is None else round(found, 3)
 
 
-def bound_of(value: Any) -> int | float | None:
+def read_bound(value: Any) -> int | float | None:
     """Return a threshold: a whole number as such, a share as a fraction."""
-    return number_of(value) if isinstance(value, int) else _finite(value)
+    return read_number(value) if isinstance(value, int) else _read_finite(value)
 
 
-def share(part: int, whole: int) -> float | None:
+def compute_share(part: int, whole: int) -> float | None:
     """Return ``part`` of ``whole``; None of nothing."""
     return round(min(part, whole) / whole, 6) if whole else None
 
 
-def _finite(value: Any) -> float | None:
+def _read_finite(value: Any) -> float | None:
     if isinstance(value, bool) or not isinstance(value, int | float):
         return None
     try:
@@ -59,18 +59,18 @@ def _finite(value: Any) -> float | None:
         return None
 
 
-def list_of(value: Any) -> list[Any]:
+def read_list(value: Any) -> list[Any]:
     """Return a list; an empty one for anything else."""
     return value if isinstance(value, list) else []
 
 
-def mappings_of(value: Any) -> dict[str, Mapping[str, Any]]:
+def read_mappings(value: Any) -> dict[str, Mapping[str, Any]]:
     """Return the items of a mapping that are mappings themselves."""
     if not isinstance(value, dict):
         return {}
     return {name: each for name, each in value.items() if isinstance(each, dict)}
 
 
-def moment(at: datetime) -> str:
+def format_moment(at: datetime) -> str:
     """Return a time as ISO 8601 in UTC."""
     return at.astimezone(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")

@@ -16,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from enrich.quality import Suite
+    from enrich.quality.suites import Suite
 
 Entry = tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], dict[str, Any]]
 
@@ -55,6 +55,11 @@ class Reference:
         return int(self.result["element_count"]) - int(self.result.get("missing_count") or 0)
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _interpreted(interpreted: SparkSession) -> None:
+    """Hundreds of conditions over ten rows each."""
+
+
 @pytest.fixture(scope="session")
 def people(spark: SparkSession) -> DataFrame:
     """Ten rows with nulls, blanks and odd values in every kind of column."""
@@ -72,7 +77,7 @@ def people(spark: SparkSession) -> DataFrame:
 @pytest.fixture
 def suite_of(tmp_path: Path) -> Callable[[Sequence[Entry]], Suite]:
     """Give a suite from ``(type, kwargs, {severity, meta ...})``."""
-    from enrich.quality import load_suite
+    from enrich.quality.suites import load_suite
 
     def build(entries: Sequence[Entry]) -> Suite:
         items = [{"type": entry[0], "kwargs": entry[1], **(entry[2] if len(entry) > 2 else {})} for entry in entries]
@@ -93,7 +98,7 @@ def ask_gx() -> Callable[[DataFrame, Sequence[Entry]], list[Reference]]:
         from great_expectations.core.expectation_suite import ExpectationSuite
         from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
-        context = gx.get_context(mode="ephemeral")
+        context: Any = gx.get_context(mode="ephemeral")
         context.variables.progress_bars = {"globally": False, "metric_calculations": False}
         asset = context.data_sources.add_spark("spark", persist=False).add_dataframe_asset("rows")
         batches = asset.add_batch_definition_whole_dataframe("whole")
@@ -110,7 +115,7 @@ def ask_gx() -> Callable[[DataFrame, Sequence[Entry]], list[Reference]]:
             suite = ExpectationSuite(name=f"reference{next(asked)}", expectations=configs)
             context.suites.add(suite)
             batch = batches.get_batch(batch_parameters={"dataframe": frame})
-            results = batch.validate(suite, result_format="BASIC").results
+            results: list[Any] = batch.validate(suite, result_format="BASIC").results
         found: list[Reference | None] = [None] * len(entries)
         for item in results:
             info = item.exception_info

@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from enrich.quality import judge, load_suite
+from enrich.quality.judge import judge
+from enrich.quality.suites import load_suite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -131,7 +132,7 @@ def test_a_documented_suite_runs_unchanged(spark: SparkSession, ask_gx: Any, tmp
         import great_expectations.expectations as gxe
 
         # Given to the constructor: `add_expectation` replaces an expectation of the same type on the same column.
-        written = gx.ExpectationSuite(name=page, expectations=build(gxe)).to_json_dict()
+        written: dict[str, Any] = gx.ExpectationSuite(name=page, expectations=build(gxe)).to_json_dict()
     path = tmp_path / "suite.json"
     path.write_text(json.dumps(written), encoding="utf-8")
     frame = frame_of(spark, columns, rows).localCheckpoint()

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from enrich.quality import judge
+from enrich.quality.judge import judge
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from enrich.quality import Suite
+    from enrich.quality.suites import Suite
 
 NOT_NULL = "expect_column_values_to_not_be_null"
 BETWEEN = "expect_column_values_to_be_between"
@@ -51,7 +51,7 @@ def counted_jobs(spark: SparkSession, name: str) -> Iterator[list[int]]:
         yield jobs
         jobs += context.statusTracker().getJobIdsForGroup(name)
     finally:
-        context.setLocalProperty("spark.jobGroup.id", None)
+        context.setLocalProperty("spark.jobGroup.id", None)  # type: ignore[arg-type] # takes it away
 
 
 def test_more_row_rules_cost_no_more_passes(spark: SparkSession, people: DataFrame, suite_of: Build) -> None:
@@ -125,8 +125,8 @@ def lookup(host, *rest, **more):
 socket.getaddrinfo = lookup
 
 from enrich.config.models import Spark
-from enrich.quality import judge, load_suite
-from enrich.session import get_session
+from enrich.quality.judge import judge; from enrich.quality.suites import load_suite
+from enrich.spark.session import get_session
 
 spark = get_session(Spark(master="local[1]", conf={"spark.sql.shuffle.partitions": "1"}))
 print("--- judging")

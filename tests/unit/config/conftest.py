@@ -6,9 +6,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from small_project import FILES, write
 
 from enrich.config import Project, load_project
+from kit.project import write_project
+from unit.config.small_project import FILES
 
 Load = Callable[..., Project]
 
@@ -19,6 +20,6 @@ def load(tmp_path: Path) -> Load:
 
     def loaded(files: dict[str, str | None] | None = None, target: str = "dev", *, all_suites: bool = False) -> Project:
         chosen = {name: text for name, text in {**FILES, **(files or {})}.items() if text is not None}
-        return load_project(write(tmp_path, dict(chosen)), target, all_suites=all_suites)
+        return load_project(write_project(tmp_path, dict(chosen)), target, all_suites=all_suites)
 
     return loaded

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
+from enrich.base.errors import ConfigError
 from enrich.config import load_project
-from enrich.errors import ConfigError
 
 JOIN = """\
 job: orders
@@ -46,24 +47,13 @@ spark:
 
 FILES = {"conf/dev.yml": CONF, "jobs/orders.yml": JOIN, "jobs/mails.yml": MIRROR}
 
-Edits = dict[int, str | None]
+Edits = Mapping[int, str | None]
 
 
 def edited(text: str, edits: Edits) -> str:
     """Return ``text`` with lines (from 1) replaced, or removed for None."""
     lines = [edits.get(number, line) for number, line in enumerate(text.splitlines(), 1)]
     return "".join(f"{line}\n" for line in lines if line is not None)
-
-
-def write(base: Path, files: dict[str, str | bytes]) -> Path:
-    """Write a project; ``jobs`` and ``conf`` are there even when empty."""
-    for folder in ("jobs", "conf"):
-        (base / folder).mkdir(parents=True, exist_ok=True)
-    for name, content in files.items():
-        path = base / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_bytes(content if isinstance(content, bytes) else content.encode())
-    return base
 
 
 def faults_of(base: Path, target: str = "dev") -> list[tuple[str | None, str]]:

@@ -10,11 +10,12 @@ from typing import Any
 import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from small_project import CONF, JOIN, MIRROR, write
 
+from enrich.base.errors import ConfigError
 from enrich.config import Project, load_project
 from enrich.config.yamlfile import load_tree
-from enrich.errors import ConfigError
+from kit.project import write_project
+from unit.config.small_project import CONF, JOIN, MIRROR
 
 WORDS = (
     "a",
@@ -47,7 +48,7 @@ def load(files: dict[str, str | bytes]) -> Project | None:
     """Load a project; faults must have a place and show on a terminal."""
     with tempfile.TemporaryDirectory() as directory:
         try:
-            return load_project(write(Path(directory), {"conf/dev.yml": CONF, **files}))
+            return load_project(write_project(Path(directory), {"conf/dev.yml": CONF, **files}))
         except ConfigError as error:
             faults = error.faults
     assert faults

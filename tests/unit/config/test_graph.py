@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enrich.config import downstream, ordered, upstream
+from enrich.base.errors import ConfigError
+from enrich.config import find_downstream, find_upstream, sort_jobs
 from enrich.config.graph import connect, find_cycle
 from enrich.config.places import CatalogName
-from enrich.errors import ConfigError
 
 
 def job(name: str, *tables: str) -> str:
@@ -40,16 +40,16 @@ def project(load):
 
 
 def test_all_jobs_in_order(project) -> None:
-    assert ordered(project.jobs, project) == ["d", "e", "c", "b", "a", "f"]
+    assert sort_jobs(project.jobs, project) == ["d", "e", "c", "b", "a", "f"]
 
 
 def test_a_choice_keeps_the_order_of_what_lies_between(project) -> None:
-    assert ordered(["a", "e", "f"], project) == ["e", "a", "f"]
-    assert ordered([], project) == []
+    assert sort_jobs(["a", "e", "f"], project) == ["e", "a", "f"]
+    assert sort_jobs([], project) == []
 
 
 def test_neighbours(project) -> None:
-    assert {name: upstream(project, name) for name in project.jobs} == {
+    assert {name: find_upstream(project, name) for name in project.jobs} == {
         "a": ("b",),
         "b": ("c",),
         "c": ("d", "e"),
@@ -57,13 +57,13 @@ def test_neighbours(project) -> None:
         "e": (),
         "f": (),
     }
-    assert [downstream(project, name) for name in "acde"] == [(), ("b",), ("c",), ("c",)]
+    assert [find_downstream(project, name) for name in "acde"] == [(), ("b",), ("c",), ("c",)]
 
 
 def test_who_reads_a_quarantine_waits_for_its_job(load) -> None:
     project = load({"jobs/a.yml": job("a", "z__quarantine"), "jobs/z.yml": job("z", "raw")})
-    assert upstream(project, "a") == ("z",)
-    assert ordered(["a", "z"], project) == ["z", "a"]
+    assert find_upstream(project, "a") == ("z",)
+    assert sort_jobs(["a", "z"], project) == ["z", "a"]
 
 
 def test_a_cycle_raises(project) -> None:
@@ -71,7 +71,7 @@ def test_a_cycle_raises(project) -> None:
     with pytest.raises(
         ConfigError, match=r"jobs/b\.yml:2: jobs read each other in a circle: b -> d -> c -> b;"
     ) as caught:
-        ordered(["f"], project)
+        sort_jobs(["f"], project)
     assert caught.value.exit_code == 2
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from small_project import CONF, JOIN, MIRROR, Edits, edited, faults_of, write
+
+from kit.project import write_project
+from unit.config.small_project import CONF, JOIN, MIRROR, Edits, edited, faults_of
 
 Expected = tuple[int | None, str]
 """The line and words of a message; None: the fault has no line."""
@@ -14,20 +17,20 @@ J = "orders"
 SOURCES = "  orders: {table: orders_raw, key: order_id}"
 TWO_KEYS = "  customers: {table: customers, key: [customer_id, region]}"
 
-JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
+JOIN_CASES: list[tuple[Edits, Sequence[Expected]]] = [
     # --- keys of the file -----------------------------------------------------------------------------------------
     ({5: "form: orders"}, [(1, "'from' is missing"), (5, "unknown key 'form'; did you mean 'from'?")]),
     ({5: "from_: orders"}, [(1, "'from' is missing"), (5, "unknown key 'from_'; did you mean 'from'?")]),
     ({5: "from: orders\nexpectation: x"}, [(6, "unknown key 'expectation'; did you mean 'expectations'?")]),
     ({5: "from: orders\nFrom: orders"}, [(6, "unknown key 'From'; did you mean 'from'?")]),
-    ({5: "from: orders\non: x"}, [(6, "unknown key 'on'; it belongs into 'join.<alias>'")]),
-    ({5: "from: orders\ncluster_by: x"}, [(6, "unknown key 'cluster_by'; it belongs into 'target'")]),
+    ({5: "from: orders\non: x"}, [(6, "unknown key 'on'; it belongs in 'join.<alias>'")]),
+    ({5: "from: orders\ncluster_by: x"}, [(6, "unknown key 'cluster_by'; it belongs in 'target'")]),
     ({5: "from: orders\n<<: {a: b}"}, [(6, "unknown key '<<'")]),
     ({5: "from: orders\nschedule: daily"}, [(6, "unknown key 'schedule'; it can be job, kind")]),
     ({3: SOURCES.replace("key:", "keys:")}, [(3, "'key' is missing in 'sources.orders'"), (3, "unknown key 'keys'")]),
     ({3: SOURCES.replace("}", ", alias: x}")}, [(3, "unknown key 'alias'; it can be table, key, unique")]),
     ({7: "  customers: {kind: foreign_key, on: a.b, hwo: left}"}, [(7, "unknown key 'hwo'; did you mean 'how'?")]),
-    ({7: "  customers: {kind: foreign_key, on: a.b, select: x}"}, [(7, "it belongs into 'the file itself'")]),
+    ({7: "  customers: {kind: foreign_key, on: a.b, select: x}"}, [(7, "it belongs in 'the file itself'")]),
     (
         {11: "target: {table: orders_wide, clusterby: [a]}"},
         [(11, "unknown key 'clusterby'; did you mean 'cluster_by'?")],
@@ -106,12 +109,12 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
         [(7, "is true or false, but must be one of keep, drop")],
     ),
     # --- the job's name -------------------------------------------------------------------------------------------
-    ({1: "job: order"}, [(1, "job 'order' stands in orders.yml; name the file order.yml or the job orders")]),
-    ({1: "job: Orders"}, [(1, "job 'Orders' stands in orders.yml")]),
-    ({1: "job: a/b"}, [(1, "'a/b' may hold letters, digits")]),
-    ({1: "job: ../orders"}, [(1, "may hold letters, digits")]),
-    ({1: "job: -x"}, [(1, "may hold letters, digits")]),
-    ({1: 'job: "a\\nb"'}, [(1, "holds a control character or a line break"), (1, "may hold letters, digits")]),
+    ({1: "job: order"}, [(1, "job 'order' is in orders.yml; rename the file to order.yml or the job to orders")]),
+    ({1: "job: Orders"}, [(1, "job 'Orders' is in orders.yml")]),
+    ({1: "job: a/b"}, [(1, "'a/b' may contain letters, digits")]),
+    ({1: "job: ../orders"}, [(1, "may contain letters, digits")]),
+    ({1: "job: -x"}, [(1, "may contain letters, digits")]),
+    ({1: 'job: "a\\nb"'}, [(1, "contains a control character or a line break"), (1, "may contain letters, digits")]),
     # --- aliases --------------------------------------------------------------------------------------------------
     (
         {5: "from: order"},
@@ -145,7 +148,7 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
     ({4: "  '': {table: c, key: k}", 7: "  '': {kind: table}"}, [(4, "a name is empty"), (7, "a name is empty")]),
     (
         {4: "  Orders: {table: c, key: k}", 7: "  Orders: {kind: table}"},
-        [(4, "'orders' and 'Orders' are equal but for case")],
+        [(4, "'orders' and 'Orders' differ only in upper and lower case")],
     ),
     # --- key lists ------------------------------------------------------------------------------------------------
     ({3: "  orders: {table: t, key: []}"}, [(3, "'key' is an empty list")]),
@@ -163,7 +166,7 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
     ({3: "  orders: {table: t, key: [[a]]}"}, [(3, "(item 1) must be text, not a list")]),
     ({3: "  orders:\n    table: t\n    key:\n    - a\n    - a"}, [(7, "'key' names the column 'a' twice")]),
     ({3: "  orders: {table: t, key: [a, A]}"}, [(3, "'key' names the column 'A' twice")]),
-    ({3: '  orders: {table: t, key: "a\\u0007b"}'}, [(3, "holds a control character")]),
+    ({3: '  orders: {table: t, key: "a\\u0007b"}'}, [(3, "contains a control character")]),
     # --- joins ----------------------------------------------------------------------------------------------------
     ({7: "  customers: {kind: foreign_key}"}, [(7, "kind foreign_key needs 'on'")]),
     ({7: "  customers: {kind: foreign_key, on: []}"}, [(7, "'on' is an empty list")]),
@@ -195,7 +198,7 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
     ({7: "  customers: {kind: table, unmatched: drop}"}, [(7, "'unmatched' is not for kind table, only for list")]),
     (
         {4: TWO_KEYS, 7: "  customers: {kind: table}"},
-        [(7, "the key of 'customers' has 2 columns and that of 'orders' 1")],
+        [(7, "that of 'customers' has 2 columns and that of 'orders' 1")],
     ),
     ({7: "  customers: {kind: list}"}, [(7, "kind list needs 'elements'")]),
     ({7: "  customers: {kind: list, elements: [a.b]}"}, [(7, "'join.customers.elements' must be text, not a list")]),
@@ -213,7 +216,7 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
     ),
     (
         {4: TWO_KEYS, 7: "  customers: {kind: list, elements: a.b}"},
-        [(7, "a list joins by one id, but the key of 'customers' has 2 columns")],
+        [(7, "a list join uses one id, but the key of 'customers' has 2 columns")],
     ),
     (
         {
@@ -225,17 +228,17 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
     ({5: "from: orders\nmirror: {value: a}"}, [(6, "'mirror' is only for kind: mirror")]),
     # --- the target's columns -------------------------------------------------------------------------------------
     *(
-        ({10: f"  'a{bad}b': customers.name"}, [(10, "must not hold")])
+        ({10: f"  'a{bad}b': customers.name"}, [(10, "must not contain")])
         for bad in ("`", " ", ",", ";", "{", "}", "(", ")", "=", "\u00a0")
     ),
-    ({10: '  "a\\tb": customers.name'}, [(10, "holds a control character"), (10, "must not hold '\\t'")]),
+    ({10: '  "a\\tb": customers.name'}, [(10, "contains a control character"), (10, "must not contain '\\t'")]),
     ({10: "  '': customers.name"}, [(10, "a name is empty")]),
-    ({10: "  Order_ID: customers.name"}, [(10, "'order_id' and 'Order_ID' are equal but for case")]),
+    ({10: "  Order_ID: customers.name"}, [(10, "'order_id' and 'Order_ID' differ only in upper and lower case")]),
     ({10: "  order_id: customers.name"}, [(10, "duplicate key 'order_id', first on line 9")]),
     ({10: "  _failed: customers.name"}, [(10, "'_failed' is a column of the quarantine")]),
     ({10: "  _Run_ID: customers.name"}, [(10, "'_Run_ID' is a column of the quarantine")]),
     ({10: "  _change_type: customers.name"}, [(10, "'_change_type' is a column of the change feed")]),
-    ({10: '  customer: "a\\u0000b"'}, [(10, "'select.customer' holds a control character")]),
+    ({10: '  customer: "a\\u0000b"'}, [(10, "'select.customer' contains a control character")]),
     ({11: "target: {table: t, cluster_by: []}"}, [(11, "'cluster_by' is an empty list")]),
     (
         {11: "target: {table: t, cluster_by: [customr]}"},
@@ -257,10 +260,10 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
     *(
         ({3: f"  orders: {{table: {reference!r}, key: order_id}}"}, [(3, words)])
         for reference, words in [
-            ("../x", "must not hold '..'"),
-            ("./a/../../x", "must not hold '..'"),
-            ("/a/..", "must not hold '..'"),
-            ("s3a://b/../x", "must not hold '..'"),
+            ("../x", "must not contain '..'"),
+            ("./a/../../x", "must not contain '..'"),
+            ("/a/..", "must not contain '..'"),
+            ("s3a://b/../x", "must not contain '..'"),
             (
                 "s3://b/x",
                 "scheme 's3' is not one that Spark and delta-rs both know (abfs, abfss, file, gs, hdfs, s3a); write s3a://",
@@ -270,27 +273,35 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
             ("dbfs:/x", "scheme 'dbfs' is not one"),
             ("memory:///x", "scheme 'memory' is not one"),
             ("s3a:///x", "names its bucket"),
-            ("s3a://id:secret@b/x", "must not hold a user and a password"),
+            ("s3a://id:secret@b/x", "must not contain a user and a password"),
             ("file://host/x", "names no host"),
             ("lake/x", "write ./lake/x for a path"),
             ("a.b.c.d", "has 4 parts"),
-            ("a..b", "is no table name"),
-            (".a", "is no table name"),
-            ("a b", "is no table name"),
+            ("a..b", "is not a table name"),
+            (".a", "is not a table name"),
+            ("a b", "is not a table name"),
             ("text.`/etc/passwd`", "write ./text"),
-            ("a;drop", "is no table name"),
+            ("a;drop", "is not a table name"),
             ("${LAKE}", "variables are read in conf files only"),
-            ("~x", "is no table name"),
-            ("./a*", "must not hold '*'"),
-            ("s3a://b/a*", "must not hold '*'"),
-            ("s3a://b/a%20b", "must not hold '%'"),
+            ("~x", "is not a table name"),
+            ("./a*", "must not contain '*'"),
+            ("s3a://b/a*", "must not contain '*'"),
+            ("s3a://b/a%20b", "must not contain '%'"),
             ("gs://b/x@v3", "Delta reads that as a version"),
             ("./x@v3", "Delta reads that as a version"),
             ("/", "cannot be the root directory"),
-            ("s3a:x", "is no table name"),
+            ("s3a:x", "is not a table name"),
+            ("x" * 300, "has 300 bytes, of 255 possible"),
+            ("./x/" + "ä" * 128, "has 256 bytes"),
+            ("s3a://b/" + "x" * 256, "has 256 bytes"),
+            ("main.crm." + "x" * 256, "has 256 bytes"),
         ]
     ),
-    ({11: "target: {table: ../x}"}, [(11, "must not hold '..'")]),
+    *(
+        ({11: f"target: {{table: {reference}}}"}, [(11, "has 256 bytes with the '__quarantine' of its quarantine")])
+        for reference in ("x" * 244, "/d/" + "x" * 244, "main.crm." + "x" * 244)
+    ),
+    ({11: "target: {table: ../x}"}, [(11, "must not contain '..'")]),
     (
         {11: "target: {table: orders_raw}"},
         [(3, "the source 'orders_raw' is the job's own target (jobs/orders.yml:11)")],
@@ -300,19 +311,29 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
     (
         {11: "target: {table: ./lake}"},
         [
-            (11, "and the state directory must not hold"),
+            (11, "and the state directory must not be nested"),
             (11, "and the table 'customers' must"),
             (11, "and the table 'mails'"),
             (11, "'orders_raw'"),
             (11, "'people'"),
         ],
     ),
-    ({11: "target: {table: _enrich}"}, [(11, "the target '_enrich' and the state directory must not hold each other")]),
-    ({11: "target: {table: ./lake/orders_raw/wide}"}, [(11, "and the table 'orders_raw' must not hold each other")]),
+    (
+        {11: "target: {table: _enrich}"},
+        [(11, "the target '_enrich' and the state directory must not be nested")],
+    ),
+    (
+        {11: "target: {table: ./lake/orders_raw/wide}"},
+        [(11, "and the table 'orders_raw' must not be nested")],
+    ),
     # --- nothing that a terminal would obey, nothing endless --------------------------------------------------
     (
         {10: '  "a\\u001b[31m": ""'},
-        [(10, "the name 'a\\x1b[31m' holds"), (10, "'select.a\\x1b[31m' is empty"), (10, "must not hold '\\x1b'")],
+        [
+            (10, "the name 'a\\x1b[31m' contains"),
+            (10, "'select.a\\x1b[31m' is empty"),
+            (10, "must not contain '\\x1b'"),
+        ],
     ),
     ({5: "from: !%1b[31m x"}, [(5, "tag !\\x1b[31m: tags are not allowed")]),
     (
@@ -330,21 +351,21 @@ JOIN_CASES: list[tuple[Edits, list[Expected]]] = [
             11: "target: {tabel: x}",
         },
         [
-            (1, "job 'order' stands in"),
+            (1, "job 'order' is in"),
             (1, "'from' is missing"),
             (5, "did you mean 'from'?"),
             (7, "did you mean 'customers'?"),
             (7, "did you mean 'foreign_key'?"),
             (7, "did you mean 'how'?"),
             (10, "'select.a b' is empty"),
-            (10, "must not hold ' '"),
+            (10, "must not contain ' '"),
             (11, "'table' is missing"),
             (11, "did you mean 'table'?"),
         ],
     ),
 ]
 
-MIRROR_CASES: list[tuple[Edits, list[Expected]]] = [
+MIRROR_CASES: list[tuple[Edits, Sequence[Expected]]] = [
     ({2: "kind: mirrors"}, [(2, "'kind' is 'mirrors', but must be one of join, mirror; did you mean 'mirror'?")]),
     (
         {8: "  conflict: collect", 9: None, 10: None, 11: "target: {table: mails, cluster_by: [mail, person_id]}"},
@@ -367,13 +388,16 @@ MIRROR_CASES: list[tuple[Edits, list[Expected]]] = [
     ({9: "  order: [a, b]"}, [(9, "'mirror.order' must be text, not a list")]),
     ({10: "  columns: []"}, [(10, "'columns' is an empty list")]),
     ({10: "  columns: [note, note]"}, [(10, "'columns' names the column 'note' twice")]),
-    ({10: "  columns: [mail]"}, [(10, "'mail' stands in the mirror twice")]),
-    ({10: "  columns:\n  - note\n  - Person_ID"}, [(12, "'person_id' and 'Person_ID' are equal but for case")]),
-    ({7: "  value: person_id"}, [(4, "'person_id' stands in the mirror twice")]),
-    ({7: "  value: e mail"}, [(7, "the target column 'e mail' must not hold ' '")]),
+    ({10: "  columns: [mail]"}, [(10, "'mail' is twice in the mirror")]),
+    (
+        {10: "  columns:\n  - note\n  - Person_ID"},
+        [(12, "'person_id' and 'Person_ID' differ only in upper and lower case")],
+    ),
+    ({7: "  value: person_id"}, [(4, "'person_id' is twice in the mirror")]),
+    ({7: "  value: e mail"}, [(7, "the target column 'e mail' must not contain ' '")]),
     (
         {4: "  people: {table: people, key: [a, b]}", 7: "  value: Keys", 8: "  conflict: collect", 9: None, 10: None},
-        [(4, "'Keys' and 'keys' are equal but for case")],
+        [(4, "'Keys' and 'keys' differ only in upper and lower case")],
     ),
     (
         {5: "from: people\njoin: {people: {kind: table}}"},
@@ -410,20 +434,14 @@ def check(base: Path, name: str, expected: list[Expected]) -> None:
 
 @pytest.mark.parametrize(("edits", "expected"), JOIN_CASES, ids=show)
 def test_faults_of_join_jobs(tmp_path: Path, edits: Edits, expected: list[Expected]) -> None:
-    check(
-        write(tmp_path, {"conf/dev.yml": CONF, "jobs/mails.yml": MIRROR, "jobs/orders.yml": edited(JOIN, edits)}),
-        "orders",
-        expected,
-    )
+    files = {"conf/dev.yml": CONF, "jobs/mails.yml": MIRROR, "jobs/orders.yml": edited(JOIN, edits)}
+    check(write_project(tmp_path, files), "orders", expected)
 
 
 @pytest.mark.parametrize(("edits", "expected"), MIRROR_CASES, ids=show)
 def test_faults_of_mirrors(tmp_path: Path, edits: Edits, expected: list[Expected]) -> None:
-    check(
-        write(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": JOIN, "jobs/mails.yml": edited(MIRROR, edits)}),
-        "mails",
-        expected,
-    )
+    files = {"conf/dev.yml": CONF, "jobs/orders.yml": JOIN, "jobs/mails.yml": edited(MIRROR, edits)}
+    check(write_project(tmp_path, files), "mails", expected)
 
 
 @pytest.mark.parametrize(
@@ -439,7 +457,7 @@ def test_faults_of_mirrors(tmp_path: Path, edits: Edits, expected: list[Expected
     ],
 )
 def test_files_that_are_no_jobs(tmp_path: Path, text: str, words: str) -> None:
-    base = write(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": text})
+    base = write_project(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": text})
     faults = faults_of(base)
     assert len(faults) == 1
     assert str(faults[0][0]).startswith("jobs/orders.yml:")

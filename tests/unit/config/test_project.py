@@ -8,11 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from small_project import CONF, FILES, JOIN, MIRROR, edited, faults_of, write
 
+from enrich.base.errors import ConfigError
 from enrich.config import CatalogName, Job, Spark, find_project, load_project
-from enrich.config.places import SCHEMES, directory, locate
-from enrich.errors import ConfigError
+from enrich.config.places import SCHEMES, locate, resolve_directory
+from kit.project import write_project
+from unit.config.small_project import CONF, FILES, JOIN, MIRROR, edited, faults_of
 
 Faults = list[tuple[str | None, str]]
 
@@ -199,7 +200,7 @@ def test_a_catalog(load, tmp_path: Path) -> None:
 
 
 def test_an_unknown_reference_raises(load) -> None:
-    with pytest.raises(ConfigError, match=r"must not hold '\.\.'"):
+    with pytest.raises(ConfigError, match=r"must not contain '\.\.'"):
         load().location("../x")
 
 
@@ -208,14 +209,14 @@ def test_every_known_scheme_locates(scheme: str) -> None:
     expected = "/x" if scheme == "file" else f"{scheme}://b/x"
     uri = "file:///x" if scheme == "file" else expected
     assert locate(uri, Path("/p"), None, None) == expected
-    assert directory(uri, Path("/p")) == expected
+    assert resolve_directory(uri, Path("/p")) == expected
 
 
 # --- finding and reading the directory ----------------------------------------------------------------------
 
 
 def test_the_nearest_parent_is_the_project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    base = write(tmp_path / "p", dict(FILES))
+    base = write_project(tmp_path / "p", dict(FILES))
     (base / "jobs" / "deep" / "er").mkdir(parents=True)
     monkeypatch.chdir(base / "jobs" / "deep" / "er")
     assert find_project() == base
@@ -228,12 +229,12 @@ def test_the_nearest_parent_is_the_project(tmp_path: Path, monkeypatch: pytest.M
 
 
 def test_a_directory_that_is_no_project(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match="is no project: jobs/ and conf/ is missing; run `enrich init`"):
+    with pytest.raises(ConfigError, match="is not a project: jobs/ and conf/ is missing; run `enrich init`"):
         load_project(tmp_path)
     (tmp_path / "jobs").mkdir()
-    with pytest.raises(ConfigError, match="is no project: conf/ is missing"):
+    with pytest.raises(ConfigError, match="is not a project: conf/ is missing"):
         load_project(tmp_path)
-    with pytest.raises(ConfigError, match="is no project: no such directory"):
+    with pytest.raises(ConfigError, match="is not a project: no such directory"):
         load_project(tmp_path / "nothing")
     with pytest.raises(ConfigError, match="cannot be read"):
         load_project("a\0b")
@@ -253,14 +254,14 @@ def test_hidden_and_foreign_files_are_ignored_and_both_endings_read(load) -> Non
             "conf/prod.yaml": "nonsense: [",
         }
     )
-    assert (sorted(names.jobs), names.targets) == (["mails", "orders"], ("dev", "prod"))
+    assert (sorted(names.jobs), names.deployments) == (["mails", "orders"], ("dev", "prod"))
 
 
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
         ({"conf/dev.yml": CONF}, [("jobs", "there are no job files; write jobs/<job>.yml")]),
-        ({"jobs/orders.yml": JOIN}, [("conf", "there are no targets; write conf/dev.yml")]),
+        ({"jobs/orders.yml": JOIN}, [("conf", "there is no deployment; write conf/dev.yml")]),
         ({**FILES, "jobs/orders.yaml": JOIN}, [("jobs/orders.yml", "jobs/orders.yaml has the same name")]),
         ({**FILES, "conf/dev.yaml": CONF}, [("conf/dev.yml", "conf/dev.yaml has the same name")]),
         ({**FILES, "jobs/x.yml/y": ""}, [("jobs/x.yml", "this is a directory")]),
@@ -269,24 +270,32 @@ def test_hidden_and_foreign_files_are_ignored_and_both_endings_read(load) -> Non
     ],
 )
 def test_directories_with_faults(tmp_path: Path, files: dict[str, str | bytes], expected: Faults) -> None:
-    check(faults_of(write(tmp_path, files)), expected)
+    check(faults_of(write_project(tmp_path, files)), expected)
 
 
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("prd", "there is no target 'prd'; there are dev, prod; did you mean 'prod'?"),
-        ("", "there is no target ''; there are dev, prod"),
-        ("../conf/dev", "there is no target '../conf/dev'; there are dev, prod"),
-        ("dev.yml", "there is no target 'dev.yml'; there are dev, prod; did you mean 'dev'?"),
+        ("prd", "there is no deployment 'prd'; there are dev, prod; did you mean 'prod'?"),
+        ("", "there is no deployment ''; there are dev, prod"),
+        ("../conf/dev", "there is no deployment '../conf/dev'; there are dev, prod"),
+        ("dev.yml", "there is no deployment 'dev.yml'; there are dev, prod; did you mean 'dev'?"),
     ],
 )
 def test_unknown_targets(tmp_path: Path, target: str, words: str) -> None:
-    base = write(tmp_path, {**FILES, "conf/prod.yml": CONF})
+    base = write_project(tmp_path, {**FILES, "conf/prod.yml": CONF})
     check(faults_of(base, target), [("conf", words)])
 
 
 # --- conf ---------------------------------------------------------------------------------------------------
+
+UNHEARD_CONF = """lake: ./l
+spark:
+  conf: {spark.sql.session.timeZone: Asia/Tokyo,
+    spark.sql.mapKeyDedupPolicy: LAST_WIN,
+    spark.hadoop.fs.s3a.endpoint: x,
+    spark.databricks.delta.properties.defaults.appendOnly: true}
+"""
 
 
 @pytest.mark.parametrize(
@@ -294,13 +303,13 @@ def test_unknown_targets(tmp_path: Path, target: str, words: str) -> None:
     [
         ("spark: {}\n", [(1, "give 'lake' (a directory) or 'catalog'")]),
         ("lake: ./l\ncatalog: main.silver\n", [(2, "either 'lake' or 'catalog', not both")]),
-        ("\ncatalog: main.silver\n", [(2, "with 'catalog' say where the state is")]),
+        ("\ncatalog: main.silver\n", [(2, "'catalog' also needs 'state'")]),
         ("catalog: a.b.c\nstate: s\n", [(1, "'catalog': it must be a schema of a catalog")]),
         ("catalog: a-b.`c`\nstate: s\n", [(1, "'catalog': it must be a schema")]),
         ("lake: ./l\nlaek: x\n", [(2, "unknown key 'laek'; did you mean 'lake'?")]),
-        ("lake: ./l\nmaster: local\n", [(2, "unknown key 'master'; it belongs into 'spark'")]),
+        ("lake: ./l\nmaster: local\n", [(2, "unknown key 'master'; it belongs in 'spark'")]),
         ("lake: ./l\nspark:\n  config: {}\n", [(3, "unknown key 'config'; did you mean 'conf'?")]),
-        ("lake: ./l\nspark:\n  lake: x\n", [(3, "unknown key 'lake'; it belongs into 'the file itself'")]),
+        ("lake: ./l\nspark:\n  lake: x\n", [(3, "unknown key 'lake'; it belongs in 'the file itself'")]),
         ("lake: ./l\nspark:\n", [(2, "'spark' has no value")]),
         ("lake: ./l\nspark: [a]\n", [(2, "'spark' must be a mapping")]),
         ("lake: ./l\nspark: {conf: {a: [1]}}\n", [(2, "'spark.conf.a' must be text, not a list")]),
@@ -309,13 +318,15 @@ def test_unknown_targets(tmp_path: Path, target: str, words: str) -> None:
         ("lake:\n", [(1, "'lake' has no value")]),
         ("lake: ''\n", [(1, "'lake' is empty")]),
         ("lake: 5\n", [(1, "'lake' must be text, not a number")]),
+        (f"lake: ./{'x' * 300}\n", [(1, "'lake': the name of a table or directory has 300 bytes")]),
+        (f"lake: ./l\nstate: gs://b/{'x' * 300}\n", [(2, "'state': the name of a table or directory has 300 bytes")]),
         ("lake: ~/l\n", [(1, "'lake': '~' is not expanded; write ${HOME}")]),
         ("lake: s3://b/l\n", [(1, "is not one that Spark and delta-rs both know")]),
         ("lake: s3a:/l\n", [(1, "a URI names its bucket")]),
-        ("lake: s3a://b/../l\n", [(1, "a URI must not hold '..'")]),
+        ("lake: s3a://b/../l\n", [(1, "a URI must not contain '..'")]),
         ("lake: dbfs:l\n", [(1, "neither a path nor a URI")]),
         ("lake: ./l\nstate: gs:///x\n", [(2, "'state': a URI names its bucket")]),
-        ("lake: ./l\nstate: ./a?b\n", [(2, "'state': a path must not hold '?'")]),
+        ("lake: ./l\nstate: ./a?b\n", [(2, "'state': a path must not contain '?'")]),
         ("lake: ./l\nlake: ./m\n", [(2, "duplicate key 'lake'")]),
         ("- lake\n", [(1, "the file must be a mapping")]),
         (
@@ -330,10 +341,19 @@ def test_unknown_targets(tmp_path: Path, target: str, words: str) -> None:
         ("lake: ./${X\n", [(1, "a variable is written ${NAME} or ${NAME:-default}")]),
         ("lake: ${SET_EMPTY}\n", [(1, "'lake' is empty")]),
         ("lake: ${SECRET}\n", [(1, "neither a path nor a URI")]),
-        ("lake: ${SECRET_URI}\n", [(1, "must not hold a user and a password")]),
+        ("lake: ${SECRET_URI}\n", [(1, "must not contain a user and a password")]),
         ("lake: ${SECRET_SCHEME}\n", [(1, "its scheme is not one")]),
         ("catalog: ${SECRET}\nstate: s\n", [(1, "must be a schema")]),
         ("lake: {m: ${X}}\n", [(1, "put '${...}' in quotes")]),
+        (
+            UNHEARD_CONF,
+            [
+                (3, "'spark.sql.session.timeZone' is always 'UTC' for jobs"),
+                (4, "'spark.sql.mapKeyDedupPolicy' does not reach jobs: they keep its default"),
+                (6, "'spark.databricks.delta.properties.defaults.appendOnly' does not reach jobs"),
+            ],
+        ),
+        ("spark: {conf: {spark.sql.session.timeZone: UTC}}\n", [(1, "give 'lake'")]),
     ],
 )
 def test_faults_of_conf(
@@ -343,7 +363,7 @@ def test_faults_of_conf(
     monkeypatch.setenv("SECRET", "canary:7")
     monkeypatch.setenv("SECRET_URI", "s3a://canary:canary@bucket/x")
     monkeypatch.setenv("SECRET_SCHEME", "canary://x")
-    found = faults_of(write(tmp_path, {**FILES, "conf/dev.yml": text}))
+    found = faults_of(write_project(tmp_path, {**FILES, "conf/dev.yml": text}))
     check(found, [(f"conf/dev.yml:{line}", words) for line, words in expected])
     assert "canary" not in str(found)
 
@@ -364,7 +384,7 @@ def test_variables(load, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 def test_variables_of_other_targets_are_not_asked_for(load) -> None:
-    assert load({"conf/prod.yml": "lake: ${NOT_SET}\n"}).target == "dev"
+    assert load({"conf/prod.yml": "lake: ${NOT_SET}\n"}).deployment == "dev"
 
 
 # --- between jobs -------------------------------------------------------------------------------------------
@@ -375,15 +395,15 @@ def test_variables_of_other_targets_are_not_asked_for(load) -> None:
     [
         (
             {"jobs/a.yml": reader_of("a", "s", "t"), "jobs/b.yml": reader_of("b", "s", "./lake/t")},
-            [("jobs/b.yml:5", "the target './lake/t' is that of job 'a' (jobs/a.yml:5) already")],
+            [("jobs/b.yml:5", "the target './lake/t' is already that of job 'a' (jobs/a.yml:5)")],
         ),
         (
             {"jobs/a.yml": reader_of("a", "s", "main.x.T"), "jobs/b.yml": reader_of("b", "s", "MAIN.x.t")},
-            [("jobs/b.yml:5", "is that of job 'a'")],
+            [("jobs/b.yml:5", "is already that of job 'a'")],
         ),
         (
             {"jobs/a.yml": reader_of("a", "s", "s3a://b/t/"), "jobs/b.yml": reader_of("b", "s", "s3a://b/./t")},
-            [("jobs/b.yml:5", "is that of job 'a'")],
+            [("jobs/b.yml:5", "is already that of job 'a'")],
         ),
         (
             {"jobs/a.yml": reader_of("a", "s", "t"), "jobs/b.yml": reader_of("b", "s", "t__quarantine")},
@@ -408,13 +428,13 @@ def test_variables_of_other_targets_are_not_asked_for(load) -> None:
         ),
         (
             {"jobs/a.yml": reader_of("a", "s", more=", change_feed: false"), "jobs/b.yml": reader_of("b", "a")},
-            [("jobs/a.yml:5", "'change_feed: false' cannot be: job 'b' reads this target")],
+            [("jobs/a.yml:5", "'change_feed: false' is not possible: job 'b' reads the change feed")],
         ),
         (
             {"jobs/a.yml": reader_of("a", "s", "./lake/x"), "jobs/b.yml": reader_of("b", "s", "./lake/x/y")},
             [
-                ("jobs/a.yml:5", "the target './lake/x' and the table './lake/x/y' must not hold each other"),
-                ("jobs/b.yml:5", "the target './lake/x/y' and the table './lake/x' must not hold each other"),
+                ("jobs/a.yml:5", "the target './lake/x' and the table './lake/x/y' must not be nested"),
+                ("jobs/b.yml:5", "the target './lake/x/y' and the table './lake/x' must not be nested"),
             ],
         ),
         (
@@ -422,23 +442,23 @@ def test_variables_of_other_targets_are_not_asked_for(load) -> None:
             [
                 ("jobs/a.yml:3", "the source 'a' is the job's own target"),
                 ("jobs/a.yml:6", "unknown key 'what'"),
-                ("jobs/b.yml:5", "must not hold '..'"),
+                ("jobs/b.yml:5", "must not contain '..'"),
             ],
         ),
     ],
 )
 def test_faults_between_jobs(tmp_path: Path, files: dict[str, str | bytes], expected: Faults) -> None:
-    check(faults_of(write(tmp_path, {"conf/dev.yml": CONF, **files})), expected)
+    check(faults_of(write_project(tmp_path, {"conf/dev.yml": CONF, **files})), expected)
 
 
 def test_targets_that_are_one_by_a_link(tmp_path: Path) -> None:
-    base = write(
+    base = write_project(
         tmp_path,
         {"conf/dev.yml": CONF, "jobs/a.yml": reader_of("a", "s"), "jobs/b.yml": reader_of("b", "s", "./link/a")},
     )
     (base / "lake").mkdir()
     (base / "link").symlink_to(base / "lake")
-    check(faults_of(base), [("jobs/b.yml:5", "is that of job 'a'")])
+    check(faults_of(base), [("jobs/b.yml:5", "is already that of job 'a'")])
 
 
 def test_neighbours_that_are_right(load) -> None:
@@ -454,7 +474,7 @@ def test_neighbours_that_are_right(load) -> None:
 
 
 def test_faults_of_all_files_come_at_once_in_order(tmp_path: Path) -> None:
-    base = write(
+    base = write_project(
         tmp_path,
         {
             "conf/dev.yml": "lake: ./l\nlaek: x\n",
@@ -523,14 +543,14 @@ def test_all_suites(load) -> None:
     ],
 )
 def test_faults_of_suites(tmp_path: Path, files: dict[str, str], name: str, expected: Faults) -> None:
-    check(faults_of(write(tmp_path, {**FILES, "jobs/orders.yml": with_suite(name), **files})), expected)
+    check(faults_of(write_project(tmp_path, {**FILES, "jobs/orders.yml": with_suite(name), **files})), expected)
 
 
 # --- what it costs ------------------------------------------------------------------------------------------
 
 
 def test_loading_imports_nothing_heavy(tmp_path: Path) -> None:
-    base = write(tmp_path, {**FILES, "expectations/good.json": SUITE, "jobs/orders.yml": with_suite("good")})
+    base = write_project(tmp_path, {**FILES, "expectations/good.json": SUITE, "jobs/orders.yml": with_suite("good")})
     program = (
         "import sys, enrich.config\n"
         "project = enrich.config.load_project(sys.argv[1])\n"

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
-from small_project import CONF, MIRROR, faults_of, write
 
 from enrich.config import load_project
-from enrich.config.schema import schemas
+from enrich.config.schema import build_schemas
 from enrich.config.yamlfile import load_tree
+from kit.project import write_project
+from unit.config.small_project import CONF, MIRROR, faults_of
 
 JOB = """\
 job: orders
@@ -44,7 +45,7 @@ WRONG = {
     "unknown rule": ("{rule: match_rat, join: notes, at_least: 0.8}", "did you mean 'match_rate'?"),
     "no rule": ("{join: notes, at_least: 0.8}", "'rule' is missing in 'rules' (item 1)"),
     "unknown key": ("{rule: mass_change, at_most: 1, at_mots: 0.8}", "unknown key 'at_mots'; did you mean 'at_most'?"),
-    "a key of a join": ("{rule: mass_change, at_most: 1, kind: list}", "unknown key 'kind'; it belongs into"),
+    "a key of a join": ("{rule: mass_change, at_most: 1, kind: list}", "unknown key 'kind'; it belongs in"),
     "no mapping": ("mass_change", "'rules' (item 1) must be a mapping of keys and values, not text"),
     "no threshold": ("{rule: mass_change}", "mass_change needs 'at_most'"),
     "the other threshold": ("{rule: mass_change, at_least: 0.5}", "mass_change takes 'at_most', not 'at_least'"),
@@ -70,17 +71,17 @@ WRONG = {
 @pytest.mark.parametrize("case", WRONG)
 def test_a_wrong_rule_is_refused_at_its_line(tmp_path: Path, case: str) -> None:
     rule, message = WRONG[case]
-    faults = faults_of(write(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": f"{JOB}  - {rule}\n"}))
+    faults = faults_of(write_project(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": f"{JOB}  - {rule}\n"}))
     assert [where for where, _ in faults] == [f"jobs/orders.yml:{LINE}"], faults
     assert message in faults[0][1]
 
 
 def test_rules_are_a_list_without_repetitions(tmp_path: Path) -> None:
     again = f"{JOB}  - {RIGHT[0]}\n  - {RIGHT[0]}\n"
-    faults = faults_of(write(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": again}))
+    faults = faults_of(write_project(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": again}))
     assert faults == [(f"jobs/orders.yml:{LINE + 1}", "match_rate is declared twice with the same action; keep one")]
     mapping = f"{JOB}  mass_change: 1\n"
-    faults = faults_of(write(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": mapping}))
+    faults = faults_of(write_project(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": mapping}))
     assert "'rules' must be a list of rules, not a mapping" in faults[0][1]
 
 
@@ -95,14 +96,15 @@ def test_rules_are_a_list_without_repetitions(tmp_path: Path) -> None:
 def test_a_mirror_has_rules_of_its_own(tmp_path: Path, conflict: str, rule: str, message: str) -> None:
     text = MIRROR.replace("  columns: [note]\n", "").replace("  order: seen_at\n", "")
     text = text.replace("conflict: last", f"conflict: {conflict}") + f"rules:\n  - {rule}\n"
-    (fault,) = faults_of(write(tmp_path, {"conf/dev.yml": CONF, "jobs/mails.yml": text}))
+    (fault,) = faults_of(write_project(tmp_path, {"conf/dev.yml": CONF, "jobs/mails.yml": text}))
     assert message in fault[1]
 
 
 def test_right_rules_are_read_and_block_by_default_where_it_matters(tmp_path: Path) -> None:
     text = JOB + "".join(f"  - {rule}\n" for rule in RIGHT)
     mirror = MIRROR + "rules: [{rule: value_conflicts, at_most: 0}, {rule: mass_change, at_most: 3, action: warn}]\n"
-    project = load_project(write(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": text, "jobs/mails.yml": mirror}))
+    files = {"conf/dev.yml": CONF, "jobs/orders.yml": text, "jobs/mails.yml": mirror}
+    project = load_project(write_project(tmp_path, files))
     rules = project.jobs["orders"].rules
     assert [(rule.at_least, rule.at_most) for rule in rules] == [
         (0.8, None),
@@ -116,7 +118,7 @@ def test_right_rules_are_read_and_block_by_default_where_it_matters(tmp_path: Pa
     assert isinstance(rules[4].at_most, int)
     assert [rule.blocks for rule in rules] == [False, True, False, False, False, False, True]
     assert [rule.blocks for rule in project.jobs["mails"].rules] == [False, False]
-    validator = Draft202012Validator(json.loads(json.dumps(schemas()["job.schema.json"])))
+    validator = Draft202012Validator(json.loads(json.dumps(build_schemas()["job.schema.json"])))
     assert not list(validator.iter_errors(load_tree(text, "x.yml").value))
     for wrong in ("{rule: mass_change, at_most: -1}", "{rule: mass_chance, at_most: 1}", "{at_most: 1}"):
         assert list(validator.iter_errors(load_tree(f"{JOB}  - {wrong}\n", "x.yml").value)), wrong

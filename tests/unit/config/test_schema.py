@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 from jsonschema import Draft202012Validator
-from small_project import CONF, JOIN, MIRROR, edited
 
-from enrich.cli.listing import schema_text
-from enrich.config.schema import schemas, write_schemas
+from enrich.cli.listing import format_schema
+from enrich.config.schema import build_schemas, write_schemas
 from enrich.config.yamlfile import load_tree, read_tree
+from unit.config.small_project import CONF, JOIN, MIRROR, edited
 
 ROOT = Path(__file__).parents[3]
 
@@ -29,9 +29,9 @@ def test_the_files_are_current(tmp_path: Path) -> None:
             "python -m enrich.config.schema conf/schema"
         )
     report = (ROOT / "conf" / "schema" / "report.schema.json").read_text(encoding="utf-8")
-    assert report == schema_text("report") + "\n", "enrich schema report > conf/schema/report.schema.json"
-    kept = {path.name for path in (ROOT / "conf" / "schema").iterdir()}
-    assert kept == {*schemas(), "report.schema.json"}
+    assert report == format_schema("report") + "\n", "enrich schema report > conf/schema/report.schema.json"
+    names = {path.name for path in (ROOT / "conf" / "schema").iterdir()}
+    assert names == {*build_schemas(), "report.schema.json"}
 
 
 def test_the_projects_own_files_validate() -> None:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from enrich.base.errors import ConfigError
 from enrich.config.yamlfile import MAX_BYTES, MAX_LEVELS, load_tree, read_tree, resolve_scalar
-from enrich.errors import ConfigError
 
 NEST = MAX_LEVELS - 1
 

@@ -112,7 +112,7 @@ def _is_meant(name: str, sample: Any, ours: bool) -> bool:
 
 def test_row_types_have_a_spark_metric_or_are_refused(gx: dict[str, Any]) -> None:
     """quality.md: 24 of the 26 row types give a column, two give one verdict, the others have no Spark provider."""
-    from great_expectations.exceptions import MetricProviderError
+    from great_expectations.exceptions.exceptions import MetricProviderError
     from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
     from great_expectations.expectations import registry
 

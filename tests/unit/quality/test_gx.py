@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from enrich.quality.gx import check_with_gx, error_class, import_gx, quiet
+from enrich.quality.gx import check_with_gx, import_gx, name_error, silence_gx
 from enrich.quality.suites import Suite, load_suite
 
 
@@ -20,7 +20,7 @@ def suite_of(tmp_path: Path, *rules: tuple[str, dict[str, Any]]) -> Suite:
 
 
 def test_gx_has_nothing_to_add_to_a_good_suite(tmp_path: Path) -> None:
-    rules = [
+    rules: list[tuple[str, dict[str, Any]]] = [
         ("expect_column_values_to_not_be_null", {"column": "a.b", "row_condition": "x > 1"}),
         ("expect_column_values_to_be_between", {"column": "d", "min_value": "2026-01-01"}),
         ("expect_table_row_count_to_be_between", {"min_value": 1}),
@@ -40,14 +40,14 @@ def test_what_gx_alone_refuses_is_told_with_its_line_and_without_values(tmp_path
 def test_quiet_silences_and_restores() -> None:
     import_gx()
     logger = logging.getLogger("great_expectations.execution_engine")
-    assert not logger.disabled
+    states = [logger.disabled]
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        with quiet():
-            assert logger.disabled
+        with silence_gx():
+            states.append(logger.disabled)
             warnings.warn("a value", stacklevel=1)
         assert told == []
-    assert not logger.disabled
+    assert [*states, logger.disabled] == [False, True, False]
 
 
 def test_error_class_never_holds_the_message() -> None:
@@ -59,6 +59,6 @@ def test_error_class_never_holds_the_message() -> None:
         def getCondition(self) -> str:  # noqa: N802 - pyspark's name
             return "CAST_INVALID_INPUT"
 
-    assert error_class(ValueError("secret")) == "ValueError"
-    assert error_class(Odd("secret")) == "Odd"
-    assert error_class(Coded("secret")) == "Coded[CAST_INVALID_INPUT]"
+    assert name_error(ValueError("secret")) == "ValueError"
+    assert name_error(Odd("secret")) == "Odd"
+    assert name_error(Coded("secret")) == "Coded[CAST_INVALID_INPUT]"

@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from enrich.errors import ConfigError
-from enrich.quality.suites import Suite, check_columns, columns, load_suite, quarantine_fingerprint
+from enrich.base.errors import ConfigError
+from enrich.quality.suites import Suite, check_columns, fingerprint_quarantine, load_suite
 
 NOT_NULL = "expect_column_values_to_not_be_null"
 BETWEEN = "expect_column_values_to_be_between"
@@ -99,10 +99,10 @@ BAD: dict[str, tuple[Any, int, str]] = {
     # refused types
     "row order": (one("expect_column_values_to_be_increasing"), 5, "order of rows"),
     "row order down": (one("expect_column_values_to_be_decreasing"), 5, "order of rows"),
-    "LIKE": (one("expect_column_values_to_match_like_pattern", {"column": "c", "like_pattern": "%"}), 5, "no Spark provider"),
-    "NOT LIKE list": (one("expect_column_values_to_not_match_like_pattern_list"), 5, "no Spark provider"),
-    "dateutil": (one("expect_column_values_to_be_dateutil_parseable"), 5, "no Spark provider"),
-    "user SQL": (one("unexpected_rows_expectation", {"unexpected_rows_query": "select 1"}), 5, "runs SQL of its own"),
+    "LIKE": (one("expect_column_values_to_match_like_pattern", {"column": "c", "like_pattern": "%"}), 5, "cannot run"),
+    "NOT LIKE list": (one("expect_column_values_to_not_match_like_pattern_list"), 5, "cannot run"),
+    "dateutil": (one("expect_column_values_to_be_dateutil_parseable"), 5, "cannot run"),
+    "user SQL": (one("unexpected_rows_expectation", {"unexpected_rows_query": "select 1"}), 5, "runs SQL that the user wrote"),
     "other table": (one("expect_table_row_count_to_equal_other_table", {"other_table_name": "t"}), 5, "reads another table"),
     "query comparison": (one("expect_query_results_to_match_comparison", {}), 5, "reads another table"),
     # arguments
@@ -146,7 +146,7 @@ BAD: dict[str, tuple[Any, int, str]] = {
     "unknown parser": (condition("c > 1", "sql"), 9, "unknown condition_parser"),
     "parser misspelt": (condition("c > 1", "sparc"), 9, "did you mean 'spark'?"),
     "not GX's form": (condition("c > 1", GX), 8, "not in GX's form"),
-    "GX's form goes on": (condition('col("c") > 1 and col("d") > 1', GX), 8, "silently ignore"),
+    "GX's form goes on": (condition('col("c") > 1 and col("d") > 1', GX), 8, "ignore the rest"),
     "isnull in GX's form": (condition('col("c").isnull()', GX), 8, "not in GX's form"),
     "condition is a list": (condition([COMPARISON]), 8, "must be text or a mapping, not a list"),
     "condition is a number": (condition(1), 8, "not a number"),
@@ -188,6 +188,9 @@ BAD: dict[str, tuple[Any, int, str]] = {
     "tolerate is a negative share": (one(**enrich(tolerate=-0.1)), 11, "a share from 0.0 to 1.0"),
     "tolerate above 1": (one(**enrich(tolerate=1.5)), 11, "a share from 0.0 to 1.0"),
     "tolerate with quarantine": (one(**enrich(tolerate=1, action="quarantine")), 11, "warn and fail"),
+    "the clock in a set": (one(IN_SET, {"column": "c", "value_set": ["x", " Today "]}, **enrich(action="quarantine")), 6, "' Today ' does not go with quarantine"),
+    "the clock in a pair": (one("expect_column_pair_values_to_be_in_set", {"column_A": "a", "column_B": "b", "value_pairs_set": [["now", 1]]}, **enrich(action="quarantine")), 6, "'now' does not go"),
+    "the clock in a condition": (one(NOT_NULL, {"column": "c", "row_condition": 'col("d") < "tomorrow UTC"', "condition_parser": GX}, **enrich(action="quarantine")), 6, "'tomorrow UTC' does not go"),
     "tolerate with an aggregate": (one(ROWS, {"min_value": 1}, **enrich(tolerate=1)), 11, "one verdict for all rows"),
     "quarantine by uniqueness": (one(UNIQUE, **enrich(action="quarantine")), 11, "judge a row by itself"),
     "quarantine by several columns' uniqueness": (one(MULTI, {"column_list": ["a", "b"]}, **enrich(action="quarantine")), 14, "judge a row by itself"),
@@ -298,7 +301,7 @@ def test_what_gx_writes_is_read(tmp_path: Path) -> None:
     (rule,) = suite.rules
     assert (rule.action, rule.scope, rule.severity) == ("warn", "changed", "critical")
     assert dict(rule.kwargs) == {"column": "a", "mostly": 0.5, "min_value": 1.0}
-    assert suite.columns == columns(suite) == ("a", "b")
+    assert suite.columns == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -405,7 +408,7 @@ def test_fingerprint_holds_what_decides_the_quarantine_and_nothing_else(tmp_path
     other = one(ROWS, {"min_value": 1})["expectations"][0]
 
     def fingerprint(*rules: Any, **suite: Any) -> str:
-        return quarantine_fingerprint(load(tmp_path, {"name": "s", "expectations": list(rules), **suite}))
+        return fingerprint_quarantine(load(tmp_path, {"name": "s", "expectations": list(rules), **suite}))
 
     base = fingerprint(rule)
     assert base
@@ -413,12 +416,18 @@ def test_fingerprint_holds_what_decides_the_quarantine_and_nothing_else(tmp_path
     assert fingerprint(other, rule, notes="n") == base
     assert fingerprint({**rule, "severity": "info", "notes": "x", "id": "1"}) == base
     assert fingerprint({**rule, "kwargs": {"column": "c", "result_format": "BASIC", "condition_parser": None}}) == base
+    assert fingerprint({**rule, "kwargs": {"column": "c", "mostly": 0.5}}) == base
     changed = [
         {**rule, "kwargs": {"column": "d"}},
         {**rule, "kwargs": {"column": "c", "row_condition": 'col("d") > 1', "condition_parser": GX}},
         {**rule, "type": "expect_column_values_to_be_null"},
     ]
     assert len({base, *map(fingerprint, changed)}) == 4
+
+
+def test_rules_that_only_report_or_block_may_name_the_present_day(tmp_path: Path) -> None:
+    for action in ("warn", "fail"):
+        assert load(tmp_path, one(IN_SET, {"column": "c", "value_set": ["today"]}, **enrich(action=action))).rules
 
 
 def test_labels_of_the_quarantine(tmp_path: Path) -> None:
@@ -435,7 +444,7 @@ def test_labels_of_the_quarantine(tmp_path: Path) -> None:
 def test_reading_suites_imports_neither_spark_nor_gx(tmp_path: Path) -> None:
     load(tmp_path, one())
     code = (
-        "import sys; from pathlib import Path; from enrich.quality import load_suite, check_columns, judge;"
+        "import sys; from pathlib import Path; from enrich.quality.suites import load_suite, check_columns;"
         "load_suite(Path(sys.argv[1]), 's.json');"
         "print([m for m in ('pyspark', 'great_expectations', 'pandas', 'numpy') if m in sys.modules])"
     )

@@ -10,13 +10,13 @@ from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
-from tests.unit.report.history import NOT_NULL, finding, project_in, row
 
-from enrich.report import Report, build, read_report, schema
+from enrich.report import Report, build_report, build_schema, read_report
 from enrich.report.models import JobReport
-from enrich.report.page import allowed
-from enrich.report.text import report_text
-from enrich.runs import OUTCOME, RunRow, RunsTable
+from enrich.report.page import format_threshold
+from enrich.report.text import format_report
+from enrich.storage.runs import OUTCOME, RunRow, RunsTable
+from kit.history import NOT_NULL, finding, project_in, row
 
 
 @pytest.fixture
@@ -25,8 +25,8 @@ def told(tmp_path: Path) -> Any:
     project = project_in(tmp_path)
 
     def _told(*rows: dict[str, Any], runs: int = 30) -> JobReport:
-        report = build([(project.jobs["customers"], rows)], project, runs)
-        Draft202012Validator(schema()).validate(report.to_dict())
+        report = build_report([(project.jobs["customers"], rows)], project, runs)
+        Draft202012Validator(build_schema()).validate(report.to_dict())
         return report.jobs[0]
 
     return _told
@@ -70,7 +70,7 @@ def test_verdict_is_of_the_run_that_made_what_stands(told: Any, rows: Any, verdi
 
 
 def test_idle_runs_are_not_in_the_history_but_the_last_is_told(told: Any) -> None:
-    idle = {"status": "unchanged", "sources": {"a": {"from": 4, "to": 4, "changes": 0}}}
+    idle: dict[str, Any] = {"status": "unchanged", "sources": {"a": {"from": 4, "to": 4, "changes": 0}}}
     idle["findings"] = [finding(checked=0, success=None)]
     moved = idle | {"sources": {"a": {"from": 4, "to": 5, "changes": 0}}}
     job = told(row(0, findings=[FAILING]), row(1, **idle), row(2, **moved), row(3, **idle))
@@ -122,7 +122,7 @@ def test_the_jobs_own_rules_tell_their_threshold(told: Any) -> None:
     rate = finding("match_rate", index=None, column=None, source="accounts", action="fail", failed=3, at_least=0.7)
     change = finding("mass_change", index=None, column=None, failed=3, success=False, at_most=2, accepted=True)
     job = told(row(0, findings=[rate, change]))
-    assert [allowed(rule) for rule in job.rules] == ["at least 70 %", "at most 2, accepted for this run"]
+    assert [format_threshold(rule) for rule in job.rules] == ["at least 70 %", "at most 2, accepted for this run"]
     assert [(rule.verdict, rule.share) for rule in job.rules] == [("passed", 0.3), ("warned", 0.3)]
 
 
@@ -167,7 +167,7 @@ def test_rows_of_an_older_release_are_read(told: Any) -> None:
 
 # --- rows of foreign make ---------------------------------------------------------------------------------------------
 
-ODD = [
+ODD: list[Any] = [
     None,
     True,
     -3,
@@ -204,7 +204,7 @@ def odd(random_: random.Random, depth: int = 0) -> Any:
 
 def test_any_document_gives_a_report(told: Any) -> None:
     """What stands in the runs table may come from another release, or from a hand."""
-    from enrich.report.page import page
+    from enrich.report.page import render_page
 
     random_ = random.Random(20261121)
     for _ in range(150):
@@ -217,9 +217,9 @@ def test_any_document_gives_a_report(told: Any) -> None:
         }
         document["findings"] = random_.choice([document["findings"], [odd(random_), finding()]])
         job = told(row(0), plain | {"document": json.dumps(document), "seconds": random_.choice(ODD[:6])})
-        report = Report(generated="", target="dev", verdict=job.verdict, headline="", jobs=(job,))
-        assert "<html" in page(report)
-        assert report_text(report)
+        report = Report(generated="", target="dev", deployment="dev", verdict=job.verdict, headline="", jobs=(job,))
+        assert "<html" in render_page(report)
+        assert format_report(report)
 
 
 @pytest.mark.parametrize("text", ["", "null", "[]", "{", "[" * 100_000, None])
@@ -265,7 +265,7 @@ def test_history_is_read_from_the_runs_table(tmp_path: Path) -> None:
 
 def test_the_documents_of_the_engine_have_what_the_report_reads(told: Any) -> None:
     """Field names are written in two places: the result's and here."""
-    from enrich.result import Finding, JobResult, Lookup, Quarantine, SourceWindow
+    from enrich.base.result import Finding, JobResult, Lookup, Quarantine, SourceWindow
 
     result = JobResult(
         "customers",

@@ -14,14 +14,15 @@ from html import escape
 from html.parser import HTMLParser
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
-from tests.unit.report.history import finding, project_in, row
 
-from enrich.console import clean
-from enrich.report import Report, build
-from enrich.report.page import page, percent, shown
-from enrich.report.text import report_text
+from enrich.base.console import clean
+from enrich.report import Report, build_report
+from enrich.report.page import format_percent, render_page, show
+from enrich.report.text import format_report
+from kit.history import finding, project_in, row
 
 HIDDEN = "".join(chr(code) for code in (0, 7, 8, 0x1B, 0x7F, 0x85, 0x200B, 0x200F, 0x202E, 0x2066, 0x2028, 0xFEFF))
 
@@ -63,7 +64,7 @@ def hostile_report(home: Path, port: int = 9) -> Report:
             finding(mean, column=text, action="fail", failed=1, success=False),
         ]
         lookup = {"kind": text, "rows": 5, "matched": 3, "null_references": 1}
-        document = {
+        document: dict[str, Any] = {
             "status": "blocked",
             "error": text,
             "findings": findings,
@@ -76,7 +77,7 @@ def hostile_report(home: Path, port: int = 9) -> Report:
         target = job.target.model_copy(update={"table": text})
         named = job.model_copy(update={"job": f"{text}{number}", "expectations": text, "target": target})
         jobs.append((named, [*rows, rows[-1] | {"status": "failed", "at": rows[-1]["at"]}]))
-    return build(jobs, project)
+    return build_report(jobs, project)
 
 
 class Reader(HTMLParser):
@@ -102,8 +103,10 @@ class Reader(HTMLParser):
 
 
 def test_page_holds_only_elements_of_the_template(tmp_path: Path) -> None:
-    harmless = Reader(page(build([(project_in(tmp_path).jobs["customers"], [row(0)])], project_in(tmp_path))))
-    found = Reader(page(hostile_report(tmp_path)))
+    harmless = Reader(
+        render_page(build_report([(project_in(tmp_path).jobs["customers"], [row(0)])], project_in(tmp_path)))
+    )
+    found = Reader(render_page(hostile_report(tmp_path)))
     assert "html" in harmless.tags
     assert found.tags - harmless.tags <= {"a", "b", "br", "circle", "polyline"}
     assert found.tags.isdisjoint({"script", "img", "image", "iframe", "link", "object", "embed", "form", "base"})
@@ -115,7 +118,7 @@ def test_page_holds_only_elements_of_the_template(tmp_path: Path) -> None:
 
 
 def test_page_forbids_what_it_does_not_hold(tmp_path: Path) -> None:
-    text = page(hostile_report(tmp_path))
+    text = render_page(hostile_report(tmp_path))
     assert '<meta http-equiv="Content-Security-Policy" content="default-src \'none\'; style-src' in text
     assert text.index("Content-Security-Policy") < text.index("<title>") < text.index("<style>")
     style = text[text.index("<style>") : text.index("</style>")]
@@ -125,27 +128,27 @@ def test_page_forbids_what_it_does_not_hold(tmp_path: Path) -> None:
 
 def test_page_and_text_show_hidden_characters_as_escapes(tmp_path: Path) -> None:
     report = hostile_report(tmp_path)
-    terminal = re.sub(r"\x1b\[[0-9;]*m", "", report_text(report))  # the colours of our own words
-    for text in (page(report), terminal):
+    terminal = re.sub(r"\x1b\[[0-9;]*m", "", format_report(report))  # the colours of our own words
+    for text in (render_page(report), terminal):
         assert not [char for char in text if char != "\n" and unicodedata.category(char) in ("Cc", "Cf", "Zl", "Zp")]
         assert "\\u202e" in text
         assert "\\x1b" in text
 
 
 def test_terminal_gets_no_colours_but_ours(tmp_path: Path) -> None:
-    codes = set(re.findall(r"\x1b[^a-zA-Z]*[a-zA-Z]?", report_text(hostile_report(tmp_path))))
+    codes = set(re.findall(r"\x1b[^a-zA-Z]*[a-zA-Z]?", format_report(hostile_report(tmp_path))))
     assert codes <= {"\x1b[31m", "\x1b[32m", "\x1b[33m", "\x1b[1m", "\x1b[0m"}
 
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@x"])
 def test_nothing_on_the_page_is_a_formula(tmp_path: Path, text: str) -> None:
-    assert shown(text) == f"'{text}"
-    found = Reader(page(hostile_report(tmp_path))).text
+    assert show(text) == f"'{text}"
+    found = Reader(render_page(hostile_report(tmp_path))).text
     assert not [each for each in found if each.strip().startswith(("=", "+", "-", "@")) and "{" not in each]
 
 
 def test_templates_in_names_are_text(tmp_path: Path) -> None:
-    text = page(hostile_report(tmp_path))
+    text = render_page(hostile_report(tmp_path))
     assert "{{ 7 * 7 }}" in text
     assert "49{" not in text
 
@@ -153,13 +156,13 @@ def test_templates_in_names_are_text(tmp_path: Path) -> None:
 def test_a_megabyte_of_names_is_a_small_page(tmp_path: Path) -> None:
     project, long = project_in(tmp_path), "<b>" * 400_000
     rows = [row(n, findings=[finding(long, column=long, error=long)], error=long) for n in range(5)]
-    assert len(page(build([(project.jobs["customers"], rows)], project))) < 60_000
+    assert len(render_page(build_report([(project.jobs["customers"], rows)], project))) < 60_000
 
 
 def test_page_is_whole_and_says_its_verdict_first(tmp_path: Path) -> None:
     project = project_in(tmp_path)
     rows = [row(n, findings=[finding(failed=n, success=not n)], stages={"join": 1.0}) for n in range(3)]
-    text = page(build([(project.jobs["customers"], rows)], project))
+    text = render_page(build_report([(project.jobs["customers"], rows)], project))
     found = Reader(text)
     words = " ".join("".join(found.text[found.text.index("enrich: 1 job: 1 warned") + 1 :]).split())
     assert words.index("1 job: 1 warned") < words.index("expect_column_values_to_not_be_null(email)")
@@ -175,7 +178,7 @@ def test_page_is_whole_and_says_its_verdict_first(tmp_path: Path) -> None:
     [(None, "–"), (0.0, "0 %"), (1.0, "100 %"), (0.125, "12.5 %"), (0.0001, "< 0.1 %"), (0.9999, "> 99.9 %")],
 )  # fmt: skip
 def test_a_share_that_is_not_quite_all_does_not_look_like_it(share: float | None, text: str) -> None:
-    assert percent(share) == text
+    assert format_percent(share) == text
 
 
 # --- a real browser ---------------------------------------------------------------------------------------------------
@@ -239,7 +242,7 @@ def test_a_browser_runs_and_fetches_nothing(tmp_path: Path) -> None:
     with server() as (port, asked):
         report = hostile_report(tmp_path, port)
         file = tmp_path / "report.html"
-        file.write_text(page(report), encoding="utf-8")
+        file.write_text(render_page(report), encoding="utf-8")
         dom, urls = opened(file, tmp_path)
         assert asked == []
     title = re.search(r"<title>(.*?)</title>", dom)
@@ -263,7 +266,7 @@ def test_the_browser_would_have_been_caught(tmp_path: Path) -> None:
         assert f"http://127.0.0.1:{port}/img" in urls
         asked.clear()
 
-        policy = re.search(r"<meta http-equiv=.*?>", page(hostile_report(tmp_path)))
+        policy = re.search(r"<meta http-equiv=.*?>", render_page(hostile_report(tmp_path)))
         assert policy is not None
         file.write_text(
             f"<html><head>{policy[0]}<title>mine</title></head><body>{body}</body></html>", encoding="utf-8"
@@ -279,13 +282,13 @@ def test_nothing_runs_over_the_edge_of_a_telephone(tmp_path: Path) -> None:
     project = project_in(tmp_path)
     long = "a_column_with_a_name_that_goes_on_and_on_" * 4
     lookup = {"kind": "table", "rows": 8, "matched": 6, "null_references": 1}
-    document = {
+    document: dict[str, Any] = {
         "findings": [finding(column=long)],
         "quarantine": {"rows": 1, "reasons": {long: 1}},
         "lookups": {long: lookup},
     }
     rows = [row(n, stages={"join": 1.0, "write": 2.0}, **document) for n in range(30)]
-    text = page(build([(project.jobs["customers"], rows)], project))
+    text = render_page(build_report([(project.jobs["customers"], rows)], project))
     policy = re.search(r"<meta http-equiv=.*?>", text)
     assert policy is not None
     inner = escape(text.replace(policy[0], ""))

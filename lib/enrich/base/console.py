@@ -1,0 +1,163 @@
+"""Results for people: short aligned tables. Machines read ``--output json``.
+
+Everything printed goes through ``clean``: a message may quote a file, and a file may hold terminal escapes.
+"""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Iterable, Sequence
+
+import click
+
+from enrich.base.result import Finding, JobResult, RunResult, SourceWindow
+
+COLOURS = {
+    "created": "green",
+    "updated": "green",
+    "unchanged": None,
+    "blocked": "red",
+    "failed": "red",
+    "skipped": "yellow",
+    "locked": "yellow",
+}
+
+_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+
+
+def clean(text: str) -> str:
+    r"""Return ``text`` with everything that a terminal would obey or hide shown as an escape.
+
+    Line breaks stay. ``"a\x1b[31m"`` becomes ``a\x1b[31m`` with a visible backslash; a zero-width space becomes
+    ``\u200b``.
+    """
+    if text.isascii() and text.replace("\n", "").isprintable():
+        return text
+    return "".join(
+        char if char == "\n" or unicodedata.category(char) not in _HIDDEN else _escape(char) for char in text
+    )
+
+
+def _escape(char: str) -> str:
+    code = ord(char)
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def measure_width(text: str) -> int:
+    """Return how many columns of a terminal ``text`` takes; wide East Asian characters take two, accents none."""
+    return sum(
+        0 if unicodedata.combining(char) else 2 if unicodedata.east_asian_width(char) in "WF" else 1
+        for char in click.unstyle(text)
+    )
+
+
+def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
+    """Lay out rows under a header, columns two blanks apart; ``right`` names the columns that align right.
+
+    ```
+    job    status     inserted
+    a      updated           3
+    b_two  unchanged         0
+    ```
+    """
+    lines = [list(header), *(list(row) for row in rows)]
+    widths = [max(measure_width(line[column]) for line in lines) for column in range(len(header))]
+
+    def padded(text: str, column: int) -> str:
+        gap = " " * (widths[column] - measure_width(text))
+        return gap + text if column in right else text + gap
+
+    return "\n".join("  ".join(padded(text, column) for column, text in enumerate(line)).rstrip() for line in lines)
+
+
+def format_count(number: int, noun: str, plural: str | None = None) -> str:
+    """Return ``1 row`` or ``2 rows``."""
+    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+
+
+# --- enrich run ------------------------------------------------------------------------------------------------------
+
+
+def format_window(alias: str, window: SourceWindow) -> str:
+    """Return ``accounts 3->7 (12)``: the versions consumed and the keys that changed; ``start`` at a first run."""
+    start = "start" if window.start is None else str(window.start)
+    return f"{alias} {start}->{window.to} ({window.changes})"
+
+
+def format_run(result: RunResult, *, quiet: bool = False) -> str:
+    """Return the table of jobs of one run, each job's findings below its line, and the run's outcome last."""
+    header = ("job", "status", "mode", "inserted", "updated", "deleted", "windows")
+    rows = [
+        (
+            clean(job.job),
+            click.style(job.status, fg=COLOURS.get(job.status)),
+            job.mode or "-",
+            str(job.counts.inserted),
+            str(job.counts.updated),
+            str(job.counts.deleted),
+            ", ".join(format_window(alias, window) for alias, window in job.sources.items()) or "-",
+        )
+        for job in result.jobs
+    ]
+    first, *lines = format_table(header, rows, right=(3, 4, 5)).split("\n")
+    shown = [first]
+    for line, job in zip(lines, result.jobs, strict=True):
+        shown += [line, *(f"  {note}" for note in list_notes(job))]
+    if not quiet:
+        shown.append(clean(f"run {result.run_id}, deployment {result.deployment}: {format_outcome(result)}"))
+    return "\n".join(shown)
+
+
+def format_outcome(result: RunResult) -> str:
+    """Return the run's last word."""
+    if result.exit_code:
+        return f"exit {result.exit_code}"
+    done = sum(job.status in ("created", "updated") for job in result.jobs)
+    return f"{format_count(done, 'job')} changed" if done else "nothing to do"
+
+
+def list_notes(job: JobResult) -> list[str]:
+    """Return the lines below a job: counts that are not always there, findings, the error."""
+    counts = job.counts
+    extra = {
+        "quarantined": counts.quarantined,
+        "null foreign keys": counts.null_foreign_keys,
+        "null ids in lists": counts.null_list_ids,
+        "null values": counts.null_values,
+    }
+    told = ", ".join(f"{number} {name}" for name, number in extra.items() if number)
+    lines = [told] if told else []
+    lines += [
+        clean(f"versions {window.gap[0] + 1} to {window.gap[1]} of {alias} were left out, because of --allow-gap")
+        for alias, window in job.sources.items()
+        if window.gap is not None
+    ]
+    silent = [finding for finding in job.findings if finding.success is None and finding.error is None]
+    if len(silent) == len(job.findings) > 1:
+        lines.append(f"{len(silent)} rules, 0 rows checked")
+    else:
+        lines += [format_finding(finding) for finding in job.findings if finding.success is not True]
+    if job.error is not None:
+        lines += [click.style("error", fg="red") + f" {clean(line)}" for line in job.error.splitlines()]
+    return lines
+
+
+def format_finding(finding: Finding) -> str:
+    """Return one line about a rule that did not pass; a rule that judged no row says so, it has not passed."""
+    columns = finding.column_list or ((finding.column,) if finding.column else ())
+    name = clean(f"{finding.expectation}({', '.join(columns)})" if columns else finding.expectation)
+    source = clean(f" in {finding.source}") if finding.source else ""
+    if finding.error is not None:
+        verdict = f"raised an error: {clean(finding.error)}"
+    elif finding.success is None:
+        verdict = "0 rows checked"
+    else:
+        verdict = f"{finding.failed} of {format_count(finding.checked, 'row')} failed"
+    if finding.bound is not None and finding.success is False:
+        end, bound = finding.bound
+        verdict += f", at least {bound} must pass" if end == "at_least" else f", at most {bound} may fail"
+    if finding.accepted:
+        verdict += ", accepted for this run"
+    return f"{finding.action} {name}{source}: {verdict}"

@@ -1,0 +1,155 @@
+"""The few exceptions of enrich, each with the exit code of ``docs/operations.md`` and the next step for its reader.
+
+Messages name what, where and the next command. They never hold a cell value.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from difflib import get_close_matches
+
+_MAX_SHOWN = 120
+_MAX_WORD = 100
+_MAX_WORDS = 1_000
+
+
+@dataclass(frozen=True)
+class Fault:
+    """One thing that is wrong in a project's files.
+
+    Attributes:
+        message: What is wrong and, where there is one, the correction.
+        where: ``file:line`` relative to the project directory, or the file alone.
+    """
+
+    message: str
+    where: str | None = None
+
+    def __str__(self) -> str:
+        return f"{self.where}: {self.message}" if self.where else self.message
+
+
+class EnrichError(Exception):
+    """A failure that enrich foresaw.
+
+    Args:
+        message: One line: what happened, and where.
+        hint: The next command or the correction, one line.
+        where: ``file:line`` of the configuration it comes from.
+    """
+
+    exit_code = 1
+    """The process's exit code when this error decides the run."""
+
+    def __init__(self, message: str, *, hint: str | None = None, where: str | None = None) -> None:
+        self.message = message
+        self.hint = hint
+        self.where = where
+        super().__init__(str(self))
+
+    def __str__(self) -> str:
+        text = f"{self.where}: {self.message}" if self.where else self.message
+        return f"{text}; {self.hint}" if self.hint else text
+
+
+class RunFailed(EnrichError):
+    """Storage, Spark or a conflict stopped the job; running again may help."""
+
+    exit_code = 1
+
+
+class Conflict(RunFailed):
+    """Somebody else's commit came between a job's plan and its own; a fresh plan may succeed."""
+
+
+class ConfigError(EnrichError):
+    """The project's files, or a job against its tables, are wrong; nothing was written."""
+
+    exit_code = 2
+
+    def __init__(
+        self, message: str, *, hint: str | None = None, where: str | None = None, faults: Iterable[Fault] = ()
+    ) -> None:
+        super().__init__(message, hint=hint, where=where)
+        self.faults: tuple[Fault, ...] = tuple(faults) or (Fault(str(self)),)
+
+    @classmethod
+    def of(cls, faults: Iterable[Fault]) -> ConfigError:
+        """Build one error from all the faults found, in the order of the files."""
+        found = tuple(faults)
+        return cls("\n".join(str(fault) for fault in found), faults=found)
+
+
+class Blocked(EnrichError):
+    """A blocking rule failed; the target is untouched."""
+
+    exit_code = 3
+
+
+class Locked(EnrichError):
+    """Another run holds the job, or won the race for it."""
+
+    exit_code = 4
+
+
+class HistoryError(EnrichError):
+    """A source's history cannot be read whole, or the job's definition changed."""
+
+    exit_code = 5
+
+
+class DriftError(EnrichError):
+    """The target is not in the state that its cursor records."""
+
+    exit_code = 6
+
+
+class EnvironmentFault(EnrichError):
+    """Java, jars, permissions or disk are missing."""
+
+    exit_code = 7
+
+
+GRAVITY = (143, 130, 7, 1, 6, 5, 2, 3, 4, 0)
+"""Exit codes, the gravest first; a run of several jobs ends with the gravest of theirs."""
+
+
+def find_gravest(codes: Iterable[int]) -> int:
+    """Return the exit code that decides a run whose jobs ended with ``codes``."""
+    return min(codes, key=GRAVITY.index, default=0)
+
+
+def shown(text: str) -> str:
+    """Return a user's text as a message may hold it: control characters escaped, long ones cut."""
+    text = text if text.isprintable() else ascii(text)[1:-1]
+    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+
+
+def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """Return what a message says after an unknown word.
+
+    Args:
+        word: The unknown word.
+        known: The words that it might mean; of a set the order is the alphabet's.
+        otherwise: What to say when none of them is near; None: list them.
+
+    Returns:
+        ``did you mean 'x'?`` for the nearest known word, whatever its case.
+    """
+    words = [
+        each for each in (sorted(known) if isinstance(known, set | frozenset) else known) if len(each) <= _MAX_WORD
+    ]
+    sensible = len(word) <= _MAX_WORD and len(words) <= _MAX_WORDS
+    folded = {each.lower(): each for each in reversed(words)} if sensible else {}
+    if near := get_close_matches(word.lower(), folded, n=1):
+        return f"did you mean {folded[near[0]]!r}?"
+    if otherwise is not None:
+        return otherwise
+    return f"it can be {shown(', '.join(words))}" if folded else ""
+
+
+def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
+    """Return `suggest` as the end of a sentence, with the semicolon before it."""
+    said = suggest(word, known, otherwise)
+    return f"; {said}" if said else ""

@@ -1,0 +1,96 @@
+"""What Spark, Delta and storage raise -> the few errors of enrich, without their texts: those quote the data."""
+
+from __future__ import annotations
+
+import re
+
+from enrich.base.errors import Conflict, EnrichError, EnvironmentFault, HistoryError, RunFailed
+
+_GONE = (
+    "FAILED_READ_FILE.FILE_NOT_EXIST",
+    "DELTA_FILE_NOT_FOUND",
+    "DELTA_LOG_FILE_NOT_FOUND",
+    "DELTA_TRUNCATED_TRANSACTION_LOG",
+    "DELTA_UNSUPPORTED_TIME_TRAVEL_BEYOND_DELETED_FILE_RETENTION_DURATION",
+    "DELTA_VERSION_NOT_FOUND",
+    "DELTA_VERSIONS_NOT_CONTIGUOUS",
+    "SparkFileNotFoundException",
+)
+"""What Spark and Delta say of history that is no more; in the middle of a chain of causes, too."""
+_CONFLICTS = ("Concurrent", "CONCURRENT", "ProtocolChanged", "MetadataChanged", "ALREADY_EXISTS", "SCHEMA_CHANGE")
+_LACKS = (
+    (
+        r"(IOException|FileSystemException|FSError|OSError).{0,500}(No space left on device|Disk quota exceeded)",
+        "a disk is full",
+        "make room where the tables are and in spark.local.dir, and run again",
+    ),
+    (
+        r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|^MemoryError",
+        "there is not enough memory",
+        "give Spark more with spark.driver.memory or spark.executor.memory, and run again",
+    ),
+    (
+        r"ClassNotFoundException|NoClassDefFoundError|DATA_SOURCE_NOT_FOUND|^ModuleNotFoundError",
+        "a package is missing",
+        "install it, or name it in spark.jars.packages of the conf file, and run again",
+    ),
+)
+"""Words of an error, what is lacking, the next step."""
+
+
+def is_conflict(error: Exception) -> bool:
+    """Tell whether somebody else's commit came in between, so that a fresh plan may succeed."""
+    if isinstance(error, EnrichError):
+        return isinstance(error, Conflict)
+    return any(word in _name_class(error) or word in str(error)[:400] for word in _CONFLICTS)
+
+
+def has_lost_rows(error: Exception) -> bool:
+    """Tell whether rows that a step had computed (``localCheckpoint``) went away with the executor that held them."""
+    return "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in str(error)
+
+
+def find_lack(error: Exception) -> EnvironmentFault | None:
+    """Return what the machine lacks where that is the cause: room, memory, a package; None for every other cause.
+
+    Where Spark names a condition, that alone is searched: the text beside it may quote a cell.
+    """
+    text = f"{type(error).__name__}: {_tell_cause(error)}"
+    for words, what, hint in _LACKS:
+        if re.search(words, text, re.DOTALL):
+            return EnvironmentFault(f"{what} ({type(error).__name__})", hint=hint)
+    return None
+
+
+def _tell_cause(error: Exception) -> str:
+    condition = getattr(error, "getCondition", None)
+    return (str(condition() or "") if callable(condition) else "") or str(error)
+
+
+def describe_error(error: Exception, job: str) -> EnrichError:
+    """Turn what a job raised into one line without values: Spark's own texts quote the data."""
+    if isinstance(error, EnrichError):
+        return error
+    if lacking := find_lack(error):
+        return lacking
+    text = _name_class(error)
+    if gone := next((word for word in _GONE if word in _tell_cause(error)), None):
+        return HistoryError(
+            f"job {job!r} needs files or commits of a version that do not exist any more ({gone})",
+            hint=f"run `enrich run {job} --full-refresh`",
+        )
+    if is_conflict(error):
+        return RunFailed(f"other writers kept changing the target of {job!r}", hint="run again when they are done")
+    if has_lost_rows(error):
+        return RunFailed(
+            f"executors with computed rows of {job!r} were lost", hint="run again, with more memory for executors"
+        )
+    return RunFailed(f"job {job!r} failed: {text}", hint="run again; `enrich validate` checks files and tables")
+
+
+def _name_class(error: Exception) -> str:
+    """Return an error's class and condition."""
+    condition = getattr(error, "getCondition", None)
+    java = str(getattr(error, "java_exception", "") or "").split(":", 1)[0]
+    parts = (type(error).__name__, condition() if callable(condition) else "", java.rsplit(".", 1)[-1])
+    return " ".join(part for part in parts if part)

@@ -1,0 +1,49 @@
+"""Files that appear whole or not at all: what a reader opens is the old content or the new one."""
+
+from __future__ import annotations
+
+import os
+import stat
+import uuid
+from pathlib import Path
+
+from enrich.base.errors import ConfigError
+
+
+class WholeFile:
+    """A file that appears whole or not at all.
+
+    Making one proves that it can be written, before anything else is done; ``write`` replaces the file in one step.
+
+    Args:
+        path: The file; its directory must exist.
+        named: What messages call it, an option for instance.
+        hint: What messages add.
+
+    Raises:
+        ConfigError: The file cannot be written.
+    """
+
+    def __init__(self, path: Path, named: str, hint: str | None = None) -> None:
+        self.path = path
+        try:
+            mode = path.stat().st_mode if path.exists() else None
+            if mode is not None and not stat.S_ISREG(mode):
+                raise ConfigError(f"{named} {str(path)!r} is not a regular file")
+            self._scratch = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:12]}")
+            # The umask holds for the mode that is given here: as with every new file, the process's own.
+            os.close(os.open(self._scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600))
+            if mode is not None:
+                self._scratch.chmod(stat.S_IMODE(mode))
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or type(error).__name__
+            raise ConfigError(f"{named} {str(path)!r} cannot be written: {reason}", hint=hint) from error
+
+    def write(self, text: str) -> None:
+        """Put ``text`` and a line break into the file."""
+        self._scratch.write_text(text + "\n", encoding="utf-8")
+        self._scratch.replace(self.path)
+
+    def drop(self) -> None:
+        """Remove what was prepared; does nothing after ``write``."""
+        self._scratch.unlink(missing_ok=True)

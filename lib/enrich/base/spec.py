@@ -1,0 +1,245 @@
+"""A job as the engine runs it: names resolved against the sources' schemas, expressions checked, nothing left to guess.
+
+``enrich.compiler`` builds these from a job file and the tables' schemas; the verbs (``changes``, ``keys``, ``join``,
+``mirror``, ``merge``) read them and know neither configuration nor storage. Frames between the verbs carry
+
+* ``__k0 ..``: the parts of the left key, coalesced over table joins; null in a row that has no left side,
+* ``__r0 ..``: the parts of the lookup's key in a row without left side (right and full foreign-key joins only),
+* one struct column per joined alias, null where the join found no partner, and one array column per list.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+DataType = str | dict[str, Any]
+"""A type as Delta's schema JSON writes it: ``"string"``, ``"decimal(10,2)"``, ``{"type": "struct", ...}``."""
+
+
+def quote(*parts: str) -> str:
+    """Return a dotted identifier with every part in backticks: ``quote("a", "b.c")`` is ```a`.`b.c```."""
+    return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
+
+
+LIVE = "__enrich_live"
+"""True when the row belongs to the target (before quality rules)."""
+WEIGHT = "__enrich_weight"
+"""How often a row image came (> 0) or went (< 0)."""
+COMMIT = "__enrich_commit"
+"""The version of the commit that a row image comes from."""
+OPERATION = "__enrich_op"
+"""What leads from the old row to the new one: ``I``, ``U`` or ``D``."""
+COPIES = "__enrich_copies"
+"""How often a row shall stand in a table."""
+HOLDERS = "__enrich_holders"
+"""How many keys of the master hold a mirror's value."""
+
+NORMALISERS = ("visible", "nfc", "trim", "lower", "integer", "unpad")
+"""All of them, in the order in which each leaves nothing to the ones before it."""
+
+TEXT_TYPE = "string"
+"""The type of the keys that can be normalised."""
+
+FAILED_COLUMN, RUN_ID_COLUMN = "_failed", "_run_id"
+KEY_NOT_NULL = "key_not_null"
+
+
+def name_partners(alias: str) -> str:
+    """Return the column that says how one join went for a row: a struct of ``rows``, ``matched`` and ``nulls``.
+
+    ``rows`` are driving rows (0 or 1) or list elements, ``matched`` those with a partner, ``nulls`` those whose
+    reference is null. The struct is null in rows that have no left side.
+    """
+    return f"__enrich_partners_{alias}"
+
+
+def name_left_key(count: int) -> list[str]:
+    """Return the columns of the left key: ``__enrich_k0 ..``."""
+    return [f"__enrich_k{i}" for i in range(count)]
+
+
+def name_right_key(count: int) -> list[str]:
+    """Return the columns of the lookup's key in a row without left side: ``__enrich_r0 ..``."""
+    return [f"__enrich_r{i}" for i in range(count)]
+
+
+def name_reference(count: int) -> list[str]:
+    """Return the columns of a referenced key: ``__enrich_j0 ..``."""
+    return [f"__enrich_j{i}" for i in range(count)]
+
+
+@dataclass(frozen=True)
+class Affected:
+    """Keys whose target rows may differ.
+
+    Attributes:
+        left: ``__enrich_k*``, distinct, not null.
+        right: ``__enrich_r*``, distinct, not null; None when the job has no right or full foreign-key join.
+        count: How many keys these are, once they are counted.
+    """
+
+    left: DataFrame
+    right: DataFrame | None = None
+    count: int = 0
+
+
+@dataclass(frozen=True)
+class SourceSpec:
+    """One alias of a job.
+
+    Attributes:
+        alias: The name in the job file.
+        table: The table reference as the job file writes it, for messages.
+        key: The key columns.
+        columns: The used columns with their types, key columns first.
+        trusted: True when the search for two rows with one key is switched off.
+        normalise: What brings text keys into one form, in this order; see ``enrich.frames.normalise``.
+    """
+
+    alias: str
+    table: str
+    key: tuple[str, ...]
+    columns: dict[str, DataType]
+    trusted: bool = False
+    normalise: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """One join, in the job's order.
+
+    Attributes:
+        alias: The lookup.
+        kind: ``table``, ``foreign_key`` or ``list``.
+        how: ``inner``, ``left``, ``right`` or ``full``.
+        on: The foreign key's expressions, one per key column of the lookup.
+        elements: The expression that gives a list join's array.
+        element_key: The struct field that holds the id; None for an array of ids.
+        element_fields: The element struct's other fields, in order.
+        drop_duplicates: Keep only the first element of each id.
+        drop_unmatched: Leave out elements without partner.
+        reads: What ``on`` or ``elements`` reads: aliases, and ``key``.
+        is_plain: True when ``on`` or ``elements`` only names columns, and so cannot fail.
+    """
+
+    alias: str
+    kind: str
+    how: str
+    on: tuple[str, ...] = ()
+    elements: str | None = None
+    element_key: str | None = None
+    element_fields: tuple[str, ...] = ()
+    drop_duplicates: bool = False
+    drop_unmatched: bool = False
+    reads: frozenset[str] = frozenset()
+    is_plain: bool = True
+
+    @property
+    def keeps_right(self) -> bool:
+        """True when a row of the lookup without partner makes a row of its own."""
+        return self.how in ("right", "full")
+
+
+@dataclass(frozen=True)
+class Output:
+    """One target column.
+
+    Attributes:
+        expression: The Spark SQL expression over the joined frame that fills it.
+        is_plain: True when the expression only names a column, and so cannot fail.
+    """
+
+    name: str
+    expression: str
+    is_plain: bool = False
+
+
+@dataclass(frozen=True)
+class JoinSpec:
+    """A join job.
+
+    Attributes:
+        job: The job's name.
+        sources: Every alias; the driving one is ``driving``.
+        steps: The joins, in order.
+        outputs: The target's columns, in order.
+        where: The condition after all joins, or None.
+        identity: Target columns that hold the left key, in the driving key's order.
+        right_identity: Target columns that hold the lookup's key of a right or full foreign-key join, else empty.
+    """
+
+    job: str
+    sources: dict[str, SourceSpec]
+    driving: str
+    steps: tuple[Step, ...]
+    outputs: tuple[Output, ...]
+    where: str | None
+    identity: tuple[str, ...]
+    right_identity: tuple[str, ...] = ()
+
+    @property
+    def has_key(self) -> bool:
+        """True when the job has a table join, and with it the coalesced ``key``."""
+        return any(step.kind == "table" for step in self.steps)
+
+    @property
+    def key_columns(self) -> tuple[str, ...]:
+        """The names of the left key's parts: the driving source's key columns."""
+        return self.sources[self.driving].key
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target's columns."""
+        return tuple(output.name for output in self.outputs)
+
+    def right_step(self) -> Step | None:
+        """Return the right or full foreign-key join, of which a job has at most one."""
+        return next((step for step in self.steps if step.kind == "foreign_key" and step.keeps_right), None)
+
+
+@dataclass(frozen=True)
+class MirrorSpec:
+    """A mirror job: value -> key of one master.
+
+    Attributes:
+        value: The master's columns that become the mirror's key.
+        conflict: ``fail``, ``first``, ``last`` or ``collect``.
+        order: The column that decides ``first`` and ``last``; None: the master's key alone.
+        extra: Further columns of the winning row.
+    """
+
+    job: str
+    sources: dict[str, SourceSpec]
+    driving: str
+    value: tuple[str, ...]
+    conflict: str
+    order: str | None = None
+    extra: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The master's key columns."""
+        return self.sources[self.driving].key
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The target's key: the value columns."""
+        return self.value
+
+    @property
+    def right_identity(self) -> tuple[str, ...]:
+        """Mirrors have none."""
+        return ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target's columns: value columns, key columns (``keys`` for a collected composite key), extra ones."""
+        key = ("keys",) if self.conflict == "collect" and len(self.key) > 1 else self.key
+        return (*self.value, *key, *self.extra)
+
+
+JobSpec = JoinSpec | MirrorSpec

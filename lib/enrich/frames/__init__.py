@@ -1,0 +1,1 @@
+"""The verbs of the data path, DataFrame -> DataFrame; they know neither storage nor configuration."""

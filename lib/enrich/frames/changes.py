@@ -1,0 +1,160 @@
+"""Change feed of one source in a window -> net change per key.
+
+The feed is read as a multiset of row images with weights, +1 for what a commit added and -1 for what it removed, and
+summed per image. What is left is the difference of the two snapshots, whatever the order of the commits: RESTORE and
+overwrite list unchanged rows (they cancel), A -> B -> A cancels, and an update that touches unused columns alone
+cancels because only used columns are part of the image. No commit order and no timestamp is needed.
+
+====================================  =======================
+feed of K1                            net
+====================================  =======================
+insert a, update a -> b               +b
+update a -> b, update b -> a          nothing
+delete a, insert a (RESTORE)          nothing
+update whose key moves K1 -> K2       -a of K1, +a of K2
+====================================  =======================
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from enrich.base.spec import COMMIT, WEIGHT, SourceSpec, name_reference, quote
+from enrich.frames.columns import drop_nulls, make_comparable
+
+_COME = "__enrich_come"
+_IMAGES = "__enrich_images"
+
+
+@dataclass(frozen=True)
+class NetChanges:
+    """The net changes of one source in a window.
+
+    Attributes:
+        images: The used columns and ``WEIGHT`` (never 0): rows gone (< 0) and rows come (> 0); not persisted.
+        keys: ``__enrich_j*`` of the changed keys, distinct, without nulls, and ``WEIGHT``, by how many rows the key
+            grew.
+        held: What ``keys`` comes from; persisted.
+        count: Number of ``keys``.
+        null_keys: Rows come whose key has a null.
+        null_images: Images, come or gone, whose key has a null.
+        rows: Rows come.
+        grown: Number of keys that have more rows than before: only these can have become ambiguous.
+    """
+
+    images: DataFrame
+    keys: DataFrame
+    held: DataFrame
+    count: int
+    null_keys: int
+    null_images: int
+    rows: int
+    grown: int
+
+    def changed(self) -> DataFrame:
+        """Return ``__enrich_j*`` alone."""
+        return self.keys.drop(WEIGHT)
+
+
+def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
+    """Net a feed to what differs between the window's two ends; one pass over the feed.
+
+    Args:
+        feed: The used columns of ``source`` and ``WEIGHT`` (+1 or -1), in any order.
+        source: The source.
+    """
+    images = _sum_images(feed, source)
+    names = name_reference(len(source.key))
+    parts = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
+    come = F.when(F.col(WEIGHT) > 0, F.col(WEIGHT)).otherwise(0)
+    grouped = images.select(*parts, WEIGHT).groupBy(*names)
+    every = grouped.agg(F.sum(WEIGHT).alias(WEIGHT), F.sum(come).alias(_COME), F.count("*").alias(_IMAGES)).persist()
+    is_null = reduce(or_, [F.col(name).isNull() for name in names])
+    found = every.agg(
+        F.count(F.when(~is_null, 1)).alias("keys"),
+        F.count(F.when(~is_null & (F.col(WEIGHT) > 0), 1)).alias("grown"),
+        F.coalesce(F.sum(_COME), F.lit(0)).alias("come"),
+        F.coalesce(F.sum(F.when(is_null, F.col(_COME))), F.lit(0)).alias("nulls"),
+        F.coalesce(F.sum(F.when(is_null, F.col(_IMAGES))), F.lit(0)).alias("null_images"),
+    ).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    return NetChanges(
+        images=images,
+        keys=every.where(~is_null).select(*names, WEIGHT),
+        held=every,
+        count=found["keys"],
+        null_keys=found["nulls"],
+        null_images=found["null_images"],
+        rows=found["come"],
+        grown=found["grown"],
+    )
+
+
+@dataclass(frozen=True)
+class Touched:
+    """The keys of one source that some commit of a range changed, whether or not a later one took it back.
+
+    Attributes:
+        images: The used columns and ``WEIGHT``, once a commit; not persisted.
+        keys: ``__enrich_j*`` of the keys, distinct, without nulls.
+        held: What ``keys`` comes from; persisted.
+        count: Number of ``keys``.
+        null_keys: Number of keys with a null.
+    """
+
+    images: DataFrame
+    keys: DataFrame
+    held: DataFrame
+    count: int
+    null_keys: int
+
+
+def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:
+    """Find the keys that the commits of a feed changed; rows that a commit lists without changing them do not count.
+
+    Args:
+        feed: The used columns of ``source``, ``WEIGHT`` (+1 or -1) and ``COMMIT``.
+        source: The source.
+    """
+    images = _sum_images(feed, source, COMMIT)
+    names = name_reference(len(source.key))
+    parts = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
+    every = images.select(*parts).distinct().persist()
+    keys = drop_nulls(every)
+    count = keys.count()
+    return Touched(images, keys, every, count, every.count() - count)
+
+
+def _sum_images(feed: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
+    """Sum the weights of equal images (and of equal columns ``also``); what sums to nothing has not changed."""
+    columns = [F.col(quote(name)) for name in source.columns]
+    images = [make_comparable(F.col(quote(name)), feed.schema[name].dataType) for name in source.columns]
+    grouped = [image.alias(f"__enrich_image{i}") for i, image in enumerate(images)]
+    kept = [F.any_value(column).alias(name) for column, name in zip(columns, source.columns, strict=True)]
+    summed = feed.groupBy(*grouped, *also).agg(F.sum(WEIGHT).cast("int").alias(WEIGHT), *kept)
+    return summed.where(F.col(WEIGHT) != 0).select(*columns, WEIGHT)
+
+
+def count_surplus_rows(rows: DataFrame, source: SourceSpec, among: DataFrame | None = None) -> tuple[int, int]:
+    """Count rows that share their key with another one.
+
+    Args:
+        rows: The source at the window's end, without null keys.
+        source: The source.
+        among: ``__enrich_j*``, the keys to look at; None for all.
+
+    Returns:
+        Rows looked at, and rows beyond the first of their key.
+    """
+    names = name_reference(len(source.key))
+    keys = rows.select(*[F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)])
+    if among is not None:
+        keys = keys.join(among, on=names, how="left_semi")
+    counted = keys.groupBy(*names).count()
+    found = counted.agg(F.sum("count").alias("rows"), F.sum(F.col("count") - 1).alias("surplus")).first()
+    return (int(found["rows"] or 0), int(found["surplus"] or 0)) if found is not None else (0, 0)

@@ -1,0 +1,200 @@
+"""New rows of the affected keys and a table's rows -> the difference that leads from the one to the other.
+
+====  ==================  =================  ===================
+key   table               new rows           operations
+====  ==================  =================  ===================
+P1    (a)                 (b)                ``U``
+P2    -                   (c)                ``I``
+P3    (d)                 -                  ``D``
+P4    (e)                 (e)                none
+P5    (f), (f)            (f)                ``D``, ``I``
+====  ==================  =================  ===================
+
+The comparison is null-safe on every column, maps and nested ones too, so a row that stays the same is not written. A
+``D`` takes all rows of its key, so the ``I`` beside it must match none.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_, or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from enrich.base.spec import COPIES, OPERATION, quote
+from enrich.frames.columns import make_comparable
+from enrich.frames.identity import Identity
+
+_NEW, _OLD, _STEPS, _EMPTIED = "__enrich_new", "__enrich_old", "__enrich_steps", "__enrich_emptied"
+_WANTED, _THERE, _EQUAL = "__enrich_wanted", "__enrich_there", "__enrich_equal"
+
+
+@dataclass(frozen=True)
+class Difference:
+    """What has to be written.
+
+    Attributes:
+        rows: The identity's columns, ``OPERATION`` and the table's columns (null for deletes); computed once.
+        inserted: Rows that the table lacks.
+        updated: Rows that it has with other values.
+        deleted: Rows that it should not have, further copies of a row among them.
+        emptied: Updated rows in which a value becomes null, when that was asked.
+        has_copies: Whether several rows of the table may have one identity.
+    """
+
+    rows: DataFrame
+    inserted: int = 0
+    updated: int = 0
+    deleted: int = 0
+    emptied: int = 0
+    has_copies: bool = False
+
+    @property
+    def is_empty(self) -> bool:
+        """True when the table is already as it should be."""
+        return not (self.inserted or self.updated or self.deleted)
+
+
+def compute_difference(
+    new: DataFrame,
+    table: DataFrame | None,
+    identity: Identity,
+    keys: DataFrame | None = None,
+    *,
+    has_copies: bool = False,
+    count_emptied: bool = False,
+) -> Difference:
+    """Compare the new rows of the affected keys with what the table holds for them.
+
+    Args:
+        new: The identity's columns and the table's columns, one row per identity; ``COPIES`` says how often a row
+            shall stand in the table, once where there is no such column.
+        table: The table's rows at its pinned version; None when it does not exist.
+        identity: How rows are told apart.
+        keys: The affected identities; None for all. Rows that have a part of the identity that is not among the
+            columns of ``keys`` are always compared.
+        has_copies: Whether rows of the table may share an identity.
+        count_emptied: Count the rows in which a value becomes null; not with ``has_copies``.
+    """
+    names = identity.names
+    columns = [name for name in new.columns if name not in (*names, COPIES)]
+    wanted = F.col(COPIES) if COPIES in new.columns else F.lit(1)
+    fresh = new.select(*names, F.struct(*[F.col(quote(name)) for name in columns]).alias(_NEW), wanted.alias(_WANTED))
+    if table is None:
+        found = fresh.withColumns({_THERE: F.lit(0), _EQUAL: F.lit(0), _EMPTIED: F.lit(False)})
+    else:
+        stale = _take_old_rows(table, new, identity, columns)
+        stale = stale if keys is None else _keep_affected(stale, keys, identity)
+        found = _pair(fresh, stale, identity, count_emptied=count_emptied)
+        found = _count_copies(found, names) if has_copies else found
+    # A checkpoint and not a cache: MERGE would stage a cached source once more, and refuses one that it may not stage.
+    found = found.withColumn(_STEPS, _list_steps()).where(F.col(_STEPS).isNotNull()).localCheckpoint()
+    is_updated = (F.col(_WANTED) > 0) & (F.col(_THERE) > 0) & (F.col(_EQUAL) == 0)
+    growth = F.col(_WANTED) - F.col(_THERE)
+    counts = found.agg(
+        F.coalesce(F.sum(F.greatest(growth, F.lit(0))), F.lit(0)),
+        F.count_if(is_updated),
+        F.coalesce(F.sum(F.greatest(-growth, F.lit(0))), F.lit(0)),
+        F.count_if(is_updated & F.col(_EMPTIED)),
+    ).first()
+    assert counts is not None  # noqa: S101 - an aggregate without groups has one row
+    rows = found.withColumn(OPERATION, F.explode(_STEPS))
+    rows = rows.select(*names, OPERATION, *[F.col(_NEW).getField(name).alias(name) for name in columns])
+    inserted, updated, deleted, emptied = counts
+    return Difference(rows, inserted, updated, deleted, emptied, has_copies)
+
+
+def _list_steps() -> Column:
+    """Return the operations that lead from the rows of an identity to those that it shall have; null for none."""
+    wanted, there = F.col(_WANTED).cast("int"), F.col(_THERE)
+    inserts = F.array_repeat(F.lit("I"), wanted)
+    return (
+        F.when((wanted == there) & (F.col(_EQUAL) == there), None)
+        .when(there == 0, inserts)
+        .when(wanted == 0, F.array(F.lit("D")))
+        .when((wanted == 1) & (there == 1), F.array(F.lit("U")))
+        .otherwise(F.concat(F.array(F.lit("D")), inserts))
+    )
+
+
+def _take_old_rows(table: DataFrame, new: DataFrame, identity: Identity, columns: Sequence[str]) -> DataFrame:
+    """Return a table's rows under their identity, as a struct; columns that it lacks are null."""
+    missing = [F.lit(None).cast(new.schema[name].dataType).alias(name) for name in columns if name not in table.columns]
+    kept = [F.col(quote(name)) for name in columns if name in table.columns]
+    row = F.struct(*kept, *missing).alias(_OLD)
+    return table.select(*[part.alias(name) for name, part in identity.of().items()], row)
+
+
+def _keep_affected(old: DataFrame, keys: DataFrame, identity: Identity) -> DataFrame:
+    names = [name for name in identity.names if name in keys.columns]
+    others = [name for name in identity.names if name not in keys.columns]
+    renamed = keys.withColumnsRenamed({name: f"{name}_of" for name in names})
+    condition = reduce(and_, [identity.same(F.col(name), F.col(f"{name}_of")) for name in names])
+    kept = old.join(renamed, on=condition, how="left_semi")
+    for name in others:
+        kept = kept.unionByName(old.where(F.col(name).isNotNull()))
+    return kept
+
+
+def _pair(fresh: DataFrame, stale: DataFrame, identity: Identity, *, count_emptied: bool) -> DataFrame:
+    """Join new and old rows on their identity.
+
+    Returns:
+        The identity's columns, ``_NEW`` and ``_WANTED`` of the new rows, ``_THERE`` (1 when there is an old row),
+        ``_EQUAL`` (1 when it is the same), and whether a value has become null.
+    """
+    names = identity.names
+    stale = stale.withColumnsRenamed({name: f"{name}_old" for name in names})
+    condition = reduce(and_, [identity.same(F.col(name), F.col(f"{name}_old")) for name in names])
+    now, before = F.col(_NEW), F.col(_OLD)
+    fields = fresh.schema[_NEW].dataType.fields  # type: ignore[attr-defined]
+    same = reduce(
+        and_,
+        [
+            make_comparable(now.getField(each.name), each.dataType).eqNullSafe(
+                make_comparable(before.getField(each.name), each.dataType)
+            )
+            for each in fields
+        ],
+    )
+    emptied = _tell_emptied(fields) if count_emptied else F.lit(False)
+    return fresh.join(stale, on=condition, how="full").select(
+        *[F.when(now.isNull(), F.col(f"{name}_old")).otherwise(F.col(name)).alias(name) for name in names],
+        now,
+        F.coalesce(F.col(_WANTED), F.lit(0)).alias(_WANTED),
+        before.isNotNull().cast("int").alias(_THERE),
+        (now.isNotNull() & before.isNotNull() & same).cast("int").alias(_EQUAL),
+        emptied.alias(_EMPTIED),
+    )
+
+
+def _count_copies(pairs: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Bring the pairs of an identity into one row."""
+    return pairs.groupBy(*names).agg(
+        F.first(_NEW, ignorenulls=True).alias(_NEW),
+        F.max(_WANTED).alias(_WANTED),
+        F.sum(_THERE).alias(_THERE),
+        F.sum(_EQUAL).alias(_EQUAL),
+        F.lit(False).alias(_EMPTIED),
+    )
+
+
+def _tell_emptied(columns: Sequence[T.StructField]) -> Column:
+    """Tell whether a value of the old row is null in the new one; in lists of structs, whether nulls become more."""
+    now, before = F.col(_NEW), F.col(_OLD)
+    parts = []
+    for name, kind in [(each.name, each.dataType) for each in columns]:
+        parts.append(before.getField(name).isNotNull() & now.getField(name).isNull())
+        if isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.StructType):
+            fields = kind.elementType.names
+            parts.append(_count_holes(now.getField(name), fields) > _count_holes(before.getField(name), fields))
+    return F.coalesce(reduce(or_, parts), F.lit(False))
+
+
+def _count_holes(items: Column, fields: Sequence[str]) -> Column:
+    """Count the elements of a list of structs that have a null in one of their fields."""
+    return F.size(F.filter(items, lambda each: reduce(or_, [each.getField(field).isNull() for field in fields])))

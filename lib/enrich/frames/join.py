@@ -1,0 +1,391 @@
+"""Affected keys and sources at pinned versions -> enriched rows.
+
+Every verb here is ``DataFrame -> DataFrame`` over the frames that ``enrich.base.spec`` describes. A row that a join or
+the condition removes stays in the frame as *dead* (``ALIVE`` is false) until the end, so that null foreign keys are
+counted where SQL would have dropped the row already. Partners are tracked by the alias's struct being null or not,
+never by a column being null: a looked-up row whose columns are all null is a row.
+
+=====  ==============  =====================  ==========================
+how    both sides      left side alone        lookup alone
+=====  ==============  =====================  ==========================
+inner  (l, r)          dead                   -
+left   (l, r)          (l, null)              -
+right  (l, r)          dead                   (null, r)
+full   (l, r)          (l, null)              (null, r)
+=====  ==============  =====================  ==========================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_, or_
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from enrich.base.spec import (
+    LIVE,
+    Affected,
+    JoinSpec,
+    SourceSpec,
+    Step,
+    name_left_key,
+    name_partners,
+    name_reference,
+    name_right_key,
+    quote,
+)
+from enrich.frames import normalise
+from enrich.frames.columns import drop_nulls
+
+ALIVE = "__enrich_alive"
+_SALTS = 64
+_COUNTED = ("__enrich_elements", "__enrich_matched", "__enrich_nulls")
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The pinned snapshots of a job: alias -> rows with the used columns and no null in the key."""
+
+    spec: JoinSpec
+    snapshots: Mapping[str, DataFrame]
+
+    def frame(self, alias: str, names: Sequence[str]) -> DataFrame:
+        """Return the rows of ``alias`` as its key parts, named ``names``, and one struct column."""
+        source: SourceSpec = self.spec.sources[alias]
+        keys = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
+        row = F.struct(*[F.col(quote(column)) for column in source.columns]).alias(alias)
+        return self.snapshots[alias].select(*keys, row)
+
+
+def join_all(sources: Sources, affected: Affected | None) -> DataFrame:
+    """Join the affected rows anew.
+
+    Returns:
+        ``__enrich_k*``, ``__enrich_r*`` (when the job has a right or full foreign-key join), ``LIVE``, one
+        ``name_partners`` a join, and the target's columns. ``affected=None`` means all keys.
+    """
+    spec = sources.spec
+    rows = _add_key(spec, apply_steps(sources, affected, spec.steps))
+    condition = F.coalesce(F.expr(spec.where), F.lit(False)) if spec.where is not None else F.lit(True)
+    identity = [name for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
+    # A row that the condition keeps out must not fail in an expression that the condition guards.
+    outputs = [F.when(F.col(LIVE), F.expr(output.expression)).alias(output.name) for output in spec.outputs]
+    rows = rows.withColumn(LIVE, F.col(ALIVE) & condition)
+    return rows.select(*identity, LIVE, *[name_partners(step.alias) for step in spec.steps], *outputs)
+
+
+def join_keyless(sources: Sources, rows: DataFrame) -> DataFrame:
+    """Join driving rows that have a null in their key, each for itself, for the quarantine.
+
+    Args:
+        sources: The job's sources.
+        rows: The used columns of the driving source, rows with a null key part only.
+
+    Returns:
+        The target's columns, one row per row: nothing is filtered and no lookup adds rows.
+    """
+    spec = sources.spec
+    alone = replace(sources, snapshots={**sources.snapshots, spec.driving: rows})
+    keys = name_left_key(len(spec.key_columns))
+    start = (
+        alone.frame(spec.driving, keys).withColumn("__enrich_row", F.monotonically_increasing_id()).localCheckpoint()
+    )
+    joined = _add_key(spec, _apply_each(sources, start.withColumns(_mark_alive()), None, _without_own_rows(spec.steps)))
+    condition = F.col(ALIVE) & (F.expr(spec.where) if spec.where is not None else F.lit(True))
+    # As for rows with a key, joins and condition guard what can fail; columns are shown whatever they say.
+    return joined.select(
+        *[
+            (F.expr(each.expression) if each.is_plain else F.when(condition, F.expr(each.expression))).alias(each.name)
+            for each in spec.outputs
+        ]
+    )
+
+
+def apply_steps(sources: Sources, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
+    """Apply ``steps`` left to right to the driving rows, or to the affected ones of them."""
+    spec = sources.spec
+    keys = name_left_key(len(spec.key_columns))
+    rows = sources.frame(spec.driving, keys)
+    if affected is not None:
+        rows = rows.join(affected.left, on=keys, how="left_semi")
+    return _apply_each(sources, rows.withColumns(_mark_alive()), affected, steps)
+
+
+def _mark_alive() -> dict[str, Column]:
+    return {ALIVE: F.lit(True)}
+
+
+def _count_partners(rows: Column, matched: Column, nulls: Column) -> Column:
+    """Return how a join went for a row, as ``name_partners`` tells it."""
+    parts = {"rows": rows, "matched": matched, "nulls": nulls}
+    return F.struct(*[F.coalesce(part.cast("int"), F.lit(0)).alias(name) for name, part in parts.items()])
+
+
+def _apply_each(sources: Sources, rows: DataFrame, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
+    apply = {"table": _join_table, "foreign_key": _join_foreign_key, "list": _join_list}
+    for step in steps:
+        rows = apply[step.kind](sources, rows, affected, step)
+    return rows
+
+
+def count_partners(sources: Sources, step: Step, affected: Affected) -> DataFrame:
+    """Return how one join goes for affected driving rows, as it does on the way to the target.
+
+    Returns:
+        ``__enrich_k*`` and the step's ``name_partners``.
+    """
+    spec = sources.spec
+    steps = _without_own_rows((*list_earlier_steps(spec, step), step))
+    return apply_steps(sources, affected, steps).select(
+        *name_left_key(len(spec.key_columns)), name_partners(step.alias)
+    )
+
+
+def _without_own_rows(steps: Sequence[Step]) -> list[Step]:
+    """Return joins that add no rows of their lookups."""
+    hows = {"right": "inner", "full": "left"}
+    return [replace(each, how=hows.get(each.how, each.how)) for each in steps]
+
+
+def find_references(sources: Sources, step: Step, affected: Affected | None = None) -> DataFrame:
+    """Return which keys of a lookup the rows before ``step`` refer to.
+
+    If a row differs after ``step`` and not before it, what it refers to is the same at both ends of the window. So the
+    references over the rows that the join really sees, at the window's end, lead to every such row.
+
+    Args:
+        sources: The job's sources.
+        step: The join.
+        affected: The rows to look at; None for all.
+
+    Returns:
+        ``__enrich_k*``, ``__enrich_r*`` (when an earlier step is a right or full foreign-key join) and
+        ``__enrich_j*``, the referenced key without nulls; one row per referenced element.
+    """
+    rows = apply_steps(sources, affected, deciding_steps(sources.spec, step))
+    found = refer(rows, sources.spec, step)
+    return drop_nulls(found, [name for name in found.columns if name.startswith("__enrich_j")])
+
+
+def refer(rows: DataFrame, spec: JoinSpec, step: Step) -> DataFrame:
+    """Return what the live rows before a join refer to, as ``references`` does, references that are null included.
+
+    A list that is null refers to null once; an empty one refers to nothing.
+    """
+    rows = _add_key(spec, rows).where(F.col(ALIVE))
+    identity = [name for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
+    if step.kind == "list":
+        item, items = F.col("__enrich_item"), _guarded(step.elements or "")
+        parts = [item if step.element_key is None else item.getField(step.element_key)]
+        rows = rows.where(items.isNull() | (F.size(items) > 0))
+        rows = rows.select(*identity, F.explode_outer(items).alias("__enrich_item"))
+    else:
+        parts = [F.col(name) for name in name_left_key(len(spec.key_columns))]
+        parts = parts if step.kind == "table" else [_guarded(part) for part in step.on]
+    if step.kind != "table":
+        parts = normalise.normalise_references(parts, spec.sources[step.alias])
+    names = name_reference(len(parts))
+    return rows.select(*identity, *[part.alias(name) for part, name in zip(parts, names, strict=True)])
+
+
+def _guarded(expression: str) -> Column:
+    """Evaluate an expression on live rows alone: it must not fail on one that an earlier join has removed.
+
+    Filtering such rows is not enough, for Spark evaluates conditions of the left side alone before a join.
+    """
+    return F.when(F.col(ALIVE), F.expr(expression))
+
+
+def list_earlier_steps(spec: JoinSpec, step: Step) -> list[Step]:
+    """Return the joins that come before ``step``."""
+    aliases = [each.alias for each in spec.steps]
+    return list(spec.steps[: aliases.index(step.alias)])
+
+
+def deciding_steps(spec: JoinSpec, step: Step, *, exact: bool = False) -> list[Step]:
+    """Return the earlier joins without which it cannot be told which rows refer to what.
+
+    A left join that nothing reads changes no reference. An inner one only removes some: it is left out, too, when the
+    references cannot fail on the rows that it removes, and when no later join brings these back as rows of its own.
+
+    Args:
+        spec: The job.
+        step: The join.
+        exact: Keep the joins that remove rows: the references of removed rows would be surplus.
+    """
+    kept: list[Step] = []
+    for each in reversed(list_earlier_steps(spec, step)):
+        later = (step, *kept)
+        is_surplus = not exact and all(other.is_plain for other in later) and not any(e.keeps_right for e in kept)
+        removable = each.how == "left" or (each.how == "inner" and is_surplus)
+        if not removable or any(each.alias in other.reads for other in later):
+            kept.insert(0, each)
+    return kept
+
+
+def _add_key(spec: JoinSpec, rows: DataFrame) -> DataFrame:
+    """Add ``key``, the coalesced key: a scalar, or a struct under the driving source's names."""
+    if not spec.has_key:
+        return rows
+    names = name_left_key(len(spec.key_columns))
+    parts = [F.col(name).alias(column) for name, column in zip(names, spec.key_columns, strict=True)]
+    return rows.withColumn("key", F.col(names[0]) if len(names) == 1 else F.struct(*parts))
+
+
+def _bury(rows: DataFrame) -> DataFrame:
+    """Empty the aliases of dead rows: what follows must not see a side that SQL has dropped."""
+    aliases = [name for name in rows.columns if not name.startswith("__enrich_")]
+    return rows.withColumns({name: F.when(F.col(ALIVE), F.col(name)) for name in aliases})
+
+
+def _join_table(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
+    """Join a lookup that shares the key; right and full add the lookup's own keys."""
+    count = len(sources.spec.key_columns)
+    keys, names = name_left_key(count), name_reference(count)
+    lookup = sources.frame(step.alias, names)
+    if affected is not None:
+        renamed = affected.left.select(*[F.col(k).alias(n) for k, n in zip(keys, names, strict=True)])
+        lookup = lookup.join(renamed, on=names, how="left_semi")
+    if step.keeps_right:
+        rows = _bury(rows)
+    condition = reduce(and_, [F.col(k) == F.col(n) for k, n in zip(keys, names, strict=True)])
+    rows = rows.join(lookup, on=condition, how="full" if step.keeps_right else "left")
+    matched = F.col(step.alias).isNotNull()
+    was_alive = F.coalesce(F.col(ALIVE), F.lit(False))
+    judged = was_alive & F.col(sources.spec.driving).isNotNull()
+    alive = {"inner": was_alive & matched, "left": was_alive, "right": matched, "full": was_alive | matched}[step.how]
+    coalesced = {k: F.coalesce(F.col(k), F.col(n)) for k, n in zip(keys, names, strict=True)}
+    partners = {name_partners(step.alias): _count_partners(judged, judged & matched, F.lit(0))}
+    return rows.withColumns({**coalesced, **partners, ALIVE: alive}).drop(*names)
+
+
+def _join_foreign_key(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
+    """Join a lookup by what the row says its key is; a null in the foreign key matches nothing (KIP-962).
+
+    Rows with a null foreign key are spread over ``_SALTS`` values of a second join column: an outer join would send
+    them all to one task.
+    """
+    spec = sources.spec
+    names = name_reference(len(step.on))
+    wanted = [f"__enrich_f{i}" for i in range(len(step.on))]
+    rows = _add_key(spec, rows)
+    parts = [_guarded(part) for part in step.on]
+    parts = normalise.normalise_references(parts, spec.sources[step.alias])
+    rows = rows.withColumns(dict(zip(wanted, parts, strict=True)))
+    rows = rows.drop("key") if spec.has_key else rows
+    is_null = reduce(or_, [F.col(name).isNull() for name in wanted])
+    spread = F.when(is_null, F.pmod(F.hash(*name_left_key(len(spec.key_columns))), F.lit(_SALTS)) + 1).otherwise(0)
+    rows = rows.withColumn("__enrich_salt", spread)
+    lookup = sources.frame(step.alias, names).withColumn("__enrich_zero", F.lit(0))
+    condition = reduce(and_, [F.col(w) == F.col(n) for w, n in zip(wanted, names, strict=True)])
+    condition = condition & (F.col("__enrich_salt") == F.col("__enrich_zero"))
+    matched = F.col(step.alias).isNotNull()
+    judged = F.col(ALIVE) & F.col(spec.driving).isNotNull()
+    added = {name_partners(step.alias): _count_partners(judged, judged & matched, judged & is_null)}
+    if step.how in ("inner", "right"):
+        added[ALIVE] = F.col(ALIVE) & matched
+    joined = rows.join(lookup, on=condition, how="left").withColumns(added)
+    joined = joined.drop(*names, *wanted, "__enrich_salt", "__enrich_zero")
+    if not step.keeps_right:
+        return joined
+    return _bury(joined).unionByName(_find_unreferenced(sources, affected, step), allowMissingColumns=True)
+
+
+def _find_unreferenced(sources: Sources, affected: Affected | None, step: Step) -> DataFrame:
+    """Return the rows of a right or full foreign-key lookup that no left row refers to."""
+    spec = sources.spec
+    names, rights = name_reference(len(step.on)), name_right_key(len(step.on))
+    lookup = sources.frame(step.alias, rights)
+    if affected is not None and affected.right is not None:
+        lookup = lookup.join(affected.right, on=rights, how="left_semi")
+    used = refer(apply_steps(sources, None, deciding_steps(spec, step, exact=True)), spec, step).select(*names)
+    condition = reduce(and_, [F.col(r) == F.col(n) for r, n in zip(rights, names, strict=True)])
+    alone = lookup.join(drop_nulls(used).distinct(), on=condition, how="left_anti")
+    return alone.withColumns(_mark_alive())
+
+
+def _join_list(sources: Sources, rows: DataFrame, _affected: Affected | None, step: Step) -> DataFrame:
+    """Join each element of an array in place; order, duplicates and null elements follow the row's own list."""
+    spec = sources.spec
+    (name,) = name_reference(1)
+    rows = _add_key(spec, rows)
+    rows = rows.withColumn("__enrich_items", _guarded(step.elements or ""))
+    rows = rows.drop("key") if spec.has_key else rows
+    identity = [each for each in rows.columns if each.startswith(("__enrich_k", "__enrich_r"))]
+
+    def id_of(item: Column) -> Column:
+        return item if step.element_key is None else item.getField(step.element_key)
+
+    item = F.col("__enrich_item")
+    exploded = rows.where(F.col(ALIVE)).select(
+        *identity, F.posexplode("__enrich_items").alias("__enrich_at", "__enrich_item")
+    )
+    (wanted,) = normalise.normalise_references([id_of(item)], spec.sources[step.alias])
+    exploded = exploded.withColumn("__enrich_id", wanted)
+    if step.drop_duplicates:
+        exploded = _keep_first_of_each_id(exploded, identity)
+    spread = F.when(F.col("__enrich_id").isNull(), F.pmod(F.hash(*identity, "__enrich_at"), F.lit(_SALTS)) + 1)
+    exploded = exploded.withColumn("__enrich_salt", F.coalesce(spread, F.lit(0)))
+    lookup = sources.frame(step.alias, [name]).withColumn("__enrich_zero", F.lit(0))
+    condition = (F.col("__enrich_id") == F.col(name)) & (F.col("__enrich_salt") == F.col("__enrich_zero"))
+    lists = _collect_elements(exploded.join(lookup, on=condition, how="left"), identity, spec.sources[step.alias], step)
+    kind = lists.schema["__enrich_list"].dataType
+    result = F.coalesce(F.col("__enrich_list"), F.array().cast(kind))
+    rows = _join_back(rows, lists, identity)
+    rows = rows.withColumns(
+        {
+            step.alias: F.when(F.col("__enrich_items").isNotNull(), result),
+            name_partners(step.alias): _count_partners(*[F.col(name) for name in _COUNTED]),
+        }
+    )
+    return rows.drop("__enrich_items", "__enrich_list", *_COUNTED)
+
+
+def _build_payload(lookup: SourceSpec, step: Step) -> Column:
+    """Return the joined element: the id named as the lookup's key, the struct's other fields, the lookup's columns."""
+    own = [F.col("__enrich_item").getField(field).alias(field) for field in step.element_fields]
+    others = [column for column in lookup.columns if column not in lookup.key]
+    looked_up = [F.col(step.alias).getField(column).alias(column) for column in others]
+    return F.struct(F.col("__enrich_id").alias(lookup.key[0]), *own, *looked_up)
+
+
+def _keep_first_of_each_id(exploded: DataFrame, identity: Sequence[str]) -> DataFrame:
+    """Keep the first element of each id of a row; null ids are no duplicates of each other."""
+    alone = F.when(F.col("__enrich_id").isNull(), F.col("__enrich_at"))
+    same = Window.partitionBy(*identity, "__enrich_id", alone).orderBy("__enrich_at")
+    ranked = exploded.withColumn("__enrich_rank", F.row_number().over(same))
+    return ranked.where(F.col("__enrich_rank") == 1).drop("__enrich_rank")
+
+
+def _collect_elements(elements: DataFrame, identity: Sequence[str], lookup: SourceSpec, step: Step) -> DataFrame:
+    """Gather the elements of each row again, ordered by their position alone (a payload may hold a map), and count."""
+
+    def by_position(a: Column, b: Column) -> Column:
+        return F.when(a.getField("at") < b.getField("at"), F.lit(-1)).otherwise(F.lit(1))
+
+    is_matched, is_null = F.col(step.alias).isNotNull(), F.col("__enrich_id").isNull()
+    pair = F.struct(F.col("__enrich_at").alias("at"), _build_payload(lookup, step).alias("item"))
+    pair = F.when(is_matched, pair) if step.drop_unmatched else pair  # collect_list leaves nulls out
+    ordered = F.array_sort(F.collect_list(pair), by_position)
+    counts = (F.count("*"), F.count(F.when(is_matched, 1)), F.count(F.when(is_null, 1)))
+    return elements.groupBy(*identity).agg(
+        F.transform(ordered, lambda each: each.getField("item")).alias("__enrich_list"),
+        *[count.alias(name) for count, name in zip(counts, _COUNTED, strict=True)],
+    )
+
+
+def _join_back(rows: DataFrame, lists: DataFrame, identity: Sequence[str]) -> DataFrame:
+    """Attach the lists to their rows; a row without left side has nulls in its identity, hence null-safe."""
+    renamed = {name: name.replace("__enrich_", "__enrich_of_") for name in identity}
+    lists = lists.withColumnsRenamed(renamed)
+    nullable = any(name.startswith("__enrich_r") for name in identity)
+
+    def same(name: str) -> Column:
+        ours, theirs = F.col(name), F.col(renamed[name])
+        return ours.eqNullSafe(theirs) if nullable else ours == theirs
+
+    joined = rows.join(lists, on=reduce(and_, [same(name) for name in identity]), how="left")
+    return joined.drop(*renamed.values())

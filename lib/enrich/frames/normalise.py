@@ -1,0 +1,94 @@
+r"""Text keys in another form, where a job asks for it: the engine sees a source as if its table held the result.
+
+==========  =====================================================================  ==================  ==========
+normaliser  what it does                                                           before              after
+==========  =====================================================================  ==================  ==========
+visible     removes control and format characters (Unicode Cc, Cf), BOM included   ``"\u200bu1"``       ``"u1"``
+nfc         puts letters and their accents into one form (Unicode NFC)             ``"e\u0301"``        ``"é"``
+trim        cuts white space at both ends                                          ``" u1\u00a0"``      ``"u1"``
+lower       lower case                                                             ``"U1"``            ``"u1"``
+integer     cuts the fraction of a whole number: keys that were numbers once       ``"7.0"``           ``"7"``
+unpad       cuts leading zeros; a key of zeros alone stays one ``0``               ``"007"``, ``"00"``  ``"7"``, ``"0"``
+==========  =====================================================================  ==================  ==========
+
+A null stays null, and what becomes empty is an empty text. What refers to a normalised key (a foreign key, an id in a
+list) is normalised in the same way before the two are compared.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from enrich.base.spec import TEXT_TYPE, SourceSpec, quote
+
+WHITE_SPACE = (
+    "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
+    "\u2028\u2029\u202f\u205f\u3000"
+)
+"""Unicode's property White_Space."""
+
+
+def normalise(column: Column, steps: Sequence[str]) -> Column:
+    """Return a text column in the form that ``steps`` give it, one after the other."""
+    for step in steps:
+        column = _apply(column, step)
+    return column
+
+
+def normalise_keys(rows: DataFrame, source: SourceSpec) -> DataFrame:
+    """Return the rows of a source with its text key columns normalised; the same columns, in the same order."""
+    if not source.normalise:
+        return rows
+    changed = {name for name in source.key if source.columns[name] == TEXT_TYPE}
+
+    def read(name: str) -> Column:
+        column = F.col(quote(name))
+        return normalise(column, source.normalise).alias(name) if name in changed else column
+
+    return rows.select(*[read(name) for name in rows.columns])
+
+
+def normalise_references(parts: Sequence[Column], source: SourceSpec) -> list[Column]:
+    """Return what refers to a source's key, one column for each part of it, in the form of the keys."""
+    return [
+        normalise(part, source.normalise) if source.columns[name] == TEXT_TYPE else part
+        for part, name in zip(parts, source.key, strict=True)
+    ]
+
+
+def _apply(column: Column, step: str) -> Column:
+    if step == "visible":
+        return F.regexp_replace(column, r"[\p{Cc}\p{Cf}]+", "")
+    if step == "trim":
+        return F.btrim(column, F.lit(WHITE_SPACE))
+    if step == "lower":
+        return F.lower(column)
+    if step == "integer":
+        return F.regexp_replace(column, r"^(-?[0-9]+)\.0+\z", "$1")
+    if step == "unpad":
+        return F.regexp_replace(column, "(?s)^0+(?=.)", "")
+    if step == "nfc":
+        return _compose(column)
+    raise ValueError(f"there is no normaliser {step!r}")
+
+
+def _compose(column: Column) -> Column:
+    """Spark has no function for Unicode's forms: this one step runs in Python workers, on Arrow batches.
+
+    The function is local, so that it travels by value: workers need pyarrow, but not enrich.
+    """
+    import pyarrow as pa
+    from pyspark.sql.functions import arrow_udf  # type: ignore[attr-defined]  # new in 4.1, not in its stubs
+
+    def nfc(texts: Any) -> Any:
+        import pyarrow.compute
+
+        return pyarrow.compute.utf8_normalize(texts, form="NFC")
+
+    nfc.__annotations__ = {"texts": pa.Array, "return": pa.Array}  # where Spark looks for the kind of function
+    found: Column = arrow_udf(nfc, TEXT_TYPE)(column)
+    return found

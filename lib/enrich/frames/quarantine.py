@@ -1,0 +1,92 @@
+"""Rows that are kept out of the target, as the quarantine table holds them.
+
+The quarantine is the function of the pinned sources that the target is, for the rows that the target may not have: a
+healed row leaves it, a row that is deleted at its source disappears from it, nothing is appended twice.
+
+Rows with a whole key are told apart by the target's key. Rows of the driving source that have a null in their key have
+nothing to be told apart by but their content: as a multiset, they are exactly those of the pinned snapshot.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from enrich.base.spec import COPIES, FAILED_COLUMN, KEY_NOT_NULL, quote
+from enrich.frames.columns import make_comparable
+from enrich.frames.identity import Identity
+
+_CONTENT = "__enrich_content"
+_EXACT = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+    "ignoreNullFields": "false",
+}
+"""How JSON tells all values apart: by default it cuts timestamps to milliseconds and leaves out nulls."""
+
+
+@dataclass(frozen=True)
+class QuarantineIdentity(Identity):
+    """How the rows of a quarantine are told apart: by the target's key, or by their content when they have none.
+
+    Attributes:
+        columns: The target's columns.
+        lacking: Those that the table does not have yet; they are null.
+    """
+
+    columns: tuple[T.StructField, ...] = ()
+    lacking: frozenset[str] = frozenset()
+
+    @property
+    def names(self) -> list[str]:
+        """The identity's columns in staged frames."""
+        return [*super().names, _CONTENT]
+
+    def of(self, prefix: str = "") -> dict[str, Column]:
+        """Return staged name -> expression over the table's columns (below ``prefix``)."""
+        lacks_key = is_keyless(prefix)
+        keyed = {name: F.when(~lacks_key, part) for name, part in super().of(prefix).items()}
+        return {**keyed, _CONTENT: F.when(lacks_key, hash_content(self.columns, prefix, self.lacking))}
+
+    def same(self, ours: Column, theirs: Column) -> Column:
+        """Compare one part, which may be null on both sides."""
+        return ours.eqNullSafe(theirs)
+
+
+def stage_rows(bad: DataFrame, keyless: DataFrame | None, columns: Sequence[T.StructField]) -> DataFrame:
+    """Put the rows that are to be held into one frame.
+
+    Args:
+        bad: The columns of the target's identity, the target's columns and ``_failed``; one row per identity.
+        keyless: The target's columns and ``_failed`` of the rows without key; None for none.
+        columns: The target's columns.
+
+    Returns:
+        The same with the quarantine's identity and ``COPIES``, one row for all rows without key of one content.
+    """
+    held = bad.withColumns({_CONTENT: F.lit(None).cast("string"), COPIES: F.lit(1).cast("long")})
+    if keyless is None:
+        return held
+    values = [F.any_value(quote(name)).alias(name) for name in keyless.columns]
+    counted = keyless.groupBy(hash_content(columns).alias(_CONTENT)).agg(F.count("*").alias(COPIES), *values)
+    return held.unionByName(counted, allowMissingColumns=True)
+
+
+def hash_content(columns: Sequence[T.StructField], prefix: str = "", lacking: Collection[str] = frozenset()) -> Column:
+    """Return a fingerprint of a row's values in some columns; those that are ``lacking`` below the prefix are null."""
+    parts = [
+        make_comparable(
+            F.lit(None).cast(each.dataType) if each.name in lacking else F.col(prefix + quote(each.name)), each.dataType
+        ).alias(f"c{i}")
+        for i, each in enumerate(columns)
+    ]
+    return F.sha2(F.to_json(F.struct(*parts), _EXACT), 256)
+
+
+def is_keyless(prefix: str = "") -> Column:
+    """Tell the rows without key apart in the quarantine table."""
+    return F.coalesce(F.array_contains(F.col(prefix + FAILED_COLUMN), KEY_NOT_NULL), F.lit(False))

@@ -1,0 +1,210 @@
+"""Looking without touching: ``enrich status`` and ``enrich validate``, from files and logs, without a JVM."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from enrich.base.errors import ConfigError, EnrichError, Fault
+from enrich.compiler import compile_job
+from enrich.config import CatalogName, Project, sort_jobs
+from enrich.config.models import Job
+from enrich.progress.cursor import TargetState
+from enrich.progress.cursor import read as read_cursor
+from enrich.progress.prepare import check_free, check_sources
+from enrich.storage import tables
+from enrich.storage.runs import RunsTable
+
+
+@dataclass(frozen=True)
+class SourceLag:
+    """How far a target is behind one of its sources.
+
+    Attributes:
+        consumed: The last version that the target contains; None before the first run.
+        latest: The source's latest version; None when it cannot be read.
+        seconds: Time since the oldest commit that is not consumed yet; 0 when there is none, None when unknown.
+        lag_seconds: Time between the newest commit consumed and the newest there.
+        days_left: Days until the source forgets what is not consumed yet; 0 when that has begun, None when nothing is
+            waiting or its properties cannot be understood.
+        gaps: Versions that a run was told to skip, each from the one before it to the last.
+    """
+
+    alias: str
+    table: str
+    consumed: int | None
+    latest: int | None
+    seconds: float | None
+    lag_seconds: float | None = None
+    days_left: float | None = None
+    gaps: tuple[tuple[int, int], ...] = ()
+
+    @property
+    def versions(self) -> int | None:
+        """How many versions are not consumed yet."""
+        return None if self.latest is None else self.latest - (-1 if self.consumed is None else self.consumed)
+
+
+@dataclass(frozen=True)
+class JobStatus:
+    """One job's target now.
+
+    Attributes:
+        target_version: None before the first run.
+        sources: The lag behind each source.
+        last_status: The last run's status; None when none is recorded.
+        last_run: When it ended.
+        note: What stands in the way of the next run, in one line; None when nothing does.
+    """
+
+    job: str
+    target: str
+    target_version: int | None
+    sources: tuple[SourceLag, ...]
+    last_status: str | None = None
+    last_run: datetime | None = None
+    note: str | None = None
+
+
+def read_status(project: Project) -> list[JobStatus]:
+    """Return the state of every job's target, in the order in which the jobs run."""
+    runs = RunsTable(project.state)
+    last = runs.latest()
+    return [_read_job_status(project, project.jobs[name], runs, last) for name in sort_jobs(project.jobs, project)]
+
+
+def _read_job_status(project: Project, job: Job, runs: RunsTable, last: dict[str, dict[str, Any]]) -> JobStatus:
+    place = project.location(job.target.table)
+    row = last.get(str(place))
+    target, note = TargetState(None, None, 0), None
+    if isinstance(place, CatalogName):
+        note = "a catalog table: its log can only be read with Spark"
+    else:
+        try:
+            if tables.exists(place):
+                target = read_cursor(place, job.job, runs, place)
+        except EnrichError as error:
+            note = str(error)
+    lags = tuple(_measure_lag(project, job, alias, target) for alias in job.sources)
+    note = note or _find_warning(job.job, target, lags)
+    return JobStatus(
+        job.job,
+        str(place),
+        target.table.version if target.table else None,
+        lags,
+        row["status"] if row else None,
+        row["at"] if row else None,
+        note,
+    )
+
+
+def _find_warning(job: str, target: TargetState, lags: tuple[SourceLag, ...]) -> str | None:
+    """Return what an operator has to see to, in one line; None for nothing."""
+    found = []
+    if target.foreign:
+        versions = ", ".join(str(version) for version in sorted(target.foreign)[:5])
+        found.append(f"changed by another writer (version {versions}): run `enrich verify {job} --repair`")
+    for lag in lags:
+        ranges = ", ".join(f"{start + 1} to {end}" for start, end in lag.gaps)
+        if ranges:
+            found.append(f"versions {ranges} of {lag.alias} were left out: run `enrich verify {job} --repair`")
+        if lag.days_left is not None and lag.days_left < 1:
+            found.append(f"within a day {lag.alias} loses changes that are waiting: run `enrich run {job}`")
+    return "; ".join(found) or None
+
+
+def _measure_lag(project: Project, job: Job, alias: str, target: TargetState) -> SourceLag:
+    reference = job.sources[alias].table
+    mark = target.cursor.sources.get(alias) if target.cursor else None
+    consumed, gaps = (None, ()) if mark is None else (mark.to, mark.gaps)
+    place = project.location(reference)
+    if isinstance(place, CatalogName):
+        return SourceLag(alias, reference, consumed, None, None, gaps=gaps)
+    try:
+        log = tables.open_log(place)
+    except EnrichError:
+        return SourceLag(alias, reference, consumed, None, None, gaps=gaps)
+    latest, properties = log.version(), tables.read_open_state(log).properties
+    if consumed is not None and latest <= consumed:
+        return SourceLag(alias, reference, consumed, latest, 0.0, 0.0, gaps=gaps)
+    commits, now = tables.read_commits(log), datetime.now(UTC).timestamp()
+    waiting = [at / 1000 for version, at in commits.times.items() if consumed is None or version > consumed]
+    seconds = max(0.0, now - min(waiting)) if waiting else None
+    if consumed is None:
+        return SourceLag(alias, reference, consumed, latest, seconds)
+    newest = commits.times.get(consumed)
+    behind = None if newest is None else (commits.times[commits.last] - newest) / 1000
+    kept = tables.compute_retention(properties)
+    if consumed + 1 < commits.first:
+        left: float | None = 0.0
+    else:
+        left = None if kept is None or seconds is None else max(0.0, round((kept - seconds) / 86400, 2))
+    return SourceLag(alias, reference, consumed, latest, seconds, behind, left, gaps)
+
+
+def validate(project: Project) -> list[Fault]:
+    """Hold every job against the logs of its tables and every suite against its job.
+
+    A source that another job writes may not exist yet; it is then taken on trust.
+    """
+    faults: list[Fault] = []
+    written = {project.location(job.target.table) for job in project.jobs.values()}
+    for name in sort_jobs(project.jobs, project):
+        job = project.jobs[name]
+        found: dict[str, tables.TableState] = {}
+        for alias, source in job.sources.items():
+            place = project.location(source.table)
+            if isinstance(place, CatalogName) or (place in written and not tables.exists(place)):
+                continue
+            try:
+                found[alias] = tables.read_state(place)
+            except EnrichError as error:
+                faults.append(Fault(f"{error.message}; {error.hint}", job.at("sources", alias)))
+        faults += _check_target(project, job)
+        if len(found) == len(job.sources):
+            faults += _check_job(project, job, found, written)
+    return list(dict.fromkeys(faults))
+
+
+def _check_target(project: Project, job: Job) -> list[Fault]:
+    """Look for something at the target's place that is not this job's."""
+    place = project.location(job.target.table)
+    if isinstance(place, CatalogName):
+        return []
+    try:
+        if tables.exists(place):
+            read_cursor(place, job.job, RunsTable(project.state), place)
+        else:
+            check_free(job, place)
+    except EnrichError as error:
+        return [Fault(f"{error.message}; {error.hint}", job.at("target"))]
+    return []
+
+
+def _check_job(project: Project, job: Job, found: dict[str, tables.TableState], written: set[Any]) -> list[Fault]:
+    faults: list[Fault] = []
+    outside = {a: t for a, t in found.items() if project.location(job.sources[a].table) not in written}
+    try:
+        check_sources(job, outside)
+    except ConfigError as error:
+        faults += error.faults
+    try:
+        plan = compile_job(job, {alias: table.columns for alias, table in found.items()})
+    except ConfigError as error:
+        return faults + list(error.faults)
+    suite = project.suites.get(job.expectations) if job.expectations else None
+    if suite is not None:
+        from enrich.quality.suites import check_columns
+
+        faults += check_columns(suite, plan.spec.columns)
+    return faults
+
+
+def validate_suites(project: Project) -> list[Fault]:
+    """Let Great Expectations itself build every rule of every suite; importing it takes seconds."""
+    if not project.suites:
+        return []
+    from enrich.quality.gx import check_with_gx
+
+    return [fault for suite in project.suites.values() for fault in check_with_gx(suite)]

@@ -1,0 +1,36 @@
+"""A project as ``enrich.load_project`` gives it: everything that its files alone show to be wrong is found here."""
+
+from __future__ import annotations
+
+import os
+
+from enrich import config
+from enrich.base.errors import ConfigError
+from enrich.compiler import check_file
+from enrich.config import Project
+
+
+def load_project(
+    path: str | os.PathLike[str] | None = None, target: str = "dev", *, all_suites: bool = False
+) -> Project:
+    """Read a project's files; no table is touched and no JVM starts.
+
+    Args:
+        path: The project directory; None: the nearest parent of the current directory that has jobs/ and conf/.
+        target: The deployment, a file of conf/.
+        all_suites: Also read the suites that no job names.
+
+    Raises:
+        ConfigError: With one fault for each thing that is wrong; ``exit_code`` is 2.
+    """
+    project = config.load_project(path, target, all_suites=all_suites)
+    faults = [fault for job in project.jobs.values() for fault in check_file(job)]
+    for job in project.jobs.values():
+        suite = project.suites.get(job.expectations) if job.expectations else None
+        if suite is not None and job.select is not None:
+            from enrich.quality.suites import check_columns
+
+            faults += check_columns(suite, tuple(job.select))
+    if faults:
+        raise ConfigError.of(dict.fromkeys(faults))
+    return project

@@ -1,0 +1,197 @@
+"""What a run would do, before anything is written: versions, commits, changed and affected keys, and what is refused.
+
+``enrich plan`` takes no lock and writes no row, and starts a JVM only for jobs whose sources moved: keys are counted by
+the steps that a run takes.
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from enrich.base.errors import ConfigError, find_gravest
+from enrich.base.failures import describe_error
+from enrich.base.result import SourceWindow, name_deployment
+from enrich.config import graph
+from enrich.config.models import Job
+from enrich.config.project import Project
+from enrich.operations.choice import choose_jobs
+from enrich.operations.workplace import Options, Workplace
+from enrich.progress.prepare import BOOTSTRAP, Task, open_task
+from enrich.progress.since import Said, read_asked
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from enrich.steps.stages import Changes
+    from enrich.steps.work import Work
+
+
+@dataclass(frozen=True)
+class SourcePlan:
+    """What a run would take from one source.
+
+    Attributes:
+        window: Versions and, where they were counted, changed keys (at a first run and a full refresh: rows).
+        affected: Target keys that these changes reach; None when every key is computed.
+    """
+
+    window: SourceWindow
+    affected: int | None = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the source's part of the JSON."""
+        start = -1 if self.window.start is None else self.window.start
+        return {**self.window.to_dict(), "commits": self.window.to - start, "affected_keys": self.affected}
+
+
+@dataclass(frozen=True)
+class JobPlan:
+    """What a run would do with one job.
+
+    Attributes:
+        mode: As in a result; None when the job would not get that far.
+        affected: Target keys to compute; None for all of them.
+        has_work: Whether the run would start Spark for it.
+        after: Jobs of this plan that write one of its sources first; what they bring is not in these numbers.
+        refused: Why the run would end here, with the next step.
+        exit_code: What the job would end with, as far as can be known before its rows are computed.
+    """
+
+    job: str
+    mode: str | None = None
+    sources: dict[str, SourcePlan] = field(default_factory=dict)
+    affected: int | None = 0
+    has_work: bool = False
+    after: tuple[str, ...] = ()
+    refused: str | None = None
+    exit_code: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the job's part of the JSON."""
+        return {
+            "job": self.job,
+            "mode": self.mode,
+            "sources": {alias: source.to_dict() for alias, source in self.sources.items()},
+            "affected_keys": self.affected,
+            "has_work": self.has_work,
+            "after": list(self.after),
+            "refused": self.refused,
+            "exit_code": self.exit_code,
+        }
+
+
+@dataclass(frozen=True)
+class PlanResult:
+    """What one ``enrich plan`` found."""
+
+    deployment: str
+    jobs: tuple[JobPlan, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """The most serious of the exit codes that the jobs would end with."""
+        return find_gravest([job.exit_code for job in self.jobs])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON of ``enrich plan --output json``."""
+        jobs = [job.to_dict() for job in self.jobs]
+        return {**name_deployment(self.deployment), "exit_code": self.exit_code, "jobs": jobs}
+
+
+def plan(  # noqa: PLR0913 - the public interface: every keyword is an option of `enrich plan`
+    project: Project,
+    jobs: Sequence[str] | None = None,
+    *,
+    exclude: Iterable[str] = (),
+    spark: SparkSession | None = None,
+    since: Said = None,
+    until: Said = None,
+    allow_gap: bool = False,
+    full_refresh: bool = False,
+) -> PlanResult:
+    """Say what ``run`` with the same arguments would take, compute and refuse; nothing is written.
+
+    Args:
+        project: What ``load_project`` gave.
+        jobs: Names; None for all.
+        exclude: Names to leave out.
+        spark: A session, left as it was found; None: the active one, or one is built when keys must be counted.
+        since: As for ``run``.
+        until: As for ``run``.
+        allow_gap: As for ``run``.
+        full_refresh: As for ``run``.
+
+    Raises:
+        ConfigError: An unknown job, or an option that cannot be honoured.
+    """
+    names = choose_jobs(project, jobs, exclude)
+    aliases = {name: project.jobs[name].sources for name in names}
+    bounds = read_asked(aliases, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
+    workplace = Workplace(project, Options(full_refresh, dry_run=True, bounds=bounds), uuid.uuid4().hex, spark)
+    workplace.pin(names)
+    found: dict[str, JobPlan] = {}
+    for name in names:
+        before = [found[other] for other in graph.find_upstream(project, name) if other in found]
+        found[name] = _plan_job(workplace, project.jobs[name], before)
+    return PlanResult(project.deployment, tuple(found.values()))
+
+
+def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobPlan:
+    """Plan one job; what it would be refused for is part of the plan."""
+    name, options = job.job, workplace.options
+    for other in before:
+        if other.refused is not None:
+            return JobPlan(name, refused=f"skipped: it reads job {other.job!r}, which would not succeed")
+    after = tuple(other.job for other in before if other.has_work)
+    try:
+        task = open_task(workplace.task(job), full_refresh=options.full_refresh, bounds=options.bounds)
+        sources = {alias: SourcePlan(window) for alias, window in task.window.items()}
+        found = JobPlan(name, task.mode, sources, after=after)
+        if task.everything or task.moved or task.again:
+            found = workplace.open_inside(task, lambda complete, session: _count_keys(complete, session, found))
+    except Exception as error:  # noqa: BLE001 - a refusal is what a plan is asked for
+        known = describe_error(error, name)
+        if isinstance(known, ConfigError) and any(other.mode == BOOTSTRAP for other in before):
+            return JobPlan(name, has_work=True, affected=None, after=after)  # its source is yet to be created
+        return JobPlan(name, after=after, refused=str(known), exit_code=known.exit_code)
+    return found
+
+
+def _count_keys(task: Task, session: SparkSession, found: JobPlan) -> JobPlan:
+    """Count changed and affected keys, per source and in all."""
+    from enrich.steps import gate, stages
+    from enrich.steps.work import Work
+
+    with ExitStack() as cleanup:
+        work = Work(task, session, cleanup)
+        changed = stages.read_changes(work)
+        affected = None if task.everything else _count_affected(work, changed)
+        single = {alias: _count_reached(work, changed, alias) for alias in changed.window}
+        sources = {alias: SourcePlan(window, single[alias]) for alias, window in changed.window.items()}
+        found = replace(found, sources=sources, affected=affected, has_work=True)
+        try:
+            gate.require_open(work, changed.findings)
+        except gate.Closed as closed:
+            refused = gate.refuse_run(work.result, closed.findings)
+            return replace(found, refused=refused.error, exit_code=refused.exit_code)
+        return found
+
+
+def _count_reached(work: Work, changed: Changes, alias: str) -> int | None:
+    """Count the keys that one source's changes reach; None for all."""
+    if work.task.everything:
+        return None
+    net = {alias: changed.net[alias]} if alias in changed.net else {}
+    again = {alias: changed.again[alias]} if alias in changed.again else {}
+    return _count_affected(work, replace(changed, net=net, again=again))
+
+
+def _count_affected(work: Work, changed: Changes) -> int:
+    from enrich.steps import stages
+
+    found = stages.find_affected_keys(work, changed) if changed.differing else None
+    return found.count if found is not None and found.count is not None else 0

@@ -1,0 +1,185 @@
+"""All jobs of one run: their order, one consistent cut of their sources, one result; a JVM only when there is work."""
+
+from __future__ import annotations
+
+import logging
+import time
+import uuid
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from enrich.base.failures import describe_error
+from enrich.base.faults import pass_point
+from enrich.base.result import CREATED, FAILED, SKIPPED, UNCHANGED, JobResult, RunResult
+from enrich.config import graph
+from enrich.config.models import Job
+from enrich.config.project import Project
+from enrich.operations.choice import choose_accepted, choose_jobs
+from enrich.operations.retries import retry
+from enrich.operations.workplace import Options, Workplace
+from enrich.progress.prepare import Task, announce, open_task
+from enrich.progress.since import Said, read_asked
+from enrich.storage import locks
+from enrich.storage.runs import build_outcome
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("enrich")
+
+Done = TypeVar("Done")
+
+
+def run(  # noqa: PLR0913 - the public interface: every keyword is an option of `enrich run`
+    project: Project,
+    jobs: Sequence[str] | None = None,
+    *,
+    exclude: Iterable[str] = (),
+    spark: SparkSession | None = None,
+    since: Said = None,
+    until: Said = None,
+    allow_gap: bool = False,
+    full_refresh: bool = False,
+    dry_run: bool = False,
+    retry_quarantined: bool = False,
+    accept: Iterable[str] = (),
+    fail_fast: bool = False,
+    on_result: Callable[[JobResult], None] | None = None,
+) -> RunResult:
+    """Run jobs in the order of their dependencies.
+
+    Args:
+        project: What ``load_project`` gave.
+        jobs: Names; None for all.
+        exclude: Names to leave out.
+        spark: A Delta-capable session, left as it was found; None: the active one, or one is built when there is work.
+        since: Widen each window back to here, in a form of ``enrich.progress.since``; several as a sequence or
+            comma-separated.
+        until: End each window here; the same forms. With both, replay that window.
+        allow_gap: Let ``since`` skip changes that are not in the target yet; the cursor records the gap.
+        full_refresh: Compute every row anew and write the difference.
+        dry_run: Compute and count, write nothing.
+        retry_quarantined: Compute the rows that a quarantine holds again, even if no source has moved.
+        accept: Rules of the jobs (``mass_change`` ...) that shall warn in this run where they would block it.
+        fail_fast: Skip the remaining jobs after the first that does not succeed.
+        on_result: Called with each job's result as it ends.
+
+    Returns:
+        One result per job; a failed job is a result, not an exception.
+
+    Raises:
+        ConfigError: An unknown job, or an option that cannot be honoured.
+    """
+    names = choose_jobs(project, jobs, exclude)
+    accepted = choose_accepted(project, names, accept)
+    aliases = {name: project.jobs[name].sources for name in names}
+    bounds = read_asked(aliases, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
+    options = Options(full_refresh, dry_run, retry_quarantined, accepted, bounds)
+    running = _Running(Workplace(project, options, uuid.uuid4().hex, spark))
+    running.workplace.pin(names)
+    results: list[JobResult] = []
+    for name in names:
+        stopped = fail_fast and any(each.exit_code for each in results)
+        try:
+            result = running.skip(name) if stopped else running.run_job(name)
+        except BaseException:  # a signal: what is committed is told, then it takes its way
+            if on_result is not None and name in running.done:
+                on_result(running.done[name])
+            raise
+        results.append(result)
+        if on_result is not None:
+            on_result(result)
+    if running.worked and not dry_run:
+        from enrich import report
+
+        report.write_latest(project)
+    return RunResult(running.workplace.run_id, project.deployment, tuple(results))
+
+
+@dataclass
+class _Running:
+    """One run: its workplace, and what became of each job."""
+
+    workplace: Workplace
+    done: dict[str, JobResult] = field(default_factory=dict)
+
+    @property
+    def worked(self) -> bool:
+        """True when a job did more than to find that nothing had changed."""
+        return self.workplace.built is not None or any(each.status != UNCHANGED for each in self.done.values())
+
+    def skip(self, name: str) -> JobResult:
+        """Note a job that is not run because another one did not succeed."""
+        self.done[name] = JobResult(name, SKIPPED, error="skipped: an earlier job did not succeed", exit_code=0)
+        return self.done[name]
+
+    def run_job(self, name: str) -> JobResult:
+        """Run one job and record its outcome; never raises for what a job can do wrong."""
+        for other in graph.find_upstream(self.workplace.project, name):
+            if why := self._find_obstacle(other):
+                self.done[name] = JobResult(name, SKIPPED, error=f"skipped: it reads job {other!r}, which {why}")
+                return self.done[name]
+        started = time.monotonic()
+        try:
+            with locks.hold_lock(self.workplace.project.state, name, self.workplace.run_id):
+                job = self.workplace.project.jobs[name]
+                result = retry(
+                    lambda: self._run(job), name, self.workplace.run_id, lambda: name in self.workplace.committed
+                )
+        except Exception as error:  # noqa: BLE001 - a job's failure is a result; the other jobs still run
+            result = self._describe_end(name, error)
+        except BaseException:
+            if name in self.workplace.committed:
+                self.done[name] = record_outcome(self.workplace, self.workplace.committed[name])
+            raise
+        result = replace(result, seconds=round(time.monotonic() - started, 3))
+        self.done[name] = result
+        return record_outcome(self.workplace, result)
+
+    def _find_obstacle(self, other: str) -> str | None:
+        """Return why the jobs that read the target of ``other`` cannot be run; None when they can."""
+        result = self.done.get(other)
+        if result is not None and (result.exit_code or result.status == SKIPPED):
+            return "did not succeed" if result.exit_code else "was skipped"
+        if result is not None and result.status == CREATED and self.workplace.options.dry_run:
+            return "has yet to create its target: a dry run writes none"
+        return None
+
+    def _describe_end(self, name: str, error: Exception) -> JobResult:
+        """Return what became of a job that raised: what its log says, whatever went wrong after the commit."""
+        if name not in self.workplace.committed:
+            return JobResult(name, FAILED).failed_with(describe_error(error, name))
+        log.warning("%s: committed, but then failed with %s", name, type(error).__name__)
+        return self.workplace.committed[name]
+
+    def _run(self, job: Job) -> JobResult:
+        options = self.workplace.options
+        log.info("%s: reading versions", job.job)
+        task = open_task(self.workplace.task(job), full_refresh=options.full_refresh, bounds=options.bounds)
+        table = task.target.table
+        if table is not None and task.is_idle:
+            unchanged = JobResult(job.job, UNCHANGED, task.mode, dict(task.window), target_version=table.version)
+            return replace(unchanged, findings=task.unjudged, quarantine=self.workplace.count_quarantined(job))
+        from enrich import pipeline
+
+        def flow(complete: Task, own: SparkSession) -> JobResult:
+            announce(complete)
+            return pipeline.run_job(complete, own, self.workplace.runs)
+
+        return replace(self.workplace.open_inside(task, flow), quarantine=self.workplace.count_quarantined(job))
+
+
+def record_outcome(workplace: Workplace, result: JobResult) -> JobResult:
+    """Append the outcome to the runs table; a state directory that cannot be written fails the job."""
+    if workplace.options.dry_run:
+        return result
+    target = str(workplace.project.location(workplace.project.jobs[result.job].target.table))
+    try:
+        pass_point("outcome.before")
+        workplace.runs.append(build_outcome(workplace.run_id, target, result))
+        pass_point("outcome.after")
+    except Exception as error:  # noqa: BLE001 - as in ``job``
+        if not result.exit_code:
+            return replace(result.failed_with(describe_error(error, result.job)), counts=result.counts)
+    return result

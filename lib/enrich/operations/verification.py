@@ -1,0 +1,231 @@
+"""A target against what its job gives at the versions that it records: ``enrich verify``, and the commit that heals it.
+
+The comparison is a full refresh's, taken back to the recorded versions: the same reads, joins and quarantine rules, but
+nothing is written. ``--repair`` writes the difference alone, and the cursor as it was under a new number.
+"""
+
+from __future__ import annotations
+
+import time
+import uuid
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from enrich.base.errors import Blocked, EnrichError, find_gravest
+from enrich.base.failures import describe_error
+from enrich.base.result import FAILED, LOCKED, UNCHANGED, UPDATED, JobResult, name_deployment
+from enrich.config.models import Job
+from enrich.config.project import Project
+from enrich.operations.choice import choose_jobs
+from enrich.operations.runner import record_outcome
+from enrich.operations.workplace import Options, Workplace
+from enrich.progress.prepare import REPAIR, Task, reopen_task
+from enrich.storage import locks
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from enrich.frames.difference import Difference
+
+EQUAL, DIFFERENT, REPAIRED = "equal", "different", "repaired"
+_DIFFERS = 6
+
+
+@dataclass(frozen=True)
+class Discrepancy:
+    """How a table differs from what it should be.
+
+    Attributes:
+        missing: Rows that it lacks.
+        surplus: Rows that it should not have, further copies of a row among them.
+        differing: Rows with other values.
+    """
+
+    missing: int = 0
+    surplus: int = 0
+    differing: int = 0
+
+    @property
+    def rows(self) -> int:
+        """All of them."""
+        return self.missing + self.surplus + self.differing
+
+
+@dataclass(frozen=True)
+class Check:
+    """One job's target and quarantine, compared.
+
+    Attributes:
+        status: ``equal different repaired failed locked``.
+        versions: Alias -> the recorded version that the rows were computed at.
+        target: What differs in the target, before a repair.
+        quarantine: What differs in the quarantine.
+        foreign: Versions of the target that other writers made.
+        gaps: Alias -> versions that a run was told to skip; what they brought shows as a difference.
+        target_version: The target's version that was compared, or that a repair has made.
+        error: One line with the next step.
+    """
+
+    job: str
+    status: str
+    versions: dict[str, int] = field(default_factory=dict)
+    target: Discrepancy = Discrepancy()
+    quarantine: Discrepancy = Discrepancy()
+    foreign: tuple[int, ...] = ()
+    gaps: dict[str, list[list[int]]] = field(default_factory=dict)
+    target_version: int | None = None
+    error: str | None = None
+    exit_code: int = 0
+    seconds: float = 0.0
+
+    @property
+    def differs(self) -> bool:
+        """True when target or quarantine is not what it should be."""
+        return bool(self.target.rows or self.quarantine.rows)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the job's part of the JSON; counts of the target stand at the top."""
+        return {
+            "job": self.job,
+            "status": self.status,
+            "versions": self.versions,
+            **vars(self.target),
+            "quarantine": vars(self.quarantine),
+            "foreign_versions": list(self.foreign),
+            "gaps": self.gaps,
+            "target_version": self.target_version,
+            "exit_code": self.exit_code,
+            "error": self.error,
+        }
+
+
+@dataclass(frozen=True)
+class VerifyResult:
+    """What one ``enrich verify`` found."""
+
+    run_id: str
+    deployment: str
+    jobs: tuple[Check, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """The most serious exit code of the jobs: 0 when all are equal or repaired, 6 when one differs."""
+        return find_gravest([job.exit_code for job in self.jobs])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON of ``enrich verify --output json``."""
+        jobs = [job.to_dict() for job in self.jobs]
+        head = {"run_id": self.run_id, **name_deployment(self.deployment)}
+        return {**head, "exit_code": self.exit_code, "jobs": jobs}
+
+
+def verify(
+    project: Project,
+    jobs: Sequence[str] | None = None,
+    *,
+    repair: bool = False,
+    spark: SparkSession | None = None,
+    on_result: Callable[[Check], None] | None = None,
+) -> VerifyResult:
+    """Compare targets and quarantines with what their jobs give at the recorded versions, by key and by row.
+
+    Args:
+        project: What ``load_project`` gave.
+        jobs: Names; None for all.
+        repair: Write the difference. Rows of other writers go, gaps close, and ``run`` goes on from the same cursor.
+        spark: A session, left as it was found; None: the active one, or one is built.
+        on_result: Called with each job's result as it ends.
+
+    Returns:
+        One result a job; a job that cannot be compared is a result, not an exception.
+
+    Raises:
+        ConfigError: An unknown job.
+    """
+    names = choose_jobs(project, jobs, ())
+    workplace = Workplace(project, Options(dry_run=not repair), uuid.uuid4().hex, spark)
+    found: list[Check] = []
+    for name in names:
+        found.append(_check_job(workplace, project.jobs[name]))
+        if on_result is not None:
+            on_result(found[-1])
+    return VerifyResult(workplace.run_id, project.deployment, tuple(found))
+
+
+def _check_job(workplace: Workplace, job: Job) -> Check:
+    """Compare one job, under its lock when the difference is to be written; never raises for what it finds."""
+    started = time.monotonic()
+    try:
+        if workplace.options.dry_run:
+            return replace(_compare_job(workplace, job), seconds=round(time.monotonic() - started, 3))
+        with locks.hold_lock(workplace.project.state, job.job, workplace.run_id):
+            check = replace(_compare_job(workplace, job), seconds=round(time.monotonic() - started, 3))
+    except Exception as error:  # noqa: BLE001 - a job's failure is a result; the others are still compared
+        known = describe_error(error, job.job)
+        return Check(job.job, LOCKED if known.exit_code == 4 else FAILED, error=str(known), exit_code=known.exit_code)
+    status = UPDATED if check.status == REPAIRED else UNCHANGED
+    done = workplace.committed.get(job.job)
+    outcome = JobResult(job.job, status, REPAIR, target_version=check.target_version, seconds=check.seconds)
+    outcome = replace(outcome, number=done.number if done is not None else None)
+    recorded = record_outcome(workplace, outcome)
+    return replace(check, error=recorded.error, exit_code=recorded.exit_code)
+
+
+def _compare_job(workplace: Workplace, job: Job) -> Check:
+    task = reopen_task(workplace.task(job, as_recorded=True))
+    if task.suite is not None:
+        from enrich.quality.suites import select_quarantine_rules
+
+        task = replace(task, suite=select_quarantine_rules(task.suite))
+    task = replace(task, job=job.model_copy(update={"rules": ()}))  # they say when a run may write, not what is right
+    check = workplace.open_inside(task, lambda complete, own: _compare_rows(complete, own, workplace))
+    workplace.note_commit(job)
+    return check
+
+
+def _compare_rows(task: Task, session: SparkSession, workplace: Workplace) -> Check:
+    """Compute all rows at the recorded versions, compare them, and write the difference if that was asked for."""
+    from enrich import pipeline
+    from enrich.steps import gate, publish
+    from enrich.steps.work import Work
+
+    cursor, table = task.target.cursor, task.target.table
+    assert cursor is not None  # noqa: S101 - `reopened` has refused what has none
+    assert table is not None  # noqa: S101 - the same
+    versions = {alias: mark.to for alias, mark in cursor.sources.items()}
+    gaps = {alias: [list(gap) for gap in mark.gaps] for alias, mark in cursor.sources.items() if mark.gaps}
+    check = Check(task.job.job, EQUAL, versions, foreign=task.target.foreign, gaps=gaps, target_version=table.version)
+    with ExitStack() as cleanup:
+        work = Work(task, session, cleanup)
+        try:
+            found = pipeline.compute(work)
+        except gate.Closed as closed:
+            raise Blocked(str(gate.refuse_run(work.result, closed.findings).error)) from None
+        assert found is not None  # noqa: S101 - a repair computes all rows
+        target, held = _tell_discrepancy(found.target), _tell_discrepancy(found.held)
+        check = replace(check, target=target, quarantine=held)
+        if task.dry_run:
+            return _judge(check)
+        if not check.differs and not check.foreign and not check.gaps:
+            return check
+        written = publish.write_run(work, found, workplace.runs)
+        return replace(check, status=REPAIRED, target_version=written.target_version)
+
+
+def _tell_discrepancy(found: Difference | None) -> Discrepancy:
+    return Discrepancy() if found is None else Discrepancy(found.inserted, found.deleted, found.updated)
+
+
+def _judge(check: Check) -> Check:
+    """Say what a comparison means when nothing is to be written."""
+    if not check.differs:
+        return check
+    counts = [f"{number} {name}" for name, number in vars(check.target).items() if number]
+    counts += [f"{number} {name} in the quarantine" for name, number in vars(check.quarantine).items() if number]
+    error = EnrichError(
+        f"the target of {check.job!r} is not what its job gives at the recorded versions: {', '.join(counts)}",
+        hint=f"run `enrich verify {check.job} --repair`",
+    )
+    return replace(check, status=DIFFERENT, error=str(error), exit_code=_DIFFERS)

@@ -1,0 +1,240 @@
+"""Where a job's work is done: pinned tables, where they are, the session once it is needed; nothing is decided here.
+
+``run``, ``plan``, ``verify``, ``why`` and ``doctor`` open the same workplace. Locks, retries and records
+are the runner's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from enrich.base.errors import ConfigError, EnrichError
+from enrich.base.faults import pass_point
+from enrich.base.result import JobResult, Quarantine
+from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
+from enrich.config import graph
+from enrich.config.models import Job
+from enrich.config.places import CatalogName, append_suffix
+from enrich.config.project import Project
+from enrich.progress import cursor, window
+from enrich.progress.cursor import TargetState
+from enrich.progress.prepare import TargetPlace, Task, check_free, check_sources, compile_task
+from enrich.progress.since import Bounds
+from enrich.storage import tables
+from enrich.storage.runs import RunsTable
+from enrich.storage.tables import TableState
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("enrich")
+
+Done = TypeVar("Done")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How to run.
+
+    Attributes:
+        full_refresh: Compute all keys anew.
+        dry_run: Compute and count, write nothing.
+        retry_quarantined: Compute the rows that a quarantine holds again.
+        accepted: Names of rules that shall not block.
+        bounds: What was said of the windows.
+    """
+
+    full_refresh: bool = False
+    dry_run: bool = False
+    retry_quarantined: bool = False
+    accepted: frozenset[str] = frozenset()
+    bounds: Bounds = field(default_factory=Bounds)
+
+
+@dataclass
+class Workplace:
+    """The tables of a project as one operation sees them, and the session that it works in.
+
+    Attributes:
+        given: The session that the caller has handed over.
+        built: The session that is used, once there is one.
+        pins: Place -> the pinned state of a table, or why it cannot be read.
+        places: Catalog name -> where the table is.
+        wrote: Where this operation has written tables.
+        committed: Job -> its result, as soon as the log has its commit.
+    """
+
+    project: Project
+    options: Options
+    run_id: str
+    given: SparkSession | None = None
+    built: SparkSession | None = None
+    pins: dict[str, TableState | EnrichError] = field(default_factory=dict)
+    places: dict[CatalogName, str | None] = field(default_factory=dict)
+    wrote: set[str] = field(default_factory=set)
+    committed: dict[str, JobResult] = field(default_factory=dict)
+
+    @property
+    def runs(self) -> RunsTable:
+        """The table of intents and outcomes."""
+        return RunsTable(self.project.state, self.project.settings.keep_runs)
+
+    def session(self) -> SparkSession:
+        """Return the run's session, built at its first use."""
+        if self.built is None:
+            from enrich.spark.session import get_session
+
+            if self.given is None:
+                log.info("starting Spark")
+            pass_point("session.before")
+            self.built = self.given or get_session(self.project.settings.spark)
+            pass_point("session.after")
+        return self.built
+
+    def uri(self, reference: str) -> str | None:
+        """Return where a table is; None for a catalog table that does not exist."""
+        place = self.project.location(reference)
+        if isinstance(place, str):
+            return place
+        return self._locate(place)
+
+    def _locate(self, place: CatalogName) -> str | None:
+        """Ask the catalog where a table is, once."""
+        if self.places.get(place) is None:
+            self.places[place] = tables.find_catalog_location(self.session(), place.parts)
+        return self.places[place]
+
+    def pin(self, names: Sequence[str]) -> None:
+        """Read the version of every source once, before the first job: all jobs see the same cut.
+
+        A source that another job of this run writes, its quarantine too, is pinned when that job is done.
+        """
+        targets = {self.project.location(self.project.jobs[name].target.table) for name in names}
+        written = targets | {append_suffix(place, graph.QUARANTINE_SUFFIX) for place in targets}
+        for name in names:
+            for source in self.project.jobs[name].sources.values():
+                place = self.project.location(source.table)
+                if place not in written and isinstance(place, str):
+                    with suppress(EnrichError):  # kept with the pin, and raised for the job that needs the table
+                        self.table(source.table)
+
+    def table(self, reference: str) -> TableState:
+        """Return the pinned state of a source."""
+        uri = self.uri(reference)
+        if uri is None:
+            raise ConfigError(f"the catalog has no table {reference!r}", hint="create it, or correct the name")
+        if uri not in self.pins:
+            try:
+                self.pins[uri] = tables.read_state(uri)
+            except EnrichError as error:
+                self.pins[uri] = error
+        found = self.pins[uri]
+        if isinstance(found, EnrichError):
+            raise found
+        return found
+
+    def task(self, job: Job, *, as_recorded: bool = False) -> Task:
+        """Put together what the job has to do, from files and logs.
+
+        Args:
+            job: The job.
+            as_recorded: Take its sources at the versions that its target contains, whatever came later.
+        """
+        latest = {alias: self._read_source(job, alias) for alias in job.sources}
+        target, place = self.target(job)
+        full = self.options.full_refresh or target.table is None
+        contained = {alias: to for alias, (_, to) in target.consumed.items() if alias in latest}
+        until = contained if as_recorded else self._find_ends(job, latest, target)
+        pinned = window.pin_sources(job.job, latest, until, target.consumed)
+        plan = compile_task(job, pinned, None if full else target.cursor)
+        check_sources(job, latest)
+        suite = self.project.suites.get(job.expectations) if job.expectations else None
+        if suite is not None:
+            from enrich.quality.suites import check_columns
+
+            faults = check_columns(suite, plan.spec.columns)
+            if faults:
+                raise ConfigError.of(faults)
+        task = Task(job, plan, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run, self._note)
+        task = replace(task, until=until)
+        return replace(task, accepted=self.options.accepted, retry=self._wants_retry(job))
+
+    def _find_ends(self, job: Job, latest: Mapping[str, TableState], target: TargetState) -> dict[str, int]:
+        """Return where the windows end; a table that this run has created had no version before, and is taken whole."""
+        found = window.find_versions(job.job, latest, self.options.bounds.until)
+        wrote = {alias for alias in found if self.uri(job.sources[alias].table) in self.wrote}
+        fresh = wrote if target.table is None else set()
+        return {alias: latest[alias].version if end < 0 and alias in fresh else end for alias, end in found.items()}
+
+    def _read_source(self, job: Job, alias: str) -> TableState:
+        try:
+            return self.table(job.sources[alias].table)
+        except ConfigError as error:
+            raise ConfigError(error.message, hint=error.hint, where=job.at("sources", alias)) from None
+
+    def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
+        """Return what is at a job's target now, and where that is."""
+        read = bool(graph.find_downstream(self.project, job.job)) or bool(job.target.change_feed)
+        location, uri = self.project.location(job.target.table), self.uri(job.target.table)
+        beside = append_suffix(location, graph.QUARANTINE_SUFFIX)
+        held = self._locate(beside) if isinstance(beside, CatalogName) else beside
+        place = TargetPlace(uri, location, held, read)
+        if uri is None or not tables.exists(uri):
+            check_free(job, uri)
+            found = TargetState(None, None, 0)
+        else:
+            found = cursor.read(uri, job.job, self.runs, place.label)
+        beside_it = cursor.read_quarantine_state(held, job.job) if held is not None else None
+        return replace(found, quarantine=beside_it), place
+
+    def open_inside(self, task: Task, work: Callable[[Task, SparkSession], Done]) -> Done:
+        """Do a job's work in a session of its own; expressions whose types need Spark are compiled there."""
+        from enrich.compiler.sparktypes import build_typer
+        from enrich.spark.session import activate, borrow_session
+
+        session = self.session()
+        with borrow_session(session) as own, activate(own):
+            if not task.plan.complete:
+                known = None if task.everything else task.target.cursor
+                task = replace(task, plan=compile_task(task.job, task.tables, known, build_typer(own)))
+            return work(task, own)
+
+    def count_quarantined(self, job: Job) -> Quarantine | None:
+        """Count what the job's quarantine holds, from its files; a job that is done does not fail for that."""
+        try:
+            counted = self._count_reasons(job)
+        except Exception as error:  # noqa: BLE001 - whatever storage and log raise
+            log.warning("%s: the quarantine cannot be counted (%s)", job.job, type(error).__name__)
+            return None
+        return Quarantine.of(counted) if counted is not None else None
+
+    def _count_reasons(self, job: Job) -> list[tuple[tuple[str, ...], int]] | None:
+        """Count the quarantine's rows by their reasons; None without a quarantine."""
+        place = append_suffix(self.project.location(job.target.table), graph.QUARANTINE_SUFFIX)
+        uri = self._locate(place) if isinstance(place, CatalogName) else place
+        if uri is None or not tables.exists(uri):
+            return None
+        return tables.count_labelled_rows(uri, FAILED_COLUMN)
+
+    def _wants_retry(self, job: Job) -> bool:
+        """Tell whether the quarantine holds rows with a key that this run shall compute again."""
+        if not self.options.retry_quarantined:
+            return False
+        return any(KEY_NOT_NULL not in texts for texts, _ in self._count_reasons(job) or ())
+
+    def note_commit(self, job: Job) -> None:
+        """Forget the pins of the tables that this run has just written, for the jobs that read them."""
+        place = self.project.location(job.target.table)
+        for each in (place, append_suffix(place, graph.QUARANTINE_SUFFIX)):
+            uri = self._locate(each) if isinstance(each, CatalogName) else each
+            self.pins.pop(uri or "", None)
+            self.wrote.add(uri or "")
+
+    def _note(self, result: JobResult) -> None:
+        """Keep the result of a job whose commit is in the log."""
+        self.committed[result.job] = result
+        self.note_commit(self.project.jobs[result.job])

@@ -1,0 +1,94 @@
+"""May a target be continued from its cursor: the same definition, the same sources, and a quarantine to go on from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from enrich.base.errors import HistoryError, Locked
+from enrich.base.spec import JobSpec
+from enrich.progress import evolution
+from enrich.progress.cursor import Cursor, Mark, TargetState
+from enrich.storage.tables import TableState, fingerprint, read_state
+
+
+def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> None:
+    """Refuse a target that is the doing of another definition, or of other sources.
+
+    Raises:
+        HistoryError: The job, or a source, is another one than when the target was written.
+        Locked: Another run has brought the target further than this run's pinned versions.
+    """
+    if cursor.definition != definition:
+        raise HistoryError(
+            f"the definition of {cursor.job!r} changed since its target was written",
+            hint=f"run `enrich run {cursor.job} --full-refresh`",
+        )
+    for alias in cursor.sources:
+        _check_source(cursor, alias, tables[alias])
+
+
+def _check_source(cursor: Cursor, alias: str, table: TableState) -> None:
+    """Refuse a source that was dropped and created again, or taken from a backup: its versions count something else.
+
+    A target can also be ahead of this run's pinned versions: another run has come and gone since they were read.
+    """
+    mark = cursor.sources[alias]
+    same = mark.table_id == table.table_id
+    if same and table.version < mark.to <= read_state(table.uri).version:
+        raise Locked(
+            f"run {cursor.run_id} has brought the target of {cursor.job!r} further than this run could",
+            hint="run again",
+        )
+    if not same or table.version < mark.to or not _knows(table, mark):
+        raise HistoryError(
+            f"source {alias!r} of {cursor.job!r} is another table than the one consumed up to version {mark.to}"
+            f"{', or a backup of it that was written to since' if same else ''}",
+            hint=f"run `enrich run {cursor.job} --full-refresh`",
+        )
+
+
+def _knows(table: TableState, mark: Mark) -> bool:
+    """Return whether a table's log has the commit up to which it was consumed, and not another one under its number.
+
+    A log that has forgotten the commit cannot tell, and is trusted.
+    """
+    commit = table.commit if table.version == mark.to else fingerprint(table.uri, mark.to)
+    return None in (commit, mark.commit) or commit == mark.commit
+
+
+def quarantined(target: TargetState, cursor: Cursor, spec: JobSpec, tables: Mapping[str, TableState]) -> Cursor | None:
+    """Return what the quarantine contains, seen from the target's ``cursor``.
+
+    It is ahead when a run ended between its two commits, or when the target was restored; it is behind when it was
+    restored itself.
+
+    Returns:
+        ``cursor`` itself when there is nothing to make good; None when nobody knows what it contains.
+    """
+    there = target.quarantine
+    if there is None:  # never needed, or dropped
+        return None if cursor.quarantine else cursor
+    found, base = there.cursor, cursor.quarantine_base
+    if found is None and (base is None or there.oldest > base + 1):
+        return None  # what came after the target's commit is forgotten: a RESTORE may have been among it
+    if there.present is not None and there.present == cursor.quarantine:
+        return cursor
+    if found is None or cursor.quarantine is None or found.definition != cursor.definition:
+        return None
+    if not evolution.fits(found, spec):
+        return None
+    for alias, mark in found.sources.items():
+        latest = read_state(tables[alias].uri)
+        if mark.table_id != latest.table_id or latest.version < mark.to or not _knows(latest, mark):
+            return None
+    return found
+
+
+def between(cursor: Cursor, other: Cursor, alias: str) -> tuple[int, int] | None:
+    """Return the versions of a source, ends like ``start`` and ``to``, that only one of two records may contain."""
+    ours, theirs = cursor.sources[alias], other.sources[alias]
+    if other is cursor:
+        return None
+    start = min(ours.to, theirs.to, *[gap[0] for gap in theirs.gaps])
+    end = max(ours.to, theirs.to)
+    return (start, end) if start < end else None

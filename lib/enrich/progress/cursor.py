@@ -1,0 +1,364 @@
+"""What a target has consumed, what to consume now, and the record that travels in the commit.
+
+A run's number, ``txnVersion`` of the job's ``txnAppId``, and the same JSON as the intent stand in the commit that
+carries the rows: rows and cursor become visible together or not at all. The latest commit of ours in the target's
+history is the cursor. A RESTORE of the target to a version leads back to what that version had consumed (Delta does
+not roll the number back); a RESTORE to a time, and a data change by anyone else, is drift.
+
+The quarantine's commits carry such a record, too, and a number of their own. The target's record names the number of
+the quarantine's rows that belong to its own: with another number there, the two contain different versions.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from enrich.base.errors import ConfigError, DriftError
+from enrich.base.spec import DataType
+from enrich.storage.tables import TableState, changes_values, exists, open_log, read_history, read_open_state
+
+if TYPE_CHECKING:
+    from enrich.storage.runs import RunsTable
+
+_FORMAT = 1
+_RECENT = 20
+_UPKEEP = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
+"""What comes every day and changes no value; all other commits of others are read for what they do."""
+
+
+@dataclass(frozen=True)
+class Mark:
+    """How far one source is consumed, and what it looked like.
+
+    Attributes:
+        table_id: The source's identity.
+        start: The version before the window; None at the first run.
+        to: The last consumed version.
+        columns: The used columns and their types.
+        commit: What tells the commit ``to`` from any other; None in records of old, and where the log did not hold it.
+        layout: The names of the used columns in the files at ``to``, as in ``TableState``.
+        gaps: Ranges, ends like ``start`` and ``to``, that a run was told to skip; until every row is compared again,
+            the target may hold what was there before them.
+    """
+
+    table_id: str
+    start: int | None
+    to: int
+    columns: dict[str, DataType]
+    gaps: tuple[tuple[int, int], ...] = ()
+    commit: str | None = None
+    layout: dict[str, dict[str, str]] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the source's part of the record; ``gaps`` and ``layout`` only where there is something to say."""
+        found = {"table_id": self.table_id, "from": self.start, "to": self.to, "columns": self.columns}
+        layout = {name: there for name, there in self.layout.items() if there}
+        gaps = [list(gap) for gap in self.gaps]
+        return {
+            **found,
+            "commit": self.commit,
+            **({"layout": layout} if layout else {}),
+            **({"gaps": gaps} if gaps else {}),
+        }
+
+    @staticmethod
+    def from_dict(found: dict[str, Any]) -> Mark:
+        """Read a source's part back."""
+        gaps = tuple((start, to) for start, to in found.get("gaps", ()))
+        columns, layout = found["columns"], found.get("layout", {})
+        layout = {name: layout.get(name, {}) for name in columns}
+        return Mark(found["table_id"], found["from"], found["to"], columns, gaps, found.get("commit"), layout)
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """The state of one target: the record of the run that made it.
+
+    Attributes:
+        number: The run's number, unique and growing for the target.
+        definition: Hash of the job's meaning; another one asks for a full refresh.
+        sources: Alias -> mark.
+        columns: The target's columns as this job wrote them.
+        base: The target's version that the run was planned on; None when it created the target.
+        quarantine: The number of the quarantine's commit whose rows belong to these; 0 when there is no quarantine,
+            None in records of old that named a version instead.
+        quarantine_base: The quarantine's version that the run was planned on; None when there was none.
+    """
+
+    run_id: str
+    job: str
+    number: int
+    definition: str
+    sources: dict[str, Mark]
+    columns: tuple[str, ...]
+    base: int | None = None
+    quarantine: int | None = 0
+    quarantine_base: int | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as it stands in the commit's ``userMetadata`` and in the runs table."""
+        return {
+            "enrich": _FORMAT,
+            "run_id": self.run_id,
+            "job": self.job,
+            "number": self.number,
+            "definition": self.definition,
+            "sources": {alias: mark.to_dict() for alias, mark in self.sources.items()},
+            "columns": list(self.columns),
+            "base": self.base,
+            "quarantine_number": self.quarantine,
+            "quarantine_base": self.quarantine_base,
+        }
+
+    def to_json(self) -> str:
+        """Return the record as one line of JSON."""
+        return json.dumps(self.to_dict(), sort_keys=True, separators=(",", ":"))
+
+    @staticmethod
+    def from_dict(found: dict[str, Any]) -> Cursor:
+        """Read a record back."""
+        sources = {alias: Mark.from_dict(mark) for alias, mark in found["sources"].items()}
+        return Cursor(
+            found["run_id"],
+            found["job"],
+            found["number"],
+            found["definition"],
+            sources,
+            tuple(found["columns"]),
+            found.get("base"),
+            found.get("quarantine_number"),
+            found.get("quarantine_base"),
+        )
+
+
+@dataclass(frozen=True)
+class QuarantineState:
+    """What is at a job's quarantine now.
+
+    Attributes:
+        table: The table.
+        number: The highest number ever used for it; it counts the quarantine's own commits.
+        present: The number of the commit that its rows come from; None when its log does not tell.
+        cursor: What its rows contain; None when the log has forgotten that.
+        oldest: The first version that its log still holds.
+    """
+
+    table: TableState
+    number: int
+    present: int | None
+    cursor: Cursor | None
+    oldest: int
+
+
+@dataclass(frozen=True)
+class TargetState:
+    """What is at a job's target now.
+
+    Attributes:
+        table: The table; None when it does not exist.
+        cursor: What its rows contain; None when it does not exist, or when neither log nor runs table says it.
+        number: The highest number ever used for it.
+        foreign: Versions of data changes by others since the cursor, latest first.
+        quarantine: The quarantine table beside it; None when there is none, and when nobody asked.
+    """
+
+    table: TableState | None
+    cursor: Cursor | None
+    number: int
+    foreign: tuple[int, ...] = ()
+    quarantine: QuarantineState | None = None
+
+    @property
+    def consumed(self) -> dict[str, tuple[str, int]]:
+        """Alias -> its table's identity and the last version that the rows contain."""
+        sources = self.cursor.sources.items() if self.cursor is not None else ()
+        return {alias: (mark.table_id, mark.to) for alias, mark in sources}
+
+
+def name_application(job: str) -> str:
+    """Return the ``txnAppId`` of a job; the target is the table that holds it."""
+    return f"enrich/{job}"
+
+
+def read(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
+    """Read the state of an existing target.
+
+    Args:
+        uri: Where the target is.
+        job: The job's name.
+        runs: Holds the second copy of the cursor.
+        label: The target's name in the runs table.
+
+    Raises:
+        ConfigError: The table was never written by this job.
+    """
+    log = open_log(uri)
+    table = read_open_state(log)
+    number = log.transaction_version(name_application(job))
+    if number is None:
+        raise _not_ours(uri, job, "move it away, or choose another target table")
+    entries = read_history(log, _RECENT)
+    walked = _walk(entries, job)
+    if not walked.is_explained_by(entries):
+        entries = read_history(log)
+        walked = _walk(entries, job)
+    found, others = walked.record, walked.others
+    if found is not None and not walked.is_explained_by(entries):
+        found = None  # what came between its plan and its commit is forgotten
+    elif found is not None and found.get("base") is not None:
+        others += others_between(entries, (found["base"], walked.version), job)
+    elif found is None and not walked.restored:
+        found = _find_expired(runs.committed(label, number), entries)
+    cursor = None if found is None else Cursor.from_dict(found)
+    return TargetState(table, cursor, number, foreign(uri, others, () if cursor is None else cursor.columns))
+
+
+def _find_expired(
+    committed: tuple[dict[str, Any], int | None] | None, entries: list[dict[str, Any]]
+) -> dict[str, Any] | None:
+    """Return the record of a commit that the log has forgotten, if it still knows all that came after it.
+
+    What is forgotten may have been a RESTORE, which leaves the number as it was, or somebody else's rows.
+    """
+    if committed is None or committed[1] is None:
+        return None
+    return committed[0] if committed[1] + 1 == int(entries[-1]["version"]) else None
+
+
+def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
+    """Read the state of a job's quarantine; None when there is none.
+
+    Rows that others wrote by hand do not count: only a comparison of all rows, `enrich verify`, tells them.
+
+    Raises:
+        ConfigError: The table was never written by this job.
+    """
+    if not exists(uri):
+        return None
+    log = open_log(uri)
+    number = log.transaction_version(name_application(job))
+    if number is None:
+        raise _not_ours(uri, job, "move it away")
+    entries = read_history(log, _RECENT)
+    walked = _walk(entries, job)
+    if walked.record is None:
+        entries = read_history(log)
+        walked = _walk(entries, job)
+    # The log forgets records and keeps the latest number; but a RESTORE does not take that number back.
+    found, present = None, None if walked.restored or walked.unclear else number
+    if walked.record is not None and not walked.unclear:
+        found = Cursor.from_dict(walked.record)
+        present = found.quarantine
+    return QuarantineState(read_open_state(log), number, present, found, int(entries[-1]["version"]))
+
+
+def _not_ours(uri: str, job: str, hint: str) -> ConfigError:
+    return ConfigError(f"{uri} exists and was not written by job {job!r}", hint=hint)
+
+
+@dataclass(frozen=True)
+class _Walked:
+    """What a table's history says about its present rows.
+
+    Attributes:
+        record: The run that they come from; None when these entries do not tell.
+        version: Its commit.
+        others: Commits of others since, latest first, but for upkeep.
+        restored: True when a RESTORE has led back to older rows.
+        unclear: True when a RESTORE has led back to rows of which nobody can say when they were there.
+    """
+
+    record: dict[str, Any] | None
+    version: int
+    others: tuple[int, ...]
+    restored: bool
+    unclear: bool
+
+    def is_explained_by(self, entries: list[dict[str, Any]]) -> bool:
+        """Return whether the entries hold the record and all that came between its plan and its commit."""
+        if self.record is None:
+            return False
+        after = (self.version if self.record.get("base") is None else self.record["base"]) + 1
+        return bool(after >= self.version or after >= int(entries[-1]["version"]))
+
+
+def _walk(entries: list[dict[str, Any]], job: str) -> _Walked:
+    """Find the latest record of ``job`` that the table's present rows come from, and what others did after it."""
+    others: list[int] = []
+    below: int | None = None
+    unclear = False
+    for entry in entries:
+        version, operation = int(entry["version"]), str(entry.get("operation", ""))
+        if below is not None and version > below:
+            continue
+        record = _read_record(entry, job)
+        if record is not None:
+            return _Walked(record, version, tuple(others), below is not None, unclear)
+        restored = _read_named_version(entry) if operation == "RESTORE" else None
+        if restored is not None:
+            below = restored
+        elif operation not in _UPKEEP:
+            unclear = unclear or operation == "RESTORE"  # to a time, in the zone of whoever typed it
+            others.append(version)
+    return _Walked(None, 0, tuple(others), below is not None, unclear)
+
+
+def others_between(entries: list[dict[str, Any]], bounds: tuple[int, int], job: str) -> tuple[int, ...]:
+    """Return others' commits between two versions, both excluded, latest first, but for upkeep."""
+    inside = [entry for entry in entries if bounds[0] < int(entry["version"]) < bounds[1]]
+    return tuple(int(e["version"]) for e in inside if e.get("operation") not in _UPKEEP and not _read_record(e, job))
+
+
+def foreign(uri: str, others: Iterable[int], columns: Sequence[str]) -> tuple[int, ...]:
+    """Return those of others' commits to a target that changed values in its columns."""
+    return tuple(version for version in others if changes_values(uri, version, columns))
+
+
+def describe_drift(job: str, foreign: Iterable[int]) -> DriftError:
+    """Return the error of a target that others have changed in the versions ``foreign``."""
+    versions = ", ".join(str(version) for version in sorted(foreign)[:5])
+    return DriftError(
+        f"the target of {job!r} was changed by another writer (version {versions})",
+        hint=f"run `enrich verify {job} --repair`, which undoes it, or `enrich run {job} --full-refresh`",
+    )
+
+
+def _read_named_version(entry: dict[str, Any]) -> int | None:
+    """Return the version that a RESTORE names; None when it names a time."""
+    named = str((entry.get("operationParameters") or {}).get("version"))
+    return int(named) if named.isdigit() else None
+
+
+def _read_metadata(entry: dict[str, Any]) -> dict[str, Any]:
+    """Return what enrich has put into a commit; empty for commits of others."""
+    try:
+        found = json.loads(entry.get("userMetadata") or "null")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) and found.get("enrich") == _FORMAT else {}
+
+
+def find_commits(entries: list[dict[str, Any]], run_id: str, base: int | None) -> list[int]:
+    """Return the versions after ``base`` that a run has committed, latest first."""
+    after = [entry for entry in entries if base is None or int(entry["version"]) > base]
+    return [int(entry["version"]) for entry in after if _read_metadata(entry).get("run_id") == run_id]
+
+
+def find_writer(entries: list[dict[str, Any]]) -> str:
+    """Return the id of the run that wrote last."""
+    return next((found["run_id"] for found in map(_read_metadata, entries) if "run_id" in found), "another run")
+
+
+def _read_record(entry: dict[str, Any], job: str) -> dict[str, Any] | None:
+    found = _read_metadata(entry)
+    return found if found.get("job") == job else None
+
+
+def hash_meaning(meaning: Any) -> str:
+    """Return a short hash of a JSON value."""
+    text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:16]

@@ -1,0 +1,62 @@
+"""Schema evolution: what sources' columns have become since the target was written."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from enrich.base.errors import HistoryError
+from enrich.base.spec import DataType, JobSpec, JoinSpec
+from enrich.compiler.schemas import strip_type
+from enrich.expressions import Scope, parse_expression
+from enrich.progress.cursor import Cursor
+
+
+def check(job: str, schemas: Mapping[str, Mapping[str, DataType]], cursor: Cursor) -> None:
+    """Refuse sources whose used columns went or changed their type.
+
+    Raises:
+        HistoryError: Naming the first of them.
+    """
+    for alias, mark in cursor.sources.items():
+        if alias not in schemas:
+            continue
+        gone = [name for name in mark.columns if name not in schemas[alias]]
+        for name in (*gone, *find_retyped(cursor, alias, schemas[alias])):
+            what = "is gone" if name in gone else "has another type"
+            raise HistoryError(
+                f"column {name!r} of source {alias!r} {what} since the target was written",
+                hint=f"correct the job file if it names the column, then run `enrich run {job} --full-refresh`",
+            )
+
+
+def find_retyped(cursor: Cursor, alias: str, columns: Mapping[str, DataType]) -> list[str]:
+    """Return the columns of a source that have another type than when the target was written."""
+    mark = cursor.sources.get(alias)
+    before = mark.columns if mark is not None else {}
+    return [name for name, kind in before.items() if name in columns and strip_type(columns[name]) != strip_type(kind)]
+
+
+def fits(cursor: Cursor, spec: JobSpec) -> bool:
+    """Return whether a table that was written under ``cursor`` can hold the job's rows as they are now."""
+    if any(name not in spec.columns for name in cursor.columns) or find_reshaped(cursor, spec):
+        return False
+    return not any(find_retyped(cursor, alias, source.columns) for alias, source in spec.sources.items())
+
+
+def find_reshaped(cursor: Cursor, spec: JobSpec) -> list[str]:
+    """Return the list joins whose lookup has other columns than when the target was written, where the target shows.
+
+    Their elements are structs of all these columns, and MERGE compares and writes structs of one shape alone.
+    """
+    if not isinstance(spec, JoinSpec):
+        return []
+    lists = frozenset(step.alias for step in spec.steps if step.kind == "list")
+    scope = Scope(frozenset(spec.sources) - lists, lists, spec.has_key)
+    shown = {path for output in spec.outputs for path in parse_expression(output.expression, scope).paths}
+    return [
+        alias
+        for alias in sorted(lists)
+        if (alias,) in shown
+        and alias in cursor.sources
+        and set(cursor.sources[alias].columns) != set(spec.sources[alias].columns)
+    ]

@@ -1,0 +1,353 @@
+"""A job, the logs of its tables and its target's cursor -> what this run has to do; files and logs only, no JVM."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from enrich.base.errors import ConfigError, Fault, HistoryError
+from enrich.base.result import Finding, JobResult, SourceWindow
+from enrich.base.spec import JobSpec, quote
+from enrich.compiler import CompiledJob, compile_job
+from enrich.config.graph import QUARANTINE_SUFFIX
+from enrich.config.models import Job
+from enrich.config.places import CatalogName, Location, append_suffix
+from enrich.progress import continuity, evolution
+from enrich.progress.cursor import Cursor, Mark, TargetState, describe_drift, hash_meaning
+from enrich.progress.since import Bounds
+from enrich.progress.window import BEFORE_ALL, compute_reach, find_versions
+from enrich.quality import guards
+from enrich.storage.tables import CHANGE_FEED, TableState, is_occupied
+
+if TYPE_CHECKING:
+    from enrich.compiler.steps import Typer
+    from enrich.quality.suites import Suite
+
+log = logging.getLogger("enrich")
+
+BOOTSTRAP, INCREMENTAL, FULL_REFRESH = "bootstrap", "incremental", "full_refresh"
+REPLAY, REPAIR = "replay", "repair"
+_BY_CHANGES = (INCREMENTAL, REPLAY)
+
+
+@dataclass(frozen=True)
+class TargetPlace:
+    """Where a target is.
+
+    Attributes:
+        uri: Absolute path or URI; None for a catalog table that does not exist yet.
+        location: What the job file names: a path, a URI or a catalog name.
+        held_uri: Where the quarantine is, as ``uri``.
+        change_feed: True when somebody reads the target's changes.
+    """
+
+    uri: str | None
+    location: Location
+    quarantine_uri: str | None
+    change_feed: bool
+
+    @property
+    def label(self) -> str:
+        """The target's name in the runs table and in messages."""
+        return str(self.location)
+
+    @property
+    def name(self) -> str:
+        """The quoted name for SQL."""
+        return _quote_location(self.location)
+
+    @property
+    def quarantine_name(self) -> str:
+        """The quarantine's quoted name for SQL."""
+        return _quote_location(append_suffix(self.location, QUARANTINE_SUFFIX))
+
+
+def _quote_location(location: Location) -> str:
+    return location.quoted() if isinstance(location, CatalogName) else quote("delta", location)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One job of one run, ready for the engine.
+
+    Attributes:
+        tables: Alias -> the pinned state of its table.
+        window: Alias -> the versions to consume.
+        until: Alias -> where ``--until`` ends its window, which may be before the cursor.
+        again: Alias -> versions before the cursor whose changed keys are computed anew as well.
+        gaps: Alias -> versions after the cursor that are skipped.
+        target: What is at the target now.
+        committed: Told the result as soon as the log shows the job's commit, whatever becomes of the process then.
+        accepted: Names of the job's rules that shall not block this run.
+        retry: True when the rows that the quarantine holds shall be computed again.
+        apart: Alias -> the version that the quarantine contains; empty while it contains what the target does.
+    """
+
+    job: Job
+    plan: CompiledJob
+    suite: Suite | None
+    tables: Mapping[str, TableState]
+    window: Mapping[str, SourceWindow]
+    place: TargetPlace
+    target: TargetState
+    mode: str
+    run_id: str
+    dry_run: bool = False
+    committed: Callable[[JobResult], None] = lambda _: None
+    accepted: frozenset[str] = frozenset()
+    retry: bool = False
+    until: Mapping[str, int] = field(default_factory=dict)
+    again: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    gaps: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    apart: Mapping[str, int] = field(default_factory=dict)
+
+    @property
+    def spec(self) -> JobSpec:
+        """The compiled job."""
+        return self.plan.spec
+
+    @property
+    def everything(self) -> bool:
+        """True when all keys are computed anew."""
+        return self.mode not in _BY_CHANGES or any(start == BEFORE_ALL for start, _ in self.again.values())
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """Aliases with new versions, taken or skipped."""
+        return tuple(alias for alias, each in self.window.items() if each.start != each.to or alias in self.gaps)
+
+    @property
+    def is_idle(self) -> bool:
+        """True when there is nothing to compute, nor anything to record."""
+        return not (self.everything or self.moved or self.again or self.needs_feed or self.retry)
+
+    @property
+    def unjudged(self) -> tuple[Finding, ...]:
+        """The findings of a run that judges no row: the suite's expectations, then the job's rules."""
+        rules = self.suite.rules if self.suite is not None else ()
+        return (*[rule.unjudged for rule in rules], *guards.list_unjudged(self.job.rules, self.accepted))
+
+    @property
+    def advances(self) -> bool:
+        """True when the run has something to record even if no row differs."""
+        old = self.target.cursor.sources.values() if self.target.cursor is not None else ()
+        closes = self.everything and any(mark.gaps for mark in old)
+        return self.mode not in _BY_CHANGES or bool(self.moved) or bool(self.apart) or closes
+
+    @property
+    def needs_feed(self) -> bool:
+        """True when the target exists, has a reader and records no changes yet."""
+        table = self.target.table
+        return table is not None and self.place.change_feed and not table.has_change_feed
+
+    @property
+    def rewrites(self) -> bool:
+        """True when the target's rows have other columns or types than this job's, or are somebody else's doing."""
+        cursor, table = self.target.cursor, self.target.table
+        if table is None or self.mode != FULL_REFRESH:
+            return False
+        if cursor is None or bool(self.target.foreign) or cursor.definition != self.definition:
+            return True
+        return not evolution.fits(cursor, self.spec)
+
+    @property
+    def definition(self) -> str:
+        """The hash of what the job means."""
+        return hash_definition(self.plan, self.suite)
+
+    def cursor(self, number: int, quarantine: int) -> Cursor:
+        """Return the record of this run, for the intent and for both commits.
+
+        Args:
+            number: The run's own number.
+            quarantine: The number of the quarantine's rows that belong to the run's; 0 without a quarantine.
+        """
+        marks = {}
+        for alias, each in self.window.items():
+            columns = dict(self.spec.sources[alias].columns)
+            table, gaps = self.tables[alias], self._open_gaps(alias)
+            commit = table.commit if each.to == table.version else None
+            layout = {name: table.layout[name] for name in columns}
+            marks[alias] = Mark(table.table_id, each.start, each.to, columns, gaps, commit, layout)
+        return Cursor(
+            self.run_id,
+            self.job.job,
+            number,
+            self.definition,
+            marks,
+            self.spec.columns,
+            None if self.target.table is None else self.target.table.version,
+            quarantine,
+            None if self.target.quarantine is None else self.target.quarantine.table.version,
+        )
+
+    def _open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:
+        """Return a source's gaps after this run: the old ones and its own, unless it compares every row."""
+        if self.everything:
+            return ()
+        mark = self.target.cursor.sources.get(alias) if self.target.cursor is not None else None
+        gaps = [*(mark.gaps if mark is not None else ()), *([self.gaps[alias]] if alias in self.gaps else ())]
+        return tuple(gaps)
+
+
+def hash_definition(plan: CompiledJob, suite: Suite | None) -> str:
+    """Hash the job's meaning: sources, keys, joins, columns, condition, and the rules that move rows to quarantine."""
+    from enrich.quality.suites import fingerprint_quarantine
+
+    rules = fingerprint_quarantine(suite) if suite is not None else None
+    return hash_meaning({**plan.meaning, "quarantine": rules} if rules else plan.meaning)
+
+
+def check_free(job: Job, uri: str | None) -> None:
+    """Refuse to create a target where something else already is.
+
+    Raises:
+        ConfigError: A file, or a directory that is not empty.
+    """
+    if uri is not None and is_occupied(uri):
+        raise ConfigError(
+            f"{uri} is not a Delta table", hint="move it away, or name another target", where=job.at("target")
+        )
+
+
+def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
+    """Refuse sources without change feed; the message holds the statement that mends it.
+
+    Raises:
+        ConfigError: Naming every such source.
+    """
+    faults = []
+    for alias, table in tables.items():
+        if not table.has_change_feed:
+            faults.append(
+                Fault(
+                    f"source {alias!r} ({job.sources[alias].table}) has no change feed; run: ALTER TABLE"
+                    f" delta.`{table.uri}` SET TBLPROPERTIES ('{CHANGE_FEED}' = 'true')",
+                    job.at("sources", alias),
+                )
+            )
+    if faults:
+        raise ConfigError.of(faults)
+
+
+def compile_task(
+    job: Job, tables: Mapping[str, TableState], cursor: Cursor | None, typer: Typer | None = None
+) -> CompiledJob:
+    """Compile a job against its tables.
+
+    A column that the cursor knows and the table lost is not a slip in the job file: the source changed.
+
+    Raises:
+        ConfigError: The job file does not fit its tables.
+        HistoryError: It did when the target was last written.
+    """
+    schemas = {alias: table.columns for alias, table in tables.items()}
+    if cursor is not None:
+        evolution.check(job.job, schemas, cursor)
+    return compile_job(job, schemas, typer)
+
+
+def open_task(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -> Task:
+    """Decide mode and window, and refuse what cannot be continued.
+
+    Raises:
+        ConfigError: ``--since`` would skip changes.
+        DriftError: Somebody else changed the target's rows.
+        HistoryError: The definition changed, the cursor is lost, or a source is another table than before.
+    """
+    name, target = task.job.job, task.target
+    if target.table is None:
+        return open_whole(task, BOOTSTRAP)
+    if full_refresh:
+        return open_whole(task)
+    cursor = _require_cursor(task)
+    if target.foreign:
+        raise describe_drift(name, target.foreign)
+    continuity.check(cursor, task.definition, task.tables)
+    if evolution.find_reshaped(cursor, task.spec):
+        return open_whole(task)  # every list is written anew, its elements in their new shape
+    held = continuity.quarantined(target, cursor, task.spec, task.tables)
+    if held is None:
+        return open_whole(task)
+    return _continue_task(task, (cursor, held), bounds or Bounds())
+
+
+def reopen_task(task: Task) -> Task:
+    """Take a job back to the versions that its target records, to be compared with what they give.
+
+    Raises:
+        HistoryError: The target does not exist, its cursor is lost, or it is not this job's doing over these sources.
+    """
+    if task.target.table is None:
+        raise HistoryError(
+            f"job {task.job.job!r} has no target yet", hint=f"run `enrich run {task.job.job}` to create it"
+        )
+    cursor = _require_cursor(task)
+    continuity.check(cursor, task.definition, task.tables)
+    if lists := evolution.find_reshaped(cursor, task.spec):
+        raise HistoryError(
+            f"source {lists[0]!r} has gained a column since the target was written, and its lists show all columns",
+            hint=f"run `enrich run {task.job.job}`, which writes them again",
+        )
+    window = {alias: SourceWindow(mark.start, mark.to) for alias, mark in cursor.sources.items()}
+    return replace(task, mode=REPAIR, window=window)
+
+
+def _require_cursor(task: Task) -> Cursor:
+    if task.target.cursor is None:
+        raise HistoryError(
+            f"neither the log of {task.place.label} nor the runs table says what the target has consumed",
+            hint=f"run `enrich run {task.job.job} --full-refresh`",
+        )
+    return task.target.cursor
+
+
+def _continue_task(task: Task, contained: tuple[Cursor, Cursor], bounds: Bounds) -> Task:
+    """Put the window of each source together from what target and quarantine contain, and what the run was told."""
+    name, (cursor, held) = task.job.job, contained
+    since = find_versions(name, task.tables, bounds.since)
+    window, again, gaps = {}, {}, {}
+    for alias in task.tables:
+        mark, point = cursor.sources[alias], bounds.is_point(alias)
+        asked, end = since.get(alias), task.until.get(alias)
+        if asked is not None and end is not None and asked > end:
+            raise ConfigError(
+                f"--since is later than --until for source {alias!r} of {name!r}", hint="exchange the two values"
+            )
+        latest = task.tables[alias].version
+        found = compute_reach(mark.to, latest, asked if asked is None else min(asked, latest), end, point=point)
+        if found.gap is not None and not bounds.allow_gap:
+            raise ConfigError(
+                f"--since would leave out changes of source {alias!r} of {name!r}: versions {found.gap[0] + 1} to"
+                f" {found.gap[1]} are not in the target yet",
+                hint="run without --since to take them, or accept the loss with --allow-gap",
+            )
+        window[alias] = SourceWindow(found.start, found.to, gap=found.gap)
+        if ranges := [each for each in (found.again, continuity.between(cursor, held, alias)) if each is not None]:
+            again[alias] = (min(start for start, _ in ranges), max(end for _, end in ranges))
+        if found.gap is not None:
+            gaps[alias] = found.gap
+    mode = REPLAY if bounds.replays else INCREMENTAL
+    apart = {alias: mark.to for alias, mark in held.sources.items()} if held is not cursor else {}
+    return replace(task, mode=mode, window=window, again=again, gaps=gaps, apart=apart)
+
+
+def announce(task: Task) -> None:
+    """Say what the job is about to do, and loudly what it leaves out."""
+    windows = [f"{alias} {each.start}->{each.to}" for alias, each in task.window.items() if each.start != each.to]
+    windows += [f"{alias} {start}->{end} once more" for alias, (start, end) in task.again.items()]
+    log.info("%s: %s", task.job.job, task.mode if task.everything else f"{task.mode} of {', '.join(windows)}")
+    for alias, (start, end) in task.gaps.items():
+        log.warning(
+            "%s: versions %d to %d of source %s are left out: rows may be missing or outdated until"
+            " `enrich verify %s --repair` or a full refresh",
+            *(task.job.job, start + 1, end, alias, task.job.job),
+        )
+
+
+def open_whole(task: Task, mode: str = FULL_REFRESH) -> Task:
+    """Return the task with all keys computed anew."""
+    window = {alias: SourceWindow(None, table.version) for alias, table in task.tables.items()}
+    return replace(task, mode=mode, window=window)

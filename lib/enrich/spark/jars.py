@@ -1,0 +1,277 @@
+"""Provide the five Delta jars that pyspark lacks: resolved once from Maven into a cache, or taken from a directory.
+
+The resolver is Spark's own (Ivy), so the machine's settings for it count: proxies in ``JAVA_TOOL_OPTIONS``, mirrors in
+``spark.jars.ivySettings`` or ``spark.jars.repositories``, ``~/.m2`` and ``~/.ivy2`` as first places to look.
+``python -m enrich.spark.jars`` fills the cache ahead of time. See ``docs/adr/0003-delta-jars.md``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from importlib.metadata import distribution, version
+from pathlib import Path
+
+from enrich.base.errors import EnvironmentFault
+from enrich.spark.java import require_java
+
+log = logging.getLogger(__name__)
+
+SCALA = "2.13"
+
+DIGESTS = {
+    "delta-spark_4.1_2.13-4.4.0.jar": "75a9400986853c061f5109f012547de2545a5759e5e752e5ef633dabe16a4f10",
+    "delta-storage-4.4.0.jar": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
+    "delta-kernel-api-4.4.0.jar": "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11",
+    "delta-kernel-defaults-4.4.0.jar": "225c975199e4718b38ee5b7e6da7f19e9585024262b2cec2656b32151a856b0b",
+    "delta-kernel-unitycatalog-4.4.0.jar": "cea22dfb4ac562b3cd27bf652697750e8336009d73fb06631363aaaad5345ffa",
+}
+"""SHA-256 of the jars as Maven Central has them: a mirror or a cache may hold something else under these names."""
+
+PATIENCE = 600
+"""Seconds that the resolver may take: 12 MB over a slow line."""
+
+OTHERS = "[^i]*:*,io.[^d]*:*"
+"""Everything but ``io.delta`` and its kin, as Ivy globs: pyspark's wheel holds the rest (33 jars become 5)."""
+
+NOISE = re.compile(r"\s*at |Error: |Error occurred during initialization|Picked up ")
+"""Lines of a JVM that ends badly which say nothing of the cause."""
+
+RESOLVER_SETTINGS = ("spark.jars.ivySettings", "spark.jars.repositories")
+
+
+@dataclass(frozen=True)
+class Release:
+    """The pair of releases that decides which jars are needed.
+
+    Attributes:
+        spark: Spark's minor version, ``4.1``; part of the artifact's name.
+        delta: Delta's version.
+    """
+
+    spark: str
+    delta: str
+
+    @classmethod
+    def installed(cls) -> Release:
+        """Return the installed releases of pyspark and delta-spark."""
+        return cls(".".join(version("pyspark").split(".")[:2]), version("delta-spark"))
+
+    @property
+    def coordinate(self) -> str:
+        """The Maven coordinate that brings all five."""
+        return f"io.delta:delta-spark_{self.spark}_{SCALA}:{self.delta}"
+
+    @property
+    def folder(self) -> str:
+        """The name of this release's directory in the cache."""
+        return f"delta-{self.delta}-spark-{self.spark}-scala-{SCALA}"
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The jars' file names as Maven writes them; Ivy puts ``io.delta_`` before them."""
+        artifacts = (
+            f"delta-spark_{self.spark}_{SCALA}",
+            "delta-storage",
+            "delta-kernel-api",
+            "delta-kernel-defaults",
+            "delta-kernel-unitycatalog",
+        )
+        return tuple(f"{artifact}-{self.delta}.jar" for artifact in artifacts)
+
+
+def find_delta_jars(directory: str | None = None, conf: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+    """Return the five jars, absolute.
+
+    Args:
+        directory: Where they lie already (``spark: {jars: DIR}``); ``ENRICH_JARS`` wins. None: the cache.
+        conf: Spark settings; those of the resolver are passed on to it.
+
+    Raises:
+        EnvironmentFault: The directory lacks some of them, they cannot be fetched, or the cache cannot be written.
+    """
+    release = Release.installed()
+    given = os.environ.get("ENRICH_JARS") or directory
+    if given:
+        return _take_from_directory(Path(given).expanduser(), release)
+    folder = find_cache_directory() / "jars" / release.folder
+    jars = _take_from_cache(folder, release)
+    if jars is None:
+        _fill(folder, release, conf or {})
+        jars = _take_from_cache(folder, release)
+    if jars is None:
+        raise EnvironmentFault(f"the Delta jars in {str(folder)!r} are damaged", hint="remove that directory")
+    return jars
+
+
+def find_cache_directory() -> Path:
+    """Return ``$ENRICH_CACHE``, else ``$XDG_CACHE_HOME/enrich``, else ``~/.cache/enrich``."""
+    own = os.environ.get("ENRICH_CACHE")
+    if own:
+        return Path(own).expanduser().absolute()
+    try:
+        return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "enrich"
+    except RuntimeError as error:
+        raise EnvironmentFault(
+            "there is no home directory for the Delta jars", hint="set ENRICH_CACHE to a directory"
+        ) from error
+
+
+def find_spark_home() -> Path:
+    """Return the Spark that pyspark will start: ``SPARK_HOME``, else the one inside the wheel.
+
+    Raises:
+        EnvironmentFault: SPARK_HOME names something else than this pyspark's minor version.
+    """
+    own = os.environ.get("SPARK_HOME")
+    if not own:
+        return Path(str(distribution("pyspark").locate_file("pyspark")))
+    wanted = version("pyspark")
+    cores = sorted(Path(own, "jars").glob("spark-core_*.jar"))
+    if cores and f"-{wanted.rsplit('.', 1)[0]}." not in cores[0].name:
+        raise EnvironmentFault(
+            f"SPARK_HOME is {own!r} with {cores[0].name}, but pyspark is {wanted}",
+            hint="unset SPARK_HOME, or install the pyspark of that Spark",
+        )
+    return Path(own)
+
+
+def condense(output: str) -> str:
+    """Return the one line of a JVM's ``output`` that says what went wrong, without addresses."""
+    lines = [line.strip() for line in output.splitlines() if line.strip() and not NOISE.match(line)]
+    telling = [line for line in lines if line.startswith("Exception in thread")]
+    telling += [line for line in lines if re.search(r"exception|error|could not|unresolved", line, re.IGNORECASE)]
+    line = (telling[:1] or lines[-1:] or ["it printed nothing"])[0]
+    line = re.sub(r'^Exception in thread "[^"]*" ([\w.$]+: )?', "", line)
+    return re.sub(r"\w+://\S+", "<address>", line).strip(" []")[:200]
+
+
+def _take_from_directory(directory: Path, release: Release) -> tuple[Path, ...]:
+    found = {name: _find_either(directory, name) for name in release.names}
+    missing = [name for name, path in found.items() if path is None]
+    if missing:
+        raise EnvironmentFault(
+            f"the configured jar directory {str(directory)!r} lacks {', '.join(missing)}",
+            hint=f"copy the jars of {release.coordinate} from Maven into it",
+        )
+    return tuple(path.absolute() for path in found.values() if path is not None)
+
+
+def _find_either(directory: Path, name: str) -> Path | None:
+    for candidate in (directory / name, directory / f"io.delta_{name}"):
+        if candidate.is_file():
+            return candidate
+    return None
+
+
+def _take_from_cache(folder: Path, release: Release) -> tuple[Path, ...] | None:
+    """Return the cached jars, or None when there are none or one is another than was released."""
+    jars = tuple(folder / name for name in release.names)
+    try:
+        return jars if all(map(_is_released, jars)) else None
+    except OSError:
+        return None
+
+
+def _is_released(jar: Path) -> bool:
+    """Tell whether a jar is the one that was released under its name (12 MB for all five: 12 ms)."""
+    return hashlib.sha256(jar.read_bytes()).hexdigest() == DIGESTS.get(jar.name)
+
+
+def _fill(folder: Path, release: Release, conf: Mapping[str, str]) -> None:
+    """Resolve into a directory of our own beside ``folder``, then rename: readers see all five or none."""
+    try:
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        workspace = Path(tempfile.mkdtemp(prefix=".resolving-", dir=folder.parent))
+    except OSError as error:
+        raise EnvironmentFault(
+            f"the cache {str(folder.parent)!r} cannot be written: {error.strerror}",
+            hint="set ENRICH_CACHE to a directory that can be written",
+        ) from error
+    log.info("fetching Delta %s for Spark %s from Maven into %s (once, 12 MB)", release.delta, release.spark, folder)
+    try:
+        fetched = workspace / "jars"
+        fetched.mkdir()
+        _resolve(workspace / "ivy", release, conf)
+        for source, name in zip(_take_from_directory(workspace / "ivy" / "jars", release), release.names, strict=True):
+            shutil.move(source, fetched / name)
+        if strange := [name for name in release.names if not _is_released(fetched / name)]:
+            raise EnvironmentFault(
+                f"what the resolver brought is not what was released: {', '.join(strange)}",
+                hint="check the mirror, or put the jars of your choice into a directory and name it in ENRICH_JARS",
+            )
+        _publish(fetched, folder, release, workspace)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"the Delta jars could not be stored in {str(folder)!r}: {error.strerror}",
+            hint="free some space there or set ENRICH_CACHE",
+        ) from error
+    finally:
+        shutil.rmtree(workspace, ignore_errors=True)
+
+
+def _publish(fetched: Path, folder: Path, release: Release, workspace: Path) -> None:
+    if _take_from_cache(folder, release):
+        return  # another process was faster
+    with suppress(FileNotFoundError):
+        folder.rename(workspace / "broken")
+    try:
+        fetched.rename(folder)
+    except OSError:
+        if not _take_from_cache(folder, release):
+            raise
+
+
+def _resolve(ivy: Path, release: Release, conf: Mapping[str, str]) -> None:
+    """Let Spark's launcher resolve; its gateway ends at once because its standard input is empty."""
+    require_java()
+    command = [str(find_spark_home() / "bin" / "spark-submit"), "--master", "local[1]"]
+    for key in RESOLVER_SETTINGS:
+        if key in conf:
+            command += ["--conf", f"{key}={conf[key]}"]
+    command += ["--conf", f"spark.jars.ivy={ivy}", "--packages", release.coordinate, "--exclude-packages", OTHERS]
+    # The Java gateway writes its address there and would start no process of ours.
+    env = {key: value for key, value in os.environ.items() if not key.startswith(("PYSPARK_", "SPARK_REMOTE"))}
+    env["_PYSPARK_DRIVER_CONN_INFO_PATH"] = str(ivy.with_name("gateway"))
+    failed = f"the Delta jars ({release.coordinate}) cannot be fetched from Maven"
+    hint = "check the network, or put the five io.delta jars into a directory and name it in ENRICH_JARS"
+    try:
+        answer = subprocess.run(  # noqa: S603 - Spark's own launcher, arguments from our versions
+            [*command, "pyspark-shell"],
+            env=env,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=PATIENCE,
+            check=False,
+        )
+    except subprocess.TimeoutExpired as error:
+        raise EnvironmentFault(f"{failed}: it took longer than {PATIENCE} s", hint=hint) from error
+    if answer.returncode or not (ivy / "jars").is_dir():
+        raise EnvironmentFault(f"{failed}: {condense(answer.stdout)}", hint=hint)
+
+
+def main() -> int:
+    """Fill the cache and return the exit code."""
+    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
+    try:
+        find_delta_jars()
+    except EnvironmentFault as fault:
+        log.error("%s", fault)
+        return fault.exit_code
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

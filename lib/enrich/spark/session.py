@@ -1,0 +1,341 @@
+"""Hand over a Delta-ready SparkSession: the active one, else one that is built; and a safe session of its own per run.
+
+``get_session`` never changes a session that it finds. ``open_job_session`` opens a second one beside it, whose settings
+are Spark's own but for those of ``enrich.config.sparkconf``; the engine works in that one alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import sys
+import threading
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from weakref import WeakKeyDictionary
+
+from pyspark import SparkConf, SparkContext
+from pyspark.errors import AnalysisException, PySparkRuntimeError
+from pyspark.java_gateway import launch_gateway
+from pyspark.logger import PySparkLogger
+from pyspark.sql import SparkSession
+
+from enrich.base.errors import EnvironmentFault
+from enrich.config.sparkconf import FORCED, is_inherited
+from enrich.spark.jars import Release, condense, find_delta_jars, find_spark_home
+from enrich.spark.java import require_java
+from enrich.spark.scratch import make_private_directory
+
+if TYPE_CHECKING:
+    from enrich.config.models import Spark
+
+log = logging.getLogger(__name__)
+
+EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
+CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
+
+DEFAULTS = {
+    "spark.ui.enabled": "false",
+    # Kept for the UI, also when there is none: the plans of a thousand queries fill a small driver.
+    "spark.sql.ui.retainedExecutions": "5",
+    "spark.ui.retainedJobs": "20",
+    "spark.ui.retainedStages": "20",
+    "spark.ui.retainedTasks": "200",
+    "spark.sql.shuffle.partitions": "4",
+    # A process that runs many jobs compiles more classes than Spark keeps (1,000), and then each of them anew.
+    "spark.sql.codegen.cache.maxEntries": "10000",
+    # pyspark would tell the JVM, in five calls for every expression, where in our code it was built.
+    "spark.python.sql.dataFrameDebugging.enabled": "false",
+}
+"""Settings of a session that enrich builds, where neither configuration nor Spark's own files say otherwise."""
+
+SNAPSHOT_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
+
+LOCAL = {
+    # Host name lookups and an open port on the network serve nobody when all threads are in one process.
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.bindAddress": "127.0.0.1",
+    # 50 partitions for the state of a table with ten files: 100 tasks a MERGE.
+    SNAPSHOT_PARTITIONS: "2",
+}
+"""Defaults where the master is local."""
+
+LOCAL_MEMORY = "2g"
+"""All of Spark is in the one JVM then; its own default of 1 GB is for a driver alone."""
+
+AT_LAUNCH = {"spark.app.name": "enrich", "spark.ui.showConsoleProgress": "false"}
+"""Defaults that spark-submit would fill in by itself, otherwise."""
+
+ONLY_AT_LAUNCH = ("spark.driver.extraClassPath", "spark.driver.extraJavaOptions")
+"""Settings that are combined with ours and given to the JVM when it starts."""
+
+TELLTALES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers of pyspark that print an exception's message, which may hold a cell value, to stderr before raising it."""
+
+EARLY = (
+    *("spark.app.name", "spark.archives", "spark.driver.", "spark.files", "spark.jars", "spark.kerberos."),
+    *("spark.master", "spark.submit.", "spark.ui.showConsoleProgress"),
+)
+"""What spark-submit and the JVM need when they start. ``ps`` shows it; all else follows when the JVM is there."""
+
+
+def get_session(settings: Spark | None = None) -> SparkSession:
+    """Return the active session, else the default one, else build one.
+
+    Args:
+        settings: The ``spark`` section of the target's file; used only to build. None: all defaults.
+
+    Raises:
+        EnvironmentFault: The session at hand lacks Delta or is of Spark Connect, or none can be built.
+    """
+    conf = dict(settings.conf) if settings else {}
+    master = settings.master if settings else None
+    _refuse_remote(master, conf)
+    session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
+    if session is None or session.sparkContext._jsc is None:
+        session = _build(master, conf, settings.jars if settings else None)
+    _require_delta(session)
+    return session
+
+
+def open_job_session(spark: SparkSession) -> SparkSession:
+    """Open a session beside ``spark`` on the same context, with the settings that it inherits and the forced ones.
+
+    All others have Spark's default there. ``spark`` stays as it is, and stays the active session.
+
+    Raises:
+        EnvironmentFault: ``spark`` has no Delta, or is a Spark Connect session.
+    """
+    _require_delta(spark)
+    session = spark.newSession()
+    own = _settings_of(session)  # those of the context: what built it, spark-submit, Spark's own files
+    wanted = _inherited(spark) | FORCED
+    if SNAPSHOT_PARTITIONS not in wanted and _in_one_process(str(spark.sparkContext.master)):
+        wanted[SNAPSHOT_PARTITIONS] = LOCAL[SNAPSHOT_PARTITIONS]
+    for key in own.keys() - wanted.keys():
+        if not is_inherited(key):
+            with suppress(AnalysisException):  # of the context, and shared
+                session.conf.unset(key)
+    for key, value in wanted.items():
+        if own.get(key) != value:
+            with suppress(AnalysisException):  # as above (`isModifiable` denies unregistered keys)
+                session.conf.set(key, value)
+    return session
+
+
+def _inherited(spark: SparkSession) -> dict[str, str]:
+    return {key: value for key, value in _settings_of(spark).items() if is_inherited(key)}
+
+
+def _settings_of(session: SparkSession) -> dict[str, str]:
+    """Return what is set in a session and its context, in one call; ``conf.getAll`` asks the JVM for each by itself."""
+    end = "\x1e"
+    text = session.conf._jconf.getAll().mkString("", end, end)
+    return dict(entry.split(" -> ", 1) for entry in text.split(end)[:-1])
+
+
+@contextmanager
+def borrow_session(spark: SparkSession) -> Iterator[SparkSession]:
+    """Give a job a session that nobody else uses meanwhile; the next job with the same settings gets it again.
+
+    Delta keeps sessions alive for an hour, so that one for each job would fill a process that runs many.
+    """
+    idle = _idle.setdefault(spark, [])
+    settings = _inherited(spark)
+    fitting = [each for each in idle if each[0] == settings]
+    chosen = fitting[-1] if fitting else (settings, open_job_session(spark))
+    if fitting:
+        idle.remove(chosen)
+    try:
+        yield chosen[1]
+    finally:
+        idle.append(chosen)
+
+
+_idle: WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]] = WeakKeyDictionary()
+
+
+@contextmanager
+def activate(session: SparkSession) -> Iterator[SparkSession]:
+    """Make ``session`` the active one of this thread for the time of the block, then put back what was there.
+
+    Delta reads some settings from the active session; ``createDataFrame`` makes its own the active one for good.
+    Inside the block pyspark logs no exception by itself.
+    """
+    jvm = SparkSession._get_j_spark_session_class(session._jvm)
+    before = SparkSession._activeSession
+    jvm_before = jvm.getActiveSession()
+    SparkSession._activeSession = session
+    jvm.setActiveSession(session._jsparkSession)
+    loud = _hush()
+    try:
+        yield session
+    finally:
+        for logger in loud:
+            logger.disabled = False
+        SparkSession._activeSession = before
+        if jvm_before.isDefined():
+            jvm.setActiveSession(jvm_before.get())
+        else:
+            jvm.clearActiveSession()
+
+
+def _hush() -> list[logging.Logger]:
+    """Switch pyspark's telltale loggers off; return those that were on."""
+    loud: list[logging.Logger] = [logger for logger in map(PySparkLogger.getLogger, TELLTALES) if not logger.disabled]
+    for logger in loud:
+        logger.disabled = True
+    return loud
+
+
+def _refuse_remote(master: str | None, conf: Mapping[str, str]) -> None:
+    named = next((name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if os.environ.get(name)), None)
+    if "spark.remote" in conf or (master or "").startswith("sc://"):
+        named = "spark.remote"
+    if "connect" in (os.environ.get("SPARK_API_MODE", ""), conf.get("spark.api.mode", "")):
+        named = "spark.api.mode=connect"
+    if named:
+        raise _describe_remote(named)
+
+
+def _describe_remote(named: str) -> EnvironmentFault:
+    return EnvironmentFault(
+        f"{named} asks for Spark Connect, which cannot open a second session with enrich's own settings",
+        hint="run enrich where the driver runs (spark-submit, a job cluster), or remove the setting",
+    )
+
+
+def _require_delta(session: SparkSession) -> None:
+    if type(session).__module__.startswith("pyspark.sql.connect"):
+        raise _describe_remote("the given session")
+    if os.environ.get("DATABRICKS_RUNTIME_VERSION"):
+        return  # Delta is built in there, under other class names
+    extensions = session.conf.get("spark.sql.extensions", "") or ""
+    catalog = session.conf.get("spark.sql.catalog.spark_catalog", "")
+    if EXTENSION not in extensions.split(",") or catalog != CATALOG:
+        raise EnvironmentFault(
+            "the active Spark session is not set up for Delta",
+            hint=f"start it with spark.sql.extensions={EXTENSION} and spark.sql.catalog.spark_catalog={CATALOG}",
+        )
+    jvm: Any = session._jvm
+    try:
+        jvm.org.apache.spark.util.Utils.classForName(EXTENSION, True, False)
+    except Exception as error:
+        raise EnvironmentFault(
+            "the active Spark session is set up for Delta, but its JVM does not have the Delta jars",
+            hint=f"start it with spark-submit --packages {Release.installed().coordinate}",
+        ) from error
+
+
+def _build(master: str | None, conf: dict[str, str], jars: str | None) -> SparkSession:
+    _hush()
+    provided: tuple[Path, ...] = ()
+    gateway = None
+    if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
+        require_java()
+        provided = () if _brings_delta(conf) else find_delta_jars(jars, conf)
+        gateway = _launch(_choose_launch_settings(master, conf, provided))
+    # Without a gateway of ours this connects to spark-submit's, whose settings count from here on.
+    SparkContext._ensure_initialized(gateway=gateway)
+    with _keep_sigint():
+        builder = SparkSession.builder
+        for key, value in _choose_context_settings(master, conf, provided).items():
+            builder = builder.config(key, value)
+        try:
+            session: SparkSession = builder.getOrCreate()
+        except Exception as error:
+            raise EnvironmentFault(
+                f"Spark does not start: {condense(str(error))}", hint="check the settings under spark in conf/"
+            ) from error
+    if _in_one_process(str(session.sparkContext.master)) and "PYSPARK_PYTHON" not in os.environ:
+        session.sparkContext.pythonExec = sys.executable  # not whatever `python3` is: it may lack pyarrow
+    return session
+
+
+def _brings_delta(conf: Mapping[str, str]) -> bool:
+    """Tell whether the configuration or the Spark installation already has Delta's jar."""
+    named = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+    in_conf = any("delta-spark" in conf.get(key, "") for key in named)
+    return in_conf or any((find_spark_home() / "jars").glob("*delta-spark*.jar"))
+
+
+def _in_one_process(master: str) -> bool:
+    """Tell ``local`` and ``local[...]`` from ``local-cluster[...]``, whose executors are processes."""
+    return master == "local" or master.startswith("local[")
+
+
+def _choose_launch_settings(master: str | None, conf: Mapping[str, str], jars: tuple[Path, ...]) -> dict[str, str]:
+    """Return the settings for the JVM's command line."""
+    settings = AT_LAUNCH | {key: value for key, value in conf.items() if key.startswith(EARLY)}
+    if master:
+        settings["spark.master"] = master
+        if _in_one_process(master):
+            settings.setdefault("spark.driver.memory", LOCAL_MEMORY)
+    path = os.pathsep.join(filter(None, [*map(str, jars), conf.get("spark.driver.extraClassPath")]))
+    if path:
+        settings["spark.driver.extraClassPath"] = path
+    log4j = Path(__file__).with_name("log4j2.properties").as_uri()
+    # The JVM takes the last of two equal options: the configuration's.
+    # Spark walks an expression by recursion; the longest that a job file may hold needs more than the usual 1 MB.
+    options = ["-Xss4m", "-Duser.timezone=UTC", f'"-Dlog4j2.configurationFile={log4j}"']
+    given = conf.get("spark.driver.extraJavaOptions")
+    settings["spark.driver.extraJavaOptions"] = " ".join([*options, given] if given else options)
+    return settings
+
+
+def _choose_context_settings(master: str | None, conf: Mapping[str, str], jars: tuple[Path, ...]) -> dict[str, str]:
+    """Return the settings of the context, now that the JVM knows what spark-submit and Spark's own files say."""
+    known = SparkConf()
+    final_master = master or known.get("spark.master") or "local[*]"
+    local = _in_one_process(final_master)
+    private = {"spark.sql.warehouse.dir": str(make_private_directory() / "warehouse")}
+    if local:
+        private["spark.local.dir"] = str(make_private_directory() / "local")
+    defaults = DEFAULTS | private | (LOCAL if local else {})
+    settings = {key: value for key, value in defaults.items() if not known.contains(key)}
+    settings |= {key: value for key, value in conf.items() if key not in ONLY_AT_LAUNCH}
+    settings["spark.master"] = final_master
+    if jars and not local:
+        settings["spark.jars"] = ",".join(filter(None, [*(jar.as_uri() for jar in jars), conf.get("spark.jars")]))
+    extensions = settings.get("spark.sql.extensions") or known.get("spark.sql.extensions") or ""
+    if EXTENSION not in extensions.split(","):
+        settings["spark.sql.extensions"] = ",".join(filter(None, [EXTENSION, extensions]))
+    settings.setdefault("spark.sql.catalog.spark_catalog", known.get("spark.sql.catalog.spark_catalog") or CATALOG)
+    return settings | FORCED
+
+
+def _launch(settings: Mapping[str, str]) -> Any:
+    """Start the JVM; what it prints goes to a file of our own, for it may hold cell values.
+
+    The JVM ends when this process does: its standard input is a pipe that we hold.
+    """
+    launch_conf = SparkConf(loadDefaults=False)
+    for key, value in settings.items():
+        launch_conf.set(key, value)
+    output = make_private_directory() / "jvm.log"
+    launch: Callable[..., Any] = launch_gateway
+    with output.open("wb") as sink:
+        try:
+            return launch(launch_conf, popen_kwargs={"stdout": sink, "stderr": sink})
+        except (PySparkRuntimeError, OSError) as error:
+            said = condense(output.read_text(encoding="utf-8", errors="replace"))
+            raise EnvironmentFault(
+                f"Spark's JVM does not start: {said}", hint="check spark.driver.* in conf/ and JAVA_TOOL_OPTIONS"
+            ) from error
+
+
+@contextmanager
+def _keep_sigint() -> Iterator[None]:
+    """Keep a handler of SIGINT that somebody has set; pyspark puts its own in its place."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before: Callable[..., Any] | int | None = signal.getsignal(signal.SIGINT)
+    try:
+        yield
+    finally:
+        if before not in (None, signal.default_int_handler):
+            signal.signal(signal.SIGINT, before)

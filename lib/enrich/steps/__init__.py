@@ -1,0 +1,1 @@
+"""The steps of the flow for one job, between the verbs and storage; ``pipeline`` says their order."""

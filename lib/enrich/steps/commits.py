@@ -1,0 +1,122 @@
+"""A run's commits, and the proof from the log of what became of them: the answer of a call proves nothing.
+
+=====================================  ===========================================  ==========================
+the call                               the log                                      the run
+=====================================  ===========================================  ==========================
+returned                               holds the commit                             is done
+returned                               does not: its number was taken, it was       has lost, or plans anew
+                                       skipped silently
+raised (answer lost, a step after      holds the commit                             is done, and says so
+the commit failed, a signal)
+raised                                 does not                                     failed, lost or plans anew
+=====================================  ===========================================  ==========================
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from enrich.base.errors import Conflict, Locked
+from enrich.base.faults import pass_point
+from enrich.progress import cursor
+from enrich.progress.prepare import Task
+from enrich.storage import tables
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True)
+class CommitAttempt:
+    """One commit to be made.
+
+    Attributes:
+        label: The table's name in messages.
+        uri: Tells where the table is; a catalog knows a new one only afterwards.
+        base: The version that the commit was planned on; None when it creates the table.
+        act: Makes the commit.
+        landed: Told the commit's version, also when an exception or a signal is on its way.
+    """
+
+    label: str
+    uri: Callable[[], str | None]
+    base: int | None
+    act: Callable[[], None]
+    landed: Callable[[int], None] = lambda _: None
+
+
+def commit_and_prove(task: Task, write: CommitAttempt) -> int:
+    """Make a commit and find it in the log.
+
+    Returns:
+        Its version.
+
+    Raises:
+        Locked: Another run of the job has committed to the target since this one was planned.
+        Conflict: The commit's number was taken by a run that has not reached the target.
+    """
+    try:
+        write.act()
+    except BaseException as error:
+        version = _find_commit(task, write)
+        if version is None:
+            refuse_if_beaten(task)
+            raise
+        write.landed(version)
+        if not isinstance(error, Exception):
+            raise
+        log.warning("%s: version %d is committed, but the call failed (%s)", write.label, version, type(error).__name__)
+        return version
+    version = _find_commit(task, write)
+    if version is None:
+        refuse_if_beaten(task)
+        raise Conflict(f"another run is writing {write.label}", hint="run again")
+    write.landed(version)
+    return version
+
+
+def _find_commit(task: Task, write: CommitAttempt) -> int | None:
+    """Return the version of this attempt's commit; None when the log does not hold it."""
+    pass_point("proof.before")
+    uri = write.uri()
+    if uri is None or not tables.exists(uri):
+        return None
+    versions = cursor.find_commits(tables.read_history(tables.open_log(uri), 20), task.run_id, write.base)
+    pass_point("proof.after")
+    return versions[0] if versions else None
+
+
+def refuse_if_beaten(task: Task) -> None:
+    """Stop when the target has a newer number than the one that this run was planned on.
+
+    Raises:
+        Locked: Naming the run that was faster.
+    """
+    uri = task.place.uri
+    if uri is None or not tables.exists(uri):
+        return
+    found = tables.open_log(uri)
+    number = found.transaction_version(cursor.name_application(task.job.job)) or 0
+    if number != task.target.number:
+        winner = cursor.find_writer(tables.read_history(found, 20))
+        raise Locked(f"run {winner} has written the target of {task.job.job!r} meanwhile", hint="run again")
+
+
+def refuse_drift(task: Task, version: int) -> None:
+    """Stop when somebody else's rows came between this run's plan and its commit.
+
+    Delta sees what overlaps with a commit; what came shortly before it, only the log shows.
+
+    Raises:
+        DriftError: The target is the view no more; the next run says the same.
+    """
+    table = task.target.table
+    if table is None or task.place.uri is None:
+        return
+    found = tables.open_log(task.place.uri)
+    entries = tables.read_history(found, found.version() - table.version)
+    others = cursor.others_between(entries, (table.version, version), task.job.job)
+    foreign = cursor.foreign(task.place.uri, others, task.spec.columns)
+    if foreign and not task.rewrites:
+        raise cursor.describe_drift(task.job.job, foreign)

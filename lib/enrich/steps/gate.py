@@ -1,0 +1,208 @@
+"""Expectations before publishing: which rows may go to the target, which wait in quarantine, and what stops the run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from enrich.base.result import BLOCKED, Counts, Finding, JobResult
+from enrich.base.spec import Affected, JoinSpec, name_left_key, name_partners, quote
+from enrich.frames import changes, difference, join, orphans
+from enrich.frames.identity import unite_identities
+from enrich.quality import guards
+from enrich.steps.clock import measure
+from enrich.steps.stages import Rows, select_live_rows
+from enrich.steps.work import Work, build_finding, identify_rows, read_target
+
+
+@dataclass(frozen=True)
+class JudgedRows:
+    """Rows with their verdict.
+
+    Attributes:
+        good: The identity's columns and the target's columns, for the target.
+        bad: The same and ``_failed``, for the quarantine; None when no rule quarantines.
+    """
+
+    good: DataFrame
+    bad: DataFrame | None
+
+
+class Closed(Exception):
+    """A rule has closed the gate: nothing may be written.
+
+    Attributes:
+        findings: The findings that did.
+    """
+
+    def __init__(self, findings: Iterable[Finding]) -> None:
+        self.findings = tuple(findings)
+        super().__init__(", ".join(dict.fromkeys(each.expectation for each in self.findings)))
+
+
+def require_open(work: Work, findings: Iterable[Finding], closing: Iterable[Finding] | None = None) -> None:
+    """Note findings in the run's result, and stop the run when one of them closes the gate.
+
+    Args:
+        work: The job's run.
+        findings: What the rules found.
+        closing: Those that close the gate; None: those of action ``fail`` that failed.
+
+    Raises:
+        Closed: Naming the findings that close the gate; it is caught once, in ``pipeline``.
+    """
+    findings = tuple(findings)
+    work.result = work.result.with_findings(findings)
+    if closing is None:
+        closing = [each for each in findings if each.action == "fail" and each.success is False]
+    if closing := tuple(closing):
+        raise Closed(closing)
+
+
+def refuse_run(result: JobResult, closed_by: Iterable[Finding]) -> JobResult:
+    """End a job whose gate is closed: nothing is written, the same changes are judged again next time."""
+    closed_by = tuple(closed_by)
+    rules = "; ".join(dict.fromkeys(_describe(each) for each in closed_by))
+    hint = "correct the rows or the rule and run again; the target is unchanged"
+    if all(each.rule is not None for each in closed_by):
+        accepted = " ".join(dict.fromkeys(f"--accept {each.expectation}" for each in closed_by))
+        hint += f". If the change is intended, accept it once: `enrich run {result.job} {accepted}`"
+    return replace(result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=3)
+
+
+def _describe(finding: Finding) -> str:
+    where = finding.source or finding.column or ",".join(finding.column_list or ())
+    what = f"{finding.expectation}{f' ({where})' if where else ''}"
+    if finding.error:
+        return f"{what}: {finding.error}"
+    return f"{what}: {finding.failed} of {finding.checked} rows"
+
+
+@measure("rules")
+def check_guards(work: Work, rows: Rows) -> None:
+    """Hold the job's own rules against the rows, all but ``mass_change``, which needs the difference to the target.
+
+    Raises:
+        Closed: One of them has closed the gate, a mirror has conflicts that it may not have, or rows share a key.
+    """
+    counts = {
+        guards.MATCH_RATE: _count_unmatched,
+        guards.NULL_FOREIGN_KEYS: _count_null_references,
+        guards.NEW_ORPHANS: _count_new_orphans,
+    }
+    found = [*rows.findings, *_find_shared_keys(work, rows)]
+    for finding in guards.list_unjudged(work.task.job.rules, work.task.accepted):
+        if finding.expectation == guards.VALUE_CONFLICTS:
+            found.append(guards.judge_counts(finding, *rows.values))
+        elif finding.source is not None:
+            found.append(guards.judge_counts(finding, *counts[finding.expectation](work, rows, finding.source)))
+    require_open(work, found)
+
+
+def _find_shared_keys(work: Work, rows: Rows) -> list[Finding]:
+    """Find two rows with one key where no search in the sources has excluded them: MERGE would insert both."""
+    sources = [source for source in work.task.spec.sources.values() if source.trusted]
+    if not sources:
+        return []
+    identity = identify_rows(work.task).names
+    shared = select_live_rows(work, rows).groupBy(*identity).count().where(F.col("count") > 1)
+    if shared.isEmpty():
+        return []
+    counted = {source.alias: changes.count_surplus_rows(work.snapshot(source.alias), source) for source in sources}
+    return [build_finding("key_unique", "fail", counts, alias) for alias, counts in counted.items() if counts[1]]
+
+
+def _count_unmatched(_work: Work, rows: Rows, alias: str) -> tuple[int, int]:
+    lookup = rows.lookups[alias]
+    referring = lookup.rows - lookup.null_references
+    return referring, referring - lookup.matched
+
+
+def _count_null_references(_work: Work, rows: Rows, alias: str) -> tuple[int, int]:
+    return rows.lookups[alias].rows, rows.lookups[alias].null_references
+
+
+def _count_new_orphans(work: Work, rows: Rows, alias: str) -> tuple[int, int]:
+    """Count rows that refer to a lookup, and new orphans among them; asks Spark where the counts do not tell."""
+    spec = work.task.spec
+    assert isinstance(spec, JoinSpec)  # noqa: S101 - the rule is refused for mirrors
+    step = next(step for step in spec.steps if step.alias == alias)
+    referring, lone = _count_unmatched(work, rows, alias)
+    if step.kind != "list" and (lone == 0 or work.task.everything):
+        return referring, lone
+    names = name_left_key(len(spec.key_columns))
+    now = rows.frame.select(*names, name_partners(alias))
+    before = None
+    if lone and not work.task.everything:
+        among = Affected(orphans.find_orphans(now, alias).select(*names))
+        before = join.count_partners(work.sources(before=True), step, among)
+    found = orphans.find_new_orphans(now, alias, names, before).agg(F.count("*"), F.count_if("new")).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    return int(found[0]), int(found[1])
+
+
+@measure("rules")
+def check_mass_change(work: Work, target: difference.Difference, *, compared: bool) -> None:
+    """Hold the difference against the rules about how much of the target a run may delete or empty.
+
+    Args:
+        work: The job's run.
+        target: The difference to the target.
+        compared: False when old and new rows cannot be compared; then only how many there are tells what is lost.
+
+    Raises:
+        Closed: It would be too much: this points at an emptied source.
+    """
+    rules = guards.list_unjudged(work.task.job.rules, work.task.accepted)
+    asked = [finding for finding in rules if finding.expectation == guards.MASS_CHANGE]
+    table = read_target(work) if asked else None
+    if table is None:
+        return
+    rows = table.count()
+    lost = target.deleted + target.emptied if compared else max(0, rows - target.inserted)
+    require_open(work, [guards.judge_counts(finding, rows, lost) for finding in asked])
+
+
+@measure("rules")
+def judge_rows(work: Work, rows: Rows, affected: Affected | None) -> JudgedRows:
+    """Hold the affected rows against the job's suite.
+
+    Raises:
+        Closed: A rule of the suite has closed the gate.
+    """
+    from enrich.quality.judge import judge
+
+    live = select_live_rows(work, rows)
+    suite = work.task.suite
+    if suite is None:
+        return JudgedRows(live, None)
+    columns = [F.col(quote(name)) for name in work.task.spec.columns]
+    verdict = judge(live.select(*columns), suite, lambda reasons: _build_published(work, live, affected, reasons))
+    require_open(work, verdict.findings, verdict.closing)
+    if verdict.reasons is None:
+        return JudgedRows(live, None)
+    labelled = work.keep(live.withColumn("_failed", verdict.reasons))
+    is_good = F.size("_failed") == 0
+    return JudgedRows(labelled.where(is_good).drop("_failed"), labelled.where(~is_good))
+
+
+def _build_published(work: Work, live: DataFrame, affected: Affected | None, reasons: Column | None) -> DataFrame:
+    """Return the whole target as it would be after this run."""
+    columns = [F.col(quote(name)) for name in work.task.spec.columns]
+    fresh = live if reasons is None else live.where(F.size(reasons) == 0)
+    fresh = fresh.select(*columns)
+    table = read_target(work)
+    if table is None or affected is None:
+        return fresh
+    identity = identify_rows(work.task)
+    keys = unite_identities(affected, identity)
+    theirs = identity.of()
+    keyed = table.withColumns({f"{name}_at": part for name, part in theirs.items()})
+    condition = reduce(and_, [identity.same(F.col(f"{name}_at"), F.col(name)) for name in identity.names])
+    kept = keyed.join(keys, on=condition, how="left_anti").drop(*[f"{name}_at" for name in theirs])
+    return kept.unionByName(fresh, allowMissingColumns=True)

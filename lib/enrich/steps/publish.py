@@ -1,0 +1,327 @@
+"""The difference -> the quarantine's commit, the target's commit with the cursor, and the proof that it is there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from enrich.base.faults import pass_point
+from enrich.base.result import CREATED, UNCHANGED, UPDATED, JobResult
+from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL, OPERATION, RUN_ID_COLUMN, Affected, JoinSpec, quote
+from enrich.compiler.schemas import strip_type
+from enrich.config.graph import QUARANTINE_SUFFIX
+from enrich.config.places import append_suffix
+from enrich.frames import difference, join, quarantine
+from enrich.frames.difference import Difference
+from enrich.frames.identity import Identity, unite_identities
+from enrich.progress import cursor
+from enrich.progress.prepare import REPAIR, Task
+from enrich.quality.guards import MASS_CHANGE
+from enrich.steps import commits
+from enrich.steps.clock import measure
+from enrich.steps.gate import JudgedRows
+from enrich.steps.stages import Changes, make_no_rows
+from enrich.steps.work import Work, identify_rows, read_target
+from enrich.storage import tables, writes
+from enrich.storage.runs import INTENT, RunRow, RunsTable
+from enrich.storage.writes import CommitRecord
+
+_MATCHES = "__enrich_matches"
+
+
+@dataclass(frozen=True)
+class StagedRun:
+    """What a run is about to write.
+
+    Attributes:
+        target: The difference to the target.
+        held: The difference to the quarantine; None when there is nothing to write.
+        replaces_quarantine: True when the rows of ``held`` are all rows, to be written in place of a table that cannot
+            hold them as it is.
+        whole: All rows, when the target is written anew because its old rows are not this job's.
+        compared: False when the target's rows have another key or other types than the new ones.
+    """
+
+    target: Difference
+    held: Difference | None = None
+    replaces_quarantine: bool = False
+    whole: DataFrame | None = None
+    compared: bool = True
+
+    @property
+    def changes(self) -> bool:
+        """True when target or quarantine are not yet as they should be."""
+        held = self.held is not None and (not self.held.is_empty or self.replaces_quarantine)
+        return held or not self.target.is_empty
+
+
+@measure("difference")
+def stage_difference(work: Work, changed: Changes, verdict: JudgedRows, affected: Affected | None) -> StagedRun:
+    """Compare the judged rows with the target and with the quarantine."""
+    task = work.task
+    pass_point("staged.before")
+    identity = identify_rows(task)
+    among = unite_identities(affected, identity) if affected is not None else None
+    whole, old = None, read_target(work)
+    if task.rewrites:
+        whole = verdict.good.select(*[F.col(quote(name)) for name in task.spec.columns])
+        old = _find_comparable_rows(work, verdict.good)
+    guarded = any(rule.rule == MASS_CHANGE for rule in task.job.rules)
+    repairs = task.mode == REPAIR  # others may have written to the table
+    found = difference.compute_difference(
+        verdict.good, old, identity, among, has_copies=repairs, count_emptied=guarded and not repairs
+    )
+    held, replaces = _stage_quarantine(work, changed, verdict, among)
+    pass_point("staged.after")
+    return StagedRun(found, held, replaces, whole, compared=old is not None)
+
+
+def _find_comparable_rows(work: Work, rows: DataFrame) -> DataFrame | None:
+    """Return the target's rows when they can be compared with ``rows``: the same key, and the same types."""
+    table, identity = read_target(work), identify_rows(work.task)
+    if table is None or any(name not in table.columns for name in (*identity.left, *identity.right)):
+        return None
+    same = all(table.schema[name].dataType == rows.schema[name].dataType for name in table.columns)
+    return table if same else None
+
+
+def _stage_quarantine(
+    work: Work, changed: Changes, verdict: JudgedRows, among: DataFrame | None
+) -> tuple[Difference | None, bool]:
+    """Compare what is to be held, with a key and without, with the quarantine table.
+
+    Returns:
+        The difference, None when there is nothing to write; and whether it replaces all rows of the table.
+    """
+    task = work.task
+    before = task.target.quarantine
+    replaces = before is not None and (task.rewrites or (task.everything and not _can_hold(before.table, verdict.good)))
+    # Without a quarantine nothing lacked its key before; then only the window can have brought such rows.
+    without_key = _find_keyless_rows(work) if before is not None or changed.may_lack_keys(task.spec.driving) else None
+    if before is None and verdict.bad is None and without_key is None:
+        return None, False
+    identity = _identify_held_rows(task, verdict.good)
+    nothing = verdict.good.limit(0).withColumn(FAILED_COLUMN, F.array().cast("array<string>"))
+    held = quarantine.stage_rows(verdict.bad if verdict.bad is not None else nothing, without_key, identity.columns)
+    table = None
+    if before is not None and not replaces:
+        names, place = [*task.spec.columns, FAILED_COLUMN], before.table
+        table = work.keep(tables.read_snapshot(work.session, place.uri, place.version, names, like=verdict.good))
+    found = difference.compute_difference(held, table, identity, among, has_copies=True)
+    # A quarantine of which nobody knows what it contains gets a record that says so, whether its rows are right or not.
+    if found.is_empty and not replaces and (before is None or before.present is not None):
+        return None, False
+    return replace(found, rows=found.rows.withColumn(RUN_ID_COLUMN, F.lit(task.run_id))), replaces
+
+
+def _can_hold(table: tables.TableState, rows: DataFrame) -> bool:
+    """Return whether a quarantine has the columns and types of ``rows``; columns that came later it may lack."""
+    kinds = {field.name: strip_type(field.dataType.jsonValue()) for field in rows.schema.fields}
+    ours = {name: kind for name, kind in table.columns.items() if name not in (FAILED_COLUMN, RUN_ID_COLUMN)}
+    return all(kinds.get(name) == strip_type(kind) for name, kind in ours.items())
+
+
+def _identify_held_rows(task: Task, rows: DataFrame) -> quarantine.QuarantineIdentity:
+    columns = tuple(rows.schema[name] for name in task.spec.columns)
+    return quarantine.QuarantineIdentity(task.spec.identity, task.spec.right_identity, columns)
+
+
+def _find_keyless_rows(work: Work) -> DataFrame | None:
+    """Return the driving rows with a null in their key as the quarantine holds them; None when there are none."""
+    spec = work.task.spec
+    rows = work.keep(work.snapshot(spec.driving, null_keys=True))
+    if rows.isEmpty():
+        return None
+    if isinstance(spec, JoinSpec):
+        found = join.join_keyless(work.sources(), rows)
+    else:
+        keys = [F.col(quote(name)) for name in spec.key]
+        whole = F.array(keys[0] if len(keys) == 1 else F.struct(*keys)).alias(spec.columns[len(spec.value)])
+        shown = [whole] if spec.conflict == "collect" else keys
+        found = rows.select(*[F.col(quote(n)) for n in spec.value], *shown, *[F.col(quote(n)) for n in spec.extra])
+    return work.keep(found.withColumn(FAILED_COLUMN, F.array(F.lit(KEY_NOT_NULL))))
+
+
+@measure("write")
+def write_run(work: Work, found: StagedRun, runs: RunsTable) -> JobResult:
+    """Count what is staged and, unless this is a dry run, write it and prove that the commit is ours."""
+    task, target, result = work.task, found.target, work.result
+    counts = replace(
+        result.counts,
+        inserted=target.inserted,
+        updated=target.updated,
+        deleted=target.deleted,
+        quarantined=found.held.inserted if found.held is not None else 0,
+    )
+    status = CREATED if task.target.table is None else UPDATED if found.changes else UNCHANGED
+    result = replace(result, status=status, counts=counts)
+    if status == UNCHANGED and not task.advances:  # what was computed again is as it was
+        return _end_unmoved(work, result)
+    if task.dry_run:
+        return replace(result, target_version=task.target.table.version if task.target.table else None)
+    return _commit_run(work, result, found, runs)
+
+
+@measure("write")
+def write_cursor(work: Work, runs: RunsTable) -> JobResult:
+    """Record the new versions in a commit without data; columns that a source gained come along."""
+    task = work.task
+    if task.dry_run or not task.advances:
+        return _end_unmoved(work, work.result)
+    nothing = StagedRun(Difference(make_no_rows(work)))
+    return _commit_run(work, replace(work.result, status=UNCHANGED), nothing, runs)
+
+
+def _end_unmoved(work: Work, result: JobResult) -> JobResult:
+    """End a run that has no row to write and no version to record; a first reader may still need the change feed."""
+    task = work.task
+    table = task.target.table
+    assert table is not None  # noqa: S101 - an incremental run has a target
+    if task.needs_feed and not task.dry_run:
+        _enable_feed(work)
+    return replace(result, status=UNCHANGED, target_version=table.version)
+
+
+def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable) -> JobResult:
+    """Write intent, quarantine and target, in this order, and find both commits in the logs."""
+    task, table = work.task, work.task.target.table
+    record = _write_intent(task, found, runs)
+    if found.held is not None:
+        _write_quarantine(work, found, record)
+    commit = CommitRecord(cursor.name_application(task.job.job), record.number, record.to_json())
+
+    def landed(version: int) -> None:
+        commits.refuse_drift(task, version)
+        task.committed(replace(result, target_version=version, number=record.number))
+
+    version = commits.commit_and_prove(
+        task,
+        commits.CommitAttempt(
+            task.place.label,
+            lambda: _locate(work, held=False),
+            None if table is None else table.version,
+            lambda: _write_target(work, found, commit),
+            landed,
+        ),
+    )
+    return replace(result, target_version=version, number=record.number)
+
+
+def _write_intent(task: Task, found: StagedRun, runs: RunsTable) -> cursor.Cursor:
+    """Write the intent under the next number, and return it: the record of both commits.
+
+    The number is one more than the planned state's, so that Delta skips a run that wakes up after another one has
+    committed. A target that is created has no such state: its number is beyond those of all intents. The quarantine's
+    commits are counted by themselves.
+    """
+    pass_point("intent.before")
+    before = task.target.quarantine
+    number = (runs.last_number(task.place.label) if task.target.table is None else task.target.number) + 1
+    if found.held is not None:
+        present = before.number + 1 if before is not None else 1
+    else:
+        present = before.present or 0 if before is not None else 0
+    record = task.cursor(number, present)
+    runs.append(RunRow(task.run_id, task.job.job, task.place.label, INTENT, record.to_dict(), number, mode=task.mode))
+    pass_point("intent.after")
+    return record
+
+
+def _locate(work: Work, *, held: bool) -> str | None:
+    """Return where the target or its quarantine is by now; None when the catalog does not know it."""
+    place = work.task.place
+    location = append_suffix(place.location, QUARANTINE_SUFFIX) if held else place.location
+    return location if isinstance(location, str) else tables.find_catalog_location(work.session, location.parts)
+
+
+def _choose_properties(task: Task, rows: DataFrame) -> dict[str, str]:
+    """Return a new table's properties: deletion vectors, statistics of keys and clustering columns alone.
+
+    Delta refuses to keep statistics of binary, boolean and nested columns.
+    """
+    wanted = dict.fromkeys([*task.spec.identity, *task.spec.right_identity, *task.job.target.cluster_by])
+    kinds = (T.NumericType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
+    known = {field.name: field.dataType for field in rows.schema.fields}
+    measured = [quote(name) for name in wanted if isinstance(known.get(name), kinds)]
+    found = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "50"}
+    if measured:
+        return {**found, "delta.dataSkippingStatsColumns": ",".join(measured)}
+    return {**found, "delta.dataSkippingNumIndexedCols": "0"}
+
+
+def _write_target(work: Work, found: StagedRun, commit: CommitRecord) -> None:
+    task = work.task
+    pass_point("target.before")
+    if task.target.table is None or task.place.uri is None:
+        rows = found.target.rows.select(*[F.col(quote(name)) for name in task.spec.columns])
+        properties = _choose_properties(task, rows)
+        if task.place.change_feed:
+            properties[tables.CHANGE_FEED] = "true"
+        cluster = task.job.target.cluster_by
+        writes.create_table(
+            work.session, task.place.name, rows, cluster_by=cluster, properties=properties, commit=commit
+        )
+        return
+    if task.needs_feed:
+        _enable_feed(work)
+    if found.whole is not None:
+        writes.overwrite_table(work.session, task.place.uri, found.whole, commit)
+        return
+    writes.write_difference(work.session, task.place.uri, *_match(found.target, identify_rows(task)), commit)
+
+
+def _match(found: Difference, identity: Identity) -> tuple[DataFrame, dict[str, Column]]:
+    """Return the staged rows and what they match in the table, below ``t``.
+
+    Where rows may have copies, inserts match none: beside one there may be a ``D`` that takes all rows of its key.
+    """
+    if not found.has_copies:
+        return found.rows, identity.of("t.")
+    return found.rows.withColumn(_MATCHES, F.col(OPERATION) != "I"), {**identity.of("t."), _MATCHES: F.lit(True)}
+
+
+def _enable_feed(work: Work) -> None:
+    """Switch the target's change feed on for its first reader."""
+    pass_point("feed.before")
+    work.session.sql(
+        " ".join(["ALTER TABLE", work.task.place.name, "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"])
+    )
+    pass_point("feed.after")
+
+
+def _write_quarantine(work: Work, found: StagedRun, record: cursor.Cursor) -> None:
+    """Write the quarantine, ahead of the target: a run that ends in between leaves one that contains later versions."""
+    task, before = work.task, work.task.target.quarantine
+    assert record.quarantine is not None  # noqa: S101 - only records of old name none
+    pass_point("quarantine.before")
+    commits.refuse_if_beaten(task)
+    own = CommitRecord(cursor.name_application(task.job.job), record.quarantine, record.to_json())
+    commits.commit_and_prove(
+        task,
+        commits.CommitAttempt(
+            f"the quarantine of {task.job.job!r}",
+            lambda: _locate(work, held=True),
+            before.table.version if before is not None else None,
+            lambda: _put_quarantine(work, found, own),
+        ),
+    )
+    pass_point("quarantine.after")
+
+
+def _put_quarantine(work: Work, found: StagedRun, own: CommitRecord) -> None:
+    task, before, held = work.task, work.task.target.quarantine, found.held
+    assert held is not None  # noqa: S101 - callers have looked
+    rows = held.rows.select(*[F.col(quote(name)) for name in (*task.spec.columns, FAILED_COLUMN, RUN_ID_COLUMN)])
+    if before is None:
+        properties, name = _choose_properties(task, rows), task.place.quarantine_name
+        writes.create_table(work.session, name, rows, cluster_by=(), properties=properties, commit=own)
+    elif found.replaces_quarantine:
+        writes.overwrite_table(work.session, before.table.uri, rows, own)
+    else:
+        known = {name.lower() for name in tables.read_state(before.table.uri).columns}
+        lacking = frozenset(name for name in task.spec.columns if name.lower() not in known)
+        identity = replace(_identify_held_rows(task, held.rows), lacking=lacking)
+        writes.write_difference(work.session, before.table.uri, *_match(held, identity), own)

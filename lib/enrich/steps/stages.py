@@ -1,0 +1,342 @@
+"""The steps of the flow for one job, between the verbs and storage: ``pipeline`` says their order."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import partial, reduce
+from operator import or_
+from typing import TypeVar
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from enrich.base.errors import HistoryError
+from enrich.base.failures import find_lack
+from enrich.base.faults import pass_point
+from enrich.base.result import Counts, Finding, Lookup, SourceWindow
+from enrich.base.spec import (
+    FAILED_COLUMN,
+    HOLDERS,
+    LIVE,
+    OPERATION,
+    WEIGHT,
+    Affected,
+    MirrorSpec,
+    SourceSpec,
+    name_left_key,
+    name_partners,
+    name_right_key,
+    quote,
+)
+from enrich.frames import changes as net_changes
+from enrich.frames import join, keys, mirror, normalise, quarantine
+from enrich.frames.changes import NetChanges, Touched
+from enrich.frames.columns import drop_nulls
+from enrich.progress.prepare import Task
+from enrich.steps.clock import measure
+from enrich.steps.work import Work, build_finding, identify_rows
+from enrich.storage import tables
+
+log = logging.getLogger(__name__)
+
+_PARTNERS = ("rows", "matched", "nulls")
+_REFERRING = ("foreign_key", "list")
+FeedResult = TypeVar("FeedResult", NetChanges, Touched)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What the window brought.
+
+    Attributes:
+        net: Alias -> net changes, of the sources that moved; empty when everything is computed anew.
+        window: The windows with their counts of changes.
+        findings: Null and ambiguous keys in the sources.
+        again: Alias -> what changed before the cursor and is computed anew because the run was told so.
+    """
+
+    net: Mapping[str, NetChanges]
+    window: dict[str, SourceWindow]
+    findings: tuple[Finding, ...]
+    again: Mapping[str, Touched] = field(default_factory=dict)
+
+    def may_lack_keys(self, alias: str) -> bool:
+        """Return whether rows with a null key came to or left a source."""
+        lacking = any(each.expectation == "key_not_null" and each.source == alias for each in self.findings)
+        return lacking or (alias in self.net and self.net[alias].null_images > 0)
+
+    @property
+    def differing(self) -> dict[str, DataFrame]:
+        """Alias -> changed keys, of the sources that have any, or whose rows without key changed."""
+        found = {alias: each.changed() for alias, each in self.net.items() if each.count or each.null_images}
+        for alias, each in self.again.items():
+            if each.count or each.null_keys:
+                found[alias] = found[alias].unionByName(each.keys).distinct() if alias in found else each.keys
+        return found
+
+
+@measure("changes")
+def read_changes(work: Work) -> Changes:
+    """Read the window of every source and look for null and ambiguous keys in what it brings."""
+    pass_point("changes.before")
+    task = work.task
+    net: dict[str, NetChanges] = {}
+    again = {} if task.everything else {alias: _read_again(work, alias) for alias in task.again}
+    window, findings = {}, []
+    for alias, source in task.spec.sources.items():
+        at = task.window[alias]
+        if task.everything:
+            rows, surplus = _count_source(work, alias)
+            nulls = work.snapshot(alias, null_keys=True).count()
+            count, come = rows, rows + nulls
+        elif at.start == at.to or at.start is None:
+            count = come = nulls = surplus = 0
+        else:
+            net[alias] = _read_window(work, alias, (at.start, at.to))
+            count, come, nulls = net[alias].count, net[alias].rows, net[alias].null_keys
+            grown = net[alias].keys.where(F.col(WEIGHT) > 0).drop(WEIGHT)
+            search = net[alias].grown and not source.trusted
+            surplus = net_changes.count_surplus_rows(work.snapshot(alias), source, grown)[1] if search else 0
+        if at.gap is not None and not task.everything:  # what the gap brought was never looked at
+            come, surplus = _count_source(work, alias)
+            nulls = work.snapshot(alias, null_keys=True).count()
+            come += nulls
+        window[alias] = _describe_window(task, alias, count, _count_all_keys(net.get(alias), again.get(alias)))
+        driving = alias == task.spec.driving
+        if nulls:
+            findings.append(build_finding("key_not_null", "quarantine" if driving else "warn", (come, nulls), alias))
+        if surplus:
+            findings.append(build_finding("key_unique", "fail", (come - nulls, surplus), alias))
+    work.result = replace(work.result, sources=window)
+    pass_point("changes.after")
+    return Changes(net, window, tuple(findings), again)
+
+
+def _count_all_keys(net: NetChanges | None, again: Touched | None) -> int | None:
+    """Count the keys of a window that was widened; None for one that was not."""
+    if again is None:
+        return None
+    return again.count if net is None else net.changed().unionByName(again.keys).distinct().count()
+
+
+def _describe_window(task: Task, alias: str, count: int, widened: int | None) -> SourceWindow:
+    """Return a source's window as the result shows it: from where ``--since`` widened it to."""
+    at = task.window[alias]
+    start = max(task.again[alias][0], 0) if alias in task.again else at.start
+    return SourceWindow(start, at.to, count if widened is None else widened, at.gap)
+
+
+def _count_source(work: Work, alias: str) -> tuple[int, int]:
+    """Count a source's rows and those that share their key."""
+    source = work.task.spec.sources[alias]
+    if source.trusted:
+        return work.snapshot(alias).count(), 0
+    return net_changes.count_surplus_rows(work.snapshot(alias), source)
+
+
+def _read_window(work: Work, alias: str, window: tuple[int, int]) -> NetChanges:
+    """Net a source's change feed."""
+    return _read(work, alias, window, net_changes.compute_net_changes)
+
+
+def _read_again(work: Work, alias: str) -> Touched:
+    """Find the keys that a source's commits changed in the range that is taken again."""
+    return _read(work, alias, work.task.again[alias], net_changes.find_touched_keys)
+
+
+def _read(
+    work: Work, alias: str, window: tuple[int, int], by: Callable[[DataFrame, SourceSpec], FeedResult]
+) -> FeedResult:
+    """Read a range of a source's change feed; where it does not tell all, compare the two snapshots instead."""
+    source, uri = work.task.spec.sources[alias], work.task.tables[alias].uri
+    names = list(source.columns)
+
+    pass_point("feed_of_source.before")
+    found = None
+    if _same_layout(work.task, alias, window):
+        try:
+            feed = tables.read_change_feed(work.session, uri, window, names)
+            found = by(normalise.normalise_keys(feed, source), source)
+        except (PySparkException, Py4JJavaError) as error:
+            if find_lack(error):  # no snapshot could be read either
+                raise
+    if found is None:
+        log.info("the change feed of %s cannot be read completely; comparing the two snapshots instead", alias)
+        try:
+            feed = tables.read_snapshot_difference(work.session, uri, window, names)
+            found = by(normalise.normalise_keys(feed, source), source)
+        except (PySparkException, Py4JJavaError) as error:
+            if find_lack(error):
+                raise
+            raise HistoryError(
+                f"source {alias!r} cannot be read from version {window[0]} to {window[1]} ({type(error).__name__})",
+                hint=f"run `enrich run {work.task.job.job} --full-refresh`",
+            ) from error
+    pass_point("feed_of_source.after")
+    work.cleanup.callback(found.held.unpersist)
+    return found
+
+
+def _same_layout(task: Task, alias: str, window: tuple[int, int]) -> bool:
+    """Return whether the used columns have their values under the same names in the files at both ends of a range.
+
+    Delta refuses a feed across a column that is renamed, or dropped and added again; but where that is the first commit
+    of the range, the feed is just empty.
+    """
+    table, used = task.tables[alias], task.spec.sources[alias].columns
+    known = {table.version: table.layout}
+    if task.target.cursor is not None:
+        mark = task.target.cursor.sources[alias]
+        known.setdefault(mark.to, mark.layout)
+    ends = []
+    for version in window:
+        state = None if version in known else tables.state_at(table.uri, version)
+        if version not in known and state is None:
+            return False
+        ends.append(known[version] if state is None else state.layout)
+    before, after = ends
+    return all(after.get(name) == there for name, there in before.items() if name in used)
+
+
+@measure("keys")
+def find_affected_keys(work: Work, changed: Changes) -> Affected | None:
+    """Return the target keys whose rows may differ, counted; None for all."""
+    if work.task.everything:
+        return None
+    found = _find_affected(work, changed)
+    count = found.left.count() + (found.right.count() if found.right is not None else 0)
+    return replace(found, count=count)
+
+
+def _find_affected(work: Work, changed: Changes) -> Affected:
+    spec = work.task.spec
+    held = _find_quarantined_keys(work)
+    if isinstance(spec, MirrorSpec):
+        images = [*[net.images for net in changed.net.values()], *[each.images for each in changed.again.values()]]
+        values = [*[mirror.find_affected_values(spec, each) for each in images], *[each.left for each in held]]
+        return Affected(work.keep(reduce(lambda a, b: a.unionByName(b), values).distinct()))
+    now, right = work.sources(), spec.right_step()
+    dependent = keys.find_dependents(spec, changed.differing, partial(join.find_references, now))
+    if right is None:
+        return Affected(
+            work.keep(keys.find_affected_left(spec, changed.differing, dependent, [each.left for each in held]))
+        )
+    dependent = [work.keep(frame) for frame in dependent]
+    left = work.keep(keys.find_affected_left(spec, changed.differing, dependent, [each.left for each in held]))
+    moments = [now, work.sources(before=True), *([work.sources(at=work.task.apart)] if work.task.apart else [])]
+    references = [join.find_references(each, right, Affected(left)) for each in moments]
+    moved = [frame.select(*[name for name in frame.columns if name.startswith("__enrich_j")]) for frame in references]
+    moved += [each.right for each in held if each.right is not None]
+    return Affected(left, work.keep(keys.find_affected_right(spec, changed.differing, dependent, moved)))
+
+
+def _find_quarantined_keys(work: Work) -> list[Affected]:
+    """Return the keys that the quarantine holds when they shall be tried again, else nothing."""
+    task, uri = work.task, work.task.place.quarantine_uri
+    if not task.retry or uri is None:
+        return []
+    identity = identify_rows(task)
+    names = [*identity.left, *identity.right, FAILED_COLUMN]
+    held = tables.read_snapshot(work.session, uri, tables.read_state(uri).version, names).where(
+        ~quarantine.is_keyless()
+    )
+    found = held.select(*[part.alias(name) for name, part in identity.of().items()])
+    lefts, rights = name_left_key(len(identity.left)), name_right_key(len(identity.right))
+    is_lone = reduce(or_, [F.col(name).isNull() for name in lefts])
+    left = found.where(~is_lone).select(*lefts)
+    return [Affected(left, drop_nulls(found.where(is_lone).select(*rights)) if rights else None)]
+
+
+@dataclass(frozen=True)
+class Rows:
+    """The affected rows, computed anew.
+
+    Attributes:
+        frame: The identity's columns, ``LIVE``, one ``name_partners`` a join, and the target's columns; persisted.
+        counts: Affected keys and nulls in references.
+        findings: Conflicting mirror values.
+        lookups: Alias -> how its join went; empty for mirrors.
+        values: A mirror's values, and those with several holders.
+    """
+
+    frame: DataFrame
+    counts: Counts
+    findings: tuple[Finding, ...] = ()
+    lookups: Mapping[str, Lookup] = field(default_factory=dict)
+    values: tuple[int, int] = (0, 0)
+
+
+@measure("join")
+def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Rows:
+    """Compute the affected rows from the pinned snapshots."""
+    pass_point("join.before")
+    spec = work.task.spec
+    if isinstance(spec, MirrorSpec):
+        return _compute_mirror(work, spec, changed, affected)
+
+    frame = work.keep(join.join_all(work.sources(), affected))
+    sums = [
+        F.coalesce(F.sum(F.col(name_partners(step.alias)).getField(part)), F.lit(0))
+        for step in spec.steps
+        for part in _PARTNERS
+    ]
+    found = frame.agg(F.count("*"), *sums).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    counted = (found[i : i + len(_PARTNERS)] for i in range(1, len(found), len(_PARTNERS)))
+    lookups = {step.alias: Lookup(step.kind, *each) for step, each in zip(spec.steps, counted, strict=True)}
+    nulls = {kind: sum(each.null_references for each in lookups.values() if each.kind == kind) for kind in _REFERRING}
+    counts = Counts(
+        affected_keys=affected.count if affected is not None else found[0],
+        null_foreign_keys=nulls["foreign_key"],
+        null_list_ids=nulls["list"],
+    )
+    return Rows(frame, counts, lookups=lookups)
+
+
+def _compute_mirror(work: Work, spec: MirrorSpec, changed: Changes, affected: Affected | None) -> Rows:
+    frame = work.keep(mirror.derive_mirror(spec, work.snapshot(spec.driving), affected.left if affected else None))
+    found = frame.agg(F.count("*").alias("rows"), F.count(F.when(F.col(HOLDERS) > 1, 1)).alias("shared")).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    nulls = _count_null_values(work, spec, changed)
+    counts = Counts(affected_keys=affected.count if affected else found["rows"], null_values=nulls)
+    conflict = spec.conflict == "fail" and found["shared"]
+    findings = (
+        (build_finding("value_unique", "fail", (found["rows"], found["shared"]), spec.driving),) if conflict else ()
+    )
+    return Rows(frame.drop(HOLDERS), counts, findings, values=(found["rows"], found["shared"]))
+
+
+def _count_null_values(work: Work, spec: MirrorSpec, changed: Changes) -> int:
+    """Count the master's rows, or those that the window brought, that have a key and no value."""
+    if work.task.everything:
+        come = work.snapshot(spec.driving)
+    elif spec.driving in changed.net:
+        come = changed.net[spec.driving].images.where(F.col(WEIGHT) > 0)
+    else:
+        return 0
+    is_null = reduce(or_, [F.col(quote(name)).isNull() for name in spec.value])
+    lacks_key = reduce(or_, [F.col(quote(name)).isNull() for name in spec.key])
+    return come.where(is_null & ~lacks_key).count()
+
+
+def select_live_rows(work: Work, rows: Rows) -> DataFrame:
+    """Return the rows that belong to the target, with the identity's columns."""
+    names = identify_rows(work.task).names
+    columns = [F.col(quote(name)) for name in work.task.spec.columns]
+    return rows.frame.where(F.col(LIVE)).select(*names, *columns)
+
+
+def make_no_rows(work: Work) -> DataFrame:
+    """Return an empty difference: the identity's columns, the operation, the target's columns as new rows would be."""
+    spec = work.task.spec
+    if isinstance(spec, MirrorSpec):
+        frame = mirror.derive_mirror(spec, work.snapshot(spec.driving), None)
+    else:
+        frame = join.join_all(work.sources(), None)
+    columns = [F.col(quote(name)) for name in spec.columns]
+    operation = F.lit("U").alias(OPERATION)
+    return frame.limit(0).select(*identify_rows(work.task).names, operation, *columns)

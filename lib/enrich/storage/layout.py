@@ -1,0 +1,30 @@
+"""Under which names the values of a table's columns stand in its files (column mapping)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from enrich.base.spec import DataType, quote
+
+_PHYSICAL = "delta.columnMapping.physicalName"
+
+
+def find_physical_names(fields: Sequence[dict[str, Any]], path: str = "") -> dict[str, str]:
+    """Return the names of fields in the files, where these are others than their own; fields inside them, too."""
+    found = {}
+    for field in fields:
+        inside = f"{path}.{quote(field['name'])}"
+        physical = (field.get("metadata") or {}).get(_PHYSICAL, field["name"])
+        if physical != field["name"]:
+            found[inside] = physical
+        found |= find_physical_names(_fields_inside(field["type"]), inside)
+    return found
+
+
+def _fields_inside(kind: DataType) -> list[dict[str, Any]]:
+    """Return the fields of a struct, and those of the structs in arrays and maps."""
+    if isinstance(kind, str):
+        return []
+    kinds = [kind[name] for name in ("elementType", "keyType", "valueType") if name in kind]
+    return [*kind.get("fields", []), *[field for each in kinds for field in _fields_inside(each)]]

@@ -1,0 +1,282 @@
+"""The runs table: intents and outcomes of every run of every job, one Delta table in the state directory.
+
+Written and read with delta-rs, without a JVM. It is the history for reports and the second copy of each cursor, whose
+first copy lies in the target's commit. A run appends one row in one commit, and every hundredth commit tidies up: it
+puts small files together, and deletes what is older than ``keep_runs`` days, the files that nobody needs any more and
+the old part of the log. Reading reads no documents but those that are asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from enrich.base.errors import EnvironmentFault
+from enrich.base.faults import pass_point
+from enrich.base.result import JobResult
+
+if TYPE_CHECKING:
+    from arro3.core import Table
+    from deltalake import DeltaTable
+
+log = logging.getLogger(__name__)
+
+INTENT, OUTCOME = "intent", "outcome"
+
+_PAUSES = (0.1, 0.3, 1.0, 3.0)
+"""Seconds before another attempt to append, where another run's tidying came between."""
+_CHECKPOINT_EVERY, _TIDY_EVERY = 20, 100
+_SMALL = 500_000
+"""Bytes below which a file is put together with its neighbours; one of this size holds 5,000 to 20,000 rows."""
+_PROPERTIES = {"delta.logRetentionDuration": "interval 2 days", "delta.deletedFileRetentionDuration": "interval 1 days"}
+"""Nobody travels back in this table; who has begun to read it gets a day to end."""
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One row of the runs table.
+
+    Attributes:
+        event: ``intent``, written before the target is touched, or ``outcome``.
+        number: The run's transaction number; null for outcomes that committed nothing.
+        document: The cursor of an intent, the job's result of an outcome, as JSON.
+    """
+
+    run_id: str
+    job: str
+    target: str
+    event: str
+    document: dict[str, Any]
+    number: int | None = None
+    status: str | None = None
+    mode: str | None = None
+    exit_code: int | None = None
+    seconds: float | None = None
+
+
+def build_outcome(run_id: str, target: str, result: JobResult) -> RunRow:
+    """Return the row that keeps what became of a job."""
+    return RunRow(
+        run_id,
+        result.job,
+        target,
+        OUTCOME,
+        result.to_dict(),
+        result.number,
+        result.status,
+        result.mode,
+        result.exit_code,
+        result.seconds,
+    )
+
+
+class RunsTable:
+    """``<state>/runs``.
+
+    Args:
+        uri: The state directory, absolute path or URI.
+        keep_days: For how long rows are kept; the last commit and the last outcome of each target stay for ever.
+    """
+
+    def __init__(self, uri: str, keep_days: int = 400) -> None:
+        self.uri = f"{uri.rstrip('/')}/runs"
+        self.keep_days = keep_days
+
+    def append(self, row: RunRow) -> None:
+        """Write one row in one commit, and tidy up when it is time; tidying that fails is left to a later run.
+
+        Raises:
+            EnvironmentFault: The state directory cannot be written.
+        """
+        try:
+            pass_point("runs.before")
+            table = self._append(row)
+            pass_point("runs.appended")
+            try:
+                self._tidy(table)
+            except Exception as error:  # noqa: BLE001 - most likely another run tidies at this moment
+                log.info("the runs table was not tidied (%s)", type(error).__name__)
+            pass_point("runs.tidied")
+        except Exception as error:
+            raise EnvironmentFault(
+                f"cannot write the runs table at {self.uri} ({type(error).__name__})",
+                hint="check permissions and free space of the state directory",
+            ) from error
+
+    def _append(self, row: RunRow) -> DeltaTable:
+        """Append a row, several times if others create, tidy or alter the table meanwhile; return the table then."""
+        from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
+        from deltalake.exceptions import CommitFailedError
+
+        rows = _arrow(row)
+        # Checkpoints and cleanup come with tidying: an error of theirs must not look like one of the commit.
+        plain = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+        for pause in (*_PAUSES, None):
+            try:
+                table = self._open()
+                write_deltalake(
+                    self.uri if table is None else table,
+                    rows,
+                    mode="append",
+                    configuration=_PROPERTIES if table is None else None,
+                    post_commithook_properties=plain,
+                )
+                return DeltaTable(self.uri) if table is None else table
+            except CommitFailedError:
+                if pause is None:
+                    raise
+                time.sleep(pause)
+        raise AssertionError
+
+    def _open(self) -> DeltaTable | None:
+        """Return the table at its latest version; None where there is none yet."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        try:
+            return DeltaTable(self.uri)
+        except TableNotFoundError:
+            return None
+
+    def _tidy(self, table: DeltaTable) -> None:
+        """Shorten what a reader has to list and to read; only one run comes by each hundredth version."""
+        version = table.version()
+        if version == 0 or version % _CHECKPOINT_EVERY:
+            return
+        if version % _TIDY_EVERY == 0:
+            known = table.metadata().configuration
+            if lacking := {name: value for name, value in _PROPERTIES.items() if name not in known}:
+                table.alter.set_table_properties(lacking)  # an earlier release has created it
+            _put_together(table)
+            self._forget(table)
+            table.vacuum(dry_run=False, full=True)
+        table.create_checkpoint()
+        table.cleanup_metadata()
+
+    def _forget(self, table: DeltaTable) -> None:
+        """Delete the rows that are too old, but not what each target's last commit has consumed."""
+        before = _literal(datetime.now(UTC) - timedelta(days=self.keep_days))
+        last = "SELECT target, max(number) AS number, max(at) AS at FROM runs WHERE event = 'outcome' GROUP BY target"
+        stays = "runs.at = last.at OR runs.number >= last.number"
+        kept = _query(
+            table,
+            f"WITH last AS ({last}) SELECT runs.at FROM runs JOIN last ON runs.target = last.target"  # noqa: S608
+            f" WHERE runs.at < {before} AND ({stays})",
+        )
+        among = f" AND at NOT IN ({', '.join(_literal(row['at']) for row in kept)})" if kept else ""
+        table.delete(f"at < {before}{among}")
+
+    def committed(self, target: str, number: int) -> tuple[dict[str, Any], int | None] | None:
+        """Return the cursor that the run with ``number`` recorded, and the target's version that it made.
+
+        Runs that did not commit leave intents with the same number; an outcome with it tells which one became true.
+        """
+        found = self._select(f"SELECT * FROM runs WHERE number = {int(number)} ORDER BY at")  # noqa: S608 - a number
+        rows = [row for row in found if row["target"] == target]
+        outcomes = {row["run_id"]: json.loads(row["document"]) for row in rows if row["event"] == OUTCOME}
+        intents = [row for row in rows if row["event"] == INTENT and row["run_id"] in outcomes]
+        if not intents:
+            return None
+        return json.loads(intents[-1]["document"]), outcomes[intents[-1]["run_id"]].get("target_version")
+
+    def last_number(self, target: str) -> int:
+        """Return the highest number that an intent for ``target`` has used; 0 when there is none."""
+        rows = self._select("SELECT target, max(number) AS number FROM runs WHERE event = 'intent' GROUP BY target")
+        return next((row["number"] for row in rows if row["target"] == target), 0)
+
+    def latest(self) -> dict[str, dict[str, Any]]:
+        """Return the status of the last outcome of each target, and when it ended."""
+        last = "max(at) AS at, last_value(status ORDER BY at) AS status"
+        rows = self._select(f"SELECT target, {last} FROM runs WHERE event = 'outcome' GROUP BY target")  # noqa: S608
+        return {row["target"]: row for row in rows}
+
+    def recent(self, limit: int) -> list[dict[str, Any]]:
+        """Return the last ``limit`` outcomes of each job, target and status, oldest first."""
+        place = "row_number() OVER (PARTITION BY job, target, status ORDER BY at DESC) AS place"
+        ranked = f"SELECT at, {place} FROM runs WHERE event = 'outcome'"  # noqa: S608 - constants
+        wanted = f"SELECT at FROM ({ranked}) WHERE place <= {int(limit)}"  # noqa: S608 - a number
+        return self._select(f"SELECT * FROM runs WHERE event = 'outcome' AND at IN ({wanted}) ORDER BY at")  # noqa: S608
+
+    def _select(self, statement: str) -> list[dict[str, Any]]:
+        """Return a statement's rows; none where there is no table yet."""
+        table = self._open()
+        return [] if table is None else _query(table, statement)
+
+
+def _query(table: DeltaTable, statement: str) -> list[dict[str, Any]]:
+    """Return a statement's rows. Statements hold constants, numbers and instants: targets are compared outside."""
+    found = _read(table, statement)
+    columns = [found.column(name).to_pylist() for name in found.column_names]
+    return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
+
+
+def _read(table: DeltaTable, statement: str) -> Table:
+    from deltalake import QueryBuilder
+
+    return QueryBuilder().register("runs", table).execute(statement).read_all()
+
+
+def _literal(at: datetime) -> str:
+    """Return an instant for a statement."""
+    return f"'{at.isoformat()}'"
+
+
+def _put_together(table: DeltaTable) -> None:
+    """Write the latest rows, those in small files, into one file.
+
+    The table's own compaction would not do: two of them at a time both succeed, and every row is there twice
+    (delta-rs 1.6.6). An overwrite of a range of rows conflicts with another one.
+    """
+    from deltalake import WriterProperties, write_deltalake
+
+    files = table.get_add_actions(flatten=True)
+    ends, starts, sizes = (files.column(name).to_pylist() for name in ("max.at", "min.at", "size_bytes"))
+    latest = sorted(zip(ends, starts, sizes, strict=True), reverse=True)
+    small = list(takewhile(lambda file: file[2] < _SMALL, latest))
+    if len(small) < 2:
+        return
+    among = f"at >= {_literal(min(file[1] for file in small))} AND at <= {_literal(small[0][0])}"
+    rows = _read(table, f"SELECT * FROM runs WHERE {among} ORDER BY at")  # noqa: S608 - two instants
+    dense = WriterProperties(compression="ZSTD")
+    write_deltalake(table, rows, mode="overwrite", predicate=among, writer_properties=dense)
+
+
+_COLUMNS = (
+    ("run_id", "string"),
+    ("job", "string"),
+    ("target", "string"),
+    ("event", "string"),
+    ("number", "int64"),
+    ("at", "timestamp"),
+    ("status", "string"),
+    ("mode", "string"),
+    ("exit_code", "int32"),
+    ("seconds", "double"),
+    ("document", "string"),
+)
+
+
+def _arrow(row: RunRow) -> Table:
+    """Return a row as an Arrow table, by arro3: importing pyarrow would take half of a run that finds nothing to do."""
+    from arro3.core import Array, DataType, Field, Schema, Table
+
+    kinds = {
+        "string": DataType.string(),
+        "int64": DataType.int64(),
+        "int32": DataType.int32(),
+        "double": DataType.float64(),
+        "timestamp": DataType.timestamp("us", tz="UTC"),
+    }
+    at = (datetime.now(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    values = {**vars(row), "document": json.dumps(row.document, sort_keys=True), "at": at}
+    schema = Schema([Field(name, kinds[kind], nullable=True) for name, kind in _COLUMNS])
+    columns = [
+        Array([values[name]], DataType.int64() if kind == "timestamp" else kinds[kind]).cast(kinds[kind])
+        for name, kind in _COLUMNS
+    ]
+    return Table.from_arrays(columns, schema=schema)

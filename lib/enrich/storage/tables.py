@@ -1,0 +1,383 @@
+"""Delta tables: names, versions, identities, schemas, time travel and change feeds.
+
+Everything that the log alone can answer is read with delta-rs, which needs no JVM (``docs/adr``); rows are read with
+Spark, always at a pinned version.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+from urllib.parse import unquote, urlparse
+
+from enrich.base.errors import ConfigError, RunFailed
+from enrich.base.faults import pass_point
+from enrich.base.spec import COMMIT, WEIGHT, DataType, quote
+from enrich.storage.layout import find_physical_names
+
+if TYPE_CHECKING:
+    from deltalake import DeltaTable
+    from pyspark.sql import DataFrame, SparkSession
+
+CHANGE_FEED = "delta.enableChangeDataFeed"
+_KEEPS_FILES, _KEEPS_LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
+_INTERVAL = re.compile(r"(?:interval\s+)?((?:[0-9]+\s+(?:week|day|hour|minute|second)s?\s*)+)", re.IGNORECASE)
+_PART = re.compile(r"([0-9]+)\s+(week|day|hour|minute|second)", re.IGNORECASE)
+_SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
+_IN_COMMIT = "delta.enableInCommitTimestamps"
+_IN_COMMIT_SINCE = "delta.inCommitTimestampEnablementVersion"
+_GONE = ("delete", "update_preimage")
+_HEAD = 65536
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One table at one version, as its log says.
+
+    Attributes:
+        uri: Absolute path or object-store URI.
+        table_id: Delta's ``metaData.id``; another id is another table.
+        version: The version that was read.
+        columns: Name -> Delta type, in the table's order.
+        properties: Table properties.
+        commit: What tells the version's commit from any other that could stand in its place.
+        layout: Column -> the names in the files of itself and of the fields inside it, where they are others than the
+            visible ones (column mapping). Other names there mean other values: renamed, or dropped and added again.
+    """
+
+    uri: str
+    table_id: str
+    version: int
+    columns: dict[str, DataType]
+    properties: dict[str, str]
+    commit: str | None
+    layout: dict[str, dict[str, str]]
+
+    @property
+    def has_change_feed(self) -> bool:
+        """True when commits from here on record their changes."""
+        return self.properties.get(CHANGE_FEED, "false").lower() == "true"
+
+
+def open_log(uri: str) -> DeltaTable:
+    """Open a table's log at its latest version.
+
+    Raises:
+        ConfigError: There is no table, or what is there is not Delta.
+        RunFailed: The storage did not answer, or the log cannot be read.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        pass_point("log.before")
+        log = DeltaTable(uri)
+        pass_point("log.after")
+    except TableNotFoundError:
+        if is_occupied(uri):
+            raise ConfigError(f"{uri} is not a Delta table", hint="convert it with CONVERT TO DELTA first") from None
+        raise ConfigError(f"there is no table at {uri}", hint="create it, or correct the table's name") from None
+    except Exception as error:
+        raise RunFailed(f"cannot read the log of {uri} ({type(error).__name__})", hint="check the storage") from error
+    return log
+
+
+def is_occupied(uri: str) -> bool:
+    """Return whether a local path without a Delta table holds something else: a file, or a directory with content."""
+    local = find_local_path(uri)
+    return local is not None and local.exists() and (not local.is_dir() or any(local.iterdir()))
+
+
+def exists(uri: str) -> bool:
+    """Return whether a Delta table is at ``uri``."""
+    from deltalake import DeltaTable
+
+    local = find_local_path(uri)
+    if local is not None and not (local / "_delta_log").is_dir():
+        return False
+    return bool(DeltaTable.is_deltatable(uri))
+
+
+def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], int]]:
+    """Count a table's rows by the texts in an array column, without Spark.
+
+    Args:
+        uri: The table, read at its latest version.
+        column: An ``array<string>`` whose texts hold no control characters.
+
+    Returns:
+        The texts of a row, and how many rows have them.
+    """
+    from deltalake import DeltaTable, QueryBuilder
+
+    name = column.replace('"', '""')
+    query = f'SELECT array_to_string("{name}", chr(31)) AS texts, count(*) AS rows FROM held GROUP BY 1'  # noqa: S608
+    found = QueryBuilder().register("held", DeltaTable(uri)).execute(query).read_all()
+    texts, rows = found.column("texts").to_pylist(), found.column("rows").to_pylist()
+    return [(tuple(text.split("\x1f")), count) for text, count in zip(texts, rows, strict=True)]
+
+
+def find_local_path(uri: str) -> Path | None:
+    """Return the local path of ``uri``; None for object stores."""
+    parsed = urlparse(uri)
+    if parsed.scheme == "file":
+        return Path(unquote(parsed.path))
+    return Path(uri) if parsed.scheme == "" else None
+
+
+def read_open_state(log: DeltaTable) -> TableState:
+    """Read identity, version, schema and properties from an open log."""
+    metadata = log.metadata()
+    schema = json.loads(log.schema().to_json())
+    columns = {field["name"]: _type_of(field) for field in schema["fields"]}
+    layout = {field["name"]: find_physical_names([field]) for field in schema["fields"]}
+    uri, version, properties = log.table_uri, log.version(), dict(metadata.configuration)
+    return TableState(uri, str(metadata.id), version, columns, properties, fingerprint(uri, version), layout)
+
+
+def _type_of(field: Mapping[str, Any]) -> DataType:
+    """Return a field's type with the collations in it that Delta keeps beside it: ``string collate UTF8_LCASE``."""
+    known = (field.get("metadata") or {}).get("__COLLATIONS", {})
+
+    def typed(kind: Any, path: str) -> Any:
+        if isinstance(kind, str):  # a collation is written with its provider: icu.UNICODE_CI
+            return f"{kind} collate {known[path].split('.')[1]}" if path in known else kind
+        if kind["type"] == "struct":
+            return {**kind, "fields": [{**each, "type": _type_of(each)} for each in kind["fields"]]}
+        parts = {"elementType": "element", "keyType": "key", "valueType": "value"}
+        found = {part: typed(kind[part], f"{path}.{name}") for part, name in parts.items() if part in kind}
+        return {**kind, **found}
+
+    kind: DataType = typed(field["type"], field["name"])
+    return kind
+
+
+def read_state(uri: str) -> TableState:
+    """Read a table's state at its latest version; errors as ``open_log``."""
+    return read_open_state(open_log(uri))
+
+
+def state_at(uri: str, version: int) -> TableState | None:
+    """Read a table's state at a version; None when the log does not reach back so far."""
+    from deltalake.exceptions import DeltaError
+
+    log = open_log(uri)
+    try:
+        if log.version() != version:
+            log.load_as_version(version)
+    except DeltaError:
+        return None
+    return read_open_state(log)
+
+
+def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | None:
+    """Return where a catalog table lies; None when the catalog does not know it."""
+    from delta.tables import DeltaTable
+    from pyspark.errors import AnalysisException
+
+    try:
+        row = DeltaTable.forName(spark, quote(*name)).detail().select("location").first()
+    except AnalysisException:
+        return None
+    return None if row is None else _simplify_uri(str(row["location"]))
+
+
+def _simplify_uri(uri: str) -> str:
+    """Return local URIs as paths, so that one table has one name."""
+    parsed = urlparse(uri)
+    return parsed.path if parsed.scheme == "file" else uri
+
+
+def read_snapshot(
+    spark: SparkSession, uri: str, version: int, columns: Sequence[str], *, like: DataFrame | None = None
+) -> DataFrame:
+    """Return the rows of ``columns`` at ``version``.
+
+    Args:
+        spark: The session.
+        uri: The table.
+        version: The version.
+        columns: What to read.
+        like: Rows with all the columns; one that this version does not have yet is null, in the type that it has here.
+    """
+    from pyspark.sql import functions as F
+
+    rows = spark.read.format("delta").option("versionAsOf", version).load(uri)
+    if like is not None:
+        known = {name.lower() for name in rows.columns}
+        later = {name: like.schema[name].dataType for name in columns if name.lower() not in known}
+        rows = rows.withColumns({name: F.lit(None).cast(kind) for name, kind in later.items()}) if later else rows
+    return rows.select(*[F.col(quote(name)) for name in columns])
+
+
+def read_change_feed(spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]) -> DataFrame:
+    """Return what the commits after ``window[0]`` up to ``window[1]`` removed and added.
+
+    Both ends are pinned: Delta clamps an open end silently and resolves it anew at each action.
+
+    Returns:
+        ``columns``, ``WEIGHT`` (-1 for a removed row, +1 for an added one) and ``COMMIT``.
+    """
+    from pyspark.sql import functions as F
+
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    feed = reader.option("startingVersion", window[0] + 1).option("endingVersion", window[1]).load(uri)
+    weight = F.when(F.col("_change_type").isin(*_GONE), F.lit(-1)).otherwise(F.lit(1))
+    commit = F.col("_commit_version").alias(COMMIT)
+    return feed.select(*[F.col(quote(name)) for name in columns], weight.alias(WEIGHT), commit)
+
+
+def read_snapshot_difference(
+    spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]
+) -> DataFrame:
+    """Return the same as ``read_change_feed`` from the two snapshots, for ranges whose feed cannot be read.
+
+    Unchanged rows stand in it twice, with weights that cancel.
+    """
+    from pyspark.sql import functions as F
+
+    now = read_snapshot(spark, uri, window[1], columns)
+    before = read_snapshot(spark, uri, window[0], columns, like=now).withColumn(WEIGHT, F.lit(-1))
+    after = now.withColumn(WEIGHT, F.lit(1))
+    return before.unionByName(after).withColumn(COMMIT, F.lit(window[1]).cast("long"))
+
+
+def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:
+    """Return the commits that the log still holds, latest first.
+
+    delta-rs leaves out commits without ``commitInfo``, which no writer has to write, and counts the others from the
+    latest version down; so where one is missing, the commits are read one by one.
+    """
+    entries = [dict(entry) for entry in log.history(limit)]
+    uri, latest = log.table_uri, log.version()
+    if len(entries) == limit or actions(uri, latest - len(entries)) is None:
+        return entries
+    entries = []
+    for version in range(latest, -1 if limit is None else max(-1, latest - limit), -1):
+        found = actions(uri, version)
+        if found is None:
+            break
+        entries.append({**next((each["commitInfo"] for each in found if "commitInfo" in each), {}), "version": version})
+    return entries
+
+
+def actions(uri: str, version: int) -> list[dict[str, Any]] | None:
+    """Return what a commit consists of; None when the log does not hold it (any more).
+
+    Raises:
+        RunFailed: The storage did not answer, or the commit cannot be read.
+    """
+    text = _commit_file(uri, version)
+    return None if text is None else [json.loads(line) for line in text.splitlines() if line]
+
+
+def fingerprint(uri: str, version: int) -> str | None:
+    """Return a hash of a commit's head, which says who made it and when; None when the log does not hold it (any more).
+
+    Raises:
+        RunFailed: As ``actions``.
+    """
+    text = _commit_file(uri, version, _HEAD)
+    return None if text is None else hashlib.sha256(text).hexdigest()[:16]
+
+
+def _commit_file(uri: str, version: int, size: int = -1) -> bytes | None:
+    """Read a commit's file, or its first bytes."""
+    if version < 0:
+        return None
+    local, name = find_local_path(uri), f"_delta_log/{version:020d}.json"
+    try:
+        if local is not None:
+            with (local / name).open("rb") as file:
+                return file.read(size)
+        from deltalake.fs import DeltaStorageHandler
+
+        found: bytes = DeltaStorageHandler(uri).open_input_file(name).read(None if size < 0 else size)
+    except FileNotFoundError:
+        return None
+    except Exception as error:
+        raise RunFailed(f"cannot read the log of {uri} ({type(error).__name__})", hint="check the storage") from error
+    return found
+
+
+def changes_values(uri: str, version: int, columns: Sequence[str]) -> bool:
+    """Return whether a commit changed the values in some columns of a table, whatever it calls itself.
+
+    Files that come and go without new values (OPTIMIZE, REORG, backfills) are marked in the log; a column that is
+    renamed or dropped takes its values with it, and no file comes or goes.
+    """
+    found = actions(uri, version)
+    if found is None:
+        return True
+    if any(each[kind].get("dataChange", True) for each in found for kind in ("add", "remove") if kind in each):
+        return True
+    if not any("metaData" in each for each in found):
+        return False
+    before, after = state_at(uri, version - 1), state_at(uri, version)
+    if before is None or after is None:
+        return True
+    return any(after.layout.get(name) != there for name, there in before.layout.items() if name in columns)
+
+
+@dataclass(frozen=True)
+class Commits:
+    """The commits that a table's log still holds, and when they were made.
+
+    Attributes:
+        times: Version -> milliseconds since 1970, ascending as Delta orders them.
+    """
+
+    times: dict[int, int]
+
+    @property
+    def first(self) -> int:
+        """The oldest version whose commit is still there."""
+        return next(iter(self.times), 0)
+
+    @property
+    def last(self) -> int:
+        """The latest version."""
+        return next(reversed(self.times), 0)
+
+    def at_or_before(self, milliseconds: int) -> int | None:
+        """Return the last version committed at or before an instant; None when there is none."""
+        return max((version for version, at in self.times.items() if at <= milliseconds), default=None)
+
+
+def read_commits(log: DeltaTable) -> Commits:
+    """Read when each commit was made.
+
+    Writers' clocks disagree: like Delta, a commit that seems no later than the one before it counts a millisecond
+    later. Where a table keeps in-commit timestamps, these ascend by themselves and are taken as they are.
+    """
+    properties = log.metadata().configuration
+    own = str(properties.get(_IN_COMMIT, "false")).lower() == "true"
+    since = int(properties.get(_IN_COMMIT_SINCE) or 0)
+    times: dict[int, int] = {}
+    last: int | None = None
+    for entry in reversed(read_history(log)):
+        version, at = int(entry["version"]), entry.get("inCommitTimestamp")
+        if not own or version < since or at is None:
+            at = int(entry.get("timestamp") or 0)
+            at = at if last is None else max(at, last + 1)
+        last = times[version] = int(at)
+    return Commits(times)
+
+
+def compute_retention(properties: Mapping[str, str]) -> int | None:
+    """Return for how many seconds a table's past stays readable; None where its properties cannot be understood.
+
+    Removed files stay for a week and the log for thirty days unless the table says otherwise; the shorter one counts.
+    """
+    found = []
+    for name, default in ((_KEEPS_FILES, "interval 1 week"), (_KEEPS_LOG, "interval 30 days")):
+        text = _INTERVAL.fullmatch(str(properties.get(name, default)).strip())
+        if text is None:
+            return None
+        found.append(sum(int(number) * _SECONDS[unit.lower()] for number, unit in _PART.findall(text[1])))
+    return min(found)

@@ -1,0 +1,137 @@
+"""What a run writes: a difference, a new table, other rows; each in one commit that carries its record."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import reduce
+from operator import and_
+from typing import TYPE_CHECKING
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from enrich.base.faults import pass_point
+from enrich.base.spec import OPERATION, quote
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_TXN_APP = "spark.databricks.delta.write.txnAppId"
+_TXN_VERSION = "spark.databricks.delta.write.txnVersion"
+_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
+_MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
+
+
+@dataclass(frozen=True)
+class CommitRecord:
+    """What the commit records beside its rows.
+
+    Attributes:
+        application: ``txnAppId``.
+        number: ``txnVersion``.
+        metadata: ``userMetadata``, the cursor as JSON.
+    """
+
+    application: str
+    number: int
+    metadata: str
+
+
+@contextmanager
+def _record_commit(session: SparkSession, commit: CommitRecord) -> Iterator[None]:
+    """Let the next write of this session carry the record; the settings hold for the whole session, hence undone."""
+    settings = {_USER_METADATA: commit.metadata, _MATERIALIZE: "none"}
+    settings |= {_TXN_APP: commit.application, _TXN_VERSION: str(commit.number)}
+    for name, value in settings.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name in settings:
+            session.conf.unset(name)
+
+
+def write_difference(
+    session: SparkSession, uri: str, changed: DataFrame, identity: Mapping[str, Column], commit: CommitRecord
+) -> None:
+    """Apply a difference to an existing table in one commit; an empty one still records the cursor.
+
+    Columns that the table lacks are added in the same commit.
+
+    Args:
+        session: The job's own session.
+        uri: The table.
+        changed: The identity's columns, ``OPERATION`` and the table's columns.
+        identity: Column of ``changed`` -> what it equals (null-safe) over the table's columns below ``t``.
+        commit: What to record.
+    """
+    columns = [name for name in changed.columns if name not in identity and name != OPERATION]
+    condition = reduce(and_, [theirs.eqNullSafe(F.col(f"s.{name}")) for name, theirs in identity.items()])
+    values: Mapping[str, Column] = {quote(name): F.col("s." + quote(name)) for name in columns}
+    is_op = {letter: F.col(f"s.{OPERATION}") == letter for letter in "DUI"}
+    target = DeltaTable.forPath(session, uri)
+    known = {name.lower() for name in target.toDF().columns}
+    builder = target.alias("t").merge(changed.alias("s"), condition)
+    if any(name.lower() not in known for name in columns):
+        builder = builder.withSchemaEvolution()
+    builder = builder.whenMatchedDelete(is_op["D"]).whenMatchedUpdate(is_op["U"], set=dict(values))
+    with _record_commit(session, commit):
+        pass_point("merge.before")
+        builder.whenNotMatchedInsert(is_op["I"], values=dict(values)).execute()
+        pass_point("merge.after")
+
+
+def create_table(
+    session: SparkSession,
+    name: str,
+    rows: DataFrame,
+    *,
+    cluster_by: Sequence[str],
+    properties: Mapping[str, str],
+    commit: CommitRecord,
+) -> None:
+    """Create a table with its rows, properties, clustering and cursor in one commit.
+
+    ``DataFrameWriter.clusterBy`` is ignored by ``save(path)``, so this is a CREATE TABLE AS SELECT put together from
+    quoted identifiers and literals; the rows come in through a view of this session.
+
+    Args:
+        session: The job's own session.
+        name: The quoted table name, ```delta`.`/path``` or a catalog name.
+        rows: Exactly the table's columns.
+        cluster_by: Up to four columns.
+        properties: Table properties.
+        commit: What to record.
+    """
+    view = "__enrich_staged"
+    rows.createOrReplaceTempView(view)
+    parts = ["CREATE TABLE", name, "USING delta"]
+    if cluster_by:
+        parts.append("CLUSTER BY (" + ", ".join(quote(column) for column in cluster_by) + ")")
+    options = ", ".join(" = ".join((_quote_literal(key), _quote_literal(value))) for key, value in properties.items())
+    parts.append("TBLPROPERTIES (" + options + ")")
+    parts += ["AS SELECT * FROM", quote(view)]
+    try:
+        with _record_commit(session, commit):
+            pass_point("create.before")
+            session.sql(" ".join(parts))
+            pass_point("create.after")
+    finally:
+        session.catalog.dropTempView(view)
+
+
+def _quote_literal(text: str) -> str:
+    """Return a SQL string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+
+
+def overwrite_table(session: SparkSession, uri: str, rows: DataFrame, commit: CommitRecord) -> None:
+    """Put other rows and another schema into an existing table in one commit (full refresh of a changed definition)."""
+    with _record_commit(session, commit):
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        pass_point("overwrite.before")
+        writer.save(uri)
+        pass_point("overwrite.after")

@@ -1,0 +1,16 @@
+"""What the tests share.
+
+    project   -> writes configuration: conf, jobs, suites
+    lab       -> a project with a lake beside it: sources written by delta-rs, runs, targets read by delta-rs
+    session   -> the one Spark session of a process
+    command   -> the command line: in this process, or as a process of its own
+    processes -> what runs below a process, as /proc has it
+    history   -> runs as the runs table and the result JSON tell them, without running anything
+    differ    -> expected and found rows side by side
+    counts    -> what tests counted, printed once at the end
+
+``tests`` is on pytest's path. Modules of the tests are imported as ``from kit.lab import Lab`` or ``from
+differential.trial import Trial``, whatever the directory of the test, and never by ``tests.``.
+
+Expected rows, and the models that compute them, stand beside the tests; nothing here knows any.
+"""

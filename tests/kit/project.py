@@ -1,0 +1,55 @@
+"""Write the files of a project."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+"""The repository."""
+
+CONF = "lake: ./lake\n"
+
+CUSTOMERS = """\
+job: customers
+sources:
+  consents: {table: consents, key: id}
+  accounts: {table: accounts, key: id}
+from: consents
+join:
+  accounts: {kind: table, how: full}
+select:
+  id: key
+  email: accounts.email
+  ok: consents.ok
+target: {table: customers}
+"""
+
+
+def write_project(home: Path, files: Mapping[str, str | bytes]) -> Path:
+    """Write files (path below ``home`` -> content), and the folders of jobs and conf; return ``home``."""
+    for folder in ("jobs", "conf"):
+        (home / folder).mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        path = home / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return home
+
+
+def suite(name: str, *expectations: Mapping[str, Any]) -> str:
+    """Return a suite as Great Expectations writes it."""
+    return json.dumps({"name": name, "expectations": list(expectations)})
+
+
+def hold_nulls(column: str, **more: Any) -> dict[str, Any]:
+    """Return a rule that puts rows without a value into the quarantine."""
+    meta = {"enrich": {"action": "quarantine"}}
+    return {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": column}, **more, "meta": meta}
+
+
+def files_below(directory: Path) -> set[str]:
+    """Return all files, as paths relative to ``directory``."""
+    return {str(path.relative_to(directory)) for path in directory.rglob("*") if path.is_file()}

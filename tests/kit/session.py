@@ -1,0 +1,93 @@
+"""The Spark session that all tests and the soak share: small, and quick rather than well compiled."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+# Half the CPU seconds, for JVMs that run a few jobs. Without tiers the code cache is 48 MB by default, which thousands
+# of small queries overflow.
+_QUICKLY = "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=400m -XX:+UseSerialGC"
+# A JVM that runs more than fifty jobs wins back what compiling better costs: a run then takes two thirds.
+_WELL = "-XX:TieredStopAtLevel=4"
+# Room for what hundreds of queries throw away: in a small heap that grows, every eighth second went into collecting it.
+_HEAP = "-Xms2g -Xmn1g -XX:MetaspaceSize=512m"
+
+INTERPRETED = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "1",
+}
+"""Plans interpreted by one task each instead of compiled for two: a third less CPU on tables of ten rows."""
+
+
+@contextmanager
+def settings(spark: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Let a session have other settings inside the block."""
+    before = {name: spark.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            spark.conf.unset(name) if old is None else spark.conf.set(name, old)
+
+
+def compile_quickly() -> None:
+    """Let every JVM that this process and its children start compile quickly."""
+    os.environ["JAVA_TOOL_OPTIONS"] = f"{os.environ.get('JAVA_TOOL_OPTIONS', '')} {_QUICKLY}".strip()
+
+
+def small_session(*, for_long: bool = False) -> SparkSession:
+    """Start a session with two cores, two shuffle partitions, and room for hundreds of jobs in one JVM.
+
+    Adaptive execution makes a Spark job of every stage, which on tiny tables doubles the number of jobs. The command
+    line's tests run with it, as users do.
+
+    Args:
+        for_long: The session will run more than fifty jobs.
+    """
+    from enrich.config.models import Spark
+    from enrich.spark.session import get_session
+
+    _remember_java_names()
+    conf = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.driver.memory": "4g",
+        "spark.driver.extraJavaOptions": f"{_HEAP} {_WELL}" if for_long else _HEAP,
+        "spark.sql.adaptive.enabled": "false",
+        "spark.databricks.delta.snapshotPartitions": "1",
+        # A description of every plan, for a page that nobody opens.
+        "spark.sql.ui.explainMode": "simple",
+        "spark.sql.maxPlanStringLength": "0",
+    }
+    return get_session(Spark(master="local[2]", conf=conf))
+
+
+def forget_tables(spark: SparkSession) -> None:
+    """Empty Delta's cache of logs: for an hour it keeps a session and a snapshot for every table that a test made."""
+    jvm: Any = spark._jvm
+    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+def _remember_java_names() -> None:
+    """Let py4j look for a package or class once: for each name, at each use, the JVM searches all of Spark's jars."""
+    from py4j.java_gateway import JavaClass, JavaPackage, JVMView
+
+    def remembering(find: Callable[[Any, str], Any]) -> Callable[[Any, str], Any]:
+        def found(place: Any, name: str) -> Any:
+            answer = find(place, name)
+            if isinstance(answer, JavaClass) or (isinstance(answer, JavaPackage) and name.islower()):
+                place.__dict__[name] = answer
+            return answer
+
+        return found
+
+    for kind in (JVMView, JavaPackage):
+        kind.__getattr__ = remembering(kind.__getattr__)

@@ -1,0 +1,134 @@
+"""Whether a target can be continued over what its sources are now; the tables are written by delta-rs."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from enrich.base.errors import HistoryError
+from enrich.base.spec import JoinSpec
+from enrich.progress import continuity
+from enrich.progress.cursor import Cursor, Mark, QuarantineState, TargetState, name_application, read_quarantine_state
+from enrich.storage import tables
+
+SPEC = JoinSpec("kept", {}, "items", (), (), None, ("id",))
+
+
+def read_quarantine(uri: Path) -> QuarantineState | None:
+    return read_quarantine_state(str(uri), "kept")
+
+
+def put(uri: Path, *values: int) -> None:
+    """Append rows, a commit each."""
+    for value in values:
+        write_deltalake(uri, pa.table({"id": [value]}), mode="append")
+
+
+@pytest.fixture
+def items(tmp_path: Path) -> Path:
+    """Give a source of three versions, and a backup of its first two."""
+    put(tmp_path / "items", 0, 1)
+    shutil.copytree(tmp_path / "items", tmp_path / "backup")
+    put(tmp_path / "items", 2)
+    return tmp_path / "items"
+
+
+def restore(items: Path) -> None:
+    shutil.rmtree(items)
+    shutil.copytree(items.parent / "backup", items)
+
+
+def consumed(items: Path) -> Cursor:
+    """Return the record of a run that has taken all of the source."""
+    state = tables.read_state(str(items))
+    mark = Mark(state.table_id, None, state.version, {"id": "long"}, commit=state.commit)
+    return Cursor.from_dict(Cursor("run", "kept", 1, "d", {"items": mark}, ("id",)).to_dict())
+
+
+def check(cursor: Cursor, items: Path) -> None:
+    continuity.check(cursor, "d", {"items": tables.read_state(str(items))})
+
+
+@pytest.mark.parametrize("behind", [0, 1, 30])
+def test_a_source_that_goes_on_is_the_same(items: Path, behind: int) -> None:
+    cursor = consumed(items)
+    put(items, *range(behind))
+    check(cursor, items)
+
+
+@pytest.mark.parametrize("further", [0, 1, 2])
+def test_a_backup_that_is_written_to_is_another_table(items: Path, further: int) -> None:
+    cursor = consumed(items)
+    restore(items)
+    put(items, *[7] * further)
+    with pytest.raises(HistoryError, match="a backup of it") as refused:
+        check(cursor, items)
+    assert refused.value.exit_code == 5
+    assert "--full-refresh" in str(refused.value)
+
+
+def test_a_backup_from_after_the_cursor_is_the_same_table(items: Path) -> None:
+    restore(items)
+    cursor = consumed(items)
+    put(items, 2, 3)
+    shutil.rmtree(items.parent / "backup")
+    shutil.copytree(items, items.parent / "backup")
+    restore(items)
+    put(items, 7)
+    check(cursor, items)
+
+
+def test_a_commit_that_neither_record_nor_log_describes_is_trusted(items: Path) -> None:
+    cursor = consumed(items)
+    put(items, 3)
+    of_old = {alias: replace(mark, commit=None) for alias, mark in cursor.sources.items()}
+    DeltaTable(items).create_checkpoint()
+    for version in range(3):
+        (items / "_delta_log" / f"{version:020d}.json").unlink()
+    check(cursor, items)
+    restore(items)
+    put(items, 7)
+    check(replace(cursor, sources=of_old), items)
+
+
+def test_a_commit_is_told_apart_on_an_object_store_too(items: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    local = [tables.fingerprint(str(items), version) for version in range(4)]
+    actions = [tables.actions(str(items), version) for version in range(4)]
+    assert local[3] is None
+    assert actions[3] is None
+    assert len(set(local)) == 4
+    monkeypatch.setattr(tables, "find_local_path", lambda _: None)
+    assert [tables.fingerprint(str(items), version) for version in range(4)] == local
+    assert [tables.actions(str(items), version) for version in range(4)] == actions
+
+
+def contained(beside: Path, base: int | None, number: int | None = 4) -> bool | None:
+    """Tell whether a quarantine contains what a target does that names a number and saw a version; None: not known."""
+    cursor = Cursor("run", "kept", 9, "d", {}, (), 7, number, base)
+    state = read_quarantine(beside)
+    found = continuity.quarantined(TargetState(None, cursor, 9, quarantine=state), cursor, SPEC, {})
+    return None if found is None else found is cursor
+
+
+def test_a_quarantine_is_trusted_while_all_that_came_after_the_targets_commit_is_known(tmp_path: Path) -> None:
+    uri = tmp_path / "q"
+    assert [contained(uri, None, number) for number in (0, 4)] == [True, None], "never needed, and dropped"
+    for number in (3, 4):
+        own = Cursor("run", "kept", number, "d", {}, (), None, number)
+        record = CommitProperties(
+            {"userMetadata": own.to_json()}, app_transactions=[Transaction(name_application("kept"), number)]
+        )
+        write_deltalake(uri, pa.table({"id": [number]}), mode="append", commit_properties=record)
+    assert [contained(uri, 0, number) for number in (None, 3, 4)] == [None, False, True]
+    for name in ("a", "b", "c"):  # versions 2 to 4
+        DeltaTable(uri).alter.set_table_properties({"team": name}, raise_if_not_exists=False)
+    DeltaTable(uri).create_checkpoint()
+    for version in range(3):
+        (uri / "_delta_log" / f"{version:020d}.json").unlink()
+    assert [contained(uri, base) for base in (None, 1, 2, 4)] == [None, None, True, True]
+    assert contained(uri, 2, 3) is None

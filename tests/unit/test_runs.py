@@ -1,0 +1,155 @@
+"""The runs table: one row a commit, whatever others do meanwhile, and short to read after a year."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Sequence
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, QueryBuilder, write_deltalake
+
+from enrich.storage import runs
+from enrich.storage.runs import INTENT, OUTCOME, RunRow, RunsTable
+
+NOW = datetime.now(UTC)
+COLUMNS = {
+    **dict.fromkeys(("run_id", "job", "target", "event"), pa.string()),
+    "number": pa.int64(),
+    "at": pa.timestamp("us", "UTC"),
+    **dict.fromkeys(("status", "mode"), pa.string()),
+    "exit_code": pa.int32(),
+    "seconds": pa.float64(),
+    "document": pa.string(),
+}
+
+
+def outcome(run_id: str, target: str = "t", **more: Any) -> RunRow:
+    """Return the outcome of a run."""
+    return RunRow(run_id, "customers", target, OUTCOME, {"run": run_id}, **{"status": "unchanged", **more})
+
+
+def past_row(run_id: str, days: float, event: str = OUTCOME, number: int | None = None, target: str = "t") -> Any:
+    """Return a row that was written some days ago."""
+    row = {"run_id": run_id, "job": "customers", "target": target, "event": event, "number": number}
+    return {
+        **row,
+        "at": NOW - timedelta(days=days),
+        "status": "unchanged",
+        "document": f'{{"target_version": {number}}}',
+    }
+
+
+def write_past(state: Path, *rows: Any) -> None:
+    """Write rows as an earlier release did: a commit and a file each, and no properties."""
+    for row in rows:
+        write_deltalake(state / "runs", pa.Table.from_pylist([row], pa.schema(COLUMNS)), mode="append")
+
+
+def ids(state: Path) -> list[str]:
+    """Return the ids of all rows, oldest first."""
+    table = DeltaTable(state / "runs")
+    found = QueryBuilder().register("runs", table).execute("SELECT run_id FROM runs ORDER BY at, run_id").read_all()
+    return list(found.column("run_id").to_pylist())
+
+
+def append_all(state: Path, rows: Sequence[RunRow]) -> None:
+    """Append rows one by one."""
+    for row in rows:
+        RunsTable(str(state)).append(row)
+
+
+@pytest.fixture
+def often(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every fifth commit tidy up."""
+    monkeypatch.setattr(runs, "_TIDY_EVERY", 5)
+    monkeypatch.setattr(runs, "_CHECKPOINT_EVERY", 5)
+
+
+@pytest.mark.usefixtures("often")
+def test_runs_at_the_same_time_lose_no_row_and_write_none_twice(tmp_path: Path) -> None:
+    """They create the table together, and one tidies while others append; none of them fails."""
+    start, failed = threading.Barrier(4), []
+
+    def work(name: int) -> None:
+        start.wait()
+        try:
+            append_all(tmp_path, [outcome(f"{name}-{number:02}") for number in range(12)])
+        except Exception as error:  # noqa: BLE001 - told below
+            failed.append(repr(error.__cause__))
+
+    threads = [threading.Thread(target=work, args=(name,)) for name in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failed == []
+    assert sorted(ids(tmp_path)) == sorted(f"{name}-{number:02}" for name in range(4) for number in range(12))
+
+
+@pytest.mark.usefixtures("often")
+def test_tidying_leaves_few_files_and_forgets_old_rows_but_no_cursor(tmp_path: Path) -> None:
+    """Beginning with a table of an earlier release."""
+    write_past(
+        tmp_path,
+        past_row("idle", 500),
+        past_row("committed", 490, INTENT, 7),
+        past_row("committed", 489, OUTCOME, 7),
+        past_row("failed", 480, INTENT, 8),
+        past_row("failed", 479),
+        past_row("other job's", 470, target="u"),
+        past_row("older commit", 450, INTENT, 1, "v"),
+        past_row("older commit", 449, OUTCOME, 1, "v"),
+        past_row("late", 300),
+        past_row("later", 299),
+        past_row("commit", 20, INTENT, 2, "v"),
+        past_row("commit", 19, OUTCOME, 2, "v"),
+    )
+    append_all(tmp_path, [outcome(f"new{number}", "w") for number in range(5)])
+    table = RunsTable(str(tmp_path))
+    kept = ["committed", "committed", "failed", "other job's", "late", "later", "commit", "commit"]
+    assert ids(tmp_path) == [*kept, *(f"new{number}" for number in range(5))]
+    assert table.committed("t", 7) == ({"target_version": 7}, 7)
+    assert (table.last_number("t"), table.last_number("v"), table.last_number("elsewhere")) == (8, 2, 0)
+    log = DeltaTable(tmp_path / "runs")
+    assert log.get_add_actions().num_rows <= 4
+    assert log.metadata().configuration["delta.logRetentionDuration"] == "interval 2 days"
+    assert list((tmp_path / "runs" / "_delta_log").glob("*.checkpoint.parquet"))
+    for number in range(5):
+        RunsTable(str(tmp_path), keep_days=100).append(outcome(f"newer{number}", "w"))
+    assert {"late", "later"} & set(ids(tmp_path)) == {"later"}
+
+
+@pytest.mark.usefixtures("often")
+def test_files_that_nobody_needs_are_removed_after_a_day(tmp_path: Path) -> None:
+    append_all(tmp_path, [outcome("run0")])
+    folder, past = tmp_path / "runs", (NOW - timedelta(days=3)).timestamp()
+    dead, at_work = folder / "part-00000-of-a-run-that-died.parquet", folder / "part-00000-of-a-run-at-work.parquet"
+    for path in (dead, at_work):
+        path.write_bytes(b"rows")
+    os.utime(dead, (past, past))
+    append_all(tmp_path, [outcome(f"run{number}") for number in range(1, 6)])
+    merged = {folder / Path(name).name for name in DeltaTable(folder).file_uris()}
+    left = set(folder.glob("*.parquet"))
+    assert (dead in left, at_work in left, merged < left, len(left)) == (False, True, True, 8)
+    DeltaTable(folder).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 0 days"})
+    append_all(tmp_path, [outcome(f"run{number}") for number in range(6, 10)])
+    assert len(set(folder.glob("*.parquet"))) <= 5
+    assert len(ids(tmp_path)) == 10
+
+
+def test_the_latest_and_the_recent_outcomes(tmp_path: Path) -> None:
+    assert (RunsTable(str(tmp_path)).latest(), RunsTable(str(tmp_path)).recent(3)) == ({}, [])
+    append_all(tmp_path, [outcome(f"t{number}") for number in range(5)])
+    append_all(tmp_path, [outcome("blocked", status="blocked"), outcome("u0", "u", status="created"), outcome("t5")])
+    table = RunsTable(str(tmp_path))
+    latest = table.latest()
+    assert {target: row["status"] for target, row in latest.items()} == {"t": "unchanged", "u": "created"}
+    recent = table.recent(2)
+    assert [row["run_id"] for row in recent] == ["t4", "blocked", "u0", "t5"]
+    assert recent[-1]["document"] == '{"run": "t5"}'
+    assert latest["t"]["at"] == recent[-1]["at"]

@@ -1,0 +1,128 @@
+# ruff: noqa: E501 - a table reads better with one case a line
+"""Types whose values cannot be compared: refused where a job uses them, with file and line, and only there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from enrich import ConfigError, load_project
+from enrich.base.errors import Fault
+from enrich.compiler import compile_job
+
+
+def struct(**fields: Any) -> dict[str, Any]:
+    named = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in fields.items()]
+    return {"type": "struct", "fields": named}
+
+
+def array(kind: Any) -> dict[str, Any]:
+    return {"type": "array", "elementType": kind, "containsNull": True}
+
+
+TABLES = {
+    "a": {
+        "id": "long",
+        "s": "string",
+        "ids": array("long"),
+        "v": "variant",
+        "place": struct(x="integer", v="variant"),
+        "many": array("variant"),
+        "named": {"type": "map", "keyType": "string", "valueType": "variant", "valueContainsNull": True},
+        "shape": "geometry(4326)",
+        "gone": struct(x="void", y="string"),
+    },
+    "b": {"id": "long", "name": "string"},
+    "c": {"id": "long", "v": "variant"},
+}
+SOURCES = """\
+job: wide
+sources:
+  a: {table: a, key: id}
+  b: {table: b, key: id}
+from: a
+join:
+  b: {kind: foreign_key, on: a.id}
+"""
+
+
+MIRROR = """\
+job: wide
+kind: mirror
+sources:
+  a: {table: a, key: id}
+from: a
+mirror: {value: s, conflict: first, columns: gone}
+target: {table: wide}
+"""
+
+
+def faults(base: Path, text: str, types: dict[str, Any] | None = None) -> list[Fault]:
+    """Return what is wrong with a job over the tables; ``types`` stands in for Spark, which types expressions."""
+    for name, content in {"jobs/wide.yml": text, "conf/dev.yml": "lake: ./lake\n"}.items():
+        (base / name).parent.mkdir(exist_ok=True)
+        (base / name).write_text(content)
+    job = load_project(base).jobs["wide"]
+    tables = {alias: TABLES[alias] for alias in job.sources}
+    try:
+        compile_job(job, tables, (lambda _, expression: types[expression]) if types else None)  # type: ignore[arg-type]
+    except ConfigError as error:
+        return list(error.faults)
+    return []
+
+
+def selecting(*items: str, where: str = "") -> str:
+    lines = "".join(f"  {item}\n" for item in ("id: a.id", *items))
+    return f"{SOURCES}select:\n{lines}target: {{table: wide}}\n" + (f"where: {where}\n" if where else "")
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "said"),
+    [
+        (selecting("v: a.v"), 10, "column 'v' of 'a' is variant, and a change of a value of type variant might not be found"),
+        (selecting("x: a.place.x"), 10, "column 'place' of 'a' is struct<x:int,v:variant>"),
+        (selecting("m: a.many"), 10, "column 'many' of 'a' is array<variant>"),
+        (selecting("m: a.named['x']"), 10, "column 'named' of 'a' is map<string,variant>"),
+        (selecting("x: \"variant_get(a.v, '$.x', 'int')\""), 10, "column 'v' of 'a' is variant"),
+        (selecting("g: a.shape"), 10, "column 'shape' of 'a' is geometry(4326)"),
+        (selecting("s: a.s", where="a.v is not null"), 12, "column 'v' of 'a' is variant"),
+        (selecting("gone: a.gone"), 10, "'gone' is struct<x:void,y:string>: what is always null has no type; cast it"),
+        (SOURCES.replace("key: id}\n  b", "key: v}\n  b") + "target: {table: wide}\n", 3, "column 'v' of 'a' is variant"),
+        (MIRROR, 6, "'gone' is struct<x:void,y:string>: what is always null has no type; cast it"),
+        (SOURCES + "target: {table: wide}\n", 8, "column 'v' of 'a' is variant"),
+    ],
+)  # fmt: skip
+def test_a_used_column_is_refused_at_its_line(tmp_path: Path, text: str, line: int, said: str) -> None:
+    first = faults(tmp_path, text)[0]
+    assert (first.where, first.message[: len(said)]) == (f"jobs/wide.yml:{line}", said)
+
+
+def test_columns_that_no_line_names_hinder_nobody(tmp_path: Path) -> None:
+    assert faults(tmp_path, selecting("s: a.s", "name: b.name", "empty: a.gone.y")) == []
+
+
+def test_a_list_shows_all_columns_of_its_lookup(tmp_path: Path) -> None:
+    text = SOURCES.replace("  b:", "  c:").replace("table: b", "table: c")
+    text = text.replace("{kind: foreign_key, on: a.id}", "{kind: list, elements: a.ids}")
+    (fault,) = faults(tmp_path, text + "select: {id: a.id, list: c}\ntarget: {table: wide}\n")
+    assert fault.where == "jobs/wide.yml:7"
+    assert fault.message.startswith("column 'v' of 'c' is variant")
+
+
+@pytest.mark.parametrize(
+    ("expression", "kind", "said"),
+    [
+        ("parse_json(a.s)", "variant", "'x' is variant, which a target cannot hold and compare; cast it"),
+        ("a.id * interval 1 day", "interval day", "'x' is interval day, which a target cannot hold and compare; cast it"),
+        ("array()", array("void"), "'x' is array<void>: what is always null has no type; cast it"),
+        ("struct(a.id as x)", struct(x="long", y=array("variant")), "'x' is struct<x:bigint,y:array<variant>>, which"),
+    ],
+)  # fmt: skip
+def test_what_an_expression_gives_is_refused_when_spark_has_typed_it(
+    tmp_path: Path, expression: str, kind: Any, said: str
+) -> None:
+    (fault,) = faults(tmp_path, selecting(f'x: "{expression}"'), {expression: kind})
+    assert (fault.where, fault.message[: len(said)]) == ("jobs/wide.yml:10", said)
+    assert faults(tmp_path, selecting(f'x: "{expression}"'), {expression: "string"}) == []
