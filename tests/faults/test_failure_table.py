@@ -389,7 +389,7 @@ def test_the_target_loses_a_column(kept: Lab) -> None:
     healed(kept)
 
 
-@pytest.mark.parametrize("what", ["table", "directory"])
+@pytest.mark.parametrize("what", ["table", "directory", "parquet"])
 def test_something_else_is_at_the_place_of_the_target(kept: Lab, what: str) -> None:
     from enrich.operations.inspection import validate
 
@@ -398,7 +398,8 @@ def test_something_else_is_at_the_place_of_the_target(kept: Lab, what: str) -> N
         kept.table("kept", "id", {"id": pa.int64()}, [{"id": 77}])
     else:
         Path(kept.path("kept")).mkdir()
-        (Path(kept.path("kept")) / "theirs.csv").write_text("77\n")
+        name = "theirs.csv" if what == "directory" else "part-00000-1-c000.snappy.parquet"
+        (Path(kept.path("kept")) / name).write_text("77\n")
     for full in (False, True):
         result = kept.run(full_refresh=full)
         assert (result.exit_code, "move it away" in str(result.error)) == (2, True)
@@ -535,7 +536,9 @@ def test_a_source_that_is_trusted_to_be_unique_is_not(lab: Lab) -> None:
     lab.append("items", item(2, "name2"), item(2, "twice"))
     result = lab.run()
     assert (result.exit_code, result.status) == (3, "blocked")
-    assert "unique: trusted" in str(result.error)
+    (finding,) = result.findings
+    assert (finding.expectation, finding.source, finding.failed) == ("key_unique", "items", 1)
+    assert "key_unique (items)" in str(result.error)
     lab.drop("items", "name = 'twice'")
     assert lab.run().counts.inserted == 1
 

@@ -175,7 +175,7 @@ def test_rows_that_only_the_right_side_has(lake: Lab, call: Call) -> None:
     def why(key: str) -> dict[str, Any]:
         return enrich.why(project, "shelf", {"MERCHANT_ID": key}, spark=lake.spark).to_dict()
 
-    matched, nothing = {"reason": "matched"}, {"reason": "foreign_key_null"}
+    matched, nothing = {"reason": "matched"}, {"reason": "foreign_key_null", "elements": {"foreign_key_null": 1}}
     lone = why("m6")
     assert lone["in_target"]
     assert lone["lookups"] == {

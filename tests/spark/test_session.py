@@ -94,7 +94,7 @@ def test_a_session_leaves_nothing_where_it_was_started_and_prints_nothing(tmp_pa
             spark.createDataFrame([("canary@example.org",)], ["email"]).selectExpr("cast(email as int)").collect()
         except Exception:
             pass
-        job_session(spark).range(3).write.format("delta").saveAsTable("t")
+        open_job_session(spark).range(3).write.format("delta").saveAsTable("t")
         print("=", spark.conf.get("spark.sql.warehouse.dir"), flush=True)
     """
     (tmp_path / "cwd").mkdir()
@@ -118,7 +118,7 @@ def test_configuration_wins_but_for_what_safety_needs_and_a_handler_of_sigint_st
             spark__databricks__delta__snapshotPartitions="3", spark__sql__session__timeZone="Asia/Tokyo",
             spark__sql__mapKeyDedupPolicy="LAST_WIN", spark__driver__extraJavaOptions="-Dx.y=z",
             spark__hadoop__fs__s3a__secret__key="canary", spark__executorEnv__TOKEN="canary"))
-        job = job_session(spark)
+        job = open_job_session(spark)
         for key in ("spark.sql.shuffle.partitions", "spark.app.name", "spark.sql.session.timeZone",
                     "spark.databricks.delta.snapshotPartitions", "spark.sql.mapKeyDedupPolicy"):
             print(spark.conf.get(key), job.conf.get(key))
@@ -196,7 +196,7 @@ def test_a_session_without_delta_names_the_two_settings_and_one_without_the_jars
         builder = SparkSession.builder.master("local[1]").config("spark.ui.enabled", "false")
         spark = builder.getOrCreate()
         told(get_session)
-        told(lambda: job_session(spark))
+        told(lambda: open_job_session(spark))
         spark.stop()
         builder.config("spark.sql.extensions", EXTENSION).config("spark.sql.catalog.spark_catalog", CATALOG)
         builder.getOrCreate()

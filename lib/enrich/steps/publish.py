@@ -261,8 +261,9 @@ def _write_target(work: Work, found: StagedRun, commit: CommitRecord) -> None:
         if task.place.change_feed:
             properties[tables.CHANGE_FEED] = "true"
         cluster = task.job.target.cluster_by
+        place = task.place
         writes.create_table(
-            work.session, task.place.name, rows, cluster_by=cluster, properties=properties, commit=commit
+            work.session, place.name, place.uri, rows, cluster_by=cluster, properties=properties, commit=commit
         )
         return
     if task.needs_feed:
@@ -316,8 +317,9 @@ def _put_quarantine(work: Work, found: StagedRun, own: CommitRecord) -> None:
     assert held is not None  # noqa: S101 - callers have looked
     rows = held.rows.select(*[F.col(quote(name)) for name in (*task.spec.columns, FAILED_COLUMN, RUN_ID_COLUMN)])
     if before is None:
-        properties, name = _choose_properties(task, rows), task.place.quarantine_name
-        writes.create_table(work.session, name, rows, cluster_by=(), properties=properties, commit=own)
+        properties, place = _choose_properties(task, rows), task.place
+        name, uri = place.quarantine_name, place.quarantine_uri
+        writes.create_table(work.session, name, uri, rows, cluster_by=(), properties=properties, commit=own)
     elif found.replaces_quarantine:
         writes.overwrite_table(work.session, before.table.uri, rows, own)
     else:

@@ -33,6 +33,7 @@ _IN_COMMIT = "delta.enableInCommitTimestamps"
 _IN_COMMIT_SINCE = "delta.inCommitTimestampEnablementVersion"
 _GONE = ("delete", "update_preimage")
 _HEAD = 65536
+_PART_FILE = re.compile(r"\.?part-[0-9]+-.*\.parquet(\.crc)?$")
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,22 @@ def open_log(uri: str) -> DeltaTable:
 def is_occupied(uri: str) -> bool:
     """Return whether a local path without a Delta table holds something else: a file, or a directory with content."""
     local = find_local_path(uri)
-    return local is not None and local.exists() and (not local.is_dir() or any(local.iterdir()))
+    if local is None or not local.exists():
+        return False
+    return not local.is_dir() or (any(local.iterdir()) and not has_remains(uri))
+
+
+def has_remains(uri: str) -> bool:
+    """Return whether a local path holds only what a creation leaves that ended before its commit.
+
+    That is data files beside a ``_delta_log`` without any commit; no version can ever read them.
+    """
+    local = find_local_path(uri)
+    if local is None or not (local / "_delta_log").is_dir():
+        return False
+    if any(each.is_file() and each.suffix != ".tmp" for each in (local / "_delta_log").rglob("*")):
+        return False
+    return all(each.name == "_delta_log" or _PART_FILE.match(each.name) for each in local.iterdir())
 
 
 def exists(uri: str) -> bool:

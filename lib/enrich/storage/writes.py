@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 
 from enrich.base.faults import pass_point
 from enrich.base.spec import OPERATION, quote
+from enrich.storage.tables import has_remains
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -87,6 +88,7 @@ def write_difference(
 def create_table(
     session: SparkSession,
     name: str,
+    uri: str | None,
     rows: DataFrame,
     *,
     cluster_by: Sequence[str],
@@ -96,11 +98,13 @@ def create_table(
     """Create a table with its rows, properties, clustering and cursor in one commit.
 
     ``DataFrameWriter.clusterBy`` is ignored by ``save(path)``, so this is a CREATE TABLE AS SELECT put together from
-    quoted identifiers and literals; the rows come in through a view of this session.
+    quoted identifiers and literals; the rows come in through a view of this session. Delta refuses a directory with
+    the files of a creation that ended early; CREATE OR REPLACE takes it, and is used for that alone.
 
     Args:
         session: The job's own session.
         name: The quoted table name, ```delta`.`/path``` or a catalog name.
+        uri: Where it will be; None when only the catalog knows.
         rows: Exactly the table's columns.
         cluster_by: Up to four columns.
         properties: Table properties.
@@ -108,7 +112,8 @@ def create_table(
     """
     view = "__enrich_staged"
     rows.createOrReplaceTempView(view)
-    parts = ["CREATE TABLE", name, "USING delta"]
+    create = "CREATE OR REPLACE TABLE" if uri is not None and has_remains(uri) else "CREATE TABLE"
+    parts = [create, name, "USING delta"]
     if cluster_by:
         parts.append("CLUSTER BY (" + ", ".join(quote(column) for column in cluster_by) + ")")
     options = ", ".join(" = ".join((_quote_literal(key), _quote_literal(value))) for key, value in properties.items())
