@@ -260,11 +260,8 @@ def _write_target(work: Work, found: StagedRun, commit: CommitRecord) -> None:
         properties = _choose_properties(task, rows)
         if task.place.change_feed:
             properties[tables.CHANGE_FEED] = "true"
-        cluster = task.job.target.cluster_by
-        place = task.place
-        writes.create_table(
-            work.session, place.name, place.uri, rows, cluster_by=cluster, properties=properties, commit=commit
-        )
+        table = writes.NewTable(task.place.name, task.place.uri, properties, task.job.target.cluster_by)
+        writes.create_table(work.session, table, rows, commit)
         return
     if task.needs_feed:
         _enable_feed(work)
@@ -317,9 +314,9 @@ def _put_quarantine(work: Work, found: StagedRun, own: CommitRecord) -> None:
     assert held is not None  # noqa: S101 - callers have looked
     rows = held.rows.select(*[F.col(quote(name)) for name in (*task.spec.columns, FAILED_COLUMN, RUN_ID_COLUMN)])
     if before is None:
-        properties, place = _choose_properties(task, rows), task.place
-        name, uri = place.quarantine_name, place.quarantine_uri
-        writes.create_table(work.session, name, uri, rows, cluster_by=(), properties=properties, commit=own)
+        place = task.place
+        table = writes.NewTable(place.quarantine_name, place.quarantine_uri, _choose_properties(task, rows))
+        writes.create_table(work.session, table, rows, own)
     elif found.replaces_quarantine:
         writes.overwrite_table(work.session, before.table.uri, rows, own)
     else:

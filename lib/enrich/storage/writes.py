@@ -85,16 +85,24 @@ def write_difference(
         pass_point("merge.after")
 
 
-def create_table(
-    session: SparkSession,
-    name: str,
-    uri: str | None,
-    rows: DataFrame,
-    *,
-    cluster_by: Sequence[str],
-    properties: Mapping[str, str],
-    commit: CommitRecord,
-) -> None:
+@dataclass(frozen=True)
+class NewTable:
+    """A table that is to be created.
+
+    Attributes:
+        name: The quoted table name, ```delta`.`/path``` or a catalog name.
+        uri: Where it will be; None when only the catalog knows.
+        properties: Table properties.
+        cluster_by: Up to four columns.
+    """
+
+    name: str
+    uri: str | None
+    properties: Mapping[str, str]
+    cluster_by: Sequence[str] = ()
+
+
+def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: CommitRecord) -> None:
     """Create a table with its rows, properties, clustering and cursor in one commit.
 
     ``DataFrameWriter.clusterBy`` is ignored by ``save(path)``, so this is a CREATE TABLE AS SELECT put together from
@@ -103,21 +111,18 @@ def create_table(
 
     Args:
         session: The job's own session.
-        name: The quoted table name, ```delta`.`/path``` or a catalog name.
-        uri: Where it will be; None when only the catalog knows.
+        table: What to create, and where.
         rows: Exactly the table's columns.
-        cluster_by: Up to four columns.
-        properties: Table properties.
         commit: What to record.
     """
     view = "__enrich_staged"
     rows.createOrReplaceTempView(view)
-    create = "CREATE OR REPLACE TABLE" if uri is not None and has_remains(uri) else "CREATE TABLE"
-    parts = [create, name, "USING delta"]
-    if cluster_by:
-        parts.append("CLUSTER BY (" + ", ".join(quote(column) for column in cluster_by) + ")")
-    options = ", ".join(" = ".join((_quote_literal(key), _quote_literal(value))) for key, value in properties.items())
-    parts.append("TBLPROPERTIES (" + options + ")")
+    create = "CREATE OR REPLACE TABLE" if table.uri is not None and has_remains(table.uri) else "CREATE TABLE"
+    parts = [create, table.name, "USING delta"]
+    if table.cluster_by:
+        parts.append("CLUSTER BY (" + ", ".join(quote(column) for column in table.cluster_by) + ")")
+    options = [" = ".join((_quote_literal(key), _quote_literal(value))) for key, value in table.properties.items()]
+    parts.append("TBLPROPERTIES (" + ", ".join(options) + ")")
     parts += ["AS SELECT * FROM", quote(view)]
     try:
         with _record_commit(session, commit):
