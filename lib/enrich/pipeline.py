@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from enrich.base.result import JobResult
 from enrich.progress.prepare import Task
 from enrich.steps import gate, publish, stages
+from enrich.steps.losses import explain_losses
 from enrich.steps.work import Work
 
 if TYPE_CHECKING:
@@ -36,6 +37,7 @@ def run_job(task: Task, session: SparkSession, runs: RunsTable) -> JobResult:
     """
     with ExitStack() as cleanup:
         work = Work(task, session, cleanup)
+        cleanup.enter_context(explain_losses(work))
         try:
             staged = compute(work)
         except gate.Closed as closed:

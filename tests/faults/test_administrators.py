@@ -26,16 +26,11 @@ from enrich.operations.verification import Check
 from faults.shop import JOBS, KEYS, SOAK, SOURCES, TABLES, Shop, open_shop
 from kit.counts import COUNTED
 from kit.lab import Lab
-from kit.session import settings
+from kit.session import VACUUM_AT_ONCE, settings
 
 ACTIONS = 10_000 if SOAK else 75
 RUNS = 300 if SOAK else 10
 ROUND, HARSH = 15, 4
-AT_ONCE = {
-    "spark.databricks.delta.retentionDurationCheck.enabled": "false",
-    "spark.sql.sources.parallelPartitionDiscovery.parallelism": "2",
-}
-"""What VACUUM needs to take everything, and not to start ten thousand tasks for it."""
 ADVICE = re.compile(r"ALTER TABLE delta\.`[^`]+` SET TBLPROPERTIES \([^)]+\)|`enrich [^`]+`")
 
 
@@ -277,7 +272,7 @@ class Administrator:
 
     def vacuum_target(self, job: str) -> bool:
         tables = [table for table in (job, f"{job}__quarantine") if self.lab.exists(table)]
-        with settings(self.lab.spark, AT_ONCE):
+        with settings(self.lab.spark, VACUUM_AT_ONCE):
             for table in tables:
                 self.lab.spark.sql(f"VACUUM delta.`{self.lab.path(table)}` RETAIN 0 HOURS")
         return bool(tables)

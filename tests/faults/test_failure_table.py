@@ -6,6 +6,7 @@ import json
 import re
 import shutil
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,9 +16,10 @@ from deltalake.schema import PrimitiveType
 
 from enrich import load_project, verify
 from enrich.base.result import JobResult
+from faults.stops import hooked
 from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
-from kit.session import settings
+from kit.session import VACUUM_AT_ONCE, settings
 
 ROOT = Path(__file__).parents[2]
 COLUMNS = {"id": pa.int64(), "name": pa.string(), "note": pa.string(), "size": pa.int32()}
@@ -62,10 +64,10 @@ def healed(lab: Lab, **how: object) -> JobResult:
     return result
 
 
-def refused(lab: Lab, code: int, *advice: str) -> JobResult:
+def refused(lab: Lab, code: int, *advice: str, **how: object) -> JobResult:
     """Run, and compare exit code and advice; the target is untouched."""
     before = DeltaTable(lab.path("kept")).version()
-    result = lab.run("kept")
+    result = lab.run("kept", **how)
     assert (result.exit_code, result.status) == (code, "failed"), result.error
     for part in advice:
         assert part in str(result.error)
@@ -222,15 +224,56 @@ def test_a_change_feed_was_off_for_a_while(kept: Lab) -> None:
 
 
 def test_part_of_a_window_is_vacuumed(kept: Lab) -> None:
-    sql(kept, "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 hours')")
     kept.put("items", item(1, "new"))
     kept.put("items", item(2, "new"))
-    with settings(kept.spark, {"spark.databricks.delta.retentionDurationCheck.enabled": "false"}):
-        sql(kept, "VACUUM {} RETAIN 0 HOURS")
+    vacuum(kept)
     refused(kept, 5, "cannot be read from version", "enrich run kept --full-refresh")
     healed(kept, full_refresh=True)
     kept.put("items", item(3, "new"))
     healed(kept)
+
+
+def vacuum(lab: Lab) -> None:
+    """Remove all files that the latest version of the source does not use, those of the change feed too."""
+    sql(lab, "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 hours')")
+    with settings(lab.spark, VACUUM_AT_ONCE):
+        sql(lab, "VACUUM {} RETAIN 0 HOURS")
+
+
+def moving(lab: Lab, moves: Callable[[], None]) -> Callable[[str], None]:
+    """Return a hook that moves a source, and vacuums it, once between a run's plan and its first read."""
+    left = [moves]
+
+    def hook(name: str) -> None:
+        if name == "changes.before" and left:
+            left.pop()()
+            vacuum(lab)
+
+    return hook
+
+
+def test_the_planned_version_is_vacuumed_before_it_is_read(kept: Lab) -> None:
+    kept.append("items", item(4, "come"))
+    with hooked(moving(kept, lambda: kept.put("items", item(4, "changed")))):
+        healed(kept)
+    with hooked(moving(kept, lambda: kept.put("items", *[item(key, "all") for key in (1, 2, 3, 4)]))):
+        healed(kept, full_refresh=True)
+    kept.put("items", item(4, "more"))
+    with hooked(moving(kept, lambda: kept.put("items", *[item(key, "again") for key in (1, 2, 3, 4)]))):
+        refused(kept, 5, "cannot be read from version", "enrich run kept --full-refresh")
+    healed(kept, full_refresh=True)
+    kept.put("items", item(1, "old"))
+    version = DeltaTable(kept.path("items")).version()
+    kept.put("items", *[item(key, "new") for key in (1, 2, 3, 4)])
+    vacuum(kept)
+    refused(kept, 5, "--until ends there", "name a later version", until=f"v{version}")
+
+
+def test_the_latest_version_of_a_source_has_lost_files(kept: Lab) -> None:
+    kept.append("items", item(4, "come"))
+    for file in DeltaTable(kept.path("items")).file_uris():
+        Path(file).unlink()
+    refused(kept, 1, "files of it are gone", "restore the source")
 
 
 def expire(lab: Lab, table: str) -> None:

@@ -63,6 +63,10 @@ class Conflict(RunFailed):
     """Somebody else's commit came between a job's plan and its own; a fresh plan may succeed."""
 
 
+class SourceMoved(Conflict):
+    """The version of a source that a job was planned on is gone; a plan on a later one may succeed."""
+
+
 class ConfigError(EnrichError):
     """The project's files, or a job against its tables, are wrong; nothing was written."""
 

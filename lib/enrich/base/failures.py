@@ -45,6 +45,15 @@ def is_conflict(error: Exception) -> bool:
     return any(word in _name_class(error) or word in str(error)[:400] for word in _CONFLICTS)
 
 
+def is_gone(error: Exception) -> bool:
+    """Tell whether files or commits of a version do not exist any more."""
+    return _find_gone(error) is not None
+
+
+def _find_gone(error: Exception) -> str | None:
+    return next((word for word in _GONE if word in _tell_cause(error)), None)
+
+
 def has_lost_rows(error: Exception) -> bool:
     """Tell whether rows that a step had computed (``localCheckpoint``) went away with the executor that held them."""
     return "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND" in str(error)
@@ -74,7 +83,7 @@ def describe_error(error: Exception, job: str) -> EnrichError:
     if lacking := find_lack(error):
         return lacking
     text = _name_class(error)
-    if gone := next((word for word in _GONE if word in _tell_cause(error)), None):
+    if gone := _find_gone(error):
         return HistoryError(
             f"job {job!r} needs files or commits of a version that do not exist any more ({gone})",
             hint=f"run `enrich run {job} --full-refresh`",

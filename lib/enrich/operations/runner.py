@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from enrich.base.errors import SourceMoved
 from enrich.base.failures import describe_error
 from enrich.base.faults import pass_point
 from enrich.base.result import CREATED, FAILED, SKIPPED, UNCHANGED, JobResult, RunResult
@@ -125,7 +126,7 @@ class _Running:
             with locks.hold_lock(self.workplace.project.state, name, self.workplace.run_id):
                 job = self.workplace.project.jobs[name]
                 result = retry(
-                    lambda: self._run(job), name, self.workplace.run_id, lambda: name in self.workplace.committed
+                    lambda: self._attempt(job), name, self.workplace.run_id, lambda: name in self.workplace.committed
                 )
         except Exception as error:  # noqa: BLE001 - a job's failure is a result; the other jobs still run
             result = self._describe_end(name, error)
@@ -152,6 +153,13 @@ class _Running:
             return JobResult(name, FAILED).failed_with(describe_error(error, name))
         log.warning("%s: committed, but then failed with %s", name, type(error).__name__)
         return self.workplace.committed[name]
+
+    def _attempt(self, job: Job) -> JobResult:
+        try:
+            return self._run(job)
+        except SourceMoved:
+            self.workplace.unpin(job)
+            raise
 
     def _run(self, job: Job) -> JobResult:
         options = self.workplace.options

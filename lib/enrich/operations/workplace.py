@@ -66,6 +66,7 @@ class Workplace:
         places: Catalog name -> where the table is.
         wrote: Where this operation has written tables.
         committed: Job -> its result, as soon as the log has its commit.
+        chosen: The jobs of this operation, which see the same versions of the sources that they share.
     """
 
     project: Project
@@ -77,6 +78,7 @@ class Workplace:
     places: dict[CatalogName, str | None] = field(default_factory=dict)
     wrote: set[str] = field(default_factory=set)
     committed: dict[str, JobResult] = field(default_factory=dict)
+    chosen: tuple[str, ...] = ()
 
     @property
     def runs(self) -> RunsTable:
@@ -113,6 +115,7 @@ class Workplace:
 
         A source that another job of this run writes, its quarantine too, is pinned when that job is done.
         """
+        self.chosen = tuple(names)
         targets = {self.project.location(self.project.jobs[name].target.table) for name in names}
         written = targets | {append_suffix(place, graph.QUARANTINE_SUFFIX) for place in targets}
         for name in names:
@@ -136,6 +139,19 @@ class Workplace:
         if isinstance(found, EnrichError):
             raise found
         return found
+
+    def unpin(self, job: Job) -> None:
+        """Let a job read the latest versions of its sources, except those that other jobs of this operation read."""
+        shared = {
+            self.uri(source.table)
+            for name in self.chosen
+            if name != job.job
+            for source in self.project.jobs[name].sources.values()
+        }
+        for source in job.sources.values():
+            uri = self.uri(source.table)
+            if uri not in shared:
+                self.pins.pop(uri or "", None)
 
     def task(self, job: Job, *, as_recorded: bool = False) -> Task:
         """Put together what the job has to do, from files and logs.

@@ -38,6 +38,7 @@ from enrich.frames.changes import NetChanges, Touched
 from enrich.frames.columns import drop_nulls
 from enrich.progress.prepare import Task
 from enrich.steps.clock import measure
+from enrich.steps.losses import check_ends
 from enrich.steps.work import Work, build_finding, identify_rows
 from enrich.storage import tables
 
@@ -172,6 +173,7 @@ def _read(
         except (PySparkException, Py4JJavaError) as error:
             if find_lack(error):
                 raise
+            check_ends(work, [alias])
             raise HistoryError(
                 f"source {alias!r} cannot be read from version {window[0]} to {window[1]} ({type(error).__name__})",
                 hint=f"run `enrich run {work.task.job.job} --full-refresh`",
