@@ -21,7 +21,6 @@ from enrich.progress.since import (
     read_moment,
 )
 from enrich.progress.window import BEFORE_ALL, Reach, SourceLog, compute_reach, find_version
-from enrich.storage.tables import Commits
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, 250_000, tzinfo=UTC)
 
@@ -229,8 +228,8 @@ def test_the_log_says_which_instants_are_meant(caplog: pytest.LogCaptureFixture)
 # --- versions --------------------------------------------------------------------------------------------------------
 
 SECOND = 1000
-LOG = Commits({version: version * 10 * SECOND for version in range(10)})
-CUT = Commits({version: version * 10 * SECOND for version in range(4, 10)})
+LOG = {version: version * 10 * SECOND for version in range(10)}
+CUT = {version: version * 10 * SECOND for version in range(4, 10)}
 
 
 def at(seconds: float) -> Instant:

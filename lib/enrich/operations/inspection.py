@@ -129,14 +129,14 @@ def _measure_lag(project: Project, job: Job, alias: str, target: TargetState) ->
     if consumed is not None and latest <= consumed:
         return SourceLag(alias, reference, consumed, latest, 0.0, 0.0, gaps=gaps)
     commits, now = tables.read_commits(log), datetime.now(UTC).timestamp()
-    waiting = [at / 1000 for version, at in commits.times.items() if consumed is None or version > consumed]
+    waiting = [at / 1000 for version, at in commits.items() if consumed is None or version > consumed]
     seconds = max(0.0, now - min(waiting)) if waiting else None
     if consumed is None:
         return SourceLag(alias, reference, consumed, latest, seconds)
-    newest = commits.times.get(consumed)
-    behind = None if newest is None else (commits.times[commits.last] - newest) / 1000
+    newest = commits.get(consumed)
+    behind = None if newest is None else (commits[max(commits)] - newest) / 1000
     kept = tables.compute_retention(properties)
-    if consumed + 1 < commits.first:
+    if consumed + 1 < min(commits, default=0):
         left: float | None = 0.0
     else:
         left = None if kept is None or seconds is None else max(0.0, round((kept - seconds) / 86400, 2))

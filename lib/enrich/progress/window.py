@@ -26,7 +26,7 @@ from datetime import UTC, datetime, timedelta
 from enrich.base.errors import ConfigError, HistoryError
 from enrich.progress.since import Asked, Beginning, Moment, Version
 from enrich.storage import tables
-from enrich.storage.tables import Commits, TableState
+from enrich.storage.tables import TableState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -49,11 +49,6 @@ class Reach:
     to: int
     again: tuple[int, int] | None = None
     gap: tuple[int, int] | None = None
-
-    @property
-    def is_whole(self) -> bool:
-        """True when every key is computed anew."""
-        return self.again is not None and self.again[0] == BEFORE_ALL
 
 
 def compute_reach(
@@ -85,12 +80,17 @@ class SourceLog:
     Attributes:
         job: The job, for the command in messages.
         alias: The source.
-        commits: The source's log.
+        commits: The commits in the source's log: version -> milliseconds since 1970.
     """
 
     job: str
     alias: str
-    commits: Commits
+    commits: Mapping[int, int]
+
+    @property
+    def first(self) -> int:
+        """The oldest version whose commit is still there."""
+        return min(self.commits, default=0)
 
 
 def find_version(moment: Moment, option: str, place: SourceLog) -> int:
@@ -105,27 +105,27 @@ def find_version(moment: Moment, option: str, place: SourceLog) -> int:
         ConfigError: There is no such version.
         HistoryError: The log does not reach back so far.
     """
-    commits = place.commits
     if isinstance(moment, Beginning):
         return BEFORE_ALL if option == "--since" else 0
     if isinstance(moment, Version):
-        if moment.number > commits.last:
+        if moment.number > (last := max(place.commits, default=0)):
             raise ConfigError(
                 f"{option} v{moment.number}: source {place.alias!r} of {place.job!r} has no such version",
-                hint=f"its latest is {commits.last}",
+                hint=f"its latest is {last}",
             )
-        if option == "--since" and moment.number + 1 < commits.first:
+        if option == "--since" and moment.number + 1 < place.first:
             raise _describe_cut(f"{option} v{moment.number}", place)
         return moment.number
-    found = commits.at_or_before((moment.at - _EPOCH) // timedelta(milliseconds=1))
-    if found is None and commits.first > 0:
+    asked = (moment.at - _EPOCH) // timedelta(milliseconds=1)
+    found = max((version for version, at in place.commits.items() if at <= asked), default=None)
+    if found is None and place.first > 0:
         raise _describe_cut(f"{option} {moment}", place)
     return BEFORE_ALL if found is None else found
 
 
 def _describe_cut(asked: str, place: SourceLog) -> HistoryError:
     return HistoryError(
-        f"{asked}: the log of source {place.alias!r} begins only with version {place.commits.first}",
+        f"{asked}: the log of source {place.alias!r} begins only with version {place.first}",
         hint=f"run `enrich run {place.job} --full-refresh`",
     )
 

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.console import clean, format_table
 from enrich.base.errors import RunFailed
-from enrich.base.spec import quote
+from enrich.base.spec import FAILED_COLUMN, quote
 from enrich.config.graph import QUARANTINE_SUFFIX
 from enrich.config.places import CatalogName, append_suffix
 from enrich.storage import tables
@@ -33,9 +33,16 @@ def format_quarantined_keys(project: Project, job: Job) -> str:
     if not tables.exists(held):
         return f"{job.job}: there is no quarantine"
     names = _find_identity(project, job)
-    rows, more = _read_rows(held, names)
-    shown = format_table((*names, "rules"), [[*map(_format_value, row[:-1]), _format_rules(row[-1])] for row in rows])
-    return "\n".join([f"{job.job}: quarantined keys", *([shown] if rows else []), *(["and more"] if more else [])])
+    try:
+        rows = tables.read_first_rows(held, (*names, FAILED_COLUMN), LIMIT + 1)
+    except Exception as error:
+        raise RunFailed(
+            f"the quarantine at {held} cannot be read ({type(error).__name__})",
+            hint=f"read it with Spark: SELECT {quote(names[0])}, {FAILED_COLUMN}",
+        ) from error
+    lines = [[*(_format_value(row[name]) for name in names), _format_rules(row[FAILED_COLUMN])] for row in rows[:LIMIT]]
+    shown = [format_table((*names, "rules"), lines)] if lines else []
+    return "\n".join([f"{job.job}: quarantined keys", *shown, *(["and more"] if len(rows) > LIMIT else [])])
 
 
 def _find_identity(project: Project, job: Job) -> tuple[str, ...]:
@@ -50,25 +57,6 @@ def _find_identity(project: Project, job: Job) -> tuple[str, ...]:
         columns[alias] = tables.read_state(place).columns
     spec = compile_job(job, columns).spec
     return (*spec.identity, *spec.right_identity)
-
-
-def _read_rows(uri: str, names: tuple[str, ...]) -> tuple[list[list[Any]], bool]:
-    """Return the first rows, in the order of their keys, and whether there are more."""
-    from deltalake import QueryBuilder
-
-    # DataFusion quotes identifiers with double quotes; the names come from the job's file.
-    listed = ", ".join('"' + name.replace('"', '""') + '"' for name in (*names, "_failed"))
-    query = f"SELECT {listed} FROM held ORDER BY {listed} LIMIT {LIMIT + 1}"  # noqa: S608 - quoted above
-    try:
-        found = QueryBuilder().register("held", tables.open_log(uri)).execute(query).read_all()
-    except Exception as error:
-        raise RunFailed(
-            f"the quarantine at {uri} cannot be read ({type(error).__name__})",
-            hint=f"read it with Spark: SELECT {quote(names[0])}, _failed",
-        ) from error
-    columns = [found.column(place).to_pylist() for place in range(len(found.column_names))]
-    rows = [list(values) for values in zip(*columns, strict=True)]
-    return rows[:LIMIT], len(rows) > LIMIT
 
 
 def _format_value(value: Any) -> str:

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from enrich.base.errors import EnvironmentFault
 from enrich.base.faults import pass_point
 from enrich.base.result import JobResult
+from enrich.storage.tables import query, query_rows
 
 if TYPE_CHECKING:
     from arro3.core import Table
@@ -161,12 +162,12 @@ class RunsTable:
     def _forget(self, table: DeltaTable) -> None:
         """Delete the rows that are too old, but not what each target's last commit has consumed."""
         before = _literal(datetime.now(UTC) - timedelta(days=self.keep_days))
-        last = "SELECT target, max(number) AS number, max(at) AS at FROM runs WHERE event = 'outcome' GROUP BY target"
-        stays = "runs.at = last.at OR runs.number >= last.number"
-        kept = _query(
+        last = "SELECT target, max(number) AS number, max(at) AS at FROM this WHERE event = 'outcome' GROUP BY target"
+        stays = "this.at = last.at OR this.number >= last.number"
+        kept = query_rows(
             table,
-            f"WITH last AS ({last}) SELECT runs.at FROM runs JOIN last ON runs.target = last.target"  # noqa: S608
-            f" WHERE runs.at < {before} AND ({stays})",
+            f"WITH last AS ({last}) SELECT this.at FROM this JOIN last ON this.target = last.target"  # noqa: S608
+            f" WHERE this.at < {before} AND ({stays})",
         )
         among = f" AND at NOT IN ({', '.join(_literal(row['at']) for row in kept)})" if kept else ""
         table.delete(f"at < {before}{among}")
@@ -176,7 +177,7 @@ class RunsTable:
 
         Runs that did not commit leave intents with the same number; an outcome with it tells which one became true.
         """
-        found = self._select(f"SELECT * FROM runs WHERE number = {int(number)} ORDER BY at")  # noqa: S608 - a number
+        found = self._select(f"SELECT * FROM this WHERE number = {int(number)} ORDER BY at")  # noqa: S608 - a number
         rows = [row for row in found if row["target"] == target]
         outcomes = {row["run_id"]: json.loads(row["document"]) for row in rows if row["event"] == OUTCOME}
         intents = [row for row in rows if row["event"] == INTENT and row["run_id"] in outcomes]
@@ -186,39 +187,29 @@ class RunsTable:
 
     def last_number(self, target: str) -> int:
         """Return the highest number that an intent for ``target`` has used; 0 when there is none."""
-        rows = self._select("SELECT target, max(number) AS number FROM runs WHERE event = 'intent' GROUP BY target")
+        rows = self._select("SELECT target, max(number) AS number FROM this WHERE event = 'intent' GROUP BY target")
         return next((row["number"] for row in rows if row["target"] == target), 0)
 
     def latest(self) -> dict[str, dict[str, Any]]:
         """Return the status of the last outcome of each target, and when it ended."""
         last = "max(at) AS at, last_value(status ORDER BY at) AS status"
-        rows = self._select(f"SELECT target, {last} FROM runs WHERE event = 'outcome' GROUP BY target")  # noqa: S608
+        rows = self._select(f"SELECT target, {last} FROM this WHERE event = 'outcome' GROUP BY target")  # noqa: S608
         return {row["target"]: row for row in rows}
 
     def recent(self, limit: int) -> list[dict[str, Any]]:
         """Return the last ``limit`` outcomes of each job, target and status, oldest first."""
         place = "row_number() OVER (PARTITION BY job, target, status ORDER BY at DESC) AS place"
-        ranked = f"SELECT at, {place} FROM runs WHERE event = 'outcome'"  # noqa: S608 - constants
+        ranked = f"SELECT at, {place} FROM this WHERE event = 'outcome'"  # noqa: S608 - constants
         wanted = f"SELECT at FROM ({ranked}) WHERE place <= {int(limit)}"  # noqa: S608 - a number
-        return self._select(f"SELECT * FROM runs WHERE event = 'outcome' AND at IN ({wanted}) ORDER BY at")  # noqa: S608
+        return self._select(f"SELECT * FROM this WHERE event = 'outcome' AND at IN ({wanted}) ORDER BY at")  # noqa: S608
 
     def _select(self, statement: str) -> list[dict[str, Any]]:
-        """Return a statement's rows; none where there is no table yet."""
+        """Return a statement's rows; none where there is no table yet.
+
+        Statements hold constants, numbers and instants: targets are compared outside.
+        """
         table = self._open()
-        return [] if table is None else _query(table, statement)
-
-
-def _query(table: DeltaTable, statement: str) -> list[dict[str, Any]]:
-    """Return a statement's rows. Statements hold constants, numbers and instants: targets are compared outside."""
-    found = _read(table, statement)
-    columns = [found.column(name).to_pylist() for name in found.column_names]
-    return [dict(zip(found.column_names, values, strict=True)) for values in zip(*columns, strict=True)]
-
-
-def _read(table: DeltaTable, statement: str) -> Table:
-    from deltalake import QueryBuilder
-
-    return QueryBuilder().register("runs", table).execute(statement).read_all()
+        return [] if table is None else query_rows(table, statement)
 
 
 def _literal(at: datetime) -> str:
@@ -241,7 +232,7 @@ def _put_together(table: DeltaTable) -> None:
     if len(small) < 2:
         return
     among = f"at >= {_literal(min(file[1] for file in small))} AND at <= {_literal(small[0][0])}"
-    rows = _read(table, f"SELECT * FROM runs WHERE {among} ORDER BY at")  # noqa: S608 - two instants
+    rows = query(table, f"SELECT * FROM this WHERE {among} ORDER BY at")  # noqa: S608 - two instants
     dense = WriterProperties(compression="ZSTD")
     write_deltalake(table, rows, mode="overwrite", predicate=among, writer_properties=dense)
 

@@ -21,6 +21,7 @@ from enrich.base.spec import COMMIT, WEIGHT, DataType, quote
 from enrich.storage.layout import find_physical_names
 
 if TYPE_CHECKING:
+    from arro3.core import Table
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
@@ -129,13 +130,34 @@ def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], in
     Returns:
         The texts of a row, and how many rows have them.
     """
-    from deltalake import DeltaTable, QueryBuilder
+    from deltalake import DeltaTable
 
-    name = column.replace('"', '""')
-    query = f'SELECT array_to_string("{name}", chr(31)) AS texts, count(*) AS rows FROM held GROUP BY 1'  # noqa: S608
-    found = QueryBuilder().register("held", DeltaTable(uri)).execute(query).read_all()
-    texts, rows = found.column("texts").to_pylist(), found.column("rows").to_pylist()
-    return [(tuple(text.split("\x1f")), count) for text, count in zip(texts, rows, strict=True)]
+    texts = f"array_to_string({_quote_name(column)}, chr(31))"
+    found = query_rows(DeltaTable(uri), f"SELECT {texts} AS texts, count(*) AS count FROM this GROUP BY 1")  # noqa: S608
+    return [(tuple(row["texts"].split("\x1f")), row["count"]) for row in found]
+
+
+def read_first_rows(uri: str, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
+    """Return the columns of a table's first ``limit`` rows, in the order of these columns, without Spark."""
+    listed = ", ".join(map(_quote_name, columns))
+    return query_rows(open_log(uri), f"SELECT {listed} FROM this ORDER BY {listed} LIMIT {limit}")  # noqa: S608
+
+
+def query_rows(log: DeltaTable, statement: str) -> list[dict[str, Any]]:
+    """Return the rows of a statement over one table, which it calls ``this``."""
+    return list(query(log, statement).to_struct_array().to_pylist())
+
+
+def query(log: DeltaTable, statement: str) -> Table:
+    """Return the same as ``query_rows``, in Arrow."""
+    from deltalake import QueryBuilder
+
+    return QueryBuilder().register("this", log).execute(statement).read_all()
+
+
+def _quote_name(column: str) -> str:
+    """Quote a column as DataFusion wants it."""
+    return '"' + column.replace('"', '""') + '"'
 
 
 def find_local_path(uri: str) -> Path | None:
@@ -200,13 +222,10 @@ def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | Non
         row = DeltaTable.forName(spark, quote(*name)).detail().select("location").first()
     except AnalysisException:
         return None
-    return None if row is None else _simplify_uri(str(row["location"]))
-
-
-def _simplify_uri(uri: str) -> str:
-    """Return local URIs as paths, so that one table has one name."""
-    parsed = urlparse(uri)
-    return parsed.path if parsed.scheme == "file" else uri
+    if row is None:
+        return None
+    location = urlparse(row["location"])
+    return location.path if location.scheme == "file" else str(row["location"])  # a path: one table has one name
 
 
 def read_snapshot(
@@ -340,33 +359,8 @@ def changes_values(uri: str, version: int, columns: Sequence[str]) -> bool:
     return any(after.layout.get(name) != there for name, there in before.layout.items() if name in columns)
 
 
-@dataclass(frozen=True)
-class Commits:
-    """The commits that a table's log still holds, and when they were made.
-
-    Attributes:
-        times: Version -> milliseconds since 1970, ascending as Delta orders them.
-    """
-
-    times: dict[int, int]
-
-    @property
-    def first(self) -> int:
-        """The oldest version whose commit is still there."""
-        return next(iter(self.times), 0)
-
-    @property
-    def last(self) -> int:
-        """The latest version."""
-        return next(reversed(self.times), 0)
-
-    def at_or_before(self, milliseconds: int) -> int | None:
-        """Return the last version committed at or before an instant; None when there is none."""
-        return max((version for version, at in self.times.items() if at <= milliseconds), default=None)
-
-
-def read_commits(log: DeltaTable) -> Commits:
-    """Read when each commit was made.
+def read_commits(log: DeltaTable) -> dict[int, int]:
+    """Return version -> milliseconds since 1970, ascending, of the commits that a log still holds.
 
     Writers' clocks disagree: like Delta, a commit that seems no later than the one before it counts a millisecond
     later. Where a table keeps in-commit timestamps, these ascend by themselves and are taken as they are.
@@ -382,7 +376,7 @@ def read_commits(log: DeltaTable) -> Commits:
             at = int(entry.get("timestamp") or 0)
             at = at if last is None else max(at, last + 1)
         last = times[version] = int(at)
-    return Commits(times)
+    return times
 
 
 def compute_retention(properties: Mapping[str, str]) -> int | None:
