@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from enrich.report.models import Run
 
@@ -26,18 +27,26 @@ class Line:
     told: str
 
 
-def draw_line(values: Sequence[float | None], told: str, top: float | None = None) -> Line | None:
-    """Draw values between 0 and ``top`` (None: the highest); None when there is nothing to draw."""
+def draw_line(
+    values: Sequence[float | None], what: str, show: Callable[[Any], str] = str, top: float | None = None
+) -> Line | None:
+    """Draw one value a run; None for less than two.
+
+    Args:
+        values: What is known of each run.
+        what: What the values say of "the last N runs"; for those who do not see the line, as are the last ten values.
+        show: Writes such a value.
+        top: The value at the upper edge; None: the highest.
+    """
     known = [value for value in values if value is not None]
-    if not known:
+    if len(known) < 2:
         return None
     height = top or max(known) or 1.0
-    step = (LINE_WIDTH - 2 * PAD) / max(1, len(values) - 1)
+    step = (LINE_WIDTH - 2 * PAD) / (len(values) - 1)
 
     def point(place: int, value: float) -> tuple[str, str]:
         share = min(1.0, value / height)
-        x = PAD + place * step if len(values) > 1 else LINE_WIDTH / 2
-        return f"{x:.1f}", f"{LINE_HEIGHT - PAD - share * (LINE_HEIGHT - 2 * PAD):.1f}"
+        return f"{PAD + place * step:.1f}", f"{LINE_HEIGHT - PAD - share * (LINE_HEIGHT - 2 * PAD):.1f}"
 
     stretches: list[list[tuple[str, str]]] = [[]]
     for place, value in enumerate(values):
@@ -48,7 +57,7 @@ def draw_line(values: Sequence[float | None], told: str, top: float | None = Non
     last = next(stretch[-1] for stretch in reversed(stretches) if stretch)
     lone = [stretch[0] for stretch in stretches if len(stretch) == 1 and stretch[0] != last]
     paths = tuple(" ".join(",".join(each) for each in stretch) for stretch in stretches if len(stretch) > 1)
-    return Line(paths, (*lone, last), told)
+    return Line(paths, (*lone, last), f"{what} the last {len(known)} runs: {', '.join(map(show, known[-10:]))}")
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, get_args
 
+from enrich.base.console import format_count
 from enrich.base.result import BLOCKED, CREATED, FAILED, LOCKED, SKIPPED, UNCHANGED, UPDATED
 from enrich.report.models import (
     Attempt,
@@ -30,9 +31,11 @@ from enrich.report.values import (
     MAX_ERROR,
     compute_share,
     format_moment,
+    format_verdict,
     read_bound,
     read_count,
     read_list,
+    read_mapping,
     read_mappings,
     read_name,
     read_number,
@@ -49,7 +52,7 @@ DEFAULT_RUNS = 30
 
 _ACTED = (CREATED, UPDATED, BLOCKED, FAILED)
 _GRAVITY: tuple[Verdict, ...] = get_args(Verdict)
-_WORDS = {"never_run": "never run", "not_checked": "not checked"}
+_VERDICT_OF_STATUS: dict[str, Verdict] = {FAILED: "failed", BLOCKED: "blocked", SKIPPED: "skipped"}
 _STAGES = ("changes", "keys", "join", "rules", "difference", "write")
 
 
@@ -108,8 +111,8 @@ def build_report(
 
 def _write_headline(jobs: Sequence[JobReport]) -> str:
     counts = Counter(job.verdict for job in jobs)
-    told = [f"{counts[verdict]} {_WORDS.get(verdict, verdict)}" for verdict in _GRAVITY if counts[verdict]]
-    return f"{len(jobs)} job{'' if len(jobs) == 1 else 's'}: {', '.join(told)}" if told else "no jobs"
+    told = [f"{counts[verdict]} {format_verdict(verdict)}" for verdict in _GRAVITY if counts[verdict]]
+    return f"{format_count(len(jobs), 'job')}: {', '.join(told)}" if told else "no jobs"
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,7 @@ class _Outcome:
             document = json.loads(row.get("document") or "{}")
         except (ValueError, TypeError, RecursionError):
             document = {}
-        return cls(row, document if isinstance(document, dict) else {})
+        return cls(row, read_mapping(document))
 
     @property
     def status(self) -> str:
@@ -147,12 +150,10 @@ class _Outcome:
 
     def windows(self) -> dict[str, WindowReport]:
         return {
-            read_name(alias): WindowReport.model_validate(
-                {
-                    "from": read_number(each.get("from")),
-                    "to": read_count(each.get("to")),
-                    "changes": read_count(each.get("changes")),
-                }
+            read_name(alias): WindowReport(
+                from_=read_number(each.get("from")),
+                to=read_count(each.get("to")),
+                changes=read_count(each.get("changes")),
             )
             for alias, each in read_mappings(self.document.get("sources")).items()
         }
@@ -161,53 +162,53 @@ class _Outcome:
         return read_count(self.document.get(name))
 
     def attempt(self) -> Attempt:
-        return Attempt(**self._attempt())
-
-    def _attempt(self) -> dict[str, Any]:
         row, at = self.row, self.row.get("at")
-        return {
-            "run_id": read_text(row.get("run_id")) or "",
-            "at": format_moment(at) if isinstance(at, datetime) else "",
-            "status": self.status,
-            "mode": read_text(row.get("mode")),
-            "seconds": read_seconds(row.get("seconds")),
-            "exit_code": read_number(row.get("exit_code")) or 0,
-            "error": read_text(self.document.get("error"), MAX_ERROR),
-        }
+        return Attempt(
+            run_id=read_text(row.get("run_id")) or "",
+            at=format_moment(at) if isinstance(at, datetime) else "",
+            status=self.status,
+            mode=read_text(row.get("mode")),
+            seconds=read_seconds(row.get("seconds")),
+            exit_code=read_number(row.get("exit_code")) or 0,
+            error=read_text(self.document.get("error"), MAX_ERROR),
+        )
 
     def run(self) -> Run:
         held = self.quarantine()
         counts = {name: self.count(name) for name in ("inserted", "updated", "deleted", "quarantined")}
-        return Run.model_validate({**self._attempt(), **counts, "held": held.rows if held else None})
+        return Run(**self.attempt().model_dump(), **counts, held=held.rows if held else None)
 
     def quarantine(self) -> QuarantineReport | None:
         held = self.document.get("quarantine")
         if not isinstance(held, dict):
             return None
-        reasons = held.get("reasons")
-        named = {
-            read_name(reason): read_count(n) for reason, n in (reasons if isinstance(reasons, dict) else {}).items()
-        }
-        return QuarantineReport(rows=read_count(held.get("rows")), reasons=named)
+        reasons = {read_name(reason): read_count(n) for reason, n in read_mapping(held.get("reasons")).items()}
+        return QuarantineReport(rows=read_count(held.get("rows")), reasons=reasons)
 
     def lookups(self) -> dict[str, Mapping[str, Any]]:
         return read_mappings(self.document.get("lookups"))
 
     def stages(self) -> dict[str, float]:
-        stages = self.document.get("stages")
-        found = {
-            read_name(name): read_seconds(value) for name, value in (stages if isinstance(stages, dict) else {}).items()
-        }
-        names = [*(name for name in _STAGES if name in found), *(name for name in found if name not in _STAGES)]
+        stages = read_mapping(self.document.get("stages"))
+        found = {read_name(name): read_seconds(value) for name, value in stages.items()}
+        names = sorted(found, key=lambda name: _STAGES.index(name) if name in _STAGES else len(_STAGES))
         return {name: seconds for name in names if (seconds := found[name]) is not None}
+
+    def rules(self) -> dict[Any, Mapping[str, Any]]:
+        """Return the findings by what tells rules apart and is the same in other runs, even if the suite grew."""
+        seen: Counter[str] = Counter()
+        found = {}
+        for each in self.findings():
+            parts = [each.get(name) for name in ("expectation", "column", "column_list", "source")]
+            identity = json.dumps(parts, default=str)
+            found[identity, seen[identity]] = each
+            seen[identity] += 1
+        return found
 
     def failures(self) -> dict[Any, int]:
         """Return the failed rows of each rule that was judged, by the rule's identity."""
-        identities = _identify_rules(self.findings())
-        judged = zip(identities, self.findings(), strict=True)
-        return {
-            identity: read_count(each.get("failed")) for identity, each in judged if each.get("success") is not None
-        }
+        judged = {identity: each for identity, each in self.rules().items() if each.get("success") is not None}
+        return {identity: read_count(each.get("failed")) for identity, each in judged.items()}
 
     def match_share(self, alias: str) -> float | None:
         each = self.lookups().get(alias, {})
@@ -257,12 +258,8 @@ def _find_judged(acted: Sequence[_Outcome], last: _Outcome | None) -> _Outcome |
 
 
 def _decide_verdict(status: str, rules: Sequence[RuleReport], held: QuarantineReport | None) -> Verdict:
-    if status == FAILED:
-        return "failed"
-    if status == BLOCKED:
-        return "blocked"
-    if status == SKIPPED:
-        return "skipped"
+    if status in _VERDICT_OF_STATUS:
+        return _VERDICT_OF_STATUS[status]
     wanting = any(rule.verdict in ("error", "blocked", "held", "warned", "tolerated") for rule in rules)
     if wanting or (held is not None and held.rows):
         return "warned"
@@ -280,31 +277,18 @@ def _write_job_headline(
     if rules and verdict not in ("failed", "skipped"):
         counts = {"failed": failing, "passed": passing, "judged no row": len(rules) - failing - passing}
         said = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-        told.append(f"{len(rules)} rule{'' if len(rules) == 1 else 's'}: {said}")
+        told.append(f"{format_count(len(rules), 'rule')}: {said}")
     if held is not None and held.rows:
-        told.append(f"{held.rows} row{'' if held.rows == 1 else 's'} in quarantine")
+        told.append(f"{format_count(held.rows, 'row')} in quarantine")
     return "; ".join(part for part in told if part) or "up to date"
-
-
-def _identify_rules(findings: Sequence[Mapping[str, Any]]) -> list[Any]:
-    """Return what tells the rules of a run apart and is the same in other runs, even if the suite grew."""
-    seen: Counter[Any] = Counter()
-    found = []
-    for each in findings:
-        parts = [each.get(name) for name in ("expectation", "column", "column_list", "source")]
-        identity = json.dumps(parts, default=str)
-        found.append((identity, seen[identity]))
-        seen[identity] += 1
-    return found
 
 
 def _build_rules(judged: _Outcome, acted: Sequence[_Outcome]) -> tuple[RuleReport, ...]:
     trends = [each.failures() for each in acted]
-    findings = judged.findings()
-    rules = zip(_identify_rules(findings), findings, strict=True)
     blocked = judged.status == BLOCKED
     return tuple(
-        _build_rule(each, tuple(trend.get(identity) for trend in trends), blocked=blocked) for identity, each in rules
+        _build_rule(each, tuple(trend.get(identity) for trend in trends), blocked=blocked)
+        for identity, each in judged.rules().items()
     )
 
 

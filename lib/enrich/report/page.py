@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.console import clean
 from enrich.report import charts
-from enrich.report.models import JobReport, LookupReport, Report, RuleReport
+from enrich.report.models import Report, RuleReport
+from enrich.report.values import format_verdict
 
 if TYPE_CHECKING:
     from jinja2 import Environment
 
 _FORMULA = ("=", "+", "-", "@")
-_WORDS = {"never_run": "never run", "not_checked": "not checked", "error": "not judged"}
 
 
 def render_page(report: Report) -> str:
@@ -43,13 +43,7 @@ def _build_environment() -> Environment:
         "whole": format_whole,
         "allowed": format_threshold,
     }
-    found.globals |= {
-        "charts": charts,
-        "rule_line": draw_rule,
-        "lookup_line": draw_lookup,
-        "held_line": draw_quarantine,
-        "time_line": draw_times,
-    }
+    found.globals |= {"charts": charts, "format_percent": format_percent}
     return found
 
 
@@ -84,11 +78,6 @@ def format_seconds(value: float | None) -> str:
     return "\u2013" if value is None else f"{value:,.1f} s"
 
 
-def format_verdict(verdict: str) -> str:
-    """Return a verdict in words."""
-    return _WORDS.get(verdict, verdict)
-
-
 def format_rule(rule: RuleReport) -> str:
     """Return a rule's name: type, columns, source; never its arguments."""
     columns = rule.column_list or ((rule.column,) if rule.column else ())
@@ -110,46 +99,3 @@ def format_threshold(rule: RuleReport) -> str:
 def format_whole(rule: RuleReport) -> str:
     """Return ``yes`` or ``no``: whether a rule failed that has one verdict for all rows; a dash for no verdict."""
     return "\u2013" if rule.success is None else "yes" if rule.failed else "no"
-
-
-def draw_rule(rule: RuleReport) -> charts.Line | None:
-    """Draw the rows that failed, run by run."""
-    known = [failed for failed in rule.trend if failed is not None]
-    if len(known) < 2:
-        return None
-    return charts.draw_line(rule.trend, f"failed in the last {len(known)} runs: {_list_last(known)}")
-
-
-def draw_lookup(lookup: LookupReport) -> charts.Line | None:
-    """Draw the match rate, run by run."""
-    known = [share for share in lookup.trend if share is not None]
-    if len(known) < 2:
-        return None
-    return charts.draw_line(
-        lookup.trend,
-        f"matched in the last {len(known)} runs: {_list_last([format_percent(s) for s in known])}",
-        top=1.0,
-    )
-
-
-def draw_quarantine(job: JobReport) -> charts.Line | None:
-    """Draw the rows in quarantine, run by run."""
-    held = [run.held for run in job.runs]
-    known = [rows for rows in held if rows is not None]
-    if len(known) < 2:
-        return None
-    return charts.draw_line(held, f"quarantined rows after the last {len(known)} runs: {_list_last(known)}")
-
-
-def draw_times(job: JobReport) -> charts.Line | None:
-    """Draw the seconds that each run took."""
-    known = [run.seconds for run in job.runs if run.seconds is not None]
-    if len(known) < 2:
-        return None
-    told = f"seconds of the last {len(known)} runs: {_list_last([f'{value:.1f}' for value in known])}"
-    return charts.draw_line([run.seconds for run in job.runs], told)
-
-
-def _list_last(values: list[Any]) -> str:
-    """Return the last ten values, for those who do not see the line."""
-    return ", ".join(str(value) for value in values[-10:])

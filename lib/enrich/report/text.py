@@ -13,9 +13,9 @@ from enrich.report.page import (
     format_percent,
     format_rule,
     format_threshold,
-    format_verdict,
     format_whole,
 )
+from enrich.report.values import format_verdict
 
 if TYPE_CHECKING:
     from enrich.report.models import JobReport, Report

@@ -10,6 +10,8 @@ from typing import Any
 MAX_NAME, MAX_ERROR = 200, 500
 """Longer texts are cut to this many characters."""
 
+_WORDS = {"never_run": "never run", "not_checked": "not checked", "error": "not judged"}
+
 
 def read_text(value: Any, limit: int = MAX_NAME) -> str | None:
     """Return a text, cut when it is too long; None for anything else."""
@@ -59,6 +61,11 @@ def _read_finite(value: Any) -> float | None:
         return None
 
 
+def read_mapping(value: Any) -> dict[str, Any]:
+    """Return a mapping; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
 def read_list(value: Any) -> list[Any]:
     """Return a list; an empty one for anything else."""
     return value if isinstance(value, list) else []
@@ -66,9 +73,12 @@ def read_list(value: Any) -> list[Any]:
 
 def read_mappings(value: Any) -> dict[str, Mapping[str, Any]]:
     """Return the items of a mapping that are mappings themselves."""
-    if not isinstance(value, dict):
-        return {}
-    return {name: each for name, each in value.items() if isinstance(each, dict)}
+    return {name: each for name, each in read_mapping(value).items() if isinstance(each, dict)}
+
+
+def format_verdict(verdict: str) -> str:
+    """Return a verdict in words."""
+    return _WORDS.get(verdict, verdict)
 
 
 def format_moment(at: datetime) -> str:
