@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -57,13 +57,8 @@ class Mark:
         """Return the source's part of the record; ``gaps`` and ``layout`` only where there is something to say."""
         found = {"table_id": self.table_id, "from": self.start, "to": self.to, "columns": self.columns}
         layout = {name: there for name, there in self.layout.items() if there}
-        gaps = [list(gap) for gap in self.gaps]
-        return {
-            **found,
-            "commit": self.commit,
-            **({"layout": layout} if layout else {}),
-            **({"gaps": gaps} if gaps else {}),
-        }
+        more = {"layout": layout, "gaps": [list(gap) for gap in self.gaps]}
+        return {**found, "commit": self.commit, **{name: each for name, each in more.items() if each}}
 
     @staticmethod
     def from_dict(found: dict[str, Any]) -> Mark:
@@ -173,10 +168,14 @@ class TargetState:
     quarantine: QuarantineState | None = None
 
     @property
+    def marks(self) -> Mapping[str, Mark]:
+        """Alias -> how far it is consumed; empty without a cursor."""
+        return {} if self.cursor is None else self.cursor.sources
+
+    @property
     def consumed(self) -> dict[str, tuple[str, int]]:
         """Alias -> its table's identity and the last version that the rows contain."""
-        sources = self.cursor.sources.items() if self.cursor is not None else ()
-        return {alias: (mark.table_id, mark.to) for alias, mark in sources}
+        return {alias: (mark.table_id, mark.to) for alias, mark in self.marks.items()}
 
 
 def name_application(job: str) -> str:
@@ -185,48 +184,33 @@ def name_application(job: str) -> str:
 
 
 def read(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
-    """Read the state of an existing target.
-
-    Args:
-        uri: Where the target is.
-        job: The job's name.
-        runs: Holds the second copy of the cursor.
-        label: The target's name in the runs table.
+    """Read the state of an existing target; ``label`` is its name in ``runs``, which have another copy of the cursor.
 
     Raises:
         ConfigError: The table was never written by this job.
     """
-    log = open_log(uri)
-    table = read_open_state(log)
-    number = log.transaction_version(name_application(job))
-    if number is None:
-        raise _not_ours(uri, job, "move it away, or choose another target table")
-    entries = read_history(log, _RECENT)
-    walked = _walk(entries, job)
-    if not walked.is_explained_by(entries):
-        entries = read_history(log)
-        walked = _walk(entries, job)
+    table, number, walked = _open_history(
+        uri, job, lambda walked: walked.is_explained, hint="move it away, or choose another target table"
+    )
     found, others = walked.record, walked.others
-    if found is not None and not walked.is_explained_by(entries):
+    if found is not None and not walked.is_explained:
         found = None  # what came between its plan and its commit is forgotten
     elif found is not None and found.get("base") is not None:
-        others += others_between(entries, (found["base"], walked.version), job)
+        others += others_between(walked.entries, (found["base"], walked.version), job)
     elif found is None and not walked.restored:
-        found = _find_expired(runs.committed(label, number), entries)
+        found = _find_expired(runs.committed(label, number), walked.oldest)
     cursor = None if found is None else Cursor.from_dict(found)
     return TargetState(table, cursor, number, foreign(uri, others, () if cursor is None else cursor.columns))
 
 
-def _find_expired(
-    committed: tuple[dict[str, Any], int | None] | None, entries: list[dict[str, Any]]
-) -> dict[str, Any] | None:
+def _find_expired(committed: tuple[dict[str, Any], int | None] | None, oldest: int) -> dict[str, Any] | None:
     """Return the record of a commit that the log has forgotten, if it still knows all that came after it.
 
     What is forgotten may have been a RESTORE, which leaves the number as it was, or somebody else's rows.
     """
     if committed is None or committed[1] is None:
         return None
-    return committed[0] if committed[1] + 1 == int(entries[-1]["version"]) else None
+    return committed[0] if committed[1] + 1 == oldest else None
 
 
 def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
@@ -239,25 +223,13 @@ def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
     """
     if not exists(uri):
         return None
-    log = open_log(uri)
-    number = log.transaction_version(name_application(job))
-    if number is None:
-        raise _not_ours(uri, job, "move it away")
-    entries = read_history(log, _RECENT)
-    walked = _walk(entries, job)
-    if walked.record is None:
-        entries = read_history(log)
-        walked = _walk(entries, job)
+    table, number, walked = _open_history(uri, job, lambda walked: walked.record is not None, hint="move it away")
     # The log forgets records and keeps the latest number; but a RESTORE does not take that number back.
     found, present = None, None if walked.restored or walked.unclear else number
     if walked.record is not None and not walked.unclear:
         found = Cursor.from_dict(walked.record)
         present = found.quarantine
-    return QuarantineState(read_open_state(log), number, present, found, int(entries[-1]["version"]))
-
-
-def _not_ours(uri: str, job: str, hint: str) -> ConfigError:
-    return ConfigError(f"{uri} exists and was not written by job {job!r}", hint=hint)
+    return QuarantineState(table, number, present, found, walked.oldest)
 
 
 @dataclass(frozen=True)
@@ -265,6 +237,7 @@ class _Walked:
     """What a table's history says about its present rows.
 
     Attributes:
+        entries: The history, latest first.
         record: The run that they come from; None when these entries do not tell.
         version: Its commit.
         others: Commits of others since, latest first, but for upkeep.
@@ -272,18 +245,43 @@ class _Walked:
         unclear: True when a RESTORE has led back to rows of which nobody can say when they were there.
     """
 
+    entries: list[dict[str, Any]]
     record: dict[str, Any] | None
     version: int
     others: tuple[int, ...]
     restored: bool
     unclear: bool
 
-    def is_explained_by(self, entries: list[dict[str, Any]]) -> bool:
-        """Return whether the entries hold the record and all that came between its plan and its commit."""
+    @property
+    def oldest(self) -> int:
+        """The first version of these entries."""
+        return int(self.entries[-1]["version"])
+
+    @property
+    def is_explained(self) -> bool:
+        """True when the entries hold the record and all that came between its plan and its commit."""
         if self.record is None:
             return False
         after = (self.version if self.record.get("base") is None else self.record["base"]) + 1
-        return bool(after >= self.version or after >= int(entries[-1]["version"]))
+        return bool(after >= self.version or after >= self.oldest)
+
+
+def _open_history(
+    uri: str, job: str, is_enough: Callable[[_Walked], bool], *, hint: str
+) -> tuple[TableState, int, _Walked]:
+    """Open a table of ``job``; return its state, the highest number used, and what its history says.
+
+    The latest commits are read; all of them where these are not enough.
+
+    Raises:
+        ConfigError: The table was never written by this job.
+    """
+    log = open_log(uri)
+    number = log.transaction_version(name_application(job))
+    if number is None:
+        raise ConfigError(f"{uri} exists and was not written by job {job!r}", hint=hint)
+    walked = _walk(read_history(log, _RECENT), job)
+    return read_open_state(log), number, walked if is_enough(walked) else _walk(read_history(log), job)
 
 
 def _walk(entries: list[dict[str, Any]], job: str) -> _Walked:
@@ -297,14 +295,14 @@ def _walk(entries: list[dict[str, Any]], job: str) -> _Walked:
             continue
         record = _read_record(entry, job)
         if record is not None:
-            return _Walked(record, version, tuple(others), below is not None, unclear)
-        restored = _read_named_version(entry) if operation == "RESTORE" else None
-        if restored is not None:
-            below = restored
+            return _Walked(entries, record, version, tuple(others), below is not None, unclear)
+        named = str((entry.get("operationParameters") or {}).get("version"))
+        if operation == "RESTORE" and named.isdigit():
+            below = int(named)
         elif operation not in _UPKEEP:
             unclear = unclear or operation == "RESTORE"  # to a time, in the zone of whoever typed it
             others.append(version)
-    return _Walked(None, 0, tuple(others), below is not None, unclear)
+    return _Walked(entries, None, 0, tuple(others), below is not None, unclear)
 
 
 def others_between(entries: list[dict[str, Any]], bounds: tuple[int, int], job: str) -> tuple[int, ...]:
@@ -325,12 +323,6 @@ def describe_drift(job: str, foreign: Iterable[int]) -> DriftError:
         f"the target of {job!r} was changed by another writer (version {versions})",
         hint=f"run `enrich verify {job} --repair`, which undoes it, or `enrich run {job} --full-refresh`",
     )
-
-
-def _read_named_version(entry: dict[str, Any]) -> int | None:
-    """Return the version that a RESTORE names; None when it names a time."""
-    named = str((entry.get("operationParameters") or {}).get("version"))
-    return int(named) if named.isdigit() else None
 
 
 def _read_metadata(entry: dict[str, Any]) -> dict[str, Any]:

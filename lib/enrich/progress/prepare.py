@@ -39,7 +39,7 @@ class TargetPlace:
     Attributes:
         uri: Absolute path or URI; None for a catalog table that does not exist yet.
         location: What the job file names: a path, a URI or a catalog name.
-        held_uri: Where the quarantine is, as ``uri``.
+        quarantine_uri: Where the quarantine is, as ``uri``.
         change_feed: True when somebody reads the target's changes.
     """
 
@@ -77,7 +77,6 @@ class Task:
         window: Alias -> the versions to consume.
         until: Alias -> where ``--until`` ends its window, which may be before the cursor.
         again: Alias -> versions before the cursor whose changed keys are computed anew as well.
-        gaps: Alias -> versions after the cursor that are skipped.
         target: What is at the target now.
         committed: Told the result as soon as the log shows the job's commit, whatever becomes of the process then.
         accepted: Names of the job's rules that shall not block this run.
@@ -100,7 +99,6 @@ class Task:
     retry: bool = False
     until: Mapping[str, int] = field(default_factory=dict)
     again: Mapping[str, tuple[int, int]] = field(default_factory=dict)
-    gaps: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     apart: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -116,7 +114,7 @@ class Task:
     @property
     def moved(self) -> tuple[str, ...]:
         """Aliases with new versions, taken or skipped."""
-        return tuple(alias for alias, each in self.window.items() if each.start != each.to or alias in self.gaps)
+        return tuple(alias for alias, each in self.window.items() if each.start != each.to or each.gap is not None)
 
     @property
     def is_idle(self) -> bool:
@@ -132,8 +130,7 @@ class Task:
     @property
     def advances(self) -> bool:
         """True when the run has something to record even if no row differs."""
-        old = self.target.cursor.sources.values() if self.target.cursor is not None else ()
-        closes = self.everything and any(mark.gaps for mark in old)
+        closes = self.everything and any(mark.gaps for mark in self.target.marks.values())
         return self.mode not in _BY_CHANGES or bool(self.moved) or bool(self.apart) or closes
 
     @property
@@ -154,8 +151,11 @@ class Task:
 
     @property
     def definition(self) -> str:
-        """The hash of what the job means."""
-        return hash_definition(self.plan, self.suite)
+        """The hash of what the job means: sources, keys, joins, columns, condition, rules that move rows away."""
+        from enrich.quality.suites import fingerprint_quarantine
+
+        rules = fingerprint_quarantine(self.suite) if self.suite is not None else None
+        return hash_meaning({**self.plan.meaning, "quarantine": rules} if rules else self.plan.meaning)
 
     def cursor(self, number: int, quarantine: int) -> Cursor:
         """Return the record of this run, for the intent and for both commits.
@@ -187,17 +187,8 @@ class Task:
         """Return a source's gaps after this run: the old ones and its own, unless it compares every row."""
         if self.everything:
             return ()
-        mark = self.target.cursor.sources.get(alias) if self.target.cursor is not None else None
-        gaps = [*(mark.gaps if mark is not None else ()), *([self.gaps[alias]] if alias in self.gaps else ())]
-        return tuple(gaps)
-
-
-def hash_definition(plan: CompiledJob, suite: Suite | None) -> str:
-    """Hash the job's meaning: sources, keys, joins, columns, condition, and the rules that move rows to quarantine."""
-    from enrich.quality.suites import fingerprint_quarantine
-
-    rules = fingerprint_quarantine(suite) if suite is not None else None
-    return hash_meaning({**plan.meaning, "quarantine": rules} if rules else plan.meaning)
+        mark, gap = self.target.marks.get(alias), self.window[alias].gap
+        return (*(mark.gaps if mark is not None else ()), *([gap] if gap is not None else ()))
 
 
 def check_free(job: Job, uri: str | None) -> None:
@@ -218,16 +209,15 @@ def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
     Raises:
         ConfigError: Naming every such source.
     """
-    faults = []
-    for alias, table in tables.items():
-        if not table.has_change_feed:
-            faults.append(
-                Fault(
-                    f"source {alias!r} ({job.sources[alias].table}) has no change feed; run: ALTER TABLE"
-                    f" delta.`{table.uri}` SET TBLPROPERTIES ('{CHANGE_FEED}' = 'true')",
-                    job.at("sources", alias),
-                )
-            )
+    faults = [
+        Fault(
+            f"source {alias!r} ({job.sources[alias].table}) has no change feed; run: ALTER TABLE"
+            f" delta.`{table.uri}` SET TBLPROPERTIES ('{CHANGE_FEED}' = 'true')",
+            job.at("sources", alias),
+        )
+        for alias, table in tables.items()
+        if not table.has_change_feed
+    ]
     if faults:
         raise ConfigError.of(faults)
 
@@ -308,16 +298,16 @@ def _continue_task(task: Task, contained: tuple[Cursor, Cursor], bounds: Bounds)
     """Put the window of each source together from what target and quarantine contain, and what the run was told."""
     name, (cursor, held) = task.job.job, contained
     since = find_versions(name, task.tables, bounds.since)
-    window, again, gaps = {}, {}, {}
-    for alias in task.tables:
+    window, again = {}, {}
+    for alias, table in task.tables.items():
         mark, point = cursor.sources[alias], bounds.is_point(alias)
         asked, end = since.get(alias), task.until.get(alias)
         if asked is not None and end is not None and asked > end:
             raise ConfigError(
                 f"--since is later than --until for source {alias!r} of {name!r}", hint="exchange the two values"
             )
-        latest = task.tables[alias].version
-        found = compute_reach(mark.to, latest, asked if asked is None else min(asked, latest), end, point=point)
+        start = None if asked is None else min(asked, table.version)
+        found = compute_reach(mark.to, table.version, start, end, point=point)
         if found.gap is not None and not bounds.allow_gap:
             raise ConfigError(
                 f"--since would leave out changes of source {alias!r} of {name!r}: versions {found.gap[0] + 1} to"
@@ -327,11 +317,9 @@ def _continue_task(task: Task, contained: tuple[Cursor, Cursor], bounds: Bounds)
         window[alias] = SourceWindow(found.start, found.to, gap=found.gap)
         if ranges := [each for each in (found.again, continuity.between(cursor, held, alias)) if each is not None]:
             again[alias] = (min(start for start, _ in ranges), max(end for _, end in ranges))
-        if found.gap is not None:
-            gaps[alias] = found.gap
     mode = REPLAY if bounds.replays else INCREMENTAL
     apart = {alias: mark.to for alias, mark in held.sources.items()} if held is not cursor else {}
-    return replace(task, mode=mode, window=window, again=again, gaps=gaps, apart=apart)
+    return replace(task, mode=mode, window=window, again=again, apart=apart)
 
 
 def announce(task: Task) -> None:
@@ -339,12 +327,13 @@ def announce(task: Task) -> None:
     windows = [f"{alias} {each.start}->{each.to}" for alias, each in task.window.items() if each.start != each.to]
     windows += [f"{alias} {start}->{end} once more" for alias, (start, end) in task.again.items()]
     log.info("%s: %s", task.job.job, task.mode if task.everything else f"{task.mode} of {', '.join(windows)}")
-    for alias, (start, end) in task.gaps.items():
-        log.warning(
-            "%s: versions %d to %d of source %s are left out: rows may be missing or outdated until"
-            " `enrich verify %s --repair` or a full refresh",
-            *(task.job.job, start + 1, end, alias, task.job.job),
-        )
+    for alias, each in task.window.items():
+        if each.gap is not None:
+            log.warning(
+                "%s: versions %d to %d of source %s are left out: rows may be missing or outdated until"
+                " `enrich verify %s --repair` or a full refresh",
+                *(task.job.job, each.gap[0] + 1, each.gap[1], alias, task.job.job),
+            )
 
 
 def open_whole(task: Task, mode: str = FULL_REFRESH) -> Task:
