@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 from pyspark.sql import DataFrame
@@ -30,10 +31,6 @@ class Suggestion:
     heals: int
     lines: Mapping[str, str]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the suggestion for machines."""
-        return {"normalise": list(self.normalise), "heals": self.heals, "lines": dict(self.lines)}
-
 
 @dataclass(frozen=True)
 class Refused:
@@ -46,10 +43,6 @@ class Refused:
     normalise: tuple[str, ...]
     heals: int
     ambiguous: Mapping[str, int]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return what is refused, for machines."""
-        return {"normalise": list(self.normalise), "heals": self.heals, "ambiguous": dict(self.ambiguous)}
 
 
 @dataclass(frozen=True)
@@ -64,7 +57,7 @@ class JoinKeys:
         near_misses: Kind -> unmatched references that nearly match.
         suggestion: What would heal most in the fewest steps; None when nothing may.
         refused: What would heal more, but make keys ambiguous.
-        pairs: Kind, reference and key of near misses, only when they were asked for; never part of ``to_dict``.
+        pairs: Kind, reference and key of near misses, only when they were asked for; never part of the JSON.
     """
 
     join: str
@@ -76,26 +69,13 @@ class JoinKeys:
     refused: Refused | None = None
     pairs: tuple[tuple[str, str, str], ...] = field(default=(), repr=False)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return counts and suggestions, without keys."""
-        return {
-            "join": self.join,
-            "kind": self.kind,
-            "references": self.references,
-            "unmatched": self.unmatched,
-            "near_misses": dict(self.near_misses),
-            "suggestion": self.suggestion.to_dict() if self.suggestion else None,
-            "refused": self.refused.to_dict() if self.refused else None,
-        }
-
 
 @dataclass(frozen=True)
 class KeyReport:
     """The answer for one job.
 
     Attributes:
-        job: The job's name.
-        file: Its file, relative to the project.
+        file: The job's file, relative to the project.
         joins: In their order; empty for mirrors and for jobs without lookups.
     """
 
@@ -104,8 +84,14 @@ class KeyReport:
     joins: tuple[JoinKeys, ...]
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of ``enrich doctor keys --output json``."""
-        return {"job": self.job, "file": self.file, "joins": [each.to_dict() for each in self.joins]}
+        """Return the JSON of ``enrich doctor keys --output json``: counts and suggestions, without keys."""
+
+        def keep(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+            return {
+                name: list(value) if isinstance(value, tuple) else value for name, value in pairs if name != "pairs"
+            }
+
+        return asdict(self, dict_factory=keep)
 
 
 MOST_PAIRS = 100
@@ -131,18 +117,17 @@ def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys
     if not counted.unmatched or not any(texts):
         return counted
     found = work.keep(near.add_forms(keys, texts, shared=step.kind == "table"))
-    told = _classify(work, step, counted, found, len(texts))
-    return replace(told, pairs=_list_pairs(near.find_near_misses(found, len(texts)), len(texts))) if show_keys else told
-
-
-def _classify(work: Work, step: Step, counted: JoinKeys, found: DataFrame, count: int) -> JoinKeys:
-    misses = near.find_near_misses(found, count)
+    misses = near.find_near_misses(found, len(texts))
     rows = misses.groupBy(near.SET).agg(F.sum(near.REFERENCES).alias("rows")).collect()
-    kinds: dict[str, int] = {}
+    kinds = Counter[str]()
     for row in sorted(rows, key=lambda row: int(row[near.SET])):
-        kind = near.kind_of(row[near.SET])
-        kinds[kind] = kinds.get(kind, 0) + int(row["rows"])
-    effects = near.measure_effects(found) if kinds else []
+        kinds[near.kind_of(row[near.SET])] += int(row["rows"])
+    suggestion, refused = _suggest(work, step, near.measure_effects(found) if kinds else [])
+    pairs = _list_pairs(misses, len(texts)) if show_keys else ()
+    return replace(counted, near_misses=dict(kinds), suggestion=suggestion, refused=refused, pairs=pairs)
+
+
+def _suggest(work: Work, step: Step, effects: Sequence[near.Effect]) -> tuple[Suggestion | None, Refused | None]:
     best, worse = choose_effects(effects)
     job, spec = work.task.job, work.task.spec
     sharing = [spec.driving, *[each.alias for each in spec.steps if each.kind == "table"]]  # type: ignore[union-attr]
@@ -152,7 +137,7 @@ def _classify(work: Work, step: Step, counted: JoinKeys, found: DataFrame, count
     if worse is not None:
         told = {step.alias: worse.ambiguous, spec.driving: worse.ambiguous_left}
         refused = Refused(worse.steps, worse.heals, {alias: number for alias, number in told.items() if number})
-    return replace(counted, near_misses=kinds, suggestion=suggestion, refused=refused)
+    return suggestion, refused
 
 
 def choose_effects(effects: Sequence[near.Effect]) -> tuple[near.Effect | None, near.Effect | None]:

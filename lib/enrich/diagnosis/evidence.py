@@ -7,10 +7,10 @@ rows at once.
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import reduce
+from functools import cache, reduce
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -59,8 +59,7 @@ class Question:
     """What some rows refer to in one source.
 
     Attributes:
-        alias: The source.
-        columns: Its columns that are looked up: its key, or a mirror's value.
+        columns: The source's columns that are looked up: its key, or a mirror's value.
         references: ``__enrich_k*`` and ``__enrich_j*``, one row per reference, with nulls.
         is_list: Whether a row refers to many keys.
     """
@@ -91,13 +90,11 @@ def list_questions(work: Work, affected: Affected) -> list[Question]:
     found = [own(spec.key_columns, spec.driving)]
     sources = work.sources()
     for step in spec.steps:
-        key = spec.sources[step.alias].key
         if step.kind == "table":
-            found.append(own(key, step.alias))
+            found.append(own(spec.sources[step.alias].key, step.alias))
         else:
-            rows = drop_nulls(_references(sources, step, affected), names)
-            rows = rows.select(*names, *name_reference(len(key)))
-            found.append(Question(step.alias, key, rows, step.kind == "list"))
+            asked = _ask_of_step(sources, step, affected)
+            found.append(replace(asked, references=drop_nulls(asked.references, names)))
     return found
 
 
@@ -111,23 +108,19 @@ def list_right_questions(work: Work, spec: JoinSpec, right: Step, affected: Affe
     nulls = [F.lit(None).cast(each.dataType).alias(each.name) for each in affected.left.schema]
     parts = zip(name_right_key(len(key)), name_reference(len(key)), strict=True)
     own = affected.right.select(*nulls, *[F.col(name).alias(part) for name, part in parts])
-    found = [Question(right.alias, key, own)]
     sources = work.sources()
-    for step in spec.steps[spec.steps.index(right) + 1 :]:
-        if step.kind != "table":
-            columns = spec.sources[step.alias].key
-            rows = _references(sources, step, affected)
-            rows = rows.select(*affected.left.columns, *name_reference(len(columns)))
-            found.append(Question(step.alias, columns, rows, step.kind == "list"))
-    return found
+    later = [step for step in spec.steps[spec.steps.index(right) + 1 :] if step.kind != "table"]
+    return [Question(right.alias, key, own), *(_ask_of_step(sources, step, affected) for step in later)]
 
 
-def _references(sources: join.Sources, step: Step, affected: Affected) -> DataFrame:
+def _ask_of_step(sources: join.Sources, step: Step, affected: Affected) -> Question:
     """Return what rows refer to in a lookup, also those that an earlier join removes, with nulls."""
-    spec = sources.spec
+    spec, key = sources.spec, sources.spec.sources[step.alias].key
     keeps_all = {"inner": "left", "right": "full"}
     earlier = [replace(each, how=keeps_all.get(each.how, each.how)) for each in join.list_earlier_steps(spec, step)]
-    return join.refer(join.apply_steps(sources, affected, earlier), spec, step)
+    rows = join.refer(join.apply_steps(sources, affected, earlier), spec, step)
+    rows = rows.select(*affected.left.columns, *name_reference(len(key)))
+    return Question(step.alias, key, rows, step.kind == "list")
 
 
 def find_reasons(work: Work, asked: Sequence[Question], *, found_keys: bool = False) -> dict[Key, dict[str, Reason]]:
@@ -147,13 +140,17 @@ def find_reasons(work: Work, asked: Sequence[Question], *, found_keys: bool = Fa
     ]
     missing = {row["alias"] for row in reduce(lambda a, b: a.unionByName(b), lost).collect() if row["rows"]}
     frames = [_tell_reasons(work, each, held[each.alias], missing) for each in asked]
-    dates = _Dates(work)
+
+    @cache
+    def read_times(alias: str) -> dict[int, int]:
+        return tables.read_commits(tables.open_log(work.task.tables[alias].uri))
+
     names = name_left_key(len(work.task.spec.identity))
     lists = {each.alias for each in asked if each.is_list}
     elements: dict[tuple[Key, str], list[tuple[Reason, int]]] = {}
     for row in reduce(lambda a, b: a.unionByName(b), frames).collect():
         key = tuple(row[name] for name in names)
-        reason = _build_reason(row, dates, found_keys=found_keys)
+        reason = _build_reason(row, read_times, found_keys=found_keys)
         elements.setdefault((key, row["alias"]), []).append((reason, int(row[_COUNT])))
     answered: dict[Key, dict[str, Reason]] = {}
     for (key, alias), told in elements.items():
@@ -161,10 +158,11 @@ def find_reasons(work: Work, asked: Sequence[Question], *, found_keys: bool = Fa
     return answered
 
 
-def _build_reason(row: Any, dates: _Dates, *, found_keys: bool) -> Reason:
+def _build_reason(row: Any, read_times: Callable[[str], Mapping[int, int]], *, found_keys: bool) -> Reason:
     position, version = row[near.SET], row[COMMIT]
     kind = near.kind_of(position) if position is not None else None
-    at = dates.of(row["alias"], version) if version is not None else None
+    time = read_times(row["alias"]).get(version) if version is not None else None
+    at = None if time is None else datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="seconds")
     return Reason(row[_REASON], kind, version, at, found=row[near.FOUND] if found_keys else None)
 
 
@@ -224,19 +222,16 @@ def _find_later(work: Work, asked: Question, lost: DataFrame) -> DataFrame | Non
     if state.version == at:
         return None
     moves = _find_moves(work, asked, lost, (at, state.version))
-    return (
-        None
-        if moves is None
-        else moves.where(F.col("come") > F.coalesce(F.col("gone"), F.lit(-1))).select(
-            *asked.names, F.col("come").alias(_ARRIVED)
-        )
-    )
+    if moves is None:
+        return None
+    is_there = F.col("come") > F.coalesce(F.col("gone"), F.lit(-1))
+    return moves.where(is_there).select(*asked.names, F.col("come").alias(_ARRIVED))
 
 
 def _find_earlier(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
     """Find keys that the source had before: the last version that took them away."""
     at, uri = work.task.window[asked.alias].to, work.task.tables[asked.alias].uri
-    first = min((int(entry["version"]) for entry in tables.read_history(tables.open_log(uri))), default=at)
+    first = min(tables.read_commits(tables.open_log(uri)), default=at)
     moves = _find_moves(work, asked, lost, (first - 1, at))
     if moves is None:
         # The feed may have been switched on late, or its files may be gone: look for the oldest version to read from.
@@ -280,19 +275,3 @@ def _find_near_misses(work: Work, asked: Question, lost: DataFrame) -> DataFrame
     found = near.find_near_misses(near.add_forms(near.pair_keys(lost, candidates), texts), len(texts))
     text = F.concat_ws(",", *[F.col(near.FOUND).getField(name).cast("string") for name in asked.names])
     return found.select(*asked.names, near.SET, text.alias(near.FOUND))
-
-
-class _Dates:
-    """When the versions of a job's sources were committed, read from their logs once a source."""
-
-    def __init__(self, work: Work) -> None:
-        self.work = work
-        self.known: dict[str, dict[int, int]] = {}
-
-    def of(self, alias: str, version: int) -> str | None:
-        """Return a version's time as ISO 8601 in UTC; None when the log no longer holds it."""
-        if alias not in self.known:
-            entries = tables.read_history(tables.open_log(self.work.task.tables[alias].uri))
-            self.known[alias] = {int(entry["version"]): int(entry["timestamp"]) for entry in entries}
-        found = self.known[alias].get(version)
-        return None if found is None else datetime.fromtimestamp(found / 1000, UTC).isoformat(timespec="seconds")

@@ -30,7 +30,7 @@ from enrich.base.spec import (
 from enrich.compiler.schemas import find, name_of
 from enrich.diagnosis import evidence
 from enrich.diagnosis.doctor import KeyReport, examine_join
-from enrich.diagnosis.keytext import key_of, names_all
+from enrich.diagnosis.keytext import KeyText, key_of, names_all
 from enrich.diagnosis.reasons import (
     FOREIGN_KEY_NULL,
     MATCHED,
@@ -53,7 +53,6 @@ from enrich.storage import tables
 if TYPE_CHECKING:
     from enrich.config import Project
 
-KeyText = str | Mapping[str, object] | Sequence[str]
 Answer = TypeVar("Answer")
 
 

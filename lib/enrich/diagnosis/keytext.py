@@ -7,64 +7,38 @@ from collections.abc import Mapping, Sequence
 
 from enrich.base.errors import ConfigError
 
+KeyText = str | Mapping[str, object] | Sequence[str]
+"""One text, a mapping of column and value, or one ``NAME=VALUE`` for each column."""
 
-def parse_key(text: str, columns: Sequence[str]) -> dict[str, str]:
-    """Read a key of one text.
 
-    A key of one column is the text as it stands, commas and equal signs included. A composite key is
-    ``k1=v1,k2=v2`` in any order; a value may hold commas, as long as what follows none of them reads ``,k2=``.
+def key_of(key: KeyText, columns: Sequence[str]) -> dict[str, str]:
+    """Return column -> text of a key in any form.
 
-    Args:
-        text: What was written.
-        columns: The key's columns.
-
-    Returns:
-        Column -> text.
+    For a key of one column, one text is the value as it stands, commas and equal signs included. For a composite key
+    it is ``k1=v1,k2=v2`` in any order; a value may hold commas, as long as what follows none of them reads ``,k2=``.
 
     Raises:
-        ConfigError: The text is no key of these columns, or can be read in two ways; it is not quoted.
+        ConfigError: It is no key of these columns, or can be read in two ways; it is not quoted.
     """
-    if len(columns) == 1:
-        return {columns[0]: text}
-    names = "|".join(re.escape(name) for name in sorted(columns, key=len, reverse=True))
-    found = list(re.finditer(f"(?:^|,)({names})=", text, re.IGNORECASE))
-    named = [_find_column(each[1], columns) for each in found]
-    if not found or found[0].start() != 0 or sorted(named) != sorted(columns):
-        raise _refuse(columns)
-    ends = [each.start() for each in found[1:]] + [len(text)]
-    return {name: text[each.end() : end] for name, each, end in zip(named, found, ends, strict=True)}
-
-
-def parse_parts(parts: Sequence[str], columns: Sequence[str]) -> dict[str, str]:
-    """Read a key from one ``NAME=VALUE`` for each column; values may hold anything.
-
-    Raises:
-        ConfigError: A column is missing, unknown or given twice.
-    """
-    pairs = [part.partition("=") for part in parts]
-    found = {_find_column(name, columns): value for name, sign, value in pairs if sign}
-    if len(found) != len(parts) or sorted(found) != sorted(columns):
+    if isinstance(key, str):
+        if len(columns) == 1:
+            return {columns[0]: key}
+        names = "|".join(re.escape(name) for name in sorted(columns, key=len, reverse=True))
+        before, *rest = re.split(f"(?:^|,)({names})=", key, flags=re.IGNORECASE)
+        pairs = list(zip(rest[::2], rest[1::2], strict=True))
+        is_whole = not before
+    elif isinstance(key, Mapping):
+        pairs, is_whole = [(str(name), str(value)) for name, value in key.items()], True
+    else:
+        parts = [part.partition("=") for part in key]
+        pairs, is_whole = [(name, value) for name, _, value in parts], all(sign for _, sign, _ in parts)
+    found = {_find_column(name, columns): value for name, value in pairs}
+    if not is_whole or len(found) != len(pairs) or sorted(found) != sorted(columns):
         raise _refuse(columns)
     return found
 
 
-def key_of(key: str | Mapping[str, object] | Sequence[str], columns: Sequence[str]) -> dict[str, str]:
-    """Read a key in any form: one text, one ``NAME=VALUE`` for each column, or a mapping of column and value.
-
-    Raises:
-        ConfigError: It is no key of these columns.
-    """
-    if isinstance(key, str):
-        return parse_key(key, columns)
-    if isinstance(key, Mapping):
-        found = {_find_column(str(name), columns): str(value) for name, value in key.items()}
-        if len(found) != len(key) or sorted(found) != sorted(columns):
-            raise _refuse(columns)
-        return found
-    return parse_parts(key, columns)
-
-
-def names_all(key: str | Mapping[str, object] | Sequence[str], columns: Sequence[str]) -> bool:
+def names_all(key: KeyText, columns: Sequence[str]) -> bool:
     """Return whether a key names these columns and no others; a key of one text names none."""
     if isinstance(key, str):
         return False

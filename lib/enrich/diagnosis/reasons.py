@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 MATCHED = "matched"
@@ -62,15 +63,7 @@ class Reason:
 
     def to_dict(self) -> dict[str, Any]:
         """Return what applies, without keys and values."""
-        every = {
-            "reason": self.reason,
-            "kind": self.kind,
-            "version": self.version,
-            "at": self.at,
-            "source": self.source,
-            "rules": list(self.rules) or None,
-            "elements": dict(self.elements) if self.elements is not None else None,
-        }
+        every = asdict(self) | {"rules": list(self.rules) or None, "found": None}
         return {name: value for name, value in every.items() if value is not None}
 
 
@@ -79,7 +72,6 @@ class Why:
     """The answer for one key of one job.
 
     Attributes:
-        job: The job's name.
         target_version: The version of the target that the answer is about; None when it does not exist.
         row: Whether the row is in the target (``matched``), and if not, why.
         lookups: Alias -> whether the row has a partner there; the driving source among them.
@@ -110,19 +102,13 @@ class Why:
 
 
 def explain_list(elements: Sequence[tuple[Reason, int]]) -> Reason:
-    """Return the reason of a list: that of its worst element, and how many elements have which.
-
-    Args:
-        elements: Reason and number of elements; empty for an empty list.
-    """
-    counts: dict[str, int] = {}
+    """Return the reason of a list, from reasons and numbers of elements: that of the worst, and how many have which."""
+    counts = Counter[str]()
     for reason, number in elements:
-        counts[reason.reason] = counts.get(reason.reason, 0) + number
-    for worst in _WORST:
-        found = next((reason for reason, _ in elements if reason.reason == worst), None)
-        if found is not None:
-            return Reason(found.reason, found.kind, found.version, found.at, elements=counts, found=found.found)
-    return Reason(MATCHED, elements=counts)
+        counts[reason.reason] += number
+    wanting = [reason for reason, _ in elements if reason.reason in _WORST]
+    worst = min(wanting, key=lambda reason: _WORST.index(reason.reason), default=Reason(MATCHED))
+    return replace(worst, elements=dict(counts))
 
 
 def explain_row(live: bool | None, needed: Iterable[tuple[str, Reason]], rules: Sequence[str]) -> Reason:
@@ -139,7 +125,7 @@ def explain_row(live: bool | None, needed: Iterable[tuple[str, Reason]], rules: 
         return Reason(MATCHED)
     for alias, reason in needed:
         if reason.reason != MATCHED:
-            return Reason(reason.reason, reason.kind, reason.version, reason.at, alias, found=reason.found)
+            return replace(reason, source=alias, elements=None)
     return Reason(FILTERED_BY_WHERE)
 
 
@@ -155,10 +141,8 @@ def explain_cell(row: Reason, aliases: Sequence[str], lookups: Mapping[str, Reas
     if row.reason != MATCHED:
         return row
     for alias in aliases:
-        reason = lookups[alias]
-        if reason.reason != MATCHED:
-            rest = (reason.kind, reason.version, reason.at, alias)
-            return Reason(reason.reason, *rest, elements=reason.elements, found=reason.found)
+        if lookups[alias].reason != MATCHED:
+            return replace(lookups[alias], source=alias)
     if is_null:
         return Reason(VALUE_NULL_IN_LOOKUP, source=aliases[-1] if aliases else None)
     return Reason(MATCHED)
