@@ -62,16 +62,9 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
         say(picture.LEGEND)
     wrong = sum(play_section(stage, section) for section in chosen)
     say(f"\nThe report about all runs is {write_latest(project)}")
-    say(
-        f"{format_verdict(wrong)} in {time.monotonic() - began:.0f} s."
-        f" To continue: enrich --project-dir {directory} run"
-    )
+    verdict = f"{wrong} rounds were NOT as expected" if wrong else "Every round was as expected"
+    say(f"{verdict} in {time.monotonic() - began:.0f} s. To continue: enrich --project-dir {directory} run")
     return 1 if wrong else 0
-
-
-def format_verdict(wrong: int) -> str:
-    """Return the last line of the demo."""
-    return f"{wrong} rounds were NOT as expected" if wrong else "Every round was as expected"
 
 
 def play_section(stage: Stage, section: Section) -> int:
@@ -88,7 +81,9 @@ def play_section(stage: Stage, section: Section) -> int:
             stage.say(f"  another system commits: {picture.format_commit(commit)}")
         stage = heal(stage, section) if each.heal else stage
         result, after = play_round(stage, section, before, full_refresh=each.heal)
-        faults = [*find_differences(stage, section, each, result), *find_table_difference(section, after, expected)]
+        faults = find_differences(stage, section, each, result)
+        if after != expected:
+            faults.append(f"the table differs:\n{indent(picture.draw_difference(section, after, expected))}")
         for fault in faults:
             stage.say(f"  FAIL {fault}")
         wrong += bool(faults)
@@ -137,7 +132,7 @@ def play_round(
     """Run the section's jobs, print what changed, and return the result and the target as it now stands."""
     from enrich import run
 
-    result = run(stage.project, jobs=list(section.runs), spark=stage.spark, full_refresh=full_refresh)
+    result = run(stage.project, jobs=list(section.runs) or [section.job], spark=stage.spark, full_refresh=full_refresh)
     for job in result.jobs:
         windows = ", ".join(format_window(alias, window) for alias, window in job.sources.items())
         counts = f"{job.counts.inserted} inserted, {job.counts.updated} updated, {job.counts.deleted} deleted"
@@ -174,13 +169,6 @@ def find_differences(stage: Stage, section: Section, each: Round, result: RunRes
         stage.say(f"  rows in quarantine: {held}")
         pairs["rows in quarantine"] = (held, each.quarantine)
     return [f"{what}: {found}, expected {told}" for what, (found, told) in pairs.items() if found != told]
-
-
-def find_table_difference(section: Section, found: dict[Any, Row], expected: dict[Any, Row]) -> list[str]:
-    """Return the difference between the target and the expected table as one fault, or nothing."""
-    if found == expected:
-        return []
-    return [f"the table differs:\n{indent(picture.draw_difference(section, found, expected))}"]
 
 
 def indent(text: str) -> str:

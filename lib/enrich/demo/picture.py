@@ -85,9 +85,7 @@ def draw_difference(section: Section, found: dict[Any, Row], expected: dict[Any,
     lines = []
     for key in sorted({*found, *expected}, key=split_numbers):
         if found.get(key) != expected.get(key):
-            for label, rows in (("found", found), ("expected", expected)):
-                row = rows.get(key)
-                lines.append(
-                    [label, *(map(format_cell, row) if row else ["(no row)", *[""] * len(list_titles(section)[2:])])]
-                )
+            for label, row in (("found", found.get(key)), ("expected", expected.get(key))):
+                cells = map(format_cell, row) if row else ["(no row)", *[""] * len(list_titles(section)[2:])]
+                lines.append([label, *cells])
     return format_table(list_titles(section), lines)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import yaml
+from pydantic import BaseModel, ConfigDict, Field
 
 from enrich.base.errors import ConfigError
 
@@ -17,20 +17,22 @@ Row = tuple[Any, ...]
 """A target row: one value a column of the section, then the reason in sections that tell one."""
 
 
-@dataclass(frozen=True)
-class Table:
+class _Part(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class Table(_Part):
     """A source: its key column, and the type of each column."""
 
     key: str
-    columns: Mapping[str, str]
+    columns: dict[str, str]
 
 
-@dataclass(frozen=True)
-class Commit:
+class Commit(_Part):
     """What another system writes at once: rows by table, and deleted keys by table."""
 
-    upsert: Mapping[str, list[dict[str, Any]]] = field(default_factory=dict)
-    delete: Mapping[str, list[str]] = field(default_factory=dict)
+    upsert: dict[str, list[dict[str, Any]]] = {}
+    delete: dict[str, list[str]] = {}
 
     @property
     def tables(self) -> list[str]:
@@ -38,8 +40,7 @@ class Commit:
         return list(dict.fromkeys([*self.upsert, *self.delete]))
 
 
-@dataclass(frozen=True)
-class Round:
+class Round(_Part):
     """Commits, a run, and what it must change.
 
     Attributes:
@@ -51,20 +52,19 @@ class Round:
 
     title: str
     status: str
-    exit_code: int
-    commits: tuple[Commit, ...]
-    heal: bool
-    changed: tuple[Row, ...]
-    gone: frozenset[str]
-    quarantine: int | None
+    exit_code: int = 0
+    commits: tuple[Commit, ...] = ()
+    heal: bool = False
+    changed: tuple[Row, ...] = Field((), alias="set")
+    gone: frozenset[str] = frozenset()
+    quarantine: int | None = None
 
 
-@dataclass(frozen=True)
-class Section:
-    """One job's story.
+class Section(_Part):
+    """One job's story; its file is part of the package.
 
     Attributes:
-        runs: The jobs of each run; the last one's target is looked at.
+        runs: The jobs of each run, where it is not the one job; the last one's target is looked at.
         why: The sources whose reasons are told; a row's is that of the first of them that has no partner.
     """
 
@@ -72,10 +72,10 @@ class Section:
     title: str
     about: str
     job: str
-    runs: tuple[str, ...]
-    tables: Mapping[str, Table]
+    runs: tuple[str, ...] = ()
+    tables: dict[str, Table]
     columns: tuple[str, ...]
-    why: tuple[str, ...]
+    why: tuple[str, ...] = ()
     rounds: tuple[Round, ...]
 
 
@@ -85,42 +85,13 @@ def read_sections(names: tuple[str, ...] = ()) -> list[Section]:
     Raises:
         ConfigError: There is no section of that name.
     """
-    story = [read_section(path) for path in sorted(STORY.glob("*.yml"))]
+    files = sorted(STORY.glob("*.yml"))
+    story = [Section.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))) for path in files]
     known = [section.name for section in story]
     for name in names:
         if name not in known:
             raise ConfigError(f"the demo has no section {name!r}", hint=f"its sections are {', '.join(known)}")
     return [section for section in story if not names or section.name in names]
-
-
-def read_section(path: Path) -> Section:
-    """Read one section of the story; its file is part of the package."""
-    data = yaml.safe_load(path.read_text(encoding="utf-8"))
-    return Section(
-        name=data["name"],
-        title=data["title"],
-        about=data["about"],
-        job=data["job"],
-        runs=tuple(data.get("runs", [data["job"]])),
-        tables={name: Table(**table) for name, table in data["tables"].items()},
-        columns=tuple(data["columns"]),
-        why=tuple(data.get("why", [])),
-        rounds=tuple(read_round(each) for each in data["rounds"]),
-    )
-
-
-def read_round(data: Mapping[str, Any]) -> Round:
-    """Read one round."""
-    return Round(
-        title=data["title"],
-        status=data["status"],
-        exit_code=data.get("exit_code", 0),
-        commits=tuple(Commit(**commit) for commit in data.get("commits", [])),
-        heal=data.get("heal", False),
-        changed=tuple(tuple(row) for row in data.get("set", [])),
-        gone=frozenset(data.get("gone", [])),
-        quarantine=data.get("quarantine"),
-    )
 
 
 def compute_expected_tables(section: Section) -> Iterator[tuple[Round, dict[Any, Row]]]:

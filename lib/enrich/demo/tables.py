@@ -29,24 +29,20 @@ class Lake:
 
     def write(self, section: Section, commit: Commit) -> None:
         """Commit upserts and deletes: one Delta commit a table."""
-        for name in commit.tables:
-            rows, gone = commit.upsert.get(name, []), commit.delete.get(name, [])
-            key = section.tables[name].key
-            self._merge(
-                name, section.tables[name], [*mark_deletes(rows, gone=False), *mark_deletes([{key: k} for k in gone])]
-            )
-
-    def _merge(self, name: str, table: Table, rows: list[dict[str, Any]]) -> None:
         import pyarrow as pa
         from deltalake import DeltaTable
 
-        data = pa.Table.from_pylist(rows, schema=build_schema(table).append(pa.field("_gone", pa.bool_())))
-        values = {column: f"s.{column}" for column in table.columns}
-        DeltaTable(str(self.root / name)).merge(
-            data, f"t.{table.key} = s.{table.key}", source_alias="s", target_alias="t"
-        ).when_matched_delete(predicate="s._gone").when_matched_update(updates=values).when_not_matched_insert(
-            updates=values, predicate="NOT s._gone"
-        ).execute()
+        for name in commit.tables:
+            table = section.tables[name]
+            rows = mark_deletes(commit.upsert.get(name, []), gone=False)
+            rows += mark_deletes([{table.key: key} for key in commit.delete.get(name, [])], gone=True)
+            data = pa.Table.from_pylist(rows, schema=build_schema(table).append(pa.field("_gone", pa.bool_())))
+            values = {column: f"s.{column}" for column in table.columns}
+            DeltaTable(str(self.root / name)).merge(
+                data, f"t.{table.key} = s.{table.key}", source_alias="s", target_alias="t"
+            ).when_matched_delete(predicate="s._gone").when_matched_update(updates=values).when_not_matched_insert(
+                updates=values, predicate="NOT s._gone"
+            ).execute()
 
     def rows(self, name: str) -> list[dict[str, Any]]:
         """Return all rows of a table, in no order; none where there is no table."""
@@ -69,7 +65,7 @@ class Lake:
         return found
 
 
-def mark_deletes(rows: list[dict[str, Any]], *, gone: bool = True) -> list[dict[str, Any]]:
+def mark_deletes(rows: list[dict[str, Any]], *, gone: bool) -> list[dict[str, Any]]:
     """Return rows for a merge, each saying whether it deletes; maps as pairs, as Arrow takes them."""
     return [
         {name: list(value.items()) if isinstance(value, dict) else value for name, value in row.items()}
