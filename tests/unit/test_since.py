@@ -20,7 +20,7 @@ from enrich.progress.since import (
     read_bounds,
     read_moment,
 )
-from enrich.progress.window import BEFORE_ALL, Reach, SourceLog, compute_reach, find_version
+from enrich.progress.window import BEFORE_ALL, Reach, compute_reach, find_version
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, 250_000, tzinfo=UTC)
 
@@ -241,16 +241,15 @@ def at(seconds: float) -> Instant:
     [(at(0), 0), (at(9.999), 0), (at(10), 1), (at(10.0005), 1), (at(50), 5), (at(1e6), 9), (at(-0.001), BEFORE_ALL)],
 )
 def test_a_time_contains_the_last_version_committed_by_then(asked: Instant, version: int) -> None:
-    assert find_version(asked, "--since", SourceLog("job", "orders", LOG)) == version
+    assert find_version(asked, "--since", "job", "orders", LOG) == version
 
 
 def test_versions_and_the_beginning() -> None:
-    place = SourceLog("job", "orders", LOG)
-    assert find_version(Version(7), "--since", place) == 7
-    assert find_version(Beginning(), "--since", place) == BEFORE_ALL
-    assert find_version(Beginning(), "--until", place) == 0
+    assert find_version(Version(7), "--since", "job", "orders", LOG) == 7
+    assert find_version(Beginning(), "--since", "job", "orders", LOG) == BEFORE_ALL
+    assert find_version(Beginning(), "--until", "job", "orders", LOG) == 0
     with pytest.raises(ConfigError, match="v10: source 'orders' of 'job' has no such version; its latest is 9"):
-        find_version(Version(10), "--until", place)
+        find_version(Version(10), "--until", "job", "orders", LOG)
 
 
 @pytest.mark.parametrize("asked", [at(39.999), at(-1), Version(2), Version(0)])
@@ -258,15 +257,14 @@ def test_a_log_that_does_not_reach_back_names_the_command(asked: Moment) -> None
     with pytest.raises(
         HistoryError, match="begins only with version 4; run `enrich run job --full-refresh`"
     ) as refused:
-        find_version(asked, "--since", SourceLog("job", "orders", CUT))
+        find_version(asked, "--since", "job", "orders", CUT)
     assert refused.value.exit_code == 5
 
 
 def test_a_cut_log_still_serves_what_it_holds() -> None:
-    place = SourceLog("job", "orders", CUT)
-    assert find_version(Version(3), "--since", place) == 3
-    assert find_version(at(40), "--since", place) == 4
-    assert find_version(Beginning(), "--since", place) == BEFORE_ALL
+    assert find_version(Version(3), "--since", "job", "orders", CUT) == 3
+    assert find_version(at(40), "--since", "job", "orders", CUT) == 4
+    assert find_version(Beginning(), "--since", "job", "orders", CUT) == BEFORE_ALL
 
 
 # --- the window ------------------------------------------------------------------------------------------------------

@@ -39,6 +39,9 @@ class Version:
 
     number: int
 
+    def __str__(self) -> str:
+        return f"v{self.number}"
+
 
 @dataclass(frozen=True)
 class Instant:
@@ -120,16 +123,10 @@ def read_asked(
     allow_gap: bool = False,
     full_refresh: bool = False,
 ) -> Bounds:
-    """Read the options of a run that begins now, hold them against its jobs, and log which instants they mean.
-
-    Args:
-        jobs: Job -> its aliases.
-        ends: ``since`` and ``until`` as on the command line; several are comma-separated, or a sequence.
-        allow_gap: Let ``since`` skip changes.
-        full_refresh: The run computes every row.
+    """Read both ends of a run that begins now, hold them against its jobs, and log which instants they mean.
 
     Raises:
-        ConfigError: As ``bounds`` and ``check``, or ``since`` beside ``full_refresh``.
+        ConfigError: As ``read_bounds`` and ``check``, or ``since`` beside ``full_refresh``.
     """
     found = read_bounds(*ends, allow_gap=allow_gap, now=datetime.now(UTC))
     if full_refresh and found.since is not None:
@@ -142,13 +139,9 @@ def read_asked(
 
 
 def read_bounds(since: Said, until: Said, *, allow_gap: bool, now: datetime) -> Bounds:
-    """Read the three options.
+    """Read the three options as on the command line; several moments are comma-separated, or a sequence.
 
-    Args:
-        since: As on the command line; several are comma-separated, or a sequence.
-        until: The same.
-        allow_gap: The flag.
-        now: When the run began, in UTC; durations count from it.
+    Durations count from ``now``, when the run began, in UTC.
 
     Raises:
         ConfigError: A form that is none of ``FORMS``, ends that are the wrong way round, ``allow_gap`` by itself.
@@ -218,11 +211,7 @@ def _refuse_unknown(option: str, text: str) -> ConfigError:
 
 
 def check(found: Bounds, jobs: Mapping[str, Collection[str]]) -> None:
-    """Hold the options against the jobs to run.
-
-    Args:
-        found: The options.
-        jobs: Job -> its aliases.
+    """Hold the options against the jobs to run: job -> its aliases.
 
     Raises:
         ConfigError: A source that no job has, or a bare version for a job with several sources.
@@ -239,9 +228,8 @@ def check(found: Bounds, jobs: Mapping[str, Collection[str]]) -> None:
             for job, aliases in jobs.items():
                 open_to_doubt = [alias for alias in aliases if alias not in asked.named]
                 if len(aliases) > 1 and open_to_doubt:
-                    meant = ",".join(f"{alias}=v{asked.every.number}" for alias in open_to_doubt)
+                    meant = ",".join(f"{alias}={asked.every}" for alias in open_to_doubt)
                     raise ConfigError(
-                        f"{asked.option} v{asked.every.number}: job {job!r} has several sources, each with versions of"
-                        " its own",
+                        f"{asked.option} {asked.every}: job {job!r} has several sources, each with versions of its own",
                         hint=f"name the source: {asked.option} {meant}",
                     )

@@ -73,33 +73,15 @@ def compute_reach(
     return Reach(cursor, to, again=(since, until_again) if since < until_again else None)
 
 
-@dataclass(frozen=True)
-class SourceLog:
-    """Which source an option is held against.
-
-    Attributes:
-        job: The job, for the command in messages.
-        alias: The source.
-        commits: The commits in the source's log: version -> milliseconds since 1970.
-    """
-
-    job: str
-    alias: str
-    commits: Mapping[int, int]
-
-    @property
-    def first(self) -> int:
-        """The oldest version whose commit is still there."""
-        return min(self.commits, default=0)
-
-
-def find_version(moment: Moment, option: str, place: SourceLog) -> int:
-    """Return the last version that a moment contains; ``BEFORE_ALL`` when it is before the first.
+def find_version(moment: Moment, option: str, job: str, alias: str, commits: Mapping[int, int]) -> int:
+    """Return the last version of a source that a moment contains; ``BEFORE_ALL`` when it is before the first.
 
     Args:
         moment: What was asked for.
         option: ``--since`` or ``--until``.
-        place: The source.
+        job: Whose source it is, for messages, as is ``alias``.
+        alias: The source.
+        commits: Version -> milliseconds since 1970, of the commits that its log still holds.
 
     Raises:
         ConfigError: There is no such version.
@@ -107,27 +89,24 @@ def find_version(moment: Moment, option: str, place: SourceLog) -> int:
     """
     if isinstance(moment, Beginning):
         return BEFORE_ALL if option == "--since" else 0
+    first, last = min(commits, default=0), max(commits, default=0)
     if isinstance(moment, Version):
-        if moment.number > (last := max(place.commits, default=0)):
+        if moment.number > last:
             raise ConfigError(
-                f"{option} v{moment.number}: source {place.alias!r} of {place.job!r} has no such version",
-                hint=f"its latest is {last}",
+                f"{option} {moment}: source {alias!r} of {job!r} has no such version", hint=f"its latest is {last}"
             )
-        if option == "--since" and moment.number + 1 < place.first:
-            raise _describe_cut(f"{option} v{moment.number}", place)
-        return moment.number
-    asked = (moment.at - _EPOCH) // timedelta(milliseconds=1)
-    found = max((version for version, at in place.commits.items() if at <= asked), default=None)
-    if found is None and place.first > 0:
-        raise _describe_cut(f"{option} {moment}", place)
-    return BEFORE_ALL if found is None else found
-
-
-def _describe_cut(asked: str, place: SourceLog) -> HistoryError:
-    return HistoryError(
-        f"{asked}: the log of source {place.alias!r} begins only with version {place.first}",
-        hint=f"run `enrich run {place.job} --full-refresh`",
-    )
+        found = moment.number
+        is_forgotten = option == "--since" and found + 1 < first
+    else:
+        asked = (moment.at - _EPOCH) // timedelta(milliseconds=1)
+        found = max((version for version, at in commits.items() if at <= asked), default=BEFORE_ALL)
+        is_forgotten = found == BEFORE_ALL and first > 0
+    if is_forgotten:
+        raise HistoryError(
+            f"{option} {moment}: the log of source {alias!r} begins only with version {first}",
+            hint=f"run `enrich run {job} --full-refresh`",
+        )
+    return found
 
 
 def find_versions(job: str, sources: Mapping[str, TableState], asked: Asked | None) -> dict[str, int]:
@@ -140,9 +119,8 @@ def find_versions(job: str, sources: Mapping[str, TableState], asked: Asked | No
     for alias, table in sources.items():
         moment = asked.of(alias) if asked is not None else None
         if asked is not None and moment is not None:
-            found[alias] = find_version(
-                moment, asked.option, SourceLog(job, alias, tables.read_commits(tables.open_log(table.uri)))
-            )
+            commits = tables.read_commits(tables.open_log(table.uri))
+            found[alias] = find_version(moment, asked.option, job, alias, commits)
     return found
 
 
