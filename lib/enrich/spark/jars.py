@@ -79,14 +79,8 @@ class Release:
     @property
     def names(self) -> tuple[str, ...]:
         """The jars' file names as Maven writes them; Ivy puts ``io.delta_`` before them."""
-        artifacts = (
-            f"delta-spark_{self.spark}_{SCALA}",
-            "delta-storage",
-            "delta-kernel-api",
-            "delta-kernel-defaults",
-            "delta-kernel-unitycatalog",
-        )
-        return tuple(f"{artifact}-{self.delta}.jar" for artifact in artifacts)
+        parts = (f"spark_{self.spark}_{SCALA}", "storage", "kernel-api", "kernel-defaults", "kernel-unitycatalog")
+        return tuple(f"delta-{part}-{self.delta}.jar" for part in parts)
 
 
 def find_delta_jars(directory: str | None = None, conf: Mapping[str, str] | None = None) -> tuple[Path, ...]:
@@ -156,21 +150,14 @@ def condense(output: str) -> str:
 
 
 def _take_from_directory(directory: Path, release: Release) -> tuple[Path, ...]:
-    found = {name: _find_either(directory, name) for name in release.names}
-    missing = [name for name, path in found.items() if path is None]
-    if missing:
+    either = {name: (directory / name, directory / f"io.delta_{name}") for name in release.names}
+    found = {name: next(filter(Path.is_file, paths), None) for name, paths in either.items()}
+    if missing := [name for name, path in found.items() if path is None]:
         raise EnvironmentFault(
             f"the configured jar directory {str(directory)!r} lacks {', '.join(missing)}",
             hint=f"copy the jars of {release.coordinate} from Maven into it",
         )
     return tuple(path.absolute() for path in found.values() if path is not None)
-
-
-def _find_either(directory: Path, name: str) -> Path | None:
-    for candidate in (directory / name, directory / f"io.delta_{name}"):
-        if candidate.is_file():
-            return candidate
-    return None
 
 
 def _take_from_cache(folder: Path, release: Release) -> tuple[Path, ...] | None:

@@ -237,37 +237,21 @@ def _put_together(table: DeltaTable) -> None:
     write_deltalake(table, rows, mode="overwrite", predicate=among, writer_properties=dense)
 
 
-_COLUMNS = (
-    ("run_id", "string"),
-    ("job", "string"),
-    ("target", "string"),
-    ("event", "string"),
-    ("number", "int64"),
-    ("at", "timestamp"),
-    ("status", "string"),
-    ("mode", "string"),
-    ("exit_code", "int32"),
-    ("seconds", "double"),
-    ("document", "string"),
-)
-
-
 def _arrow(row: RunRow) -> Table:
     """Return a row as an Arrow table, by arro3: importing pyarrow would take half of a run that finds nothing to do."""
-    from arro3.core import Array, DataType, Field, Schema, Table
+    from arro3.core import Array, DataType, Table
 
+    text, at = DataType.string(), DataType.timestamp("us", tz="UTC")
     kinds = {
-        "string": DataType.string(),
-        "int64": DataType.int64(),
-        "int32": DataType.int32(),
-        "double": DataType.float64(),
-        "timestamp": DataType.timestamp("us", tz="UTC"),
+        **dict.fromkeys(("run_id", "job", "target", "event"), text),
+        "number": DataType.int64(),
+        "at": at,
+        **dict.fromkeys(("status", "mode"), text),
+        "exit_code": DataType.int32(),
+        "seconds": DataType.float64(),
+        "document": text,
     }
-    at = (datetime.now(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
-    values = {**vars(row), "document": json.dumps(row.document, sort_keys=True), "at": at}
-    schema = Schema([Field(name, kinds[kind], nullable=True) for name, kind in _COLUMNS])
-    columns = [
-        Array([values[name]], DataType.int64() if kind == "timestamp" else kinds[kind]).cast(kinds[kind])
-        for name, kind in _COLUMNS
-    ]
-    return Table.from_arrays(columns, schema=schema)
+    now = (datetime.now(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    values = {**vars(row), "document": json.dumps(row.document, sort_keys=True), "at": now}
+    read = {**kinds, "at": DataType.int64()}
+    return Table.from_pydict({name: Array([values[name]], read[name]).cast(kind) for name, kind in kinds.items()})
