@@ -126,12 +126,8 @@ def _ask_of_step(sources: join.Sources, step: Step, affected: Affected) -> Quest
 def find_reasons(work: Work, asked: Sequence[Question], *, found_keys: bool = False) -> dict[Key, dict[str, Reason]]:
     """Return for every target key and source why the row has a partner there, or why not.
 
-    A key is left out where no row gives a reference: the driving row is not there, or its list is empty.
-
-    Args:
-        work: The job, its window ending at what the target has consumed.
-        asked: What the rows refer to.
-        found_keys: Tell the keys of near misses.
+    A key is left out where no row gives a reference: the driving row is not there, or its list is empty. The window of
+    ``work`` ends at what the target has consumed; ``found_keys`` tells the keys of near misses.
     """
     held = {each.alias: work.keep(_mark_present(work, each)) for each in asked}
     lost = [

@@ -171,11 +171,7 @@ def _add_all_forms(
 
 
 def find_near_misses(found: DataFrame, count: int) -> DataFrame:
-    """Return the references that lack a partner and have a near miss.
-
-    Args:
-        found: What ``forms`` gives.
-        count: Number of the key's parts.
+    """Return the references, keys of ``count`` parts, that lack a partner and have a near miss in ``add_forms``.
 
     Returns:
         ``__enrich_j*``, distinct, ``REFERENCES``, ``SET`` (the smallest that heals) and ``FOUND``.
@@ -200,12 +196,9 @@ def measure_effects(found: DataFrame) -> list[Effect]:
 
 
 def find_related(lookup: DataFrame, wanted: DataFrame, texts: Sequence[bool]) -> DataFrame:
-    """Return the keys of a lookup that all normalisers together make equal to a wanted one.
+    """Return the keys of a lookup that all normalisers together make equal to one of a few wanted ones.
 
-    Args:
-        lookup: ``__enrich_j*``, distinct.
-        wanted: ``__enrich_j*``, few.
-        texts: For each part of the key, whether it is text.
+    Both are ``__enrich_j*``, those of the lookup distinct; ``texts`` says of each part of the key whether it is text.
     """
     names = name_reference(len(texts))
     ours = lookup.select(*names, *_build_canonical(names, texts))

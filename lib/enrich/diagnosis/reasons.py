@@ -130,13 +130,9 @@ def explain_row(live: bool | None, needed: Iterable[tuple[str, Reason]], rules: 
 
 
 def explain_cell(row: Reason, aliases: Sequence[str], lookups: Mapping[str, Reason], *, is_null: bool) -> Reason:
-    """Return why a cell is as it is.
+    """Return why a cell is as it is; where the row is not in the target, neither is the cell.
 
-    Args:
-        row: The row's reason; where the row is not in the target, neither is the cell.
-        aliases: The sources that the column depends on, in the order of the joins.
-        lookups: The sources' reasons.
-        is_null: Whether the cell is null.
+    ``aliases`` are the sources that the column depends on, in the order of the joins.
     """
     if row.reason != MATCHED:
         return row

@@ -76,7 +76,6 @@ class Cursor:
     Attributes:
         number: The run's number, unique and growing for the target.
         definition: Hash of the job's meaning; another one asks for a full refresh.
-        sources: Alias -> mark.
         columns: The target's columns as this job wrote them.
         base: The target's version that the run was planned on; None when it created the target.
         quarantine: The number of the quarantine's commit whose rows belong to these; 0 when there is no quarantine,

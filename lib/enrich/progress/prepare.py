@@ -160,9 +160,7 @@ class Task:
     def cursor(self, number: int, quarantine: int) -> Cursor:
         """Return the record of this run, for the intent and for both commits.
 
-        Args:
-            number: The run's own number.
-            quarantine: The number of the quarantine's rows that belong to the run's; 0 without a quarantine.
+        ``quarantine`` is the number of the quarantine's rows that belong to the run's; 0 without a quarantine.
         """
         marks = {}
         for alias, each in self.window.items():

@@ -57,12 +57,7 @@ _STAGES = ("changes", "keys", "join", "rules", "difference", "write")
 
 
 def read_report(project: Project, jobs: Sequence[str] | None = None, runs: int = DEFAULT_RUNS) -> Report:
-    """Read the runs table and build the report.
-
-    Args:
-        project: The project.
-        jobs: Names, in the order of the report; None: all, in run order.
-        runs: How many runs of each job to go back.
+    """Read the runs table and build the report of ``jobs`` in their order; of all in run order where none are named.
 
     Raises:
         RunFailed: The runs table cannot be read.

@@ -24,12 +24,9 @@ log = logging.getLogger("enrich")
 
 @contextmanager
 def hold_lock(state: str, job: str, run_id: str) -> Iterator[None]:
-    """Hold the lock of a job.
+    """Hold the lock of a job in its state directory; object stores have no locks.
 
-    Args:
-        state: The state directory; object stores have no locks.
-        job: The job's name.
-        run_id: Noted in the lock's file for whoever is refused.
+    The run's id is noted in the lock's file for whoever is refused.
 
     Raises:
         Locked: Another process holds it.

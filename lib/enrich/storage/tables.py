@@ -44,9 +44,7 @@ class TableState:
     Attributes:
         uri: Absolute path or object-store URI.
         table_id: Delta's ``metaData.id``; another id is another table.
-        version: The version that was read.
         columns: Name -> Delta type, in the table's order.
-        properties: Table properties.
         commit: What tells the version's commit from any other that could stand in its place.
         layout: Column -> the names in the files of itself and of the fields inside it, where they are others than the
             visible ones (column mapping). Other names there mean other values: renamed, or dropped and added again.
@@ -121,14 +119,9 @@ def exists(uri: str) -> bool:
 
 
 def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], int]]:
-    """Count a table's rows by the texts in an array column, without Spark.
+    """Return which texts the rows of a table have in an array column, and how many rows have these; without Spark.
 
-    Args:
-        uri: The table, read at its latest version.
-        column: An ``array<string>`` whose texts hold no control characters.
-
-    Returns:
-        The texts of a row, and how many rows have them.
+    The column is an ``array<string>`` whose texts hold no control characters.
     """
     from deltalake import DeltaTable
 
@@ -233,12 +226,7 @@ def read_snapshot(
 ) -> DataFrame:
     """Return the rows of ``columns`` at ``version``.
 
-    Args:
-        spark: The session.
-        uri: The table.
-        version: The version.
-        columns: What to read.
-        like: Rows with all the columns; one that this version does not have yet is null, in the type that it has here.
+    A column that this version does not have yet is null, in the type that it has in ``like``, which has them all.
     """
     from pyspark.sql import functions as F
 

@@ -103,17 +103,11 @@ class NewTable:
 
 
 def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: CommitRecord) -> None:
-    """Create a table with its rows, properties, clustering and cursor in one commit.
+    """Create a table with its rows, properties, clustering and cursor in one commit; ``rows`` have its columns alone.
 
     ``DataFrameWriter.clusterBy`` is ignored by ``save(path)``, so this is a CREATE TABLE AS SELECT put together from
     quoted identifiers and literals; the rows come in through a view of this session. Delta refuses a directory with
     the files of a creation that ended early; CREATE OR REPLACE takes it, and is used for that alone.
-
-    Args:
-        session: The job's own session.
-        table: What to create, and where.
-        rows: Exactly the table's columns.
-        commit: What to record.
     """
     view = "__enrich_staged"
     rows.createOrReplaceTempView(view)
