@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.console import format_finding, format_window
@@ -83,13 +84,13 @@ def play_section(stage: Stage, section: Section) -> int:
         result, after = play_round(stage, section, before, full_refresh=each.heal)
         faults = find_differences(stage, section, each, result)
         if after != expected:
-            faults.append(f"the table differs:\n{indent(picture.draw_difference(section, after, expected))}")
+            faults.append(f"the table differs:\n{indent(picture.draw_difference(section, after, expected), '  ')}")
         for fault in faults:
             stage.say(f"  FAIL {fault}")
         wrong += bool(faults)
         before = after
     if len(section.rounds) > 1:
-        stage.say(indent(f"\n{section.job} now:\n{picture.draw_table(section, before)}"))
+        stage.say(indent(f"\n{section.job} now:\n{picture.draw_table(section, before)}", "  "))
     return wrong
 
 
@@ -99,7 +100,7 @@ def heal(stage: Stage, section: Section) -> Stage:
     from enrich.diagnosis.text import format_keys
 
     report = doctor_keys(stage.project, section.job, spark=stage.spark)
-    stage.say(f"  enrich doctor keys {section.job}:\n{indent(indent(format_keys(report)))}")
+    stage.say(f"  enrich doctor keys {section.job}:\n{indent(format_keys(report), '    ')}")
     file = stage.project.dir / report.file
     lines: dict[str, str] = {}
     for join in report.joins:
@@ -145,7 +146,7 @@ def play_round(
     if section.why and result.jobs[-1].status in (CREATED, UPDATED):
         stage.reasons[section.job] = explain_missing(stage, section)
     after = stage.lake.target(section, stage.reasons.get(section.job, {}))
-    stage.say(indent(picture.draw_changes(section, before, after)))
+    stage.say(indent(picture.draw_changes(section, before, after), "  "))
     return result, after
 
 
@@ -169,8 +170,3 @@ def find_differences(stage: Stage, section: Section, each: Round, result: RunRes
         stage.say(f"  rows in quarantine: {held}")
         pairs["rows in quarantine"] = (held, each.quarantine)
     return [f"{what}: {found}, expected {told}" for what, (found, told) in pairs.items() if found != told]
-
-
-def indent(text: str) -> str:
-    """Return text moved two columns to the right."""
-    return "\n".join(f"  {line}" if line else line for line in text.split("\n"))

@@ -40,9 +40,8 @@ def list_titles(section: Section) -> list[str]:
 
 def split_numbers(key: Any) -> tuple[Any, ...]:
     """Order ``user_2`` before ``user_10``."""
-    text = str(key)
-    digits = len(text) - len(text.rstrip("0123456789"))
-    return (text[: len(text) - digits], int(text[len(text) - digits :] or 0))
+    stem = str(key).rstrip("0123456789")
+    return stem, int(str(key).removeprefix(stem) or 0)
 
 
 def draw_table(section: Section, rows: dict[Any, Row]) -> str:

@@ -53,8 +53,7 @@ class Lake:
         if not DeltaTable.is_deltatable(path):
             return []
         found = QueryBuilder().register("t", DeltaTable(path)).execute("SELECT * FROM t").read_all()
-        rows: list[dict[str, Any]] = pa.table(found).to_pylist()
-        return rows
+        return list(pa.table(found).to_pylist())
 
     def target(self, section: Section, reasons: Mapping[Any, str]) -> dict[Any, tuple[Any, ...]]:
         """Return the section's target by key: its columns and, in sections that tell one, the reason of its key."""

@@ -37,9 +37,6 @@ KINDS = {
 }
 """What two keys differ by when one normaliser makes them equal."""
 
-COMBINATION = "combination"
-"""The kind of two keys that it takes several normalisers to make equal."""
-
 _GENTLE = ("trim", "visible", "nfc", "integer", "lower", "unpad")
 
 SETS = tuple(
@@ -81,9 +78,9 @@ class Effect:
 
 
 def kind_of(position: int) -> str:
-    """Return the kind of near miss that the set at a position of ``SETS`` heals."""
+    """Return the kind of near miss that the set at a position of ``SETS`` heals; of several steps, ``combination``."""
     steps = SETS[position]
-    return KINDS[steps[0]] if len(steps) == 1 else COMBINATION
+    return KINDS[steps[0]] if len(steps) == 1 else "combination"
 
 
 def pair_keys(references: DataFrame, lookup: DataFrame) -> DataFrame:

@@ -134,7 +134,6 @@ class QuarantineState:
     """What is at a job's quarantine now.
 
     Attributes:
-        table: The table.
         number: The highest number ever used for it; it counts the quarantine's own commits.
         present: The number of the commit that its rows come from; None when its log does not tell.
         cursor: What its rows contain; None when the log has forgotten that.

@@ -167,20 +167,16 @@ def _read_end(option: str, given: Said, now: datetime) -> Asked | None:
     if given is None:
         return None
     parts = [part.strip() for text in ([given] if isinstance(given, str) else given) for part in text.split(",")]
-    every: Moment | None = None
-    named: dict[str, Moment] = {}
+    found: dict[str, Moment] = {}
     for part in parts:
-        alias, equals, form = part.rpartition("=")
-        found = read_moment(option, form.strip(), now, whole=part)
-        if equals and not alias.strip():
+        before, equals, form = part.rpartition("=")
+        moment, alias = read_moment(option, form.strip(), now, whole=part), before.strip()
+        if equals and not alias:
             raise _refuse_unknown(option, part)
-        if (alias.strip() in named) if equals else every is not None:
-            raise ConfigError(f"{option} is given twice for {repr(alias.strip()) if equals else 'every source'}")
-        if equals:
-            named[alias.strip()] = found
-        else:
-            every = found
-    return Asked(option, every, named) if parts else None
+        if alias in found:
+            raise ConfigError(f"{option} is given twice for {repr(alias) if alias else 'every source'}")
+        found[alias] = moment
+    return Asked(option, found.pop("", None), found) if parts else None
 
 
 def read_moment(option: str, text: str, now: datetime, whole: str | None = None) -> Moment:

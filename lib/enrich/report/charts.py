@@ -10,6 +10,7 @@ from enrich.report.models import Run
 
 LINE_WIDTH, LINE_HEIGHT, PAD = 120.0, 28.0, 3.0
 BARS_HEIGHT, BAR, GAP = 72.0, 14.0, 4.0
+SLICES_WIDTH = 600.0
 
 
 @dataclass(frozen=True)
@@ -104,18 +105,17 @@ class Slice:
 
     name: str
     seconds: float
-    share: float
     x: str
     width: str
     place: int
 
 
-def draw_slices(stages: Mapping[str, float], width: float = 600.0) -> tuple[Slice, ...]:
-    """Draw the stages one after the other on one bar of ``width``."""
-    whole = sum(stages.values())
+def draw_slices(stages: Mapping[str, float]) -> tuple[Slice, ...]:
+    """Draw the stages one after the other on one bar."""
+    whole = sum(stages.values()) or 1.0
     found, x = [], 0.0
     for place, (name, seconds) in enumerate(stages.items()):
-        share = seconds / whole if whole else 0.0
-        found.append(Slice(name, seconds, share, f"{x:.1f}", f"{share * width:.1f}", place % 6))
-        x += share * width
+        width = seconds / whole * SLICES_WIDTH
+        found.append(Slice(name, seconds, f"{x:.1f}", f"{width:.1f}", place % 6))
+        x += width
     return tuple(found)

@@ -20,11 +20,6 @@ from enrich.storage.tables import has_remains
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-_TXN_APP = "spark.databricks.delta.write.txnAppId"
-_TXN_VERSION = "spark.databricks.delta.write.txnVersion"
-_USER_METADATA = "spark.databricks.delta.commitInfo.userMetadata"
-_MATERIALIZE = "spark.databricks.delta.merge.materializeSource"
-
 
 @dataclass(frozen=True)
 class CommitRecord:
@@ -44,8 +39,12 @@ class CommitRecord:
 @contextmanager
 def _record_commit(session: SparkSession, commit: CommitRecord) -> Iterator[None]:
     """Let the next write of this session carry the record; the settings hold for the whole session, hence undone."""
-    settings = {_USER_METADATA: commit.metadata, _MATERIALIZE: "none"}
-    settings |= {_TXN_APP: commit.application, _TXN_VERSION: str(commit.number)}
+    settings = {
+        "spark.databricks.delta.write.txnAppId": commit.application,
+        "spark.databricks.delta.write.txnVersion": str(commit.number),
+        "spark.databricks.delta.commitInfo.userMetadata": commit.metadata,
+        "spark.databricks.delta.merge.materializeSource": "none",
+    }
     for name, value in settings.items():
         session.conf.set(name, value)
     try:
