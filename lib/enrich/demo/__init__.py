@@ -102,9 +102,8 @@ def heal(stage: Stage, section: Section) -> Stage:
     report = doctor_keys(stage.project, section.job, spark=stage.spark)
     stage.say(f"  enrich doctor keys {section.job}:\n{indent(format_keys(report), '    ')}")
     file = stage.project.dir / report.file
-    lines: dict[str, str] = {}
-    for join in report.joins:
-        lines |= join.suggestion.lines if join.suggestion is not None else {}
+    suggested = [join.suggestion.lines for join in report.joins if join.suggestion is not None]
+    lines = {alias: line for each in suggested for alias, line in each.items()}
     file.write_text(add_sources(file.read_text(encoding="utf-8"), lines), encoding="utf-8")
     stage.say(f"  {report.file} now has these lines")
     return reload(stage)

@@ -65,8 +65,7 @@ def draw_changes(section: Section, before: dict[Any, Row], after: dict[Any, Row]
         if old == new:
             same += 1
         elif old is None or new is None:
-            row = new if new is not None else old
-            lines.append(["+" if old is None else "-", *map(format_cell, row or ())])
+            lines.append(["+" if old is None else "-", *map(format_cell, new or old or ())])
         else:
             lines.append(["~", *(_format_step(*pair) for pair in zip(old, new, strict=True))])
     as_before = f"{format_count(same, 'row')} as before"

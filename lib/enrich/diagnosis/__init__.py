@@ -1,9 +1,6 @@
 """Why a cell is null, and what would heal it: reason codes for one key, near misses among all keys of a job.
 
-``reasons`` holds the words, ``keytext`` reads keys as people write them, ``evidence`` asks the sources and their
-histories, ``near`` classifies keys that are nearly one, ``doctor`` counts them and suggests a line for the job file,
-``inquiry`` opens a job for these questions, ``text`` tells the answers to people. Nothing is written, and no value is
-told.
+Nothing is written, and no value is told.
 """
 
 from __future__ import annotations

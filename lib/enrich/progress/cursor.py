@@ -11,7 +11,6 @@ the quarantine's rows that belong to its own: with another number there, the two
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -346,9 +345,3 @@ def find_writer(entries: list[dict[str, Any]]) -> str:
 def _read_record(entry: dict[str, Any], job: str) -> dict[str, Any] | None:
     found = _read_metadata(entry)
     return found if found.get("job") == job else None
-
-
-def hash_meaning(meaning: Any) -> str:
-    """Return a short hash of a JSON value."""
-    text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
-    return hashlib.sha256(text.encode()).hexdigest()[:16]

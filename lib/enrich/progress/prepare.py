@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +17,7 @@ from enrich.config.graph import QUARANTINE_SUFFIX
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, append_suffix
 from enrich.progress import continuity, evolution
-from enrich.progress.cursor import Cursor, Mark, TargetState, describe_drift, hash_meaning
+from enrich.progress.cursor import Cursor, Mark, TargetState, describe_drift
 from enrich.progress.since import Bounds
 from enrich.progress.window import BEFORE_ALL, compute_reach, find_versions
 from enrich.quality import guards
@@ -155,7 +157,9 @@ class Task:
         from enrich.quality.suites import fingerprint_quarantine
 
         rules = fingerprint_quarantine(self.suite) if self.suite is not None else None
-        return hash_meaning({**self.plan.meaning, "quarantine": rules} if rules else self.plan.meaning)
+        meaning = {**self.plan.meaning, "quarantine": rules} if rules else self.plan.meaning
+        text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     def cursor(self, number: int, quarantine: int) -> Cursor:
         """Return the record of this run, for the intent and for both commits.

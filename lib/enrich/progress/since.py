@@ -132,8 +132,8 @@ def read_asked(
     if full_refresh and found.since is not None:
         raise ConfigError("--full-refresh computes every row, so --since has no effect", hint="leave one of them out")
     check(found, jobs)
-    for asked in (found.since, found.until):
-        if asked is not None and (told := asked.told()):
+    for asked in filter(None, (found.since, found.until)):
+        if told := asked.told():
             log.info("%s is %s", asked.option, told)
     return found
 
@@ -213,9 +213,7 @@ def check(found: Bounds, jobs: Mapping[str, Collection[str]]) -> None:
         ConfigError: A source that no job has, or a bare version for a job with several sources.
     """
     known = {alias for aliases in jobs.values() for alias in aliases}
-    for asked in (found.since, found.until):
-        if asked is None:
-            continue
+    for asked in filter(None, (found.since, found.until)):
         for alias in asked.named:
             if alias not in known:
                 hint = suggest(alias, known, f"the sources are {', '.join(sorted(known))}")

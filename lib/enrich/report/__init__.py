@@ -4,7 +4,7 @@ Numbers, names and versions, never a cell value. `enrich.report.keys` alone show
 """
 
 from enrich.report.document import build_report, read_report
-from enrich.report.latest import LATEST, write_latest
+from enrich.report.latest import write_latest
 from enrich.report.models import Report, build_schema
 
-__all__ = ["LATEST", "Report", "build_report", "build_schema", "read_report", "write_latest"]
+__all__ = ["Report", "build_report", "build_schema", "read_report", "write_latest"]

@@ -211,12 +211,11 @@ class _Outcome:
 
 
 def _build_job_report(job: Job, outcomes: Sequence[_Outcome], runs: int) -> JobReport:
-    last = outcomes[-1] if outcomes else None
-    acted = [each for each in outcomes if each.acted][-runs:]
-    judged = _find_judged(acted, last)
     known: dict[str, Any] = {"job": job.job, "target": read_name(job.target.table), "suite": job.expectations}
-    if last is None:
+    if not outcomes:
         return JobReport(**known, verdict="never_run", headline="never run")
+    last, acted = outcomes[-1], [each for each in outcomes if each.acted][-runs:]
+    judged = _find_judged(acted, last)
     rules = _build_rules(judged, acted) if judged else ()
     held = last.quarantine() or (judged.quarantine() if judged else None)
     verdict = _decide_verdict(last.status, rules, held)
@@ -241,15 +240,15 @@ def _build_job_report(job: Job, outcomes: Sequence[_Outcome], runs: int) -> JobR
     )
 
 
-def _find_judged(acted: Sequence[_Outcome], last: _Outcome | None) -> _Outcome | None:
+def _find_judged(acted: Sequence[_Outcome], last: _Outcome) -> _Outcome | None:
     """Return the run whose rules and lookups describe what stands now; None when there is none.
 
     A failed run judged nothing, nor did one that only moved its cursor. A blocked one is told until a later run finds
     nothing left to do.
     """
-    out = (FAILED, BLOCKED) if last is not None and last.status == UNCHANGED else (FAILED,)
-    told = [each for each in acted if each.status not in out and (each.status != UNCHANGED or each.judged)]
-    return told[-1] if told else None
+    out = (FAILED, BLOCKED) if last.status == UNCHANGED else (FAILED,)
+    told = (each for each in reversed(acted) if each.status not in out and (each.status != UNCHANGED or each.judged))
+    return next(told, None)
 
 
 def _decide_verdict(status: str, rules: Sequence[RuleReport], held: QuarantineReport | None) -> Verdict:
@@ -336,15 +335,14 @@ def _counts_rows(expectation: Any) -> bool:
 
 
 def _build_lookups(judged: _Outcome, acted: Sequence[_Outcome]) -> dict[str, LookupReport]:
-    found = {}
-    for alias, each in judged.lookups().items():
-        rows, matched = read_count(each.get("rows")), read_count(each.get("matched"))
-        found[read_name(alias)] = LookupReport(
+    return {
+        read_name(alias): LookupReport(
             kind=read_name(each.get("kind")),
-            rows=rows,
-            matched=matched,
+            rows=read_count(each.get("rows")),
+            matched=read_count(each.get("matched")),
             null_references=read_count(each.get("null_references")),
-            share=compute_share(matched, rows),
+            share=judged.match_share(alias),
             trend=tuple(run.match_share(alias) for run in acted),
         )
-    return found
+        for alias, each in judged.lookups().items()
+    }

@@ -16,13 +16,11 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("enrich")
 
-LATEST = "latest.html"
-
 
 def find_latest(project: Project) -> Path | None:
     """Return where the page of the last run is; None when the state is in an object store."""
     state = find_local_path(project.state)
-    return None if state is None else state / "reports" / LATEST
+    return None if state is None else state / "reports" / "latest.html"
 
 
 def write_latest(project: Project) -> Path | None:
