@@ -51,6 +51,27 @@ def test_a_report_is_told_join_by_join() -> None:
     assert "no joins" in format_keys(KeyReport("job", "jobs/job.yml", ()))
 
 
+def test_the_json_of_a_report_holds_no_keys() -> None:
+    suggestion, refused = Suggestion(("trim",), 2, {"m": "m: {}"}), Refused(("trim", "lower"), 5, {"m": 1})
+    joins = (JoinKeys("m", "table", 9, 7, {"blank": 2}, suggestion, refused, (("blank", "secret", "secret"),)),)
+    told = KeyReport("job", "jobs/job.yml", joins).to_dict()
+    assert told == {
+        "job": "job",
+        "file": "jobs/job.yml",
+        "joins": [
+            {
+                "join": "m",
+                "kind": "table",
+                "references": 9,
+                "unmatched": 7,
+                "near_misses": {"blank": 2},
+                "suggestion": {"normalise": ["trim"], "heals": 2, "lines": {"m": "m: {}"}},
+                "refused": {"normalise": ["trim", "lower"], "heals": 5, "ambiguous": {"m": 1}},
+            }
+        ],
+    }
+
+
 def test_the_suggested_line_keeps_what_the_source_says() -> None:
     sources = {
         "a": {"table": "yes", "key": ["x y", "no"], "unique": "trusted", "normalise": ["trim"]},

@@ -8,13 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from enrich.base.console import clean, format_table
-from enrich.report.page import (
-    format_number,
-    format_percent,
-    format_rule,
-    format_threshold,
-    format_whole,
-)
+from enrich.report.page import format_number, format_percent, format_rule, format_threshold, format_whole
 from enrich.report.values import format_verdict
 
 if TYPE_CHECKING:
