@@ -108,4 +108,4 @@ java:
 
 .PHONY: jars
 jars: $(READY)
-	@$(BIN)/python -m enrich.spark.jars
+	@$(BIN)/python -m enrich.spark

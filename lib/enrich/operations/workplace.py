@@ -93,9 +93,25 @@ class Workplace:
             if self.given is None:
                 log.info("starting Spark")
             pass_point("session.before")
-            self.built = self.given or get_session(self.project.settings.spark)
+            self.built = self.given or get_session(self.project.settings.spark, self._measure_tables)
             pass_point("session.after")
         return self.built
+
+    def _measure_tables(self) -> int | None:
+        """Count the bytes of the tables that the jobs of this operation read and write; None where that is not known.
+
+        Catalog tables are not, for only Spark's catalog knows where they are.
+        """
+        jobs = [self.project.jobs[name] for name in self.chosen]
+        named = {each.table for job in jobs for each in [*job.sources.values(), job.target]}
+        places = {self.project.location(reference) for reference in named}
+        if not places or any(isinstance(place, CatalogName) for place in places):
+            return None
+        try:
+            return sum(tables.count_bytes(str(place)) for place in places)
+        except Exception as error:  # noqa: BLE001 - whatever storage raises: the job that needs the table will say it
+            log.debug("the tables cannot be measured (%s)", type(error).__name__)
+            return None
 
     def uri(self, reference: str) -> str | None:
         """Return where a table is; None for a catalog table that does not exist."""

@@ -2,7 +2,7 @@
 
 The resolver is Spark's own (Ivy), so the machine's settings for it count: proxies in ``JAVA_TOOL_OPTIONS``, mirrors in
 ``spark.jars.ivySettings`` or ``spark.jars.repositories``, ``~/.m2`` and ``~/.ivy2`` as first places to look.
-``python -m enrich.spark.jars`` fills the cache ahead of time. See ``docs/adr/0003-delta-jars.md``.
+``python -m enrich.spark`` fills the cache ahead of time. See ``docs/adr/0003-delta-jars.md``.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import os
 import re
 import shutil
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
@@ -247,18 +246,3 @@ def _resolve(ivy: Path, release: Release, conf: Mapping[str, str]) -> None:
         raise EnvironmentFault(f"{failed}: it took longer than {PATIENCE} s", hint=hint) from error
     if answer.returncode or not (ivy / "jars").is_dir():
         raise EnvironmentFault(f"{failed}: {condense(answer.stdout)}", hint=hint)
-
-
-def main() -> int:
-    """Fill the cache and return the exit code."""
-    logging.basicConfig(level=logging.INFO, format="%(message)s", stream=sys.stderr)
-    try:
-        find_delta_jars()
-    except EnvironmentFault as fault:
-        log.error("%s", fault)
-        return fault.exit_code
-    return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

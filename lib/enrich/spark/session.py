@@ -25,6 +25,8 @@ from pyspark.sql import SparkSession
 
 from enrich.base.errors import EnvironmentFault
 from enrich.config.sparkconf import FORCED, is_inherited
+from enrich.spark.archive import find_archive
+from enrich.spark.fit import choose_fit, choose_memory, is_in_one_process
 from enrich.spark.jars import Release, condense, find_delta_jars, find_spark_home
 from enrich.spark.java import require_java
 from enrich.spark.scratch import make_private_directory
@@ -44,7 +46,6 @@ DEFAULTS = {
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
-    "spark.sql.shuffle.partitions": "4",
     # A process that runs many jobs compiles more classes than Spark keeps (1,000), and then each of them anew.
     "spark.sql.codegen.cache.maxEntries": "10000",
     # pyspark would tell the JVM, in five calls for every expression, where in our code it was built.
@@ -63,9 +64,6 @@ LOCAL = {
 }
 """Defaults where the master is local."""
 
-LOCAL_MEMORY = "2g"
-"""All of Spark is in the one JVM then; its own default of 1 GB is for a driver alone."""
-
 AT_LAUNCH = {"spark.app.name": "enrich", "spark.ui.showConsoleProgress": "false"}
 """Defaults that spark-submit would fill in by itself, otherwise."""
 
@@ -82,11 +80,12 @@ EARLY = (
 """What spark-submit and the JVM need when they start. ``ps`` shows it; all else follows when the JVM is there."""
 
 
-def get_session(settings: Spark | None = None) -> SparkSession:
+def get_session(settings: Spark | None = None, size: Callable[[], int | None] = lambda: None) -> SparkSession:
     """Return the active session, else the default one, else build one.
 
     Args:
         settings: The ``spark`` section of the target's file; used only to build. None: all defaults.
+        size: Tells how many bytes the tables have that will be read; asked only to build. None: not known.
 
     Raises:
         EnvironmentFault: The session at hand lacks Delta or is of Spark Connect, or none can be built.
@@ -96,7 +95,7 @@ def get_session(settings: Spark | None = None) -> SparkSession:
     _refuse_remote(master, conf)
     session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if session is None or session.sparkContext._jsc is None:
-        session = _build(master, conf, settings.jars if settings else None)
+        session = build_session(master, conf, settings.jars if settings else None, size())
     _require_delta(session)
     return session
 
@@ -113,7 +112,7 @@ def open_job_session(spark: SparkSession) -> SparkSession:
     session = spark.newSession()
     own = _settings_of(session)  # those of the context: what built it, spark-submit, Spark's own files
     wanted = _inherited(spark) | FORCED
-    if SNAPSHOT_PARTITIONS not in wanted and _in_one_process(str(spark.sparkContext.master)):
+    if SNAPSHOT_PARTITIONS not in wanted and is_in_one_process(str(spark.sparkContext.master)):
         wanted[SNAPSHOT_PARTITIONS] = LOCAL[SNAPSHOT_PARTITIONS]
     for key in own.keys() - wanted.keys():
         if not is_inherited(key):
@@ -230,19 +229,24 @@ def _require_delta(session: SparkSession) -> None:
         ) from error
 
 
-def _build(master: str | None, conf: dict[str, str], jars: str | None) -> SparkSession:
+def build_session(master: str | None, conf: dict[str, str], jars: str | None, size: int | None) -> SparkSession:
+    """Start a JVM that fits the work, or connect to spark-submit's, and build a session.
+
+    Raises:
+        EnvironmentFault: Java or the jars are missing, or Spark does not start.
+    """
     _hush()
     provided: tuple[Path, ...] = ()
     gateway = None
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         require_java()
         provided = () if _brings_delta(conf) else find_delta_jars(jars, conf)
-        gateway = _launch(_choose_launch_settings(master, conf, provided))
+        gateway = _launch(_choose_launch_settings(master, conf, provided, size))
     # Without a gateway of ours this connects to spark-submit's, whose settings count from here on.
     SparkContext._ensure_initialized(gateway=gateway)
     with _keep_sigint():
         builder = SparkSession.builder
-        for key, value in _choose_context_settings(master, conf, provided).items():
+        for key, value in _choose_context_settings(master, conf, provided, size).items():
             builder = builder.config(key, value)
         try:
             session: SparkSession = builder.getOrCreate()
@@ -250,7 +254,7 @@ def _build(master: str | None, conf: dict[str, str], jars: str | None) -> SparkS
             raise EnvironmentFault(
                 f"Spark does not start: {condense(str(error))}", hint="check the settings under spark in conf/"
             ) from error
-    if _in_one_process(str(session.sparkContext.master)) and "PYSPARK_PYTHON" not in os.environ:
+    if is_in_one_process(str(session.sparkContext.master)) and "PYSPARK_PYTHON" not in os.environ:
         session.sparkContext.pythonExec = sys.executable  # not whatever `python3` is: it may lack pyarrow
     return session
 
@@ -262,18 +266,15 @@ def _brings_delta(conf: Mapping[str, str]) -> bool:
     return in_conf or any((find_spark_home() / "jars").glob("*delta-spark*.jar"))
 
 
-def _in_one_process(master: str) -> bool:
-    """Tell ``local`` and ``local[...]`` from ``local-cluster[...]``, whose executors are processes."""
-    return master == "local" or master.startswith("local[")
-
-
-def _choose_launch_settings(master: str | None, conf: Mapping[str, str], jars: tuple[Path, ...]) -> dict[str, str]:
+def _choose_launch_settings(
+    master: str | None, conf: Mapping[str, str], jars: tuple[Path, ...], size: int | None = None
+) -> dict[str, str]:
     """Return the settings for the JVM's command line."""
     settings = AT_LAUNCH | {key: value for key, value in conf.items() if key.startswith(EARLY)}
     if master:
         settings["spark.master"] = master
-        if _in_one_process(master):
-            settings.setdefault("spark.driver.memory", LOCAL_MEMORY)
+        if is_in_one_process(master):
+            settings.setdefault("spark.driver.memory", choose_memory())
     path = os.pathsep.join(filter(None, [*map(str, jars), conf.get("spark.driver.extraClassPath")]))
     if path:
         settings["spark.driver.extraClassPath"] = path
@@ -282,19 +283,24 @@ def _choose_launch_settings(master: str | None, conf: Mapping[str, str], jars: t
     # Spark walks an expression by recursion; the longest that a job file may hold needs more than the usual 1 MB.
     options = ["-Xss4m", "-Duser.timezone=UTC", f'"-Dlog4j2.configurationFile={log4j}"']
     given = conf.get("spark.driver.extraJavaOptions")
+    options += choose_fit(size, master, given).options
+    if archive := find_archive(jars):
+        options.append(f'"-XX:SharedArchiveFile={archive}"')
     settings["spark.driver.extraJavaOptions"] = " ".join([*options, given] if given else options)
     return settings
 
 
-def _choose_context_settings(master: str | None, conf: Mapping[str, str], jars: tuple[Path, ...]) -> dict[str, str]:
+def _choose_context_settings(
+    master: str | None, conf: Mapping[str, str], jars: tuple[Path, ...], size: int | None = None
+) -> dict[str, str]:
     """Return the settings of the context, now that the JVM knows what spark-submit and Spark's own files say."""
     known = SparkConf()
     final_master = master or known.get("spark.master") or "local[*]"
-    local = _in_one_process(final_master)
+    local = is_in_one_process(final_master)
     private = {"spark.sql.warehouse.dir": str(make_private_directory() / "warehouse")}
     if local:
         private["spark.local.dir"] = str(make_private_directory() / "local")
-    defaults = DEFAULTS | private | (LOCAL if local else {})
+    defaults = DEFAULTS | private | (LOCAL if local else {}) | dict(choose_fit(size, final_master, None).conf or {})
     settings = {key: value for key, value in defaults.items() if not known.contains(key)}
     settings |= {key: value for key, value in conf.items() if key not in ONLY_AT_LAUNCH}
     settings["spark.master"] = final_master

@@ -1,0 +1,73 @@
+"""A class-data archive: Spark's and Delta's classes as the JVM keeps them in memory, so that it need not read them.
+
+It saves a quarter of a short run. ``python -m enrich.spark`` makes it, once for a Java and its jars. The JVM
+itself refuses an archive of other jars or of another Java, and starts without it; see ``docs/adr/0014-jvm-fit.md``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import stat
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+
+from enrich.spark.jars import find_cache_directory, find_delta_jars, find_spark_home
+from enrich.spark.java import require_java
+
+log = logging.getLogger(__name__)
+
+_MAGIC = bytes.fromhex("a8baf00b")
+"""How a finished archive begins; the JVM writes it last (``CDS_DYNAMIC_ARCHIVE_MAGIC``, little-endian)."""
+
+_PATIENCE = 600
+
+
+def find_archive(jars: Sequence[Path]) -> Path | None:
+    """Return the archive for these jars and the Java that will be started; None when there is none to be trusted.
+
+    What is in it is executed: it must be ours, and nobody else may write it.
+    """
+    try:
+        file = _name_archive(jars)
+        found = file.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & (stat.S_IWGRP | stat.S_IWOTH):
+            return None
+        with file.open("rb") as opened:
+            return file if opened.read(len(_MAGIC)) == _MAGIC else None
+    except OSError:
+        return None
+
+
+def _name_archive(jars: Sequence[Path]) -> Path:
+    """Return where the archive is kept: its name says of which Java, Spark and jars it is."""
+    java = Path(os.path.realpath(require_java()))
+    parts = [java, java.stat().st_mtime_ns, find_spark_home(), *jars, *[jar.stat().st_mtime_ns for jar in jars]]
+    digest = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
+    return find_cache_directory() / "classes" / f"{digest[:16]}.jsa"
+
+
+def build_archive() -> Path | None:
+    """Make the archive if there is none yet; return it, or None when it cannot be made, which costs only time.
+
+    A small Spark session in a process of its own does what a run does, and the JVM writes down what it has loaded.
+    """
+    jars = find_delta_jars()
+    if found := find_archive(jars):
+        return found
+    file = _name_archive(jars)
+    log.info("writing the classes of Spark and Delta into %s (once; it makes short runs a quarter cheaper)", file)
+    try:
+        file.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".new-", dir=file.parent) as workspace:
+            fresh = Path(workspace) / file.name
+            command = [sys.executable, "-m", "enrich.spark.training", str(fresh)]
+            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=True)  # noqa: S603 - ourselves
+            fresh.rename(file)
+    except (OSError, subprocess.SubprocessError) as error:
+        log.warning("the classes of Spark and Delta could not be written down (%s); runs work without", error)
+    return find_archive(jars)

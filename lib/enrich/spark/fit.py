@@ -1,0 +1,98 @@
+"""How the JVM and Spark are set for the work at hand, where the configuration does not say (docs/adr/0014-jvm-fit.md).
+
+A run on small tables ends before the JVM has made good machine code of anything; a run on large ones wins it back.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+INTERPRETED = 4 * 2**20
+"""Bytes of all tables below which it costs more to compile a query than to interpret it."""
+
+QUICKLY_COMPILED = 256 * 2**20
+"""Bytes below which the JVM's second compiler costs more than its code saves."""
+
+MEMORY = (2 * 2**30, 8 * 2**30)
+"""The least and the most that a local Spark gets of a machine's memory, of which it gets a quarter."""
+
+_PARTITIONS_A_CORE = 3
+_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
+_FROM_OUTSIDE = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Settings for the work at hand.
+
+    Attributes:
+        options: The JVM's.
+        conf: Spark's.
+    """
+
+    options: tuple[str, ...] = ()
+    conf: Mapping[str, str] | None = None
+
+
+def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
+    """Return the settings for tables of ``size`` bytes.
+
+    Args:
+        size: Bytes of the tables that a run may read; None when that is not known.
+        master: Spark's master; only a local one does the work in the JVM that is started here.
+        given: The options that the configuration gives to the JVM; a second collector would keep it from starting.
+    """
+    if master is None or not is_in_one_process(master):
+        return Fit()
+    if size is None or size >= QUICKLY_COMPILED:
+        partitions = max(4, _PARTITIONS_A_CORE * count_cores(master))
+        return Fit(conf={"spark.sql.shuffle.partitions": str(partitions)})
+    said = " ".join(filter(None, [given, *map(os.environ.get, _FROM_OUTSIDE)]))
+    collector = () if _COLLECTOR.search(said) else ("-XX:+UseSerialGC",)
+    # Without the second compiler the room for code would be 48 MB, which thousands of small queries fill.
+    options = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", *collector)
+    if size >= INTERPRETED:
+        return Fit(options, {"spark.sql.shuffle.partitions": "4"})
+    conf = {
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.codegen.wholeStage": "false",
+        "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+        # It makes a Spark job of every stage.
+        "spark.sql.adaptive.enabled": "false",
+    }
+    return Fit(options, conf)
+
+
+def choose_memory() -> str:
+    """Return how much memory a local Spark gets, in Spark's notation: a quarter of what there is, within ``MEMORY``."""
+    least, most = MEMORY
+    return f"{min(max(_find_memory() // 4, least), most) // 2**20}m"
+
+
+def _find_memory() -> int:
+    """Return the bytes that this process may use: the machine's, or fewer where a container is limited."""
+    found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
+    for limit in map(Path, _LIMITS):
+        try:
+            found.append(int(limit.read_text(encoding="ascii")))
+        except (OSError, ValueError):  # there is no such control group, or no limit ("max")
+            continue
+    return min(found)
+
+
+def is_in_one_process(master: str) -> bool:
+    """Tell ``local`` and ``local[...]`` from ``local-cluster[...]``, whose executors are processes."""
+    return master == "local" or master.startswith("local[")
+
+
+def count_cores(master: str) -> int:
+    """Return how many tasks a local master runs at a time: ``local``, ``local[4]``, ``local[*]``, ``local[4,2]``."""
+    named = re.match(r"local\[(\d+)", master)
+    if named:
+        return int(named[1])
+    return 1 if master == "local" else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1

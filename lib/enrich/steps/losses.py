@@ -1,0 +1,54 @@
+"""What a run does when files of a source are gone: plan again, ask for a full refresh, or for the source's repair."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+
+from enrich.base.errors import EnrichError, HistoryError, RunFailed, SourceMoved
+from enrich.base.failures import find_lack, is_gone
+from enrich.steps.work import Work
+from enrich.storage import tables
+
+
+@contextmanager
+def explain_losses(work: Work) -> Iterator[None]:
+    """Find out, when files of a version are gone, whether a fresh plan would read other ones.
+
+    Raises:
+        SourceMoved: A source's pinned version was vacuumed; its latest one may be there.
+        HistoryError: The pinned version was chosen with ``--until``.
+        RunFailed: A source's latest version has lost files.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        if is_gone(error):
+            check_ends(work, work.task.window)
+        raise
+
+
+def check_ends(work: Work, aliases: Iterable[str]) -> None:
+    """Read sources at the ends of their windows, which is done only after something went wrong.
+
+    Raises:
+        EnrichError: As ``explain_losses``, for the first that cannot be read.
+    """
+    for alias in aliases:
+        try:
+            work.snapshot(alias).write.format("noop").mode("overwrite").save()
+        except (PySparkException, Py4JJavaError) as error:
+            raise find_lack(error) or _describe_lost_end(work, alias) from error
+
+
+def _describe_lost_end(work: Work, alias: str) -> EnrichError:
+    task, end = work.task, work.task.window[alias].to
+    said = f"source {alias!r} cannot be read at version {end}: files of it are gone"
+    if alias in task.until:
+        return HistoryError(f"{said}, and --until ends there", hint="name a later version")
+    if tables.read_state(task.tables[alias].uri).version > end:
+        return SourceMoved(f"{said}, and later versions have come", hint="run again")
+    return RunFailed(said, hint="restore the source, and run again")
