@@ -103,7 +103,7 @@ class Workplace:
         Catalog tables are not, for only Spark's catalog knows where they are.
         """
         jobs = [self.project.jobs[name] for name in self.chosen]
-        named = {each.table for job in jobs for each in [*job.sources.values(), job.target]}
+        named = {source.table for job in jobs for source in job.sources.values()} | {job.target.table for job in jobs}
         places = {self.project.location(reference) for reference in named}
         if not places or any(isinstance(place, CatalogName) for place in places):
             return None
