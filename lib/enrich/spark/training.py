@@ -7,7 +7,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from delta.tables import DeltaTable
 from pyspark import SparkContext
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -17,12 +16,14 @@ from enrich.spark.session import build_session
 
 def train(spark: SparkSession, lake: Path) -> None:
     """Create tables, change them, read changes and snapshots, join them, and merge the result."""
+    properties = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
+    left, right, target = (f"delta.`{lake / name}`" for name in ("left", "right", "target"))
     for name in ("left", "right"):
         rows = spark.range(9).select("id", F.col("id").cast("string").alias("text"), F.array("id").alias("list"))
-        rows.write.format("delta").option("delta.enableChangeDataFeed", "true").save(str(lake / name))
-        table = DeltaTable.forPath(spark, str(lake / name))
-        table.update(F.col("id") < 3, {"text": F.lit("new")})
-        table.delete(F.col("id") == 3)
+        rows.write.format("delta").options(**properties).save(str(lake / name))
+    for table in (left, right):
+        spark.sql(" ".join(["UPDATE", table, "SET text = 'new' WHERE id < 3"]))
+        spark.sql(" ".join(["DELETE FROM", table, "WHERE id = 3"]))
 
     def snapshot(name: str) -> DataFrame:
         return spark.read.format("delta").option("versionAsOf", 1).load(str(lake / name))
@@ -32,17 +33,18 @@ def train(spark: SparkSession, lake: Path) -> None:
     changed = changed.persist()
     changed.count()
     exploded = snapshot("left").withColumn("item", F.explode("list")).join(F.broadcast(changed.select("id")), "id")
-    joined = exploded.join(snapshot("right").withColumnRenamed("id", "item").drop("list"), "item", "full")
-    joined = joined.groupBy("id").agg(F.collect_list(F.struct("item")).alias("items")).localCheckpoint()
-    joined.createOrReplaceTempView("joined")
-    properties = "TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"
-    name = "".join(["delta.`", str(lake / "target"), "`"])
-    spark.sql(" ".join(["CREATE TABLE", name, "USING delta", properties, "AS SELECT * FROM joined"]))
-    target = DeltaTable.forPath(spark, str(lake / "target"))
-    merge = target.alias("t").merge(joined.limit(4).alias("s"), "t.id <=> s.id")
-    merge = merge.whenMatchedDelete("s.id = 1").whenMatchedUpdate("s.id = 2", {"items": "s.items"})
-    merge.whenNotMatchedInsertAll().execute()
-    target.toDF().orderBy("id").collect()
+    joined = exploded.join(
+        snapshot("right").select(F.col("id").alias("item"), F.col("text").alias("other")), "item", "full"
+    )
+    joined.groupBy("id").agg(F.collect_list(F.struct("item")).alias("items")).localCheckpoint().createOrReplaceTempView(
+        "joined"
+    )
+    create = ["CREATE TABLE", target, "USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"]
+    spark.sql(" ".join([*create, "AS SELECT * FROM joined"]))
+    merge = ["MERGE INTO", target, "t USING (SELECT * FROM joined LIMIT 4) s ON t.id <=> s.id"]
+    merge += ["WHEN MATCHED AND s.id = 1 THEN DELETE WHEN MATCHED AND s.id = 2 THEN UPDATE SET items = s.items"]
+    spark.sql(" ".join([*merge, "WHEN NOT MATCHED THEN INSERT *"]))
+    spark.sql(" ".join(["SELECT * FROM", target, "ORDER BY id"])).collect()
 
 
 def main(file: str) -> int:
