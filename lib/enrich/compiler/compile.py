@@ -44,8 +44,7 @@ def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Type
         ConfigError: With every fault that was found, each with its line.
     """
     columns = Columns(job, tables)
-    keys = columns.keys()
-    plan = _compile_mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, typer).plan()
+    plan = _resolve(job, columns, typer)
     if columns.faults:
         raise ConfigError.of(columns.faults)
     return plan
@@ -54,18 +53,22 @@ def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Type
 def check_file(job: Job) -> list[Fault]:
     """Return what a job's file alone shows to be wrong in its expressions and its target's columns."""
     columns = Columns(job, None)
-    keys = columns.keys()
-    _ = _compile_mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, None).plan()
+    _resolve(job, columns, None)
     return columns.faults
+
+
+def _resolve(job: Job, columns: Columns, typer: Typer | None) -> CompiledJob:
+    """Resolve a job; it can be run when ``columns`` has no fault."""
+    keys = columns.keys()
+    return _compile_mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, typer).plan()
 
 
 def _collect_sources(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> dict[str, SourceSpec]:
     """Collect the used columns of every alias, key columns first, then in the table's order."""
     found = {}
     for alias, source in job.sources.items():
-        order = [*keys[alias], *[name for name in columns.tables[alias] if name not in keys[alias]]]
-        used = columns.used[alias] | set(keys[alias])
-        kept = {name: columns.tables[alias][name] for name in order if name in used and name in columns.tables[alias]}
+        used, table = columns.used[alias] | set(keys[alias]), columns.tables[alias]
+        kept = {name: table[name] for name in dict.fromkeys((*keys[alias], *table)) if name in used and name in table}
         trusted = source.unique == "trusted"
         found[alias] = SourceSpec(alias, source.table, keys[alias], kept, trusted, source.normalise)
     return found
@@ -122,6 +125,11 @@ def _check_names(names: tuple[str, ...], columns: Columns, place: tuple[str, ...
         seen[name.lower()] = name
 
 
+def _fold_path(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a path as Spark compares it: names of columns and fields without case."""
+    return path[0], *(part.lower() for part in path[1:])
+
+
 class _Joins:
     """Compiles one join job."""
 
@@ -134,14 +142,14 @@ class _Joins:
     def plan(self) -> CompiledJob:
         """Resolve joins, target columns and condition, in this order: each sees what stands before it."""
         job = self.job
-        self.steps.see(job.from_, job.from_)
+        self.steps.see(job.from_)
         steps = [self.steps.step(alias, join) for alias, join in job.join.items()]
         outputs = self._outputs(steps)
         where = self.steps.expression(job.where, "where") if job.where is not None else None
-        if where is not None:
-            self._check_boolean(where)
+        kind = self.steps.type_of(where, "where") if where is not None else None
+        if kind is not None and kind != "boolean":
+            self.columns.fault(f"'where' is {name_of(kind)}; it must be a condition", "where")
         sources = _collect_sources(job, self.columns, self.keys)
-        steps = [self.steps.with_reads(step) for step in steps]
         identity, right = self._identity(outputs, steps)
         items = tuple(Output(name, each.text, each.is_path) for name, each in outputs.items())
         spec = JoinSpec(
@@ -154,21 +162,12 @@ class _Joins:
         meaning["join"] = [[step.alias, step.kind, step.how, *self.steps.written(step.alias)] for step in steps]
         return CompiledJob(spec, meaning, self.steps.complete)
 
-    def _check_boolean(self, where: Expression) -> None:
-        kind = self.steps.type_of(where, "where")
-        if kind is not None and kind != "boolean":
-            self.columns.fault(f"'where' is {name_of(kind)}; it must be a condition", "where")
-
     def _outputs(self, steps: list[Step]) -> dict[str, Expression]:
         """Resolve ``select``, or every column when there is none."""
-        if self.job.select is None:
-            texts = self._default(steps)
-            place: tuple[str, ...] = ("target",)
-        else:
-            texts, place = dict(self.job.select), ("select",)
+        select = self.job.select
         found = {}
-        for name, text in texts.items():
-            where = (*place, name) if place == ("select",) else place
+        for name, text in (self._default(steps) if select is None else select).items():
+            where = ("target",) if select is None else ("select", name)
             expression = self.steps.expression(text, *where)
             if expression is None:
                 continue
@@ -207,14 +206,10 @@ class _Joins:
         alias, *rest = next(iter(expression.paths))
         column = find(rest[0], found) if expression.is_path and alias == self.job.from_ and len(rest) == 1 else None
         if column is None:
-            self.columns.fault(
-                "without select, 'elements' must be a top-level column of the driving source",
-                "join",
-                step.alias,
-                "elements",
-            )
-            return
-        found[column] = quote(step.alias)
+            message = "without select, 'elements' must be a top-level column of the driving source"
+            self.columns.fault(message, "join", step.alias, "elements")
+        else:
+            found[column] = quote(step.alias)
 
     def _identity(
         self, outputs: Mapping[str, Expression], steps: list[Step]
@@ -230,30 +225,30 @@ class _Joins:
             if self.steps.table_aliases:
                 found.append(("key",) if len(keys) == 1 else ("key", name))
             forms.append(found)
-        identity = tuple(self._holding(outputs, each) for each in forms)
-        if None in identity:
-            wanted = "key" if len(keys) == 1 else "key." + ", key.".join(keys)
-            wanted = wanted if self.steps.table_aliases else ", ".join(f"{driving}.{name}" for name in keys)
-            self.columns.fault(f"the target's key is not selected completely; select {wanted}", "select")
+        wanted = "key" if len(keys) == 1 else "key." + ", key.".join(keys)
+        wanted = wanted if self.steps.table_aliases else ", ".join(f"{driving}.{name}" for name in keys)
+        identity = self._find_holders(outputs, forms, f"the target's key is not selected completely; select {wanted}")
         right = next((step for step in steps if step.kind == "foreign_key" and step.keeps_right), None)
-        rights = (
-            tuple(self._holding(outputs, [(right.alias, name)]) for name in self.keys[right.alias]) if right else ()
+        if right is None:
+            return identity, ()
+        wanted = ", ".join(f"{right.alias}.{name}" for name in self.keys[right.alias])
+        message = f"a {right.how} foreign-key join needs the lookup's key in the target; select {wanted}"
+        return identity, self._find_holders(
+            outputs, [[(right.alias, name)] for name in self.keys[right.alias]], message
         )
-        if right is not None and None in rights:
-            names = ", ".join(f"{right.alias}.{name}" for name in self.keys[right.alias])
-            self.columns.fault(
-                f"a {right.how} foreign-key join needs the lookup's key in the target; select {names}", "select"
-            )
-        return tuple(n or "" for n in identity), tuple(n or "" for n in rights)
 
-    def _holding(self, outputs: Mapping[str, Expression], forms: list[tuple[str, ...]]) -> str | None:
-        lowered = [(form[0], *[part.lower() for part in form[1:]]) for form in forms]
-        for name, expression in outputs.items():
-            if expression.is_path:
-                alias, *rest = next(iter(expression.paths))
-                if (alias, *[part.lower() for part in rest]) in lowered:
-                    return name
-        return None
+    def _find_holders(
+        self, outputs: Mapping[str, Expression], forms: list[list[tuple[str, ...]]], message: str
+    ) -> tuple[str, ...]:
+        """Find the target column of each part of a key, given the paths that name it, or note ``message``."""
+        paths = {name: _fold_path(next(iter(each.paths))) for name, each in outputs.items() if each.is_path}
+        found = []
+        for listed in forms:
+            folded = [_fold_path(form) for form in listed]
+            found.append(next((name for name, path in paths.items() if path in folded), ""))
+        if "" in found:
+            self.columns.fault(message, "select")
+        return tuple(found)
 
     def _check_cluster(self, spec: JoinSpec) -> None:
         names = dict.fromkeys(spec.columns)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from enrich.base.spec import DataType
@@ -27,6 +28,12 @@ def fields_of(kind: DataType) -> dict[str, DataType] | None:
     if kind["type"] != "struct":
         return None
     return {field["name"]: field["type"] for field in kind["fields"]}
+
+
+def build_struct(fields: Mapping[str, DataType]) -> dict[str, Any]:
+    """Return the type of a struct with these fields."""
+    listed = [{"name": name, "type": kind, "nullable": True, "metadata": {}} for name, kind in fields.items()]
+    return {"type": "struct", "fields": listed}
 
 
 def name_of(kind: DataType) -> str:

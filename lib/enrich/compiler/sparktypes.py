@@ -11,6 +11,7 @@ from pyspark.sql import types as T
 
 from enrich.base.errors import ConfigError
 from enrich.base.spec import DataType
+from enrich.compiler.schemas import build_struct
 
 
 def build_typer(session: SparkSession) -> Callable[[Mapping[str, DataType], str], DataType]:
@@ -21,8 +22,7 @@ def build_typer(session: SparkSession) -> Callable[[Mapping[str, DataType], str]
     """
 
     def type_of(columns: Mapping[str, DataType], expression: str) -> DataType:
-        fields = [{"name": n, "type": kind, "nullable": True, "metadata": {}} for n, kind in columns.items()]
-        frame = session.createDataFrame([], T.StructType.fromJson({"type": "struct", "fields": fields}))
+        frame = session.createDataFrame([], T.StructType.fromJson(build_struct(columns)))
         try:
             found: DataType = frame.select(F.expr(expression).alias("found")).schema["found"].dataType.jsonValue()
         except PySparkException as error:

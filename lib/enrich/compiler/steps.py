@@ -9,7 +9,7 @@ from typing import Any
 from enrich.base.errors import ConfigError
 from enrich.base.spec import DataType, Step
 from enrich.compiler.columns import Columns
-from enrich.compiler.schemas import fields_of, find, incomparable, kind_of, name_of, strip_type
+from enrich.compiler.schemas import build_struct, fields_of, find, incomparable, kind_of, name_of, strip_type
 from enrich.config.models import Job, Join
 from enrich.expressions import Expression, Scope
 
@@ -39,21 +39,13 @@ class Steps:
     def written(self, alias: str) -> list[Any]:
         """Return what a join says, for the hash of the definition."""
         join = self.job.join[alias]
-        return [
-            [each.canonical for each in self.referring.get(alias, ())],
-            join.element_key,
-            join.duplicates,
-            join.unmatched,
-        ]
+        texts = [each.canonical for each in self.referring.get(alias, ())]
+        return [texts, join.element_key, join.duplicates, join.unmatched]
 
-    def see(self, alias: str, name: str) -> None:
+    def see(self, alias: str) -> None:
         """Let later expressions see a source's row as a struct."""
-        fields = [
-            {"name": n, "type": k, "nullable": True, "metadata": {}}
-            for n, k in self.columns.tables[alias].items()
-            if not incomparable(k)
-        ]
-        self.frame[name] = {"type": "struct", "fields": fields}
+        columns = self.columns.tables[alias].items()
+        self.frame[alias] = build_struct({name: kind for name, kind in columns if not incomparable(kind)})
 
     @property
     def _scope(self) -> Scope:
@@ -81,27 +73,22 @@ class Steps:
             return None
 
     def step(self, alias: str, join: Join) -> Step:
-        """Resolve one join."""
+        """Resolve one join, and note what its expressions read."""
         step = {"table": self._table, "foreign_key": self._foreign_key, "list": self._list}[join.kind](alias, join)
         if join.kind != "list":
-            self.see(alias, alias)
-        return step
+            self.see(alias)
+        referring = self.referring.get(alias, ())
+        reads = frozenset(path[0] for expression in referring for path in expression.paths)
+        return replace(step, reads=reads, is_plain=all(expression.is_path for expression in referring))
 
     def _table(self, alias: str, join: Join) -> Step:
-        ours, theirs = self.keys[self.job.from_], self.keys[alias]
-        for our, their in zip(ours, theirs, strict=True):
-            left = self.columns.tables[self.job.from_].get(our)
-            self._check_types(alias, (f"{self.job.from_}.{our}", left), their, ("join", alias))
+        ours, table = self.keys[self.job.from_], self.columns.tables[self.job.from_]
+        for our, their in zip(ours, self.keys[alias], strict=True):
+            self._check_types(alias, (f"{self.job.from_}.{our}", table.get(our)), their, ("join", alias))
         self.table_aliases.append(alias)
-        self.frame["key"] = self._key_type(ours)
+        types = {name: table.get(name, "string") for name in ours}
+        self.frame["key"] = types[ours[0]] if len(ours) == 1 else build_struct(types)
         return Step(alias, "table", join.how)
-
-    def _key_type(self, names: tuple[str, ...]) -> DataType:
-        table = self.columns.tables[self.job.from_]
-        if len(names) == 1:
-            return table.get(names[0], "string")
-        fields = [{"name": n, "type": table.get(n, "string"), "nullable": True, "metadata": {}} for n in names]
-        return {"type": "struct", "fields": fields}
 
     def _check_types(
         self, alias: str, left: tuple[str, DataType | None], key: str, place: tuple[str | int, ...]
@@ -126,72 +113,45 @@ class Steps:
 
     def _list(self, alias: str, join: Join) -> Step:
         place = ("join", alias, "elements")
-        lookup = self.columns.tables[alias]
         expression = self.expression(join.elements or "", *place)
         kind = self.type_of(expression, *place) if expression is not None else None
         self.referring[alias] = [expression] if expression is not None else []
-        fields: tuple[str, ...] = ()
-        if kind is not None:
-            fields = self._element(alias, join, kind)
-        element = fields_of(kind) or {} if kind is not None else {}
-        own = [(name, element[name]) for name in fields]
-        looked_up = [(name, each) for name, each in lookup.items() if name not in self.keys[alias]]
-        taken = {name.lower() for name, _ in looked_up} | {name.lower() for name in self.keys[alias]}
-        for name, _ in own:
+        key, own = self._element(alias, join, kind) if kind is not None else (join.element_key, {})
+        lookup = self.columns.tables[alias]
+        taken = {name.lower() for name in (*lookup, *self.keys[alias])}
+        for name in own:
             if name.lower() in taken:
                 self.columns.fault(f"the element's field {name!r} has the name of a column of {alias!r}", *place)
-        payload = [(name, lookup[name]) for name in self.keys[alias] if name in lookup] + own + looked_up
-        items = [{"name": n, "type": k, "nullable": True, "metadata": {}} for n, k in payload]
-        self.frame[alias] = {
-            "type": "array",
-            "containsNull": True,
-            "elementType": {"type": "struct", "fields": items},
-        }
+        id_columns = {name: lookup[name] for name in self.keys[alias] if name in lookup}
+        element = build_struct(id_columns | own | {name: k for name, k in lookup.items() if name not in id_columns})
+        self.frame[alias] = {"type": "array", "containsNull": True, "elementType": element}
         self.columns.use_all(alias, "join", alias)
-        key = join.element_key
-        found = find(key, element) or key if key is not None else None
         drops = (join.duplicates == "drop", join.unmatched == "drop")
-        return Step(alias, "list", "left", (), join.elements, found, fields, *drops)
+        return Step(alias, "list", "left", (), join.elements, key, tuple(own), *drops)
 
-    def _element(self, alias: str, join: Join, kind: DataType) -> tuple[str, ...]:
-        """Check the type of ``elements``; return the struct's fields beside the id."""
-        place = ("join", alias, "elements")
+    def _element(self, alias: str, join: Join, kind: DataType) -> tuple[str | None, dict[str, DataType]]:
+        """Check the type of ``elements``; return the struct's field with the id, and its other fields."""
+        place, at_key = ("join", alias, "elements"), ("join", alias, "element_key")
+        wanted, key = join.element_key, self.keys[alias][0]
         if kind_of(kind) != "array" or isinstance(kind, str):
             self.columns.fault(f"{join.elements} is {name_of(kind)}; a list join needs an array", *place)
-            return ()
+            return wanted, {}
         element: DataType = kind["elementType"]
-        key = self.keys[alias][0]
         if kind_of(element) != "struct":
-            if join.element_key is not None:
-                self.columns.fault(
-                    f"element_key is for arrays of structs; {join.elements} is {name_of(kind)}",
-                    "join",
-                    alias,
-                    "element_key",
-                )
+            if wanted is not None:
+                self.columns.fault(f"element_key is for arrays of structs; {join.elements} is {name_of(kind)}", *at_key)
             self._check_types(alias, (f"an element of {join.elements}", element), key, place)
-            return ()
-        fields = fields_of(element) or {}
-        if join.element_key is None:
+            return wanted, {}
+        if wanted is None:
             self.columns.fault(
                 f"the elements of {join.elements} are structs; name the field with the id as element_key", *place
             )
-            return ()
-        found = find(join.element_key, fields)
+            return None, {}
+        fields = fields_of(element) or {}
+        found = find(wanted, fields)
         if found is None:
             names = ", ".join(sorted(fields))
-            self.columns.fault(
-                f"the elements of {join.elements} have no field {join.element_key!r}; they have: {names}",
-                "join",
-                alias,
-                "element_key",
-            )
-            return ()
-        self._check_types(alias, (f"{join.elements}.{found}", fields[found]), key, ("join", alias, "element_key"))
-        return tuple(name for name in fields if name != found)
-
-    def with_reads(self, step: Step) -> Step:
-        """Note what a step's expressions read."""
-        referring = self.referring.get(step.alias, ())
-        reads = frozenset(path[0] for expression in referring for path in expression.paths)
-        return replace(step, reads=reads, is_plain=all(expression.is_path for expression in referring))
+            self.columns.fault(f"the elements of {join.elements} have no field {wanted!r}; they have: {names}", *at_key)
+            return wanted, {}
+        self._check_types(alias, (f"{join.elements}.{found}", fields[found]), key, at_key)
+        return found, {name: each for name, each in fields.items() if name != found}
