@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from enrich.base.errors import ConfigError
+from enrich.base.errors import ConfigError, shown
 
 SCHEMES = ("abfs", "abfss", "file", "gs", "hdfs", "s3a")
 """Schemes that a plain Spark (Hadoop's connectors) and delta-rs 1.6 both know.
@@ -112,7 +112,7 @@ def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...]
         _check_characters(reference)
         return _refuse_root(os.path.normpath(base / reference))
     if "/" in reference:
-        raise ConfigError(f"table reference {reference!r} is not a name; write ./{reference} for a path")
+        raise ConfigError(f"table reference {reference!r} is not a name; write ./{shown(reference)} for a path")
     parts = tuple(reference.split("."))
     if not all(_NAME.fullmatch(part) for part in parts):
         if "${" in reference:
