@@ -71,9 +71,17 @@ def find_lack(error: Exception) -> EnvironmentFault | None:
     return None
 
 
-def _tell_cause(error: Exception) -> str:
+def find_condition(error: BaseException) -> str:
+    """Return Spark's word for what went wrong, such as ``CAST_INVALID_INPUT``; empty where it has none."""
     condition = getattr(error, "getCondition", None)
-    return (str(condition() or "") if callable(condition) else "") or str(error)
+    try:
+        return str(condition() or "") if callable(condition) else ""
+    except Exception:  # noqa: BLE001 - nothing may hide the first error
+        return ""
+
+
+def _tell_cause(error: Exception) -> str:
+    return find_condition(error) or str(error)
 
 
 def describe_error(error: Exception, job: str) -> EnrichError:
@@ -82,7 +90,6 @@ def describe_error(error: Exception, job: str) -> EnrichError:
         return error
     if lacking := find_lack(error):
         return lacking
-    text = _name_class(error)
     if gone := _find_gone(error):
         return HistoryError(
             f"job {job!r} needs files or commits of a version that do not exist any more ({gone})",
@@ -94,12 +101,13 @@ def describe_error(error: Exception, job: str) -> EnrichError:
         return RunFailed(
             f"executors with computed rows of {job!r} were lost", hint="run again, with more memory for executors"
         )
-    return RunFailed(f"job {job!r} failed: {text}", hint="run again; `enrich validate` checks files and tables")
+    return RunFailed(
+        f"job {job!r} failed: {_name_class(error)}", hint="run again; `enrich validate` checks files and tables"
+    )
 
 
 def _name_class(error: Exception) -> str:
     """Return an error's class and condition."""
-    condition = getattr(error, "getCondition", None)
     java = str(getattr(error, "java_exception", "") or "").split(":", 1)[0]
-    parts = (type(error).__name__, condition() if callable(condition) else "", java.rsplit(".", 1)[-1])
+    parts = (type(error).__name__, find_condition(error), java.rsplit(".", 1)[-1])
     return " ".join(part for part in parts if part)

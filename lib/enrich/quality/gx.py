@@ -8,14 +8,16 @@ from __future__ import annotations
 
 import copy
 import logging
+import operator
 import re
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 from enrich.base.errors import Fault
+from enrich.base.failures import find_condition
 from enrich.quality.suites import Suite, SuiteRule, resolve_column
 
 if TYPE_CHECKING:
@@ -43,45 +45,33 @@ class RuleError(Exception):
 
 @contextmanager
 def silence_gx() -> Iterator[None]:
-    """Silence GX's and pyspark's warnings and log lines, which hold values of the rows they stumbled over."""
-    before = {name: logging.getLogger(name).disabled for name in _LOGGERS}
-    children = [name for name in list(logging.Logger.manager.loggerDict) if name.startswith("great_expectations.")]
-    before.update({name: logging.getLogger(name).disabled for name in children})
-    for name in before:
-        logging.getLogger(name).disabled = True
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for name, disabled in before.items():
-            logging.getLogger(name).disabled = disabled
-
-
-def import_gx() -> None:
-    """Import GX with its warnings filtered; its loggers exist from then on."""
+    """Import GX, and silence its and pyspark's warnings and log lines: they hold values of rows."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         import great_expectations.expectations.core
         import great_expectations.expectations.metrics  # noqa: F401
+
+        children = [name for name in list(logging.Logger.manager.loggerDict) if name.startswith("great_expectations.")]
+        before = {name: logging.getLogger(name).disabled for name in (*_LOGGERS, *children)}
+        for name in before:
+            logging.getLogger(name).disabled = True
+        try:
+            yield
+        finally:
+            for name, disabled in before.items():
+                logging.getLogger(name).disabled = disabled
 
 
 def name_error(error: BaseException) -> str:
     """Return the class of what went wrong, with Spark's error class where there is one, and no values."""
     if isinstance(error, RuleError):
         return error.cause
-    condition = getattr(error, "getCondition", None)
-    name = type(error).__name__
-    try:
-        code = condition() if callable(condition) else None
-    except Exception:  # noqa: BLE001 - the class alone says enough, and nothing may hide the first error
-        code = None
-    return f"{name}[{code}]" if code else name
+    code = find_condition(error)
+    return f"{type(error).__name__}[{code}]" if code else type(error).__name__
 
 
 def check_with_gx(suite: Suite) -> list[Fault]:
     """Return a fault for each rule that GX's own models refuse although our table let it pass."""
-    import_gx()
     faults: list[Fault] = []
     with silence_gx():
         for rule in suite.rules:
@@ -124,12 +114,10 @@ def build_condition(condition: Condition | None, names: Sequence[str]) -> Column
         return None
     if condition["type"] in ("and", "or"):
         parts = [build_condition(part, names) for part in condition["conditions"]]
-        join = (lambda left, right: left & right) if condition["type"] == "and" else (lambda left, right: left | right)
-        return reduce(join, parts)
+        return reduce(operator.and_ if condition["type"] == "and" else operator.or_, parts)
     if condition["type"] == "pass_through":
         return F.expr(condition["pass_through_filter"])
-    name = condition["column"]["name"]
-    leaf = {**condition, "column": {"name": resolve_column(name, names) or name}}
+    leaf = {**condition, "column": {"name": quote_column(condition["column"]["name"], names)}}
     engine = SparkDFExecutionEngine.__new__(SparkDFExecutionEngine)
     return F.expr(engine.condition_to_filter_clause(cast("GxCondition", deserialize_row_condition(leaf))))
 
@@ -186,13 +174,9 @@ class _NamedColumns:
 
 def _name_cause(info: Any) -> str:
     """Return the class of the innermost exception of an aborted metric."""
-    exceptions = info["exception_info"]
-    infos = (
-        exceptions.values()
-        if isinstance(exceptions, dict) and "exception_traceback" not in exceptions
-        else [exceptions]
-    )
-    for item in infos:
+    infos = info["exception_info"]
+    has_many = isinstance(infos, dict) and "exception_traceback" not in infos
+    for item in infos.values() if has_many else [infos]:
         text = item["exception_traceback"] if isinstance(item, dict) else item.exception_traceback
         named = [name for name in _RAISED.findall(text or "") if name != "MetricResolutionError"]
         if named:
@@ -200,31 +184,23 @@ def _name_cause(info: Any) -> str:
     return "MetricResolutionError"
 
 
-def simplify_names(frame: DataFrame) -> tuple[DataFrame, dict[str, str]]:
-    """Rename columns with a dot, which GX reads as a path into a struct; also return the new names by the old."""
+def simplify_names(frame: DataFrame) -> tuple[DataFrame, Callable[[str], str]]:
+    """Rename columns with a dot, which GX reads as a path into a struct; also return what gives a name its new one."""
     safe = {name: f"__dotted{number}" if "." in name else name for number, name in enumerate(frame.columns)}
-    return frame.toDF(*safe.values()), safe
+    return frame.toDF(*safe.values()), lambda name: safe.get(name) or safe.get(name.strip("`")) or name
 
 
-def rename_columns(kwargs: Mapping[str, Any], safe: Mapping[str, str]) -> dict[str, Any]:
-    """Return the arguments with columns under the names that ``safe`` gives them."""
-
-    def named(value: Any) -> Any:
-        if isinstance(value, list):
-            return [named(item) for item in value]
-        if not isinstance(value, str):
-            return value
-        return safe.get(value) or safe.get(value.strip("`")) or value
-
-    return {key: named(value) if key in _NAMES else value for key, value in kwargs.items()}
+def quote_column(name: str, names: Sequence[str]) -> str:
+    """Return a column as Spark and GX must be given it."""
+    return resolve_column(name, names) or name
 
 
-def quote_columns(kwargs: Mapping[str, Any], names: Sequence[str]) -> dict[str, Any]:
-    """Return the arguments with columns named as GX must be given them."""
+def rename_columns(kwargs: Mapping[str, Any], rename: Callable[[str], str]) -> dict[str, Any]:
+    """Return the arguments with every column under the name that ``rename`` gives it."""
 
     def named(value: Any) -> Any:
         if isinstance(value, list):
             return [named(item) for item in value]
-        return resolve_column(value, names) or value if isinstance(value, str) else value
+        return rename(value) if isinstance(value, str) else value
 
     return {key: named(value) if key in _NAMES else value for key, value in kwargs.items()}

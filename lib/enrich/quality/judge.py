@@ -21,7 +21,7 @@ from enrich.base.result import Finding, resolve_threshold
 from enrich.quality.gx import RuleError, filter_rows, name_error, silence_gx
 from enrich.quality.labels import Labels, label_measured, label_rows
 from enrich.quality.suites import CHANGED, FAIL, QUARANTINE, TARGET, Suite, SuiteRule
-from enrich.quality.whole import RuleOutcome, judge_whole
+from enrich.quality.whole import judge_or_split, judge_whole
 
 if TYPE_CHECKING:
     Published = Callable[[Column | None], DataFrame]
@@ -64,43 +64,37 @@ def judge(rows: DataFrame, suite: Suite, published: Published) -> SuiteVerdict:
         return SuiteVerdict((), (), None)
     counted = [rule for rule in suite.rules if rule.spec.is_row and not rule.spec.verdict_only]
     whole = [rule for rule in suite.rules if rule not in counted]
-    outcomes: dict[int, RuleOutcome] = {}
+    found: dict[int, Finding] = {}
     labels: dict[int, Labels | RuleError] = {}
     for scope in (CHANGED, TARGET):
         chosen = [rule for rule in counted if rule.scope == scope]
         if chosen:
             frame = rows if scope == CHANGED else published(None)
-            found = label_rows(frame, [rule for rule in chosen if not rule.spec.measured])
-            labels.update(found)
-            outcomes.update(count_rows(frame, chosen, found))
-    outcomes.update(_try_labels(rows, suite, labels))
-    reasons = collect_reasons(suite, labels, outcomes)
+            marked = label_rows(frame, [rule for rule in chosen if not rule.spec.measured])
+            labels.update(marked)
+            found.update(count_rows(frame, chosen, marked))
+    found.update(_try_labels(rows, suite, labels))
+    reasons = collect_reasons(suite, labels, found)
     for scope in (CHANGED, TARGET):
         chosen = [rule for rule in whole if rule.scope == scope]
         if chosen:
-            outcomes.update(judge_whole(rows if scope == CHANGED else published(reasons), chosen))
-    findings = tuple(_build_finding(rule, outcomes[rule.index]) for rule in suite.rules)
-    judged = zip(suite.rules, findings, strict=True)
-    closing = tuple(finding for rule, finding in judged if closes_gate(rule, outcomes[rule.index]))
-    return SuiteVerdict(findings, closing, reasons)
+            found.update(judge_whole(rows if scope == CHANGED else published(reasons), chosen))
+    closing = tuple(found[rule.index] for rule in suite.rules if closes_gate(rule, found[rule.index]))
+    return SuiteVerdict(tuple(found[rule.index] for rule in suite.rules), closing, reasons)
 
 
-def closes_gate(rule: SuiteRule, outcome: RuleOutcome) -> bool:
-    """Tell whether one rule's outcome blocks the run: an error always, a failure of ``fail`` beyond ``tolerate``."""
-    if outcome.error is not None:
-        return True
-    return rule.action == FAIL and outcome.success is False and not is_tolerated(rule, outcome)
+def closes_gate(rule: SuiteRule, finding: Finding) -> bool:
+    """Tell whether one rule's finding blocks the run: an error always, a failure of ``fail`` beyond ``tolerate``.
 
-
-def is_tolerated(rule: SuiteRule, outcome: RuleOutcome) -> bool:
-    """Tell whether the failed rows are within ``tolerate``: rows when whole, else a share of the checked ones."""
-    if rule.tolerate is None:
-        return False
-    return outcome.failed <= resolve_threshold(rule.tolerate, outcome.checked)
+    ``tolerate`` is rows when whole, else a share of the checked ones.
+    """
+    is_failed = rule.action == FAIL and finding.success is False
+    is_tolerated = rule.tolerate is not None and finding.failed <= resolve_threshold(rule.tolerate, finding.checked)
+    return finding.error is not None or (is_failed and not is_tolerated)
 
 
 def collect_reasons(
-    suite: Suite, labels: Mapping[int, Labels | RuleError], outcomes: Mapping[int, RuleOutcome]
+    suite: Suite, labels: Mapping[int, Labels | RuleError], found: Mapping[int, Finding]
 ) -> Column | None:
     """Return the column of broken quarantine rules, or None when the suite has none.
 
@@ -113,7 +107,7 @@ def collect_reasons(
     marks = []
     for rule in rules:
         label = labels[rule.index]
-        if isinstance(label, Labels) and outcomes[rule.index].error is None:
+        if isinstance(label, Labels) and found[rule.index].error is None:
             marks.append(F.when(label.failing(), F.lit(rule.label)))
     if not marks:
         return F.array().cast("array<string>")
@@ -122,36 +116,29 @@ def collect_reasons(
 
 def count_rows(
     frame: DataFrame, rules: Sequence[SuiteRule], labels: Mapping[int, Labels | RuleError]
-) -> dict[int, RuleOutcome]:
+) -> dict[int, Finding]:
     """Count checked and failing rows of row rules, by index: one projection and one aggregate for those that share it.
 
     A rule that looks at other rows, or that runs Python on a value, must not see what its row condition keeps out, so
     with a row condition it has a pass of its own.
     """
-    outcomes = {
-        index: RuleOutcome(0, 0, None, label.cause) for index, label in labels.items() if isinstance(label, RuleError)
-    }
-    good_labels = {index: label for index, label in labels.items() if isinstance(label, Labels)}
-    good = [rule for rule in rules if rule.index not in outcomes]
-    shared = [rule for rule in good if not _needs_own_rows(rule)]
+    good = {index: label for index, label in labels.items() if isinstance(label, Labels)}
+    shared = [rule for rule in rules if rule.index in good and not _needs_own_rows(rule)]
     with silence_gx():
-        if shared:
-            outcomes.update(_count(frame, shared, good_labels))
-        for rule in good:
-            if rule.spec.measured:
-                outcomes[rule.index] = _count_measured(frame, rule)
-            elif _needs_own_rows(rule):
-                outcomes.update(_count(filter_rows(frame, rule), [rule], good_labels))
-    return outcomes
+        found = judge_or_split(shared, lambda part: _count(frame, part, good)) if shared else {}
+        for rule in rules:
+            if rule.index not in found:
+                found |= judge_or_split([rule], lambda part: _count_alone(frame, part[0], labels))
+    return found
 
 
-def _count_measured(frame: DataFrame, rule: SuiteRule) -> RuleOutcome:
-    """Count one rule that measures the rows before it judges them."""
-    try:
-        rows, label = label_measured(frame, rule)
-    except RuleError as error:
-        return RuleOutcome(0, 0, None, name_error(error))
-    return _count(rows, [rule], {rule.index: label})[rule.index]
+def _count_alone(frame: DataFrame, rule: SuiteRule, labels: Mapping[int, Labels | RuleError]) -> dict[int, Finding]:
+    """Count one rule over the rows that it judges; a rule without label measures them first."""
+    label = labels.get(rule.index)
+    if isinstance(label, RuleError):
+        raise label
+    rows, own = label_measured(frame, rule) if label is None else (filter_rows(frame, rule), label)
+    return _count(rows, [rule], {rule.index: own})
 
 
 _PARTS = ("total", "checked", "failed")
@@ -162,12 +149,12 @@ _PYTHON = (
 )
 
 
-def _try_labels(rows: DataFrame, suite: Suite, labels: Mapping[int, Labels | RuleError]) -> dict[int, RuleOutcome]:
+def _try_labels(rows: DataFrame, suite: Suite, labels: Mapping[int, Labels | RuleError]) -> dict[int, Finding]:
     """Return the quarantine rules whose labels raise over all staged rows.
 
     Spark runs Python functions on every row, also those that a row condition keeps out, and GX's may raise on them.
     """
-    failed: dict[int, RuleOutcome] = {}
+    failed: dict[int, Finding] = {}
     for rule in suite.rules:
         label = labels.get(rule.index)
         if rule.action == QUARANTINE and _needs_own_rows(rule) and isinstance(label, Labels):
@@ -175,28 +162,19 @@ def _try_labels(rows: DataFrame, suite: Suite, labels: Mapping[int, Labels | Rul
                 with silence_gx():
                     rows.agg(F.count(F.when(label.failing(), F.lit(1)))).collect()
             except Exception as error:  # noqa: BLE001 - closes the gate, like any rule that raises
-                failed[rule.index] = RuleOutcome(0, 0, None, name_error(error))
+                failed[rule.index] = replace(rule.unjudged, error=name_error(error))
     return failed
 
 
 def _needs_own_rows(rule: SuiteRule) -> bool:
-    return rule.spec.measured or (rule.row_condition is not None and (rule.spec.windowed or rule.type in _PYTHON))
+    return rule.row_condition is not None and (rule.spec.windowed or rule.type in _PYTHON)
 
 
-def _count(frame: DataFrame, rules: Sequence[SuiteRule], labels: Mapping[int, Labels]) -> dict[int, RuleOutcome]:
-    """Count one pass; when it raises, each rule alone, so that one broken rule does not take the others with it."""
-    try:
-        return _count_together(frame, {rule.index: labels[rule.index] for rule in rules})
-    except Exception as error:  # noqa: BLE001 - the rule that raised is found below
-        if len(rules) == 1:
-            return {rules[0].index: RuleOutcome(0, 0, None, name_error(error))}
-    return {index: outcome for rule in rules for index, outcome in _count(frame, [rule], labels).items()}
-
-
-def _count_together(frame: DataFrame, labels: Mapping[int, Labels]) -> dict[int, RuleOutcome]:
+def _count(frame: DataFrame, rules: Sequence[SuiteRule], labels: Mapping[int, Labels]) -> dict[int, Finding]:
     """Run the projection and the aggregate, and turn counts into GX's verdicts."""
     marks: dict[tuple[str, str], Column] = {}
-    for label in labels.values():
+    for rule in rules:
+        label = labels[rule.index]
         total = F.lit(True) if label.domain is None else F.coalesce(label.domain, F.lit(False))
         checked = total if label.ignored is None else total & ~label.ignored
         columns = (total, checked, label.failing())
@@ -204,15 +182,10 @@ def _count_together(frame: DataFrame, labels: Mapping[int, Labels]) -> dict[int,
     names = {key: f"l{number}" for number, key in enumerate(marks)}
     projected = frame.select(*(F.when(condition, F.lit(1)).alias(names[key]) for key, condition in marks.items()))
     counts = projected.agg(*(F.count(F.col(name)).alias(name) for name in names.values())).collect()[0]
-    found: dict[int, RuleOutcome] = {}
-    for index, label in labels.items():
+    found: dict[int, Finding] = {}
+    for rule in rules:
+        label = labels[rule.index]
         total_rows, checked_rows, failed = (counts[names[key]] for key in zip(_PARTS, label.keys, strict=True))
         success = label.succeeds(total_rows, checked_rows, failed) if checked_rows else None
-        found[index] = RuleOutcome(checked_rows, failed, success)
+        found[rule.index] = replace(rule.unjudged, checked=checked_rows, failed=failed, success=success)
     return found
-
-
-def _build_finding(rule: SuiteRule, outcome: RuleOutcome) -> Finding:
-    return replace(
-        rule.unjudged, checked=outcome.checked, failed=outcome.failed, success=outcome.success, error=outcome.error
-    )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import json
+import operator
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -20,14 +21,13 @@ from enrich.quality.gx import (
     build_condition,
     build_expectation,
     filter_rows,
-    import_gx,
     name_error,
-    quote_columns,
+    quote_column,
     rename_columns,
     silence_gx,
     simplify_names,
 )
-from enrich.quality.suites import SuiteRule, resolve_column
+from enrich.quality.suites import SuiteRule
 
 _NULL_TYPES = ("expect_column_values_to_be_null", "expect_column_values_to_not_be_null")
 
@@ -54,10 +54,8 @@ class Labels:
 
     def failing(self) -> Column:
         """Return a boolean column, never null: the rule judges the row, and finds it wanting."""
-        parts = [self.unexpected]
-        if self.spares_ignored and self.ignored is not None:
-            parts.insert(0, ~self.ignored)
-        failing = F.coalesce(reduce(lambda left, right: left & right, parts), F.lit(False))
+        spared = self.ignored if self.spares_ignored else None
+        failing = F.coalesce(self.unexpected if spared is None else ~spared & self.unexpected, F.lit(False))
         return failing if self.domain is None else F.when(self.domain, failing).otherwise(F.lit(False))
 
     def succeeds(self, total: int, checked: int, failed: int) -> bool:
@@ -75,7 +73,6 @@ class Labels:
 
 def label_rows(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Labels | RuleError]:
     """Return what each row rule says about the rows of ``frame``, by the rule's index; reads the schema alone."""
-    import_gx()
     with silence_gx():
         return _ask_labels(frame.columns, Bench(frame.limit(0)), rules)
 
@@ -88,10 +85,9 @@ def label_measured(frame: DataFrame, rule: SuiteRule) -> tuple[DataFrame, Labels
     Raises:
         RuleError: GX cannot measure the rows.
     """
-    import_gx()
     with silence_gx():
-        rows, safe = simplify_names(filter_rows(frame, rule))
-        plain = replace(rule, kwargs=rename_columns(rule.kwargs, safe), row_condition=None)
+        rows, rename = simplify_names(filter_rows(frame, rule))
+        plain = replace(rule, kwargs=rename_columns(rule.kwargs, rename), row_condition=None)
         label = _ask_labels(rows.columns, Bench(rows), [plain])[rule.index]
     if isinstance(label, RuleError):
         raise label
@@ -103,10 +99,10 @@ def _ask_labels(names: Sequence[str], bench: Bench, rules: Sequence[SuiteRule]) 
     from great_expectations.validator.metric_configuration import MetricConfiguration
 
     found: dict[int, Labels | RuleError] = {}
-    asked: dict[bool, dict[int, tuple[SuiteRule, Any, MetricConfiguration]]] = {False: {}, True: {}}
+    asked: dict[bool, dict[int, tuple[SuiteRule, Any, MetricConfiguration]]] = {}
     for rule in rules:
         try:
-            kwargs = quote_columns(rule.kwargs, names)
+            kwargs = rename_columns(rule.kwargs, lambda name: quote_column(name, names))
             expectation = build_expectation(rule, kwargs)
             count = bench.dependencies(expectation)[f"{expectation.map_metric}.unexpected_count"]
             metric = MetricConfiguration(
@@ -119,10 +115,8 @@ def _ask_labels(names: Sequence[str], bench: Bench, rules: Sequence[SuiteRule]) 
             continue
         listed = [str(name) for name in kwargs.get("column_list", [])]
         keeps_names = any("." in name for name in listed) and rule.type != "expect_multicolumn_sum_to_equal"
-        asked[keeps_names][rule.index] = (rule, expectation, metric)
+        asked.setdefault(keeps_names, {})[rule.index] = (rule, expectation, metric)
     for keeps_names, group in asked.items():
-        if not group:
-            continue
         bench.engine.keeps_names = keeps_names  # type: ignore[attr-defined]
         values, causes = bench.compute([metric for _, _, metric in group.values()])
         for index, (rule, expectation, metric) in group.items():
@@ -138,10 +132,8 @@ def _build_label(rule: SuiteRule, names: Sequence[str], metric: Any, expectation
     unexpected, rows, _ = metric
     spares = "ignore_row_if" in rows or "filter_conditions" in rows
     try:
-        domain = build_condition(rule.row_condition, names)
-        return Labels(
-            domain, _find_ignored(rule, names, expectation), unexpected, spares, _name_keys(rule), expectation
-        )
+        domain, ignored = build_condition(rule.row_condition, names), _find_ignored(rule, names, expectation)
+        return Labels(domain, ignored, unexpected, spares, _name_keys(rule), expectation)
     except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
         return RuleError(name_error(error))
 
@@ -162,13 +154,12 @@ def _find_ignored(rule: SuiteRule, names: Sequence[str], expectation: Any) -> Co
     if rule.spec.kind == COLUMN:
         if rule.type in _NULL_TYPES:
             return None
-        return F.col(resolve_column(rule.kwargs["column"], names) or rule.kwargs["column"]).isNull()
-    listed = rule.column_list or ()
-    nulls = [F.col(resolve_column(name, names) or name).isNull() for name in listed]
+        return F.col(quote_column(rule.kwargs["column"], names)).isNull()
+    nulls = [F.col(quote_column(name, names)).isNull() for name in rule.column_list or ()]
     how = expectation.ignore_row_if
     every, some = ("both_values_are_missing", "either_value_is_missing")
     if rule.spec.kind != PAIR:
         every, some = ("all_values_are_missing", "any_value_is_missing")
     if how == every:
-        return reduce(lambda left, right: left & right, nulls)
-    return reduce(lambda left, right: left | right, nulls) if how == some else None
+        return reduce(operator.and_, nulls)
+    return reduce(operator.or_, nulls) if how == some else None

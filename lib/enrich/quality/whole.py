@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from enrich.base.result import Finding
 from enrich.quality.gx import (
     BOOLEAN_ONLY,
     Bench,
     RuleError,
     build_expectation,
     filter_rows,
-    import_gx,
     name_error,
     rename_columns,
     silence_gx,
@@ -25,75 +25,66 @@ if TYPE_CHECKING:
 
     from enrich.quality.suites import SuiteRule
 
-
-@dataclass(frozen=True)
-class RuleOutcome:
-    """What came of one rule: counts and verdict, or the class of what went wrong."""
-
-    checked: int
-    failed: int
-    success: bool | None
-    error: str | None = None
+    Judge = Callable[[Sequence[SuiteRule]], dict[int, Finding]]
 
 
-def judge_whole(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, RuleOutcome]:
+def judge_whole(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Finding]:
     """Return GX's verdict on ``frame`` for rules that have one verdict for all rows, by the rule's index.
 
     The frame is read as often as GX needs: once for all simple aggregates, once more for each quantile or value count.
     """
-    import_gx()
     groups: dict[str, list[SuiteRule]] = {}
     for rule in rules:
         groups.setdefault(repr(rule.row_condition), []).append(rule)
-    found: dict[int, RuleOutcome] = {}
+    found: dict[int, Finding] = {}
     with silence_gx():
         for group in groups.values():
-            found.update(_judge_group(frame, group))
+            found |= judge_or_split(group, lambda part: _judge_together(frame, part))
     return found
 
 
-def _judge_group(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, RuleOutcome]:
-    """Judge rules with one row condition; when GX cannot compute all at once, one at a time."""
+def judge_or_split(rules: Sequence[SuiteRule], judge: Judge) -> dict[int, Finding]:
+    """Judge rules together; when it raises, each alone, so that one broken rule does not take the others with it."""
     try:
-        rows, safe = simplify_names(filter_rows(frame, rules[0]))
-        return _judge_with(Bench(rows), rules, safe)
+        return judge(rules)
     except Exception as error:  # noqa: BLE001 - the rule that raised is found below
         if len(rules) == 1:
-            return {rules[0].index: RuleOutcome(0, 0, None, name_error(error))}
-    return {index: outcome for rule in rules for index, outcome in _judge_group(frame, [rule]).items()}
+            return {rules[0].index: replace(rules[0].unjudged, error=name_error(error))}
+    return {index: finding for rule in rules for index, finding in judge_or_split([rule], judge).items()}
 
 
-def _judge_with(bench: Bench, rules: Sequence[SuiteRule], safe: Mapping[str, str]) -> dict[int, RuleOutcome]:
-    """Compute the metrics of all rules together, then ask each expectation for its verdict."""
+def _judge_together(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Finding]:
+    """Compute the metrics of rules with one row condition, then ask each expectation for its verdict."""
     from great_expectations.validator.metric_configuration import MetricConfiguration
 
+    rows, rename = simplify_names(filter_rows(frame, rules[0]))
+    bench = Bench(rows)
     size = MetricConfiguration("table.row_count", metric_domain_kwargs={}, metric_value_kwargs=None)
-    expectations = {rule.index: build_expectation(rule, rename_columns(rule.kwargs, safe)) for rule in rules}
+    expectations = {rule.index: build_expectation(rule, rename_columns(rule.kwargs, rename)) for rule in rules}
     needed = {index: bench.dependencies(expectation) for index, expectation in expectations.items()}
-    metrics = [size, *(metric for needs in needed.values() for metric in needs.values())]
-    values, causes = bench.compute(metrics)
+    values, causes = bench.compute([size, *(metric for needs in needed.values() for metric in needs.values())])
     if size.id not in values:
         raise RuleError(causes.get(size.id, "MetricResolutionError"))
     checked = int(values[size.id])
-    found: dict[int, RuleOutcome] = {}
-    for index, expectation in expectations.items():
-        missing = [metric.id for metric in needed[index].values() if metric.id not in values]
-        if checked == 0:
-            found[index] = RuleOutcome(0, 0, None)
-        elif missing:
-            found[index] = RuleOutcome(checked, 0, None, causes.get(missing[0], "MetricResolutionError"))
-        else:
-            found[index] = _ask_gx(bench, expectation, values, checked)
+    found: dict[int, Finding] = {}
+    for rule in rules:
+        missing = [metric.id for metric in needed[rule.index].values() if metric.id not in values]
+        judged = replace(rule.unjudged, checked=checked)
+        if checked and missing:
+            judged = replace(judged, error=causes.get(missing[0], "MetricResolutionError"))
+        elif checked:
+            judged = _ask_gx(bench, expectations[rule.index], values, judged)
+        found[rule.index] = judged
     return found
 
 
-def _ask_gx(bench: Bench, expectation: Any, values: Mapping[Any, Any], checked: int) -> RuleOutcome:
-    """Return one expectation's verdict on computed metrics."""
+def _ask_gx(bench: Bench, expectation: Any, values: Mapping[Any, Any], judged: Finding) -> Finding:
+    """Return a finding with one expectation's verdict on computed metrics."""
     try:
         result = expectation.metrics_validate(
             values, runtime_configuration=copy.deepcopy(BOOLEAN_ONLY), execution_engine=bench.engine
         )
     except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
-        return RuleOutcome(checked, 0, None, name_error(error))
+        return replace(judged, error=name_error(error))
     success = bool(result.success)
-    return RuleOutcome(checked, 0 if success else 1, success)
+    return replace(judged, failed=0 if success else 1, success=success)

@@ -8,7 +8,7 @@ import warnings
 from pathlib import Path
 from typing import Any
 
-from enrich.quality.gx import check_with_gx, import_gx, name_error, silence_gx
+from enrich.quality.gx import check_with_gx, name_error, silence_gx
 from enrich.quality.suites import Suite, load_suite
 
 
@@ -38,7 +38,6 @@ def test_what_gx_alone_refuses_is_told_with_its_line_and_without_values(tmp_path
 
 
 def test_quiet_silences_and_restores() -> None:
-    import_gx()
     logger = logging.getLogger("great_expectations.execution_engine")
     states = [logger.disabled]
     with warnings.catch_warnings(record=True) as told:
