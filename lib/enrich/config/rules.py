@@ -68,10 +68,8 @@ def _find_faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str 
     name = rule["rule"]
     known = RULES[name]
     if draft.is_mirror and not known.in_mirrors:
-        yield (
-            f"{name} is about the joins of a job, and a mirror has none; it can be {_list_rules(in_mirrors=True)}",
-            "rule",
-        )
+        has = f"it can be {_list_rules(in_mirrors=True)}"
+        yield f"{name} is about the joins of a job, and a mirror has none; {has}", "rule"
     elif not draft.is_mirror and not known.in_joins:
         yield f"{name} is about mirrors; a join job can have {_list_rules(in_joins=True)}", "rule"
     elif known.kinds:
@@ -103,24 +101,22 @@ def _find_threshold_faults(rule: dict[str, Any], known: _Known) -> Iterator[tupl
     other = AT_LEAST if wanted == AT_MOST else AT_MOST
     if other in rule:
         yield f"{name} takes '{wanted}', not '{other}'", other
-    if wanted not in rule:
-        if other not in rule:
-            yield f"{name} needs '{wanted}'", None
-        return
-    value = rule[wanted]
-    if value is None:
-        return  # a fault of its shape
+    if wanted not in rule and other not in rule:
+        yield f"{name} needs '{wanted}'", None
+    value = rule.get(wanted)
+    if value is not None and (message := find_threshold_fault(wanted, value, is_share=wanted == AT_LEAST)):
+        yield message, wanted
+
+
+def find_threshold_fault(name: str, value: Any, *, is_share: bool = False) -> str | None:
+    """Return what is wrong with a threshold; ``is_share`` when a number of rows is wrong, too."""
     if isinstance(value, bool) or not isinstance(value, int | float):
-        yield f"'{wanted}' must be a whole number of rows or a share from 0.0 to 1.0, not {describe(value)}", wanted
-    elif isinstance(value, float) and not 0 <= value <= 1:
-        yield f"'{wanted}' with a decimal point is a share from 0.0 to 1.0; write rows as a whole number", wanted
-    elif isinstance(value, int) and wanted == AT_LEAST:
-        yield (
-            f"'{wanted}' is a share from 0.0 to 1.0: write 1.0 for all rows; a number of rows would fail small runs",
-            wanted,
-        )
-    elif value < 0:
-        yield f"'{wanted}' cannot be negative", wanted
+        return f"'{name}' must be a whole number of rows or a share from 0.0 to 1.0, not {describe(value)}"
+    if isinstance(value, float) and not 0 <= value <= 1:
+        return f"'{name}' with a decimal point is a share from 0.0 to 1.0; write rows as a whole number"
+    if isinstance(value, int) and is_share:
+        return f"'{name}' is a share from 0.0 to 1.0: write 1.0 for all rows; a number of rows would fail small runs"
+    return f"'{name}' cannot be negative" if value < 0 else None
 
 
 def _list_rules(*, in_joins: bool = False, in_mirrors: bool = False) -> str:

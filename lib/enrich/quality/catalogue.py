@@ -11,12 +11,11 @@ import re
 import warnings
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import date, datetime
+from datetime import date
+from functools import partial
 from typing import Any
 
 COLUMN, PAIR, MULTI, AGGREGATE = "column", "pair", "multi", "aggregate"
-
-ROW_KINDS = frozenset({COLUMN, PAIR, MULTI})
 
 COMMON = frozenset({"batch_id", "result_format", "catch_exceptions", "windows", "library_metadata"})
 """Arguments that GX writes into ``kwargs`` and that decide nothing about a verdict; accepted and dropped."""
@@ -31,39 +30,32 @@ _CLOCK = re.compile(r"[ T]\d{2}:\d{2}(:\d{2}(\.\d{1,6})?)?(Z|[+-]\d{2}(:?\d{2})?
 Check = Callable[[Any], bool]
 
 
+def _can_read(text: str, read: Callable[[str], Any]) -> bool:
+    try:
+        read(text)
+    except ValueError:
+        return False
+    return True
+
+
 def _is_number(value: Any) -> bool:
-    if isinstance(value, str):
-        try:
-            float(value)
-        except ValueError:
-            return False
-        return True
-    return isinstance(value, (int, float))
+    return _can_read(value, float) if isinstance(value, str) else isinstance(value, (int, float))
 
 
 def _is_integer(value: Any) -> bool:
     if isinstance(value, str):
-        try:
-            int(value)
-        except ValueError:
-            return False
-        return True
+        return _can_read(value, int)
     return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
 
 
-def _is_moment(value: Any) -> bool:
+def _is_bound(value: Any) -> bool:
+    if _is_number(value):
+        return True
     if not isinstance(value, str) or not (day := _DATE.match(value)):
         return False
-    try:
-        date(*map(int, day.group().split("-")))
-    except ValueError:
-        return False
     rest = value[day.end() :]
-    return not rest or _CLOCK.fullmatch(rest) is not None
-
-
-def _is_bound(value: Any) -> bool:
-    return _is_number(value) or _is_moment(value) or isinstance(value, (date, datetime))
+    is_moment = not rest or _CLOCK.fullmatch(rest) is not None
+    return is_moment and _can_read(day.group(), lambda text: date(*map(int, text.split("-"))))
 
 
 def _is_boolean(value: Any) -> bool:
@@ -76,29 +68,19 @@ def _is_text(value: Any) -> bool:
     return isinstance(value, (str, int, float))
 
 
-def _is_texts(value: Any) -> bool:
-    return isinstance(value, list) and all(_is_text(item) for item in value)
-
-
-def _is_share(value: Any) -> bool:
-    return _is_number(value) and 0 <= float(value) <= 1
-
-
-def _is_pairs(value: Any) -> bool:
-    return isinstance(value, list) and bool(value) and all(isinstance(item, list) and len(item) == 2 for item in value)
+def _is_list(value: Any, accepts: Check, least: int = 0) -> bool:
+    return isinstance(value, list) and len(value) >= least and all(map(accepts, value))
 
 
 def _is_quantile_ranges(value: Any) -> bool:
     if not isinstance(value, dict) or set(value) != {"quantiles", "value_ranges"}:
         return False
     quantiles, ranges = value["quantiles"], value["value_ranges"]
-    if not (isinstance(quantiles, list) and isinstance(ranges, list) and len(quantiles) == len(ranges)):
-        return False
-    return all(_is_number(item) for item in quantiles) and all(_is_range(item) for item in ranges)
+    return _is_list(quantiles, _is_number) and _is_list(ranges, _is_range) and len(quantiles) == len(ranges)
 
 
 def _is_range(value: Any) -> bool:
-    if not isinstance(value, list) or not all(item is None or _is_number(item) for item in value):
+    if not _is_list(value, lambda item: item is None or _is_number(item)):
         return False
     bounds = [float(item) for item in value if item is not None]
     return len(value) == 2 and bounds == sorted(bounds)
@@ -139,23 +121,22 @@ INTEGER = Kind("a whole number", _is_integer)
 BOUND = Kind("a number, a date or a timestamp", _is_bound)
 BOOLEAN = Kind("true or false", _is_boolean)
 TEXT = Kind("a text", _is_text)
-TEXTS = Kind("a list of texts", _is_texts)
-SHARE = Kind("a share from 0 to 1", _is_share)
-PAIRS = Kind("a list of pairs, each a list of two values", _is_pairs)
+TEXTS = Kind("a list of texts", lambda value: _is_list(value, _is_text))
+SHARE = Kind("a share from 0 to 1", lambda value: _is_number(value) and 0 <= float(value) <= 1)
+PAIRS = Kind(
+    "a list of pairs, each a list of two values",
+    lambda value: _is_list(value, lambda item: isinstance(item, list) and len(item) == 2, 1),
+)
 VALUES = Kind("a list of values", lambda value: isinstance(value, list))
 FULL_VALUES = Kind("a list of at least one value", lambda value: isinstance(value, list) and bool(value))
 MAPPING = Kind("a mapping", lambda value: isinstance(value, dict))
 NAME = Kind("a column's name", lambda value: isinstance(value, str) and bool(value))
 NAMES = Kind(
-    "a list of at least two columns' names",
-    lambda value: isinstance(value, list) and len(value) > 1 and all(isinstance(item, str) for item in value),
+    "a list of at least two columns' names", lambda value: _is_list(value, lambda item: isinstance(item, str), 2)
 )
-NAME_LIST = Kind("a list of columns' names", lambda value: isinstance(value, list) and all(map(_is_text, value)))
+NAME_LIST = Kind("a list of columns' names", TEXTS.accepts)
 REGEX = Kind("a regular expression that compiles", _is_regex)
-REGEXES = Kind(
-    "a list of at least one regular expression that compiles",
-    lambda value: isinstance(value, list) and bool(value) and all(map(_is_regex, value)),
-)
+REGEXES = Kind("a list of at least one regular expression that compiles", lambda value: _is_list(value, _is_regex, 1))
 QUANTILES = Kind(
     "a mapping of `quantiles` and `value_ranges`, lists of one length, every range [low, high]", _is_quantile_ranges
 )
@@ -201,39 +182,36 @@ class Type:
     @property
     def is_row(self) -> bool:
         """True for row expectations: those whose failures are counted by row, and the two types GX files with them."""
-        return self.kind in ROW_KINDS
+        return self.kind != AGGREGATE
 
     def arguments(self) -> dict[str, Kind]:
         """Return every argument that may stand in ``kwargs``, but for `COMMON` and `CONDITION`."""
         return {**self.required, **self.optional}
 
 
-def _build_column_type(optional: Mapping[str, Kind] | None = None, **more: Any) -> Type:
-    """Build a row type on one column."""
-    required = {"column": NAME, **more.pop("required", {})}
-    return Type(COLUMN, required, {"mostly": SHARE, **(optional or {})}, **more)
+_NONE: Mapping[str, Kind] = {}
 
 
-def _build_pair_type(optional: Mapping[str, Kind] | None = None, **more: Any) -> Type:
-    """Build a row type on two columns."""
-    required = {"column_A": NAME, "column_B": NAME, **more.pop("required", {})}
-    return Type(PAIR, required, {"mostly": SHARE, "ignore_row_if": PAIR_NULLS, **(optional or {})}, **more)
+def _build_row_type(
+    kind: str,
+    columns: Mapping[str, Kind],
+    common: Mapping[str, Kind],
+    optional: Mapping[str, Kind] = _NONE,
+    **more: Any,
+) -> Type:
+    """Build a row type: what names its columns, what all types of its kind may have, what it alone has."""
+    return Type(kind, {**columns, **more.pop("required", {})}, {"mostly": SHARE, **common, **optional}, **more)
 
 
-def _build_multi_type(optional: Mapping[str, Kind] | None = None, **more: Any) -> Type:
-    """Build a row type on several columns."""
-    required = {"column_list": NAMES, **more.pop("required", {})}
-    return Type(MULTI, required, {"mostly": SHARE, "ignore_row_if": MULTI_NULLS, **(optional or {})}, **more)
-
-
-def _build_aggregate_type(optional: Mapping[str, Kind] | None = None, **required: Kind) -> Type:
-    """Build an aggregate type on one column."""
-    return Type(AGGREGATE, {"column": NAME, **required}, optional or {}, single=False)
-
-
-def _build_table_type(optional: Mapping[str, Kind] | None = None, **required: Kind) -> Type:
+def _build_table_type(optional: Mapping[str, Kind] = _NONE, **required: Kind) -> Type:
     """Build an aggregate type on the whole table."""
-    return Type(AGGREGATE, required, optional or {}, single=False)
+    return Type(AGGREGATE, required, optional, single=False)
+
+
+_build_column_type = partial(_build_row_type, COLUMN, {"column": NAME}, _NONE)
+_build_pair_type = partial(_build_row_type, PAIR, {"column_A": NAME, "column_B": NAME}, {"ignore_row_if": PAIR_NULLS})
+_build_multi_type = partial(_build_row_type, MULTI, {"column_list": NAMES}, {"ignore_row_if": MULTI_NULLS})
+_build_aggregate_type = partial(_build_table_type, column=NAME)
 
 
 _STRICT = {"strict_min": BOOLEAN, "strict_max": BOOLEAN}

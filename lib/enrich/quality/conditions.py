@@ -46,12 +46,8 @@ _TEXT_FORM = re.compile(
 )
 
 
-class ConditionError(Exception):
+class ConditionError(ConfigError):
     """A row condition that is refused; the message names no value of it."""
-
-    def __init__(self, message: str) -> None:
-        self.message = message
-        super().__init__(message)
 
 
 def read_condition(value: Any, parser: Any) -> Condition | None:
@@ -72,8 +68,7 @@ def read_condition(value: Any, parser: Any) -> Condition | None:
     if value is None or value == "":
         return None
     if isinstance(value, str):
-        text_form = _read_text if parser is not None and parser != "spark" else _read_spark
-        return text_form(value)
+        return _read_spark(value) if parser in (None, "spark") else _read_text(value)
     if not isinstance(value, dict):
         raise ConditionError(f"row_condition must be text or a mapping, not {describe(value)}")
     condition = _read_mapping(value, parents=())
@@ -82,19 +77,19 @@ def read_condition(value: Any, parser: Any) -> Condition | None:
     return condition
 
 
-def list_leaves(condition: Condition) -> Iterator[Condition]:
+def list_leaves(condition: Condition | None) -> Iterator[Condition]:
     """Yield the comparisons, null tests and Spark texts of a condition."""
-    if condition["type"] in ("and", "or"):
+    if condition is not None and condition["type"] in ("and", "or"):
         for part in condition["conditions"]:
             yield from list_leaves(part)
-    else:
+    elif condition is not None:
         yield condition
 
 
 def find_relative_time(kwargs: Mapping[str, Any], condition: Condition | None) -> str | None:
     """Return a value that a rule compares its rows with and that Spark may read as the time of the run, or None."""
     values: list[Any] = [kwargs.get("value_set"), kwargs.get("value_pairs_set")]
-    values += [leaf.get("parameter") for leaf in list_leaves(condition)] if condition else []
+    values += [leaf.get("parameter") for leaf in list_leaves(condition)]
     while values:
         value = values.pop()
         if isinstance(value, list):
@@ -106,31 +101,24 @@ def find_relative_time(kwargs: Mapping[str, Any], condition: Condition | None) -
 
 def list_condition_columns(condition: Condition | None) -> tuple[str, ...]:
     """Return the columns that a condition names, in order, as the suite writes them."""
-    if condition is None:
-        return ()
-    names: dict[str, None] = {}
+    names: list[str] = []
     for leaf in list_leaves(condition):
-        is_spark = leaf["type"] == "pass_through"
-        names.update(
-            dict.fromkeys(list_spark_columns(leaf["pass_through_filter"]) if is_spark else [leaf["column"]["name"]])
-        )
-    return tuple(names)
-
-
-def list_spark_columns(text: str) -> list[str]:
-    """Return the top-level columns of a Spark SQL condition that was checked."""
-    paths = check_condition(text, _find_names(text)).paths
-    return list(dict.fromkeys(path[0] for path in sorted(paths)))
+        if leaf["type"] == "pass_through":
+            text = leaf["pass_through_filter"]
+            names += [path[0] for path in sorted(check_condition(text, _find_names(text)).paths)]
+        else:
+            names.append(leaf["column"]["name"])
+    return tuple(dict.fromkeys(names))
 
 
 def check_spark_texts(condition: Condition | None, names: Collection[str]) -> str | None:
     """Return what is wrong with the Spark SQL of a condition over the columns ``names``, or None."""
-    for leaf in list_leaves(condition) if condition else ():
-        if leaf["type"] == "pass_through":
-            try:
+    try:
+        for leaf in list_leaves(condition):
+            if leaf["type"] == "pass_through":
                 check_condition(leaf["pass_through_filter"], names)
-            except ConfigError as error:
-                return f"row_condition: {error}"
+    except ConfigError as error:
+        return f"row_condition: {error}"
     return None
 
 

@@ -7,13 +7,13 @@ is the second opinion of GX's own models.
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.result import Finding
+from enrich.config.rules import find_threshold_fault
 from enrich.config.shape import describe
 from enrich.config.yamlfile import read_tree
 from enrich.quality.catalogue import COMMON, CONDITION, TYPES, Type
@@ -93,10 +93,14 @@ class SuiteRule:
         return None if columns is None else tuple(str(name) for name in columns)
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """The rule's columns, however many."""
+        return self.column_list or () if self.column is None else (self.column,)
+
+    @property
     def label(self) -> str:
         """How ``_failed`` of the quarantine names the rule: ``<type>:<column>``, the bare type without columns."""
-        columns = [self.column] if self.column is not None else self.column_list or ()
-        return f"{self.type}:{','.join(columns)}" if columns else self.type
+        return f"{self.type}:{','.join(self.columns)}" if self.columns else self.type
 
     @property
     def unjudged(self) -> Finding:
@@ -107,9 +111,8 @@ class SuiteRule:
 
     def judged_columns(self) -> tuple[str, ...]:
         """Return the columns that must exist for the rule to be judged at all, the row condition's included."""
-        own: Sequence[str] = ()
-        if self.spec.is_row or (self.column is not None and self.type != "expect_column_to_exist"):
-            own = [self.column] if self.column is not None else self.column_list or ()
+        is_judged = self.spec.is_row or (self.column is not None and self.type != "expect_column_to_exist")
+        own = self.columns if is_judged else ()
         return tuple(dict.fromkeys((*own, *list_condition_columns(self.row_condition))))
 
 
@@ -126,11 +129,6 @@ class Suite:
     name: str
     rules: tuple[SuiteRule, ...]
     file: str
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The target columns that the rules need, in order of appearance."""
-        return tuple(dict.fromkeys(name for rule in self.rules for name in rule.judged_columns()))
 
 
 def load_suite(path: Path, name: str) -> Suite:
@@ -341,7 +339,7 @@ class _Reader:
                 f"'quarantine' is for rules that judge a row by itself; {entry['type']} does not: use warn or fail",
                 *place, *(["action"] if "action" in own else []),
             )  # fmt: skip
-        for message in self.check_tolerate(own, action, spec) if "tolerate" in own else ():
+        for message in check_tolerate(tolerate, action, spec) if "tolerate" in own else ():
             self.fault(message, *place, "tolerate")
         return action, tolerate, scope
 
@@ -357,23 +355,16 @@ class _Reader:
         self.fault(f"'meta.enrich.{key}' is {shown}{near}", *place, key)
         return default
 
-    @staticmethod
-    def check_tolerate(own: Mapping[str, Any], action: str, spec: Type) -> Iterator[str]:
-        """Yield what is wrong with ``tolerate``."""
-        value = own["tolerate"]
-        if isinstance(value, bool) or not isinstance(value, int | float):
-            yield f"'tolerate' must be a whole number of rows or a share from 0.0 to 1.0, not {describe(value)}"
-        elif isinstance(value, float) and not (math.isfinite(value) and 0 <= value <= 1):
-            yield "'tolerate' with a decimal point is a share from 0.0 to 1.0; write rows as a whole number"
-        elif value < 0:
-            yield "'tolerate' cannot be negative"
-        if action == QUARANTINE:
-            yield (
-                "'tolerate' goes with warn and fail: with quarantine the table would depend on how its history is cut"
-                " into runs"
-            )
-        elif spec.verdict_only or not spec.is_row:
-            yield "'tolerate' counts rows that fail, and this expectation has one verdict for all rows"
+
+def check_tolerate(value: Any, action: str, spec: Type) -> Iterator[str]:
+    """Yield what is wrong with ``tolerate``."""
+    if message := find_threshold_fault("tolerate", value):
+        yield message
+    if action == QUARANTINE:
+        why = "with quarantine the table would depend on how its history is cut into runs"
+        yield f"'tolerate' goes with warn and fail: {why}"
+    elif spec.verdict_only or not spec.is_row:
+        yield "'tolerate' counts rows that fail, and this expectation has one verdict for all rows"
 
 
 def check_kwargs(kind: str, spec: Type, kwargs: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
