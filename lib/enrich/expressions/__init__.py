@@ -83,21 +83,17 @@ class Scope:
 class _Columns:
     """The columns of one table, as bare names."""
 
-    columns: frozenset[str]
-
-    @property
-    def reserved(self) -> Collection[str]:
-        return self.columns
+    reserved: frozenset[str]
 
     def resolve(self, parts: tuple[str, ...], where: str) -> tuple[str, ...]:
-        if parts[0] in self.columns:
+        if parts[0] in self.reserved:
             return parts
         raise ExpressionError(
-            f"unknown column {parts[0]!r} {where} of the condition", hint=suggest(parts[0], self.columns, "")
+            f"unknown column {parts[0]!r} {where} of the condition", hint=suggest(parts[0], self.reserved, "")
         )
 
 
-def parse_expression(text: str, scope: Scope) -> Expression:
+def parse_expression(text: str, scope: NameResolver) -> Expression:
     """Check an expression of a job's ``on``, ``elements``, ``select`` or ``where``.
 
     Args:
@@ -108,32 +104,22 @@ def parse_expression(text: str, scope: Scope) -> Expression:
         ExpressionError: When it is not provably a single harmless scalar expression over names in scope; says
             where, and what to write instead.
     """
-    return _parse(text, scope)
-
-
-def check_condition(text: str, columns: Collection[str]) -> Expression:
-    """Check a ``row_condition`` of kind ``spark``, whose names are bare columns of the target.
-
-    Args:
-        text: A Spark SQL condition, at most 10 kB.
-        columns: The target's columns.
-
-    Raises:
-        ExpressionError: As `parse_expression`.
-    """
-    return _parse(text, _Columns(frozenset(columns)))
-
-
-def _parse(text: str, names: NameResolver) -> Expression:
     tokens = tokenize(text)
-    grammar = Grammar(tokens, names)
+    grammar = Grammar(tokens, scope)
     grammar.read()
     check_again(_with_backticks(text, tokens, grammar.identifiers), grammar.paths)
     # A path is nothing but names and the dots between them; constants such as null are no names.
     is_path = 0 in grammar.identifiers and all(
         at in grammar.identifiers or token.lower == "." for at, token in enumerate(tokens[:-1])
     )
-    return Expression(text, _join_tokens(tokens, grammar.identifiers), frozenset(grammar.paths), is_path)
+    # Joined by single blanks: own work, as a definition must not change with another release of a parser.
+    canonical = " ".join(_write_token(token, at in grammar.identifiers) for at, token in enumerate(tokens[:-1]))
+    return Expression(text, canonical, frozenset(grammar.paths), is_path)
+
+
+def check_condition(text: str, columns: Collection[str]) -> Expression:
+    """Check a ``row_condition`` of kind ``spark`` over bare columns of the target, as `parse_expression` does."""
+    return parse_expression(text, _Columns(frozenset(columns)))
 
 
 def _with_backticks(text: str, tokens: tuple[Token, ...], identifiers: Collection[int]) -> str:
@@ -148,11 +134,6 @@ def _with_backticks(text: str, tokens: tuple[Token, ...], identifiers: Collectio
 
 def _quote(name: str) -> str:
     return "`" + name.replace("`", "``") + "`"
-
-
-def _join_tokens(tokens: tuple[Token, ...], identifiers: Collection[int]) -> str:
-    """Join the tokens by single blanks: own work, as a definition must not change with another release of a parser."""
-    return " ".join(_write_token(token, at in identifiers) for at, token in enumerate(tokens[:-1]))
 
 
 def _write_token(token: Token, identifier: bool) -> str:

@@ -144,11 +144,12 @@ class Grammar(TypeGrammar):
     def _read_operand(self, is_condition: bool) -> Kind:
         self._read_unary(is_condition)
         token = self._token
-        self._check_position()
         if token.kind in ("string", "number"):
             self._at += 1
             return self._read_postfix(Kind.BYTES if token.text[0] in "xX" else Kind.FIXED, steps=False)
         if token.kind == "quoted":
+            if self._next.lower == "(":
+                self._fail(f"{token.text} cannot be called: functions are written without backticks")
             return self._read_postfix(self._read_chain())
         if token.kind == "word":
             return self._word()
@@ -166,10 +167,6 @@ class Grammar(TypeGrammar):
             if before == "not" and self._token.lower in ("+", "-"):
                 self._fail("before a sign Spark reads not as a name", hint="use parentheses")
             self._count()
-
-    def _check_position(self) -> None:
-        if self._next.lower == "(" and self._token.kind == "quoted":
-            self._fail(f"{self._token.text} cannot be called: functions are written without backticks")
 
     def _word(self) -> Kind:
         """Read what starts with a bare word, and the fields, subscripts and casts behind it."""
@@ -264,17 +261,13 @@ class Grammar(TypeGrammar):
         if not signed and self._token.kind == "string" and self._next.lower not in UNITS:
             self._at += 1
             return
-        self._read_amount()
-        while self._token.kind in ("number", "string"):
-            self._read_amount()
-        if self._take("to"):
-            self._read_unit()
-
-    def _read_amount(self) -> None:
         if self._token.kind not in ("number", "string"):
             self._fail(f"expected a number or text after interval, found {self._show_token()}")
-        self._at += 1
-        self._read_unit()
+        while self._token.kind in ("number", "string"):
+            self._at += 1
+            self._read_unit()
+        if self._take("to"):
+            self._read_unit()
 
     def _read_unit(self) -> None:
         if not self._take(*UNITS):

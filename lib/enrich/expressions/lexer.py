@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import Literal, NoReturn
+from typing import Literal, NoReturn, cast
 
 from enrich.base.errors import ConfigError
 
@@ -52,15 +52,16 @@ class Token:
 # Doubled quotes are Spark 4's way to write a quote. A backslash takes the next character with it, as in Spark.
 _TOKEN = re.compile(
     r"""
+  (?:
     (?P<string>[xX]'[0-9A-Fa-f]*'|'(?:[^'\\]|\\.|'')*'|"(?:[^"\\]|\\.|"")*")
   | (?P<word>[A-Za-z_][A-Za-z0-9_]*)
   | (?P<number>(?:[0-9]+(?:\.[0-9]+)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?(?:[bB][dD]|[lLsSyYdDfF])?(?![A-Za-z0-9_.]))
   | (?P<quoted>`(?:[^`]|``)+`)
   | (?P<op><=>|<>|<=|>=|==|!=|<<|>>|\|\||::|->|[-+*/%=<>!&|^~().,:\[\]])
+  ) [ \t\r\n]*
     """,
     re.VERBOSE,
 )
-_SPACE = re.compile(r"[ \t\r\n]*")
 _PLAIN_STRING = re.compile(r"""(?:[^\\]|\\(?!['"uU]|[0-3][0-7][0-7]).)*""")
 _RELATIVE_TIME = re.compile(r"(?i:now)|(?i:today|tomorrow|yesterday)(?:\s+[A-Z]\S*|\s*[+-]\S+)?")
 """What Spark takes for the time of the run: ``today``, and with a time zone ``today UTC`` or ``today+01:00``."""
@@ -74,15 +75,16 @@ def tokenize(text: str) -> tuple[Token, ...]:
     """
     _check_whole(text)
     tokens: list[Token] = []
-    at = _end_of_space(text, 0)
+    at = len(text) - len(text.lstrip(" \t\r\n"))
     while at < len(text):
         found = _TOKEN.match(text, at)
         if found is None:
             _refuse_character(text, at)
-        token = Token(_find_kind(found), found[0], at)
+        kind = cast("Kind", found.lastgroup)
+        token = Token(kind, found[kind], at)
         _check_token(text, token)
         tokens.append(token)
-        at = _end_of_space(text, found.end())
+        at = found.end()
     return (*tokens, Token("end", "", len(text)))
 
 
@@ -94,18 +96,6 @@ def is_relative_time(text: str) -> bool:
 def locate(offset: int) -> str:
     """Say where ``offset`` is, for people: characters count from 1."""
     return f"at character {offset + 1}"
-
-
-def _find_kind(found: re.Match[str]) -> Kind:
-    for kind in ("word", "number", "string", "quoted"):
-        if found[kind] is not None:
-            return kind
-    return "op"
-
-
-def _end_of_space(text: str, at: int) -> int:
-    found = _SPACE.match(text, at)
-    return found.end() if found else at
 
 
 def _check_whole(text: str) -> None:

@@ -84,9 +84,8 @@ class TokenReader:
             self._fail("a star is not allowed", hint="name the columns")
         if token.kind not in ("word", "quoted"):
             self._fail(f"expected a name after the dot, found {self._show_token()}")
+        if self._next.lower == "(":
+            self._fail(f"{token.text!r} cannot be called after a dot")
         self.identifiers.add(self._at)
         self._at += 1
-        if self._token.lower == "(":
-            self._at -= 1
-            self._fail(f"{token.text!r} cannot be called after a dot")
         return token.name

@@ -4,16 +4,14 @@ from __future__ import annotations
 
 from enrich.base.errors import suggest
 from enrich.expressions.functions import TYPES
-from enrich.expressions.lexer import Token
 from enrich.expressions.reader import TokenReader
 
 
 class TypeGrammar(TokenReader):
     """Reads types: the simple ones of ``TYPES``, and arrays, maps and structs of them."""
 
-    def __init__(self, tokens: tuple[Token, ...]) -> None:
-        super().__init__(tokens)
-        self._halved = False
+    _halved = False
+    """True when the first half of ``>>`` was read."""
 
     def _read_type(self) -> None:
         """Read the name of a type."""
