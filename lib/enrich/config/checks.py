@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import TYPE_CHECKING, Any
 
+from enrich.base.console import format_count
 from enrich.base.errors import Fault, did_you_mean
 from enrich.config.models import JOIN_KINDS
 from enrich.config.rules import check_rules
@@ -54,10 +55,6 @@ class Draft:
         """Note a fault at the line of ``path``."""
         self.faults.append(Fault(message, self.tree.at(*path)))
 
-    def part(self, key: str) -> dict[str, Any]:
-        """Return a mapping of the file, or an empty one."""
-        return _take_mapping(self.root.get(key))
-
     @property
     def driving(self) -> str | None:
         """The driving source's alias when it is one of the sources."""
@@ -76,13 +73,13 @@ class Draft:
 
 def check_job(tree: Tree) -> list[Fault]:
     """Return what contradicts itself in a job file, in the order of the rules."""
-    root = _take_mapping(tree.value)
-    sources = {alias: value for alias, value in _take_mapping(root.get("sources")).items() if isinstance(value, dict)}
-    joins = {alias: value for alias, value in _take_mapping(root.get("join")).items() if isinstance(value, dict)}
+    root = tree.mapping()
+    sources = {alias: value for alias, value in tree.mapping("sources").items() if isinstance(value, dict)}
+    joins = {alias: value for alias, value in tree.mapping("join").items() if isinstance(value, dict)}
     draft = Draft(tree, root, sources, joins)
     rules: list[Callable[[Draft], None]] = [_check_name, _check_aliases, _check_references, _check_source_keys]
     if draft.is_mirror:
-        rules += [_check_mirror, _check_collect]
+        rules += [_check_mirror]
     elif root.get("kind", "join") == "join":
         rules += [_check_join_job, _check_joins]
     rules += [_check_target_columns, _check_clustering, check_rules]
@@ -98,10 +95,6 @@ def list_names(value: Any) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     return ()
-
-
-def _take_mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
 
 
 def _check_name(draft: Draft) -> None:
@@ -123,7 +116,7 @@ def _check_aliases(draft: Draft) -> None:
     seen: dict[str, str] = {}
     if draft.root.get("sources") == {}:
         draft.fault("'sources' is empty; name the tables that the job reads", "sources")
-    for alias in _take_mapping(draft.root.get("sources")):
+    for alias in draft.tree.mapping("sources"):
         place = ("sources", alias)
         if alias.lower() == "key":
             draft.fault("the alias 'key' is reserved: in expressions it means the coalesced key", *place)
@@ -137,56 +130,44 @@ def _check_aliases(draft: Draft) -> None:
 
 def _check_references(draft: Draft) -> None:
     """``from`` and the joins name sources, and every source is used by one of them."""
-    known = _take_mapping(draft.root.get("sources"))
-    lookups = _take_mapping(draft.root.get("join"))
-    driving = draft.root.get("from")
+    known = draft.tree.mapping("sources")
+    lookups = draft.tree.mapping("join")
+    given = draft.root.get("from")
+    driving = given if isinstance(given, str) and given.strip() else None
     if not known:
         return
-    if isinstance(driving, str) and driving.strip() and driving not in known:
+    if driving and driving not in known:
         draft.fault(f"'from' names {driving!r}, which is not among the sources{did_you_mean(driving, known)}", "from")
     unused = [name for name in known if name not in lookups and name != driving]
     for alias in lookups:
         if alias not in known:
-            draft.fault(
-                f"'join' names {alias!r}, which is not among the sources{did_you_mean(alias, unused or known)}",
-                "join",
-                alias,
-            )
+            near = did_you_mean(alias, unused or known)
+            draft.fault(f"'join' names {alias!r}, which is not among the sources{near}", "join", alias)
         elif alias == driving:
-            draft.fault(
-                f"the driving source {alias!r} cannot be joined to itself; give the table a second alias", "join", alias
-            )
-    for alias in known:
-        if alias != driving and alias not in lookups and isinstance(driving, str) and driving.strip():
-            use = "a mirror reads one source" if draft.is_mirror else "join it or remove it"
-            draft.fault(f"the source {alias!r} is neither 'from' nor joined; {use}", "sources", alias)
+            message = f"the driving source {alias!r} cannot be joined to itself; give the table a second alias"
+            draft.fault(message, "join", alias)
+    use = "a mirror reads one source" if draft.is_mirror else "join it or remove it"
+    for alias in unused if driving else ():
+        draft.fault(f"the source {alias!r} is neither 'from' nor joined; {use}", "sources", alias)
 
 
 def _check_source_keys(draft: Draft) -> None:
     for alias, source in draft.sources.items():
         _check_list(draft, source, "key", ("sources", alias))
-        _check_normalisers(draft, source, ("sources", alias, "normalise"))
-
-
-def _check_normalisers(draft: Draft, source: dict[str, Any], path: tuple[PathStep, ...]) -> None:
-    """A list of normalisers is not empty, and names none twice."""
-    if source.get("normalise") == []:
-        draft.fault("'normalise' is an empty list; name a normaliser or leave it out", *path)
-    seen: set[str] = set()
-    for index, name in enumerate(list_names(source.get("normalise"))):
-        if name in seen:
-            draft.fault(f"'normalise' names {name!r} twice", *path, index)
-        seen.add(name)
+        _check_list(draft, source, "normalise", ("sources", alias))
 
 
 def _check_list(draft: Draft, holder: dict[str, Any], key: str, path: tuple[PathStep, ...]) -> None:
-    """A list of columns is not empty and holds none twice."""
+    """A list of columns or normalisers is not empty and holds none twice."""
+    noun, wanted = "the column ", "name at least one column"
+    if key == "normalise":
+        noun, wanted = "", "name a normaliser or leave it out"
     if holder.get(key) == []:
-        draft.fault(f"'{key}' is an empty list; name at least one column", *path, key)
+        draft.fault(f"'{key}' is an empty list; {wanted}", *path, key)
     seen: set[str] = set()
     for index, name in enumerate(list_names(holder.get(key))):
         if name.lower() in seen:
-            draft.fault(f"'{key}' names the column {name!r} twice", *path, key, index)
+            draft.fault(f"'{key}' names {noun}{name!r} twice", *path, key, index)
         seen.add(name.lower())
 
 
@@ -216,41 +197,27 @@ def _check_joins(draft: Draft) -> None:
         if kind == "foreign_key" and join.get("how") in ("right", "full"):
             if keeps_right:
                 first = f"{keeps_right!r}, line {draft.tree.line('join', keeps_right)}"
-                draft.fault(
-                    f"a job has at most one right or full foreign-key join, and has one ({first})", "join", alias, "how"
-                )
+                message = f"a job has at most one right or full foreign-key join, and has one ({first})"
+                draft.fault(message, "join", alias, "how")
             keeps_right = keeps_right or alias
 
 
 def _check_key_length(draft: Draft, alias: str, kind: str, join: dict[str, Any]) -> None:
     """Both sides of a join have as many key columns."""
-    key = draft.key(alias)
-    if kind == "foreign_key" and join.get("on") == []:
+    key, own, on = draft.key(alias), draft.key(draft.driving), join.get("on")
+    has = f"the key of {alias!r} has"
+    if kind == "foreign_key" and on == []:
         draft.fault("'on' is an empty list; give one expression for each key column", "join", alias, "on")
-    elif kind == "foreign_key" and key and "on" in join:
-        count = len(join["on"]) if isinstance(join["on"], list) else 1
-        if count != len(key) and not isinstance(join["on"], dict):
-            draft.fault(
-                f"'on' has {_count_noun(count, 'expression')}, but the key of {alias!r} has {len(key)}",
-                "join",
-                alias,
-                "on",
-            )
+    elif kind == "foreign_key" and key and "on" in join and not isinstance(on, dict):
+        count = len(on) if isinstance(on, list) else 1
+        if count != len(key):
+            message = f"'on' has {format_count(count, 'expression')}, but {has} {len(key)}"
+            draft.fault(message, "join", alias, "on")
     if kind == "list" and len(key) > 1:
-        draft.fault(
-            f"a list join uses one id, but the key of {alias!r} has {_count_noun(len(key), 'column')}", "join", alias
-        )
-    own = draft.key(draft.driving)
+        draft.fault(f"a list join uses one id, but {has} {format_count(len(key), 'column')}", "join", alias)
     if kind == "table" and key and own and len(key) != len(own):
-        draft.fault(
-            f"a table join needs the same key, but that of {alias!r} has {_count_noun(len(key), 'column')} and that of"
-            f" {draft.driving!r} {len(own)}",
-            *("join", alias),
-        )
-
-
-def _count_noun(count: int, noun: str) -> str:
-    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
+        columns = f"that of {alias!r} has {format_count(len(key), 'column')} and that of {draft.driving!r} {len(own)}"
+        draft.fault(f"a table join needs the same key, but {columns}", "join", alias)
 
 
 def _check_mirror(draft: Draft) -> None:
@@ -260,27 +227,22 @@ def _check_mirror(draft: Draft) -> None:
     for option in ("join", "select", "where"):
         if option in draft.root:
             draft.fault(f"{option!r} is not for kind mirror; a mirror reads one source as it is", option)
-    mirror = draft.part("mirror")
+    mirror = draft.tree.mapping("mirror")
     for key in ("value", "columns"):
         _check_list(draft, mirror, key, ("mirror",))
     conflict = mirror.get("conflict", "fail")
     if "order" in mirror and conflict in ("fail", "collect"):
         draft.fault(f"'order' is only for conflict first and last, not {conflict}", "mirror", "order")
-
-
-def _check_collect(draft: Draft) -> None:
-    """What ``collect`` gives has no winning row, and names a composite key ``keys``."""
-    mirror = draft.part("mirror")
-    if mirror.get("conflict") == "collect" and "columns" in mirror:
+    if conflict == "collect" and "columns" in mirror:
         draft.fault("'columns' is not for conflict collect, which has no winning row", "mirror", "columns")
 
 
 def _list_target_columns(draft: Draft) -> Iterator[tuple[str, tuple[PathStep, ...]]]:
     """Yield the target's columns that the file names, each with its place."""
     if not draft.is_mirror:
-        yield from ((name, ("select", name)) for name in draft.part("select"))
+        yield from ((name, ("select", name)) for name in draft.tree.mapping("select"))
         return
-    mirror = draft.part("mirror")
+    mirror = draft.tree.mapping("mirror")
     key = draft.key(draft.driving)
     at_key: tuple[PathStep, ...] = ("sources", draft.driving or "", "key")
     collects = mirror.get("conflict") == "collect"
@@ -316,7 +278,7 @@ def _check_target_columns(draft: Draft) -> None:
 
 def _check_clustering(draft: Draft) -> None:
     """At most four columns, all of them the target's."""
-    target = draft.part("target")
+    target = draft.tree.mapping("target")
     _check_list(draft, target, "cluster_by", ("target",))
     columns = list_names(target.get("cluster_by"))
     if len(columns) > _MAX_CLUSTER_BY:
@@ -324,7 +286,7 @@ def _check_clustering(draft: Draft) -> None:
         draft.fault(message, "target", "cluster_by")
     known = [name for name, _ in _list_target_columns(draft)]
     collected: tuple[str, ...] = ()
-    if draft.is_mirror and draft.part("mirror").get("conflict") == "collect":
+    if draft.is_mirror and draft.tree.mapping("mirror").get("conflict") == "collect":
         collected = ("keys", *draft.key(draft.driving))
     for index, name in enumerate(columns):
         if name in collected:

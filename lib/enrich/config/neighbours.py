@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError, Fault
 from enrich.config import graph, places
@@ -79,16 +79,10 @@ def check_neighbours(trees: dict[str, Tree], project: Project) -> list[Fault]:
 
 def _list_references(tree: Tree) -> Iterator[tuple[tuple[PathStep, ...], str]]:
     """Yield the table references of a job file with their paths, the target's first."""
-    root = _take_mapping(tree.value)
-    target = _take_mapping(root.get("target")).get("table")
-    found: list[tuple[tuple[PathStep, ...], Any]] = [(("target", "table"), target)]
-    for alias, source in _take_mapping(root.get("sources")).items():
-        found.append((("sources", alias, "table"), _take_mapping(source).get("table")))
-    yield from ((path, text) for path, text in found if isinstance(text, str) and text.strip())
-
-
-def _take_mapping(value: Any) -> dict[str, Any]:
-    return value if isinstance(value, dict) else {}
+    for place in [("target",), *(("sources", alias) for alias in tree.mapping("sources"))]:
+        reference = tree.mapping(*place).get("table")
+        if isinstance(reference, str) and reference.strip():
+            yield (*place, "table"), reference
 
 
 def _locate(trees: dict[str, Tree], project: Project) -> _Tables:
@@ -140,27 +134,23 @@ def _find_enclosed_tables(tables: _Tables, state: str) -> Iterator[Fault]:
     everything = list(chain(tables.targets.values(), *tables.sources.values()))
     home = places.identify(state)
     for target in tables.targets.values():
-        if target.place == home or _is_inside(target.place, home) or _is_inside(home, target.place):
+        if target.place == home or _are_nested(target.place, home):
             yield Fault(f"the target {target.reference!r} and the state directory must not be nested", target.at)
-        others = {other.reference for other in everything if _is_inside(target.place, other.place)}
-        others |= {other.reference for other in everything if _is_inside(other.place, target.place)}
-        for reference in sorted(others):
+        for reference in sorted({each.reference for each in everything if _are_nested(target.place, each.place)}):
             yield Fault(f"the target {target.reference!r} and the table {reference!r} must not be nested", target.at)
 
 
-def _is_inside(inner: str, outer: str) -> bool:
+def _are_nested(*both: str) -> bool:
+    outer, inner = sorted(both, key=len)
     return inner.startswith(outer.rstrip("/") + "/")
 
 
 def _find_refused_feeds(trees: dict[str, Tree], tables: _Tables) -> Iterator[Fault]:
     """A target that another job reads has a change feed."""
     for job, target in tables.targets.items():
-        if _take_mapping(_take_mapping(trees[job].value).get("target")).get("change_feed") is not False:
+        if trees[job].mapping("target").get("change_feed") is not False:
             continue
-        readers = [
-            other for other, read in tables.sources.items() if any(target.place == table.place for table in read)
-        ]
-        if readers and readers != [job]:
-            reader = next(name for name in readers if name != job)
+        reading = [name for name, read in tables.sources.items() if any(target.place == each.place for each in read)]
+        if reader := next((name for name in reading if name != job), None):
             message = f"'change_feed: false' is not possible: job {reader!r} reads the change feed of this target"
             yield Fault(message, trees[job].at("target", "change_feed"))

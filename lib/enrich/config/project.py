@@ -198,7 +198,7 @@ class _Reader:
         files = self.files("expectations", (".json", *_YAML))
         wanted = set(files) if all_suites else set()
         for tree in trees.values():
-            name = tree.value.get("expectations") if isinstance(tree.value, dict) else None
+            name = tree.mapping().get("expectations")
             if not isinstance(name, str) or not name.strip():
                 continue
             if name in files:

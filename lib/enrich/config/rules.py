@@ -76,7 +76,7 @@ def _find_faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str 
         yield from _find_join_faults(draft, rule, known)
     elif "join" in rule:
         yield f"{name} is about the whole target; leave 'join' out", "join"
-    if name == "value_conflicts" and draft.is_mirror and draft.part("mirror").get("conflict", "fail") == "fail":
+    if name == "value_conflicts" and draft.is_mirror and draft.tree.mapping("mirror").get("conflict", "fail") == "fail":
         yield (
             "value_conflicts goes with conflict first, last or collect; with 'fail' one conflict blocks the run",
             "rule",

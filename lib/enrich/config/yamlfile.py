@@ -9,6 +9,7 @@ What lets one file mean two things (anchors, aliases, tags, several documents, d
 
 from __future__ import annotations
 
+import math
 import re
 from bisect import bisect_right
 from dataclasses import dataclass, field
@@ -31,12 +32,15 @@ PathStep = str | int
 
 _CONTROL = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _SURROGATE = re.compile(r"[\ud800-\udfff]")
-_NULLS = frozenset({"", "~", "null", "Null", "NULL"})
-_BOOLEANS = {"true": True, "True": True, "TRUE": True, "false": False, "False": False, "FALSE": False}
+_WORDS: dict[str, bool | float | None] = {
+    **dict.fromkeys(("", "~", "null", "Null", "NULL")),
+    **dict.fromkeys(("true", "True", "TRUE"), True),
+    **dict.fromkeys(("false", "False", "FALSE"), False),
+    **dict.fromkeys((".nan", ".NaN", ".NAN"), math.nan),
+    **{sign + word: float(f"{sign}inf") for sign in ("", "+", "-") for word in (".inf", ".Inf", ".INF")},
+}
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?")
-_INFINITY = re.compile(r"([-+]?)\.(?:inf|Inf|INF)")
-_NANS = frozenset({".nan", ".NaN", ".NAN"})
 _MAX_DIGITS = 1_000
 
 
@@ -67,6 +71,13 @@ class Tree:
     def at(self, *path: PathStep) -> str:
         """Return ``file:line`` of the node at ``path``, or of the nearest enclosing node that exists."""
         return f"{self.name}:{self.line(*path)}"
+
+    def mapping(self, *path: PathStep) -> dict[str, Any]:
+        """Return the mapping at ``path``; an empty one where there is none."""
+        value = self.value
+        for step in path:
+            value = value.get(step) if isinstance(value, dict) else None
+        return value if isinstance(value, dict) else {}
 
 
 def read_tree(path: Path, name: str) -> Tree:
@@ -120,19 +131,13 @@ def load_tree(text: str, name: str) -> Tree:
 
 def resolve_scalar(text: str) -> str | int | float | bool | None:
     """Return the value of a plain (unquoted) scalar by the core schema of YAML 1.2."""
-    if text in _NULLS:
-        return None
-    if text in _BOOLEANS:
-        return _BOOLEANS[text]
+    if text in _WORDS:
+        return _WORDS[text]
     if len(text) > _MAX_DIGITS:
         return text
     if _INTEGER.fullmatch(text):
         return int(text[2:], {"o": 8, "x": 16}[text[1]]) if text[:2] in ("0o", "0x") else int(text)
-    if _FLOAT.fullmatch(text):
-        return float(text)
-    if infinity := _INFINITY.fullmatch(text):
-        return float(f"{infinity.group(1)}inf")
-    return float("nan") if text in _NANS else text
+    return float(text) if _FLOAT.fullmatch(text) else text
 
 
 class _StopReading(Exception):
@@ -334,7 +339,7 @@ class _Json(_Reader):
             return self.mapping(path)
         if first == "[":
             self.enter(path, line)
-            return self.sequence(path)
+            return [self.node((*path, index)) for index, _ in enumerate(self.entries("]"))]
         literal = _JSON_LITERAL.match(self.text, self.position)
         if not literal:
             self.stop("not valid JSON: expected a value", line)
@@ -360,11 +365,7 @@ class _Json(_Reader):
     def mapping(self, path: tuple[PathStep, ...]) -> dict[str, Any]:
         """Read an object."""
         entries: dict[str, Any] = {}
-        self.take("{")
-        if self.peek() == "}":
-            self.take("}")
-            return entries
-        while True:
+        for _ in self.entries("}"):
             if self.peek() != '"':
                 self.stop("not valid JSON: expected a key in double quotes", self.line())
             line = self.line()
@@ -372,17 +373,14 @@ class _Json(_Reader):
             self.check_key(key, path, line)
             self.take(":")
             entries[key] = self.node((*path, key))
-            if self.take(",}") == "}":
-                return entries
+        return entries
 
-    def sequence(self, path: tuple[PathStep, ...]) -> list[Any]:
-        """Read an array."""
-        items: list[Any] = []
-        self.take("[")
-        if self.peek() == "]":
-            self.take("]")
-            return items
-        while True:
-            items.append(self.node((*path, len(items))))
-            if self.take(",]") == "]":
-                return items
+    def entries(self, closing: str) -> Iterator[None]:
+        """Step over what stands around the entries of an object or array; yield before each entry."""
+        self.position += 1
+        if self.peek() == closing:
+            self.position += 1
+            return
+        yield
+        while self.take("," + closing) == ",":
+            yield
