@@ -40,15 +40,12 @@ def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tup
         faults += _check_places(tree, tree.value, base)
     if settings is not None:
         faults += check_settings(tree, settings.spark.conf.items())
-    return (None if faults or settings is None else _resolve_jars(settings, base)), faults
-
-
-def _resolve_jars(settings: Settings, base: Path) -> Settings:
-    """Return the settings with the jar directory taken from the project directory, wherever the process runs."""
-    if settings.spark.jars is None:
-        return settings
-    jars = str(base / settings.spark.jars)
-    return settings.model_copy(update={"spark": settings.spark.model_copy(update={"jars": jars})})
+    if faults or settings is None:
+        return None, faults
+    if settings.spark.jars is not None:  # below the project directory, wherever the process runs
+        jars = str(base / settings.spark.jars)
+        settings = settings.model_copy(update={"spark": settings.spark.model_copy(update={"jars": jars})})
+    return settings, faults
 
 
 def interpolate(tree: Tree, environment: Mapping[str, str]) -> tuple[Tree, list[Fault]]:

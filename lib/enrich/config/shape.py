@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import ValidationError
 
@@ -16,10 +16,11 @@ from enrich.base.errors import Fault, did_you_mean, shown
 from enrich.config.models import MODELS, Job, Settings, keys_of
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from enrich.config.yamlfile import PathStep, Tree
 
+_Model = TypeVar("_Model", Job, Settings)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _EXPRESSION_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -43,20 +44,31 @@ def describe(value: Any) -> str:
 
 def build_job(tree: Tree) -> tuple[Job | None, list[Fault]]:
     """Return the job of a file, or None, with the faults of its shape."""
-    values = _Values(tree, _is_expression)
-    data = values.copy(tree.value)
-    model, shape = _validate(Job, "job", data, tree)
-    if model is not None:
-        model._tree = tree
-    return (None if values.faults else model), values.faults + shape
+    job, faults = _build(Job, "job", tree, _is_expression)
+    if job is not None:
+        job._tree = tree
+    return job, faults
 
 
 def build_settings(tree: Tree) -> tuple[Settings | None, list[Fault]]:
     """Return the settings of a file whose variables are put in, or None, with the faults of its shape."""
-    values = _Values(tree, lambda path: path[:2] == ("spark", "conf"))
+    return _build(Settings, "conf", tree, lambda path: path[:2] == ("spark", "conf"))
+
+
+def _build(
+    model: type[_Model], file_kind: str, tree: Tree, is_text: Callable[[tuple[PathStep, ...]], bool]
+) -> tuple[_Model | None, list[Fault]]:
+    """Return an instance of ``model``, or None, with the faults; of what has no value there is one already."""
+    values = _Values(tree, is_text)
     data = values.copy(tree.value)
-    model, shape = _validate(Settings, "conf", data, tree)
-    return (None if values.faults else model), values.faults + shape
+    try:
+        built = model.model_validate(data, by_alias=True, by_name=False)
+    except ValidationError as error:
+        for item in error.errors(include_url=False, include_context=True):
+            if item["type"] == "missing" or item["input"] is not None:
+                values.fault(_describe_error(item, item["loc"], file_kind), item["loc"])
+        return None, values.faults
+    return (None if values.faults else built), values.faults
 
 
 def _is_expression(path: tuple[PathStep, ...]) -> bool:
@@ -120,23 +132,6 @@ def _describe_path(path: tuple[PathStep, ...]) -> str:
     item = f" (item {path[-1] + 1})" if path and isinstance(path[-1], int) else ""
     dotted = shown(".".join(names))
     return f"'{dotted}'{item}" if names else "the file"
-
-
-def _validate(model: type[Any], file_kind: str, data: Any, tree: Tree) -> tuple[Any, list[Fault]]:
-    """Return an instance of ``model``, or None and the faults."""
-    try:
-        return model.model_validate(data, by_alias=True, by_name=False), []
-    except ValidationError as error:
-        return None, list(_translate(error, file_kind, tree))
-
-
-def _translate(error: ValidationError, file_kind: str, tree: Tree) -> Iterator[Fault]:
-    """Yield pydantic's errors in our words; what has no value is a fault already."""
-    for item in error.errors(include_url=False, include_context=True):
-        path: tuple[PathStep, ...] = tuple(item["loc"])
-        if item["type"] != "missing" and item["input"] is None:
-            continue
-        yield Fault(_describe_error(item, path, file_kind), tree.at(*path))
 
 
 def _describe_error(item: Any, path: tuple[PathStep, ...], file_kind: str) -> str:
