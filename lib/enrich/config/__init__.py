@@ -6,25 +6,8 @@ Flow: ``yamlfile`` (text -> values with lines) -> ``shape`` (values -> models) a
 
 from __future__ import annotations
 
-from enrich.config.graph import find_downstream, find_upstream, sort_jobs
-from enrich.config.models import Job, Join, Mirror, Settings, Source, Spark, Target
-from enrich.config.places import CatalogName, Location
-from enrich.config.project import Project, find_project, load_project
+from enrich.config.graph import sort_jobs
+from enrich.config.places import CatalogName
+from enrich.config.project import Project, load_project
 
-__all__ = [
-    "CatalogName",
-    "Job",
-    "Join",
-    "Location",
-    "Mirror",
-    "Project",
-    "Settings",
-    "Source",
-    "Spark",
-    "Target",
-    "find_downstream",
-    "find_project",
-    "find_upstream",
-    "load_project",
-    "sort_jobs",
-]
+__all__ = ["CatalogName", "Project", "load_project", "sort_jobs"]

@@ -171,11 +171,6 @@ class Job(Model):
         """Return ``file:line`` of a node, e.g. ``at("join", "accounts", "on")``, or of the nearest one around it."""
         return self._tree.at(*path) if self._tree else self.file
 
-    @property
-    def lookups(self) -> dict[str, Source]:
-        """The sources that are joined, in the order of the joins."""
-        return {alias: self.sources[alias] for alias in self.join}
-
 
 class Spark(Model):
     """How a Spark session is made if none is active."""

@@ -75,10 +75,7 @@ def load_project(
 ) -> Project:
     """Read a project's files; no table is touched and no JVM starts.
 
-    Args:
-        path: The project directory; None: the nearest parent of the current directory that has jobs/ and conf/.
-        target: The deployment, a file of conf/.
-        all_suites: Also read the suites that no job names.
+    The arguments are those of ``enrich.load_project``, which also checks each job's expressions and columns.
 
     Raises:
         ConfigError: With one fault for each thing that is wrong, in the order of files and lines.

@@ -7,8 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enrich.base.errors import ConfigError
-from enrich.config import find_downstream, find_upstream, sort_jobs
-from enrich.config.graph import connect, find_cycle
+from enrich.config.graph import connect, find_cycle, find_downstream, find_upstream, sort_jobs
 from enrich.config.places import CatalogName
 
 

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.config import CatalogName, Job, Spark, find_project, load_project
+from enrich.config import CatalogName, load_project
+from enrich.config.models import Job, Spark
 from enrich.config.places import SCHEMES, locate, resolve_directory
+from enrich.config.project import find_project
 from kit.project import write_project
 from unit.config.small_project import CONF, FILES, JOIN, MIRROR, edited, faults_of
 
@@ -57,7 +59,7 @@ def test_a_join_job(load) -> None:
     assert (join.duplicates, join.unmatched) == ("keep", "keep")
     assert job.select == {"order_id": "orders.order_id", "customer": "customers.name"}
     assert (job.target.table, job.target.cluster_by, job.target.change_feed) == ("orders_wide", ("order_id",), None)
-    assert list(job.lookups) == ["customers"]
+    assert list(job.join) == ["customers"]
 
 
 def test_a_mirror_job(load) -> None:
