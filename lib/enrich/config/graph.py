@@ -20,9 +20,6 @@ if TYPE_CHECKING:
     from enrich.config.places import Location
     from enrich.config.project import Project
 
-QUARANTINE_SUFFIX = "__quarantine"
-"""What the name of a target's quarantine ends in."""
-
 
 def sort_jobs(jobs: Iterable[str], project: Project) -> list[str]:
     """Return ``jobs`` so that each comes after those that it reads from, directly or through others; else by name.
@@ -62,7 +59,7 @@ def connect(targets: Mapping[str, Location], sources: Mapping[str, Iterable[Loca
         targets: Each job's target.
         sources: What each job reads.
     """
-    makers = {places.identify(places.append_suffix(place, QUARANTINE_SUFFIX)): job for job, place in targets.items()}
+    makers = {places.identify(places.find_quarantine(place)): job for job, place in targets.items()}
     makers |= {places.identify(place): job for job, place in targets.items()}
     edges = {}
     for job, read in sources.items():

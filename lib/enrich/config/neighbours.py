@@ -31,6 +31,7 @@ class _Table:
         at: Where it does.
         location: Where the table is.
         place: The same for every spelling of the location.
+        quarantine: The place of its quarantine, if the job writes it.
     """
 
     job: str
@@ -38,6 +39,7 @@ class _Table:
     at: str
     location: Location
     place: str
+    quarantine: str
 
 
 @dataclass(frozen=True)
@@ -57,7 +59,7 @@ def check_references(trees: dict[str, Tree], base: Path) -> list[Fault]:
                 place = places.locate(reference, base, str(base), None)
                 if path[0] == "target":
                     names = place.split("/") if isinstance(place, str) else place.parts
-                    places.check_lengths(names[-1:], graph.QUARANTINE_SUFFIX)
+                    places.check_lengths(names[-1:], places.QUARANTINE_SUFFIX)
             except ConfigError as error:
                 faults.append(Fault(error.message, tree.at(*path)))
     return faults
@@ -94,7 +96,8 @@ def _locate(trees: dict[str, Tree], project: Project) -> _Tables:
                 location = project.location(reference)
             except ConfigError:
                 continue
-            table = _Table(job, reference, tree.at(*path), location, places.identify(location))
+            spots = (places.identify(each) for each in (location, places.find_quarantine(location)))
+            table = _Table(job, reference, tree.at(*path), location, *spots)
             if path[0] == "target":
                 tables.targets[job] = table
             else:
@@ -108,10 +111,7 @@ def _find_shared_targets(tables: _Tables) -> Iterator[Fault]:
     for table in tables.targets.values():
         if (other := first.setdefault(table.place, table)) is not table:
             yield Fault(f"the target {table.reference!r} is already that of job {other.job!r} ({other.at})", table.at)
-    quarantines = {
-        places.identify(places.append_suffix(table.location, graph.QUARANTINE_SUFFIX)): table
-        for table in tables.targets.values()
-    }
+    quarantines = {table.quarantine: table for table in tables.targets.values()}
     for table in tables.targets.values():
         if (other := quarantines.get(table.place, table)) is not table:
             yield Fault(f"the target {table.reference!r} is the quarantine of job {other.job!r} ({other.at})", table.at)
@@ -120,10 +120,7 @@ def _find_shared_targets(tables: _Tables) -> Iterator[Fault]:
 def _find_own_sources(tables: _Tables) -> Iterator[Fault]:
     """No job reads what it writes."""
     for job, target in tables.targets.items():
-        written = {
-            target.place: "target",
-            places.identify(places.append_suffix(target.location, graph.QUARANTINE_SUFFIX)): "quarantine",
-        }
+        written = {target.place: "target", target.quarantine: "quarantine"}
         for source in tables.sources[job]:
             if kind := written.get(source.place):
                 yield Fault(f"the source {source.reference!r} is the job's own {kind} ({target.at})", source.at)

@@ -14,6 +14,9 @@ from pathlib import Path
 
 from enrich.base.errors import ConfigError, shown
 
+QUARANTINE_SUFFIX = "__quarantine"
+"""What the name of a target's quarantine ends in."""
+
 SCHEMES = ("abfs", "abfss", "file", "gs", "hdfs", "s3a")
 """Schemes that a plain Spark (Hadoop's connectors) and delta-rs 1.6 both know.
 
@@ -42,14 +45,6 @@ class CatalogName:
 
     def __str__(self) -> str:
         return ".".join(self.parts)
-
-    def quoted(self) -> str:
-        """Return the name with every part in backticks, as Spark takes it."""
-        return ".".join("`" + part.replace("`", "``") + "`" for part in self.parts)
-
-    def sibling(self, suffix: str) -> CatalogName:
-        """Return the table beside this one whose name is longer by ``suffix``."""
-        return CatalogName((*self.parts[:-1], self.parts[-1] + suffix))
 
 
 Location = str | CatalogName
@@ -131,9 +126,11 @@ def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...]
     return f"{(lake or str(base)).rstrip('/')}/{reference}"
 
 
-def append_suffix(location: Location, suffix: str) -> Location:
-    """Return the location of the table beside ``location`` whose name is longer by ``suffix``."""
-    return location.sibling(suffix) if isinstance(location, CatalogName) else location + suffix
+def find_quarantine(target: Location) -> Location:
+    """Return where the quarantine of a target is: beside it, under a longer name."""
+    if isinstance(target, CatalogName):
+        return CatalogName((*target.parts[:-1], target.parts[-1] + QUARANTINE_SUFFIX))
+    return target + QUARANTINE_SUFFIX
 
 
 def identify(location: Location) -> str:
@@ -183,11 +180,7 @@ def _check_characters(text: str) -> None:
 
 
 def check_lengths(names: Iterable[str], suffix: str = "") -> None:
-    """Refuse names that no file system takes, ``suffix`` added to them.
-
-    Raises:
-        ConfigError: With the length alone: nobody reads such a name.
-    """
+    """Refuse names that no file system takes, ``suffix`` added to them; the length says enough of such a name."""
     for name in names:
         if (length := len((name + suffix).encode())) > _LONGEST:
             longer = f" with the {suffix!r} of its quarantine" if suffix else ""

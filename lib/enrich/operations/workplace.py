@@ -18,7 +18,7 @@ from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
 from enrich.config import graph
 from enrich.config.models import Job
-from enrich.config.places import CatalogName, append_suffix
+from enrich.config.places import CatalogName, find_quarantine
 from enrich.config.project import Project
 from enrich.progress import cursor, window
 from enrich.progress.cursor import TargetState
@@ -133,7 +133,7 @@ class Workplace:
         """
         self.chosen = tuple(names)
         targets = {self.project.location(self.project.jobs[name].target.table) for name in names}
-        written = targets | {append_suffix(place, graph.QUARANTINE_SUFFIX) for place in targets}
+        written = targets | {find_quarantine(place) for place in targets}
         for name in names:
             for source in self.project.jobs[name].sources.values():
                 place = self.project.location(source.table)
@@ -212,7 +212,7 @@ class Workplace:
         """Return what is at a job's target now, and where that is."""
         read = bool(graph.find_downstream(self.project, job.job)) or bool(job.target.change_feed)
         location, uri = self.project.location(job.target.table), self.uri(job.target.table)
-        beside = append_suffix(location, graph.QUARANTINE_SUFFIX)
+        beside = find_quarantine(location)
         held = self._locate(beside) if isinstance(beside, CatalogName) else beside
         place = TargetPlace(uri, location, held, read)
         if uri is None or not tables.exists(uri):
@@ -246,7 +246,7 @@ class Workplace:
 
     def _count_reasons(self, job: Job) -> list[tuple[tuple[str, ...], int]] | None:
         """Count the quarantine's rows by their reasons; None without a quarantine."""
-        place = append_suffix(self.project.location(job.target.table), graph.QUARANTINE_SUFFIX)
+        place = find_quarantine(self.project.location(job.target.table))
         uri = self._locate(place) if isinstance(place, CatalogName) else place
         if uri is None or not tables.exists(uri):
             return None
@@ -261,7 +261,7 @@ class Workplace:
     def note_commit(self, job: Job) -> None:
         """Forget the pins of the tables that this run has just written, for the jobs that read them."""
         place = self.project.location(job.target.table)
-        for each in (place, append_suffix(place, graph.QUARANTINE_SUFFIX)):
+        for each in (place, find_quarantine(place)):
             uri = self._locate(each) if isinstance(each, CatalogName) else each
             self.pins.pop(uri or "", None)
             self.wrote.add(uri or "")

@@ -13,9 +13,8 @@ from enrich.base.errors import ConfigError, Fault, HistoryError
 from enrich.base.result import Finding, JobResult, SourceWindow
 from enrich.base.spec import JobSpec, quote
 from enrich.compiler import CompiledJob, compile_job
-from enrich.config.graph import QUARANTINE_SUFFIX
 from enrich.config.models import Job
-from enrich.config.places import CatalogName, Location, append_suffix
+from enrich.config.places import CatalogName, Location, find_quarantine
 from enrich.progress import continuity, evolution
 from enrich.progress.cursor import Cursor, Mark, TargetState, describe_drift
 from enrich.progress.since import Bounds
@@ -63,11 +62,11 @@ class TargetPlace:
     @property
     def quarantine_name(self) -> str:
         """The quarantine's quoted name for SQL."""
-        return _quote_location(append_suffix(self.location, QUARANTINE_SUFFIX))
+        return _quote_location(find_quarantine(self.location))
 
 
 def _quote_location(location: Location) -> str:
-    return location.quoted() if isinstance(location, CatalogName) else quote("delta", location)
+    return quote(*location.parts) if isinstance(location, CatalogName) else quote("delta", location)
 
 
 @dataclass(frozen=True)

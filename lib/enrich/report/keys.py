@@ -6,9 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.console import clean, format_table
 from enrich.base.errors import RunFailed
-from enrich.base.spec import FAILED_COLUMN, quote
-from enrich.config.graph import QUARANTINE_SUFFIX
-from enrich.config.places import CatalogName, append_suffix
+from enrich.base.spec import quote
+from enrich.config.places import CatalogName, find_quarantine
 from enrich.storage import tables
 
 if TYPE_CHECKING:
@@ -27,7 +26,7 @@ def format_quarantined_keys(project: Project, job: Job) -> str:
     Raises:
         EnrichError: A table cannot be read, or the job does not compile against its sources.
     """
-    held = append_suffix(project.location(job.target.table), QUARANTINE_SUFFIX)
+    held = find_quarantine(project.location(job.target.table))
     if isinstance(held, CatalogName):
         return f"{job.job}: the quarantine is a catalog table; read it with Spark"
     if not tables.exists(held):

@@ -12,8 +12,7 @@ from enrich.base.faults import pass_point
 from enrich.base.result import CREATED, UNCHANGED, UPDATED, JobResult
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL, OPERATION, RUN_ID_COLUMN, Affected, JoinSpec, quote
 from enrich.compiler.schemas import strip_type
-from enrich.config.graph import QUARANTINE_SUFFIX
-from enrich.config.places import append_suffix
+from enrich.config.places import find_quarantine
 from enrich.frames import difference, join, quarantine
 from enrich.frames.difference import Difference
 from enrich.frames.identity import Identity, unite_identities
@@ -233,7 +232,7 @@ def _write_intent(task: Task, found: StagedRun, runs: RunsTable) -> cursor.Curso
 def _locate(work: Work, *, held: bool) -> str | None:
     """Return where the target or its quarantine is by now; None when the catalog does not know it."""
     place = work.task.place
-    location = append_suffix(place.location, QUARANTINE_SUFFIX) if held else place.location
+    location = find_quarantine(place.location) if held else place.location
     return location if isinstance(location, str) else tables.find_catalog_location(work.session, location.parts)
 
 

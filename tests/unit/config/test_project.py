@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from enrich.base.errors import ConfigError
+from enrich.base.spec import quote
 from enrich.config import CatalogName, load_project
 from enrich.config.models import Job, Spark
 from enrich.config.places import SCHEMES, locate, resolve_directory
@@ -198,7 +199,7 @@ def test_a_catalog(load, tmp_path: Path) -> None:
     assert project.location("accounts") == CatalogName(("main", "silver", "accounts"))
     assert (project.state, project.lake) == (f"{tmp_path}/state", None)
     name = CatalogName(("main", "sil`ver", "t"))
-    assert (str(name), name.quoted()) == ("main.sil`ver.t", "`main`.`sil``ver`.`t`")
+    assert (str(name), quote(*name.parts)) == ("main.sil`ver.t", "`main`.`sil``ver`.`t`")
 
 
 def test_an_unknown_reference_raises(load) -> None:
