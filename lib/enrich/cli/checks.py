@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 import click
 
+import enrich
 from enrich.base.console import clean, format_table, format_window
 from enrich.base.result import name_deployment
 from enrich.cli.options import (
@@ -16,29 +17,23 @@ from enrich.cli.options import (
     add_option,
     add_place_options,
     add_window_options,
-    load_chosen_project,
+    choose_jobs,
     output_option,
 )
-from enrich.cli.process import Interrupted, explain_end, find_interruption, log_to_stderr, report_error, say_result
-from enrich.cli.results import format_json_line
-
-if TYPE_CHECKING:
-    from enrich.config import Project
-    from enrich.operations.planning import JobPlan, PlanResult
-    from enrich.operations.verification import Check, Discrepancy, VerifyResult
+from enrich.cli.process import (
+    Interrupted,
+    explain_end,
+    find_interruption,
+    keep_results,
+    log_to_stderr,
+    report_error,
+    say_result,
+)
+from enrich.cli.results import format_json_line, say_found
+from enrich.operations.planning import JobPlan, PlanResult
+from enrich.operations.verification import Check, Discrepancy, VerifyResult
 
 log = logging.getLogger(__name__)
-
-
-class Found(Protocol):
-    """What a command found: its JSON and its exit code."""
-
-    @property
-    def exit_code(self) -> int:
-        """The process's exit code."""
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the JSON."""
 
 
 @click.command(epilog="Example: enrich plan --since 3d")
@@ -47,7 +42,6 @@ class Found(Protocol):
 @output_option
 @add_log_options
 @add_place_options
-@click.pass_context
 def plan(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
     """Show what a run would do, and which jobs it would refuse.
 
@@ -58,10 +52,8 @@ def plan(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **
     log_to_stderr(log_format, quiet=quiet)
 
     def look(done: list[JobPlan]) -> PlanResult:
-        project, jobs = _choose_jobs(ctx, asked)
-        from enrich import plan as plan_project
-
-        found = plan_project(project, jobs=jobs, **asked)
+        project, jobs = choose_jobs(ctx, asked)
+        found = enrich.plan(project, jobs=jobs, **asked)
         done += found.jobs
         return found
 
@@ -76,7 +68,6 @@ def plan(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **
 @output_option
 @add_log_options
 @add_place_options
-@click.pass_context
 def verify(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
     """Compare every row of the targets with what their jobs give.
 
@@ -86,33 +77,17 @@ def verify(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, 
     log_to_stderr(log_format, quiet=quiet)
 
     def look(done: list[Check]) -> VerifyResult:
-        project, jobs = _choose_jobs(ctx, asked)
-        from enrich import verify as verify_project
-
-        def note(check: Check) -> None:
-            if code := find_interruption():
-                raise Interrupted(code)  # the job "failed" because its JVM was taken away
-            done.append(check)
-            log.info("%s: %s", check.job, check.status)
-
-        return verify_project(project, jobs=jobs, on_result=note, **asked)
+        project, jobs = choose_jobs(ctx, asked)
+        return enrich.verify(project, jobs=jobs, on_result=keep_results(done, log), **asked)
 
     return _deliver(ctx, output, look, format_verification)
-
-
-def _choose_jobs(ctx: click.Context, asked: dict[str, Any]) -> tuple[Project, list[str]]:
-    """Load the project and take the choice of jobs out of ``asked``."""
-    from enrich.cli.selection import build_graph, choose
-
-    project = load_chosen_project(ctx)
-    return project, choose(build_graph(project), asked.pop("jobs"), asked.pop("select"), asked.pop("exclude"))
 
 
 def _deliver(ctx: click.Context, output: str, look: Callable[[list[Any]], Any], text: Callable[[Any], str]) -> int:
     """Print what ``look`` found, or why it ended, and return the exit code."""
     done: list[Any] = []
     try:
-        found: Found = look(done)
+        found: PlanResult | VerifyResult = look(done)
         if code := find_interruption():
             raise Interrupted(code)
     except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
@@ -122,7 +97,7 @@ def _deliver(ctx: click.Context, output: str, look: Callable[[list[Any]], Any], 
             head = {**name_deployment(ctx.obj["target"]), "exit_code": exit_code}
             say_result(format_json_line({**head, "jobs": jobs, "error": str(known)}))
         return report_error(known, exit_code)
-    say_result(format_json_line(found.to_dict()) if output == "json" else text(found))
+    say_found(output, found.to_dict(), text(found))
     return found.exit_code
 
 

@@ -8,31 +8,33 @@ from typing import Any
 
 import click
 
+import enrich
 from enrich.base.errors import ConfigError
 from enrich.base.files import WholeFile
 from enrich.base.result import JobResult, RunResult, name_deployment
 from enrich.cli.checks import plan, verify
 from enrich.cli.options import (
     DEFAULT_TARGET,
-    LOG_FORMAT,
     add_job_options,
     add_option,
     add_place_options,
     add_show_keys_option,
     add_window_options,
+    choose_jobs,
     load_chosen_project,
+    log_format_option,
     output_option,
 )
 from enrich.cli.process import (
     CommandLine,
     Interrupted,
     explain_end,
-    find_interruption,
+    keep_results,
     log_to_stderr,
     report_error,
     say_result,
 )
-from enrich.cli.results import Delivery, format_json_line
+from enrich.cli.results import Delivery, format_json_line, say_found
 
 log = logging.getLogger(__name__)
 
@@ -90,10 +92,9 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
     "--result-file", type=click.Path(path_type=Path), metavar="F", help="Also write the result as JSON to the file F."
 )
 @add_option("--skip-code", type=click.IntRange(1, 255), metavar="N", help="Exit with N when there was nothing to do.")
-@add_option("--log-format", type=click.Choice(["text", "json"]), default="text", show_default=True, help=LOG_FORMAT)
+@log_format_option
 @add_option("--quiet", is_flag=True, help="Print no progress on stderr and no summary on stdout.")
 @add_place_options
-@click.pass_context
 def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
     """Bring the targets of all jobs, or of the jobs named, up to date."""
     log_to_stderr(log_format, quiet=quiet)
@@ -102,7 +103,7 @@ def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **a
     try:
         file = WholeFile(path, "--result-file", "nothing was run") if path else None
         delivery = Delivery(output, file, skip_code, quiet)
-        result = run_jobs(ctx, done, **asked)
+        result = run_jobs(ctx, done, asked)
     except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
         known, exit_code = explain_end(error)
         delivery.refuse(deployment, known, exit_code, done)
@@ -114,43 +115,19 @@ def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **a
             delivery.file.drop()
 
 
-def run_jobs(
-    ctx: click.Context,
-    done: list[JobResult],
-    *,
-    jobs: tuple[str, ...],
-    select: tuple[str, ...],
-    exclude: tuple[str, ...],
-    **how: Any,
-) -> RunResult:
+def run_jobs(ctx: click.Context, done: list[JobResult], asked: dict[str, Any]) -> RunResult:
     """Load the project, choose its jobs and run them; ``done`` gets each job's result as it ends.
 
     Raises:
         EnrichError: The project or the selection is at fault. A failed job raises nothing: it is part of the result.
     """
-    from enrich.cli.selection import build_graph, choose
-
-    project = load_chosen_project(ctx)
-    chosen = choose(build_graph(project), jobs, select, exclude)
-
-    from enrich import run as run_project
-
-    def note(job: JobResult) -> None:
-        code = find_interruption()
-        if code and job.exit_code:
-            raise Interrupted(code)  # the job "failed" because its JVM was taken away
-        done.append(job)
-        log.info("%s: %s", job.job, job.status)
-        if code:
-            raise Interrupted(code)
-
-    return run_project(project, jobs=chosen, on_result=note, **how)
+    project, jobs = choose_jobs(ctx, asked)
+    return enrich.run(project, jobs=jobs, on_result=keep_results(done, log), **asked)
 
 
 @cli.command(epilog="Example: enrich ls --output json")
 @output_option
 @add_place_options
-@click.pass_context
 def ls(ctx: click.Context, /, *, output: str) -> int:
     """List the jobs in the order in which they run.
 
@@ -159,15 +136,12 @@ def ls(ctx: click.Context, /, *, output: str) -> int:
     from enrich.cli.listing import format_jobs, list_jobs
 
     jobs = list_jobs(load_chosen_project(ctx))
-    head = name_deployment(ctx.obj["target"])
-    say_result(format_json_line({**head, "jobs": jobs}) if output == "json" else format_jobs(jobs))
-    return 0
+    return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, format_jobs(jobs))
 
 
 @cli.command(epilog="Example: enrich --target prod status")
 @output_option
 @add_place_options
-@click.pass_context
 def status(ctx: click.Context, /, *, output: str) -> int:
     """Show what each target contains and how far it is behind.
 
@@ -176,9 +150,7 @@ def status(ctx: click.Context, /, *, output: str) -> int:
     from enrich.cli.listing import collect_status, format_status
 
     jobs = collect_status(load_chosen_project(ctx))
-    head = name_deployment(ctx.obj["target"])
-    say_result(format_json_line({**head, "jobs": jobs}) if output == "json" else format_status(jobs))
-    return 0
+    return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, format_status(jobs))
 
 
 @cli.command(epilog="Example: enrich report customers --html customers.html --runs 60")
@@ -190,7 +162,6 @@ def status(ctx: click.Context, /, *, output: str) -> int:
 @add_show_keys_option("the keys of quarantined rows as well")
 @output_option
 @add_place_options
-@click.pass_context
 def report(ctx: click.Context, /, **asked: Any) -> int:
     """Show what the recorded runs did and found.
 
@@ -204,7 +175,6 @@ def report(ctx: click.Context, /, **asked: Any) -> int:
 @cli.command(epilog="Example: enrich validate || exit 1")
 @output_option
 @add_place_options
-@click.pass_context
 def validate(ctx: click.Context, /, *, output: str) -> int:
     """Check files, suites and the schemas of the sources.
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enrich.base.console import clean, format_count, format_table
 from enrich.base.errors import ConfigError, Fault
 from enrich.cli.selection import build_graph
-
-if TYPE_CHECKING:
-    from enrich.config import Project
+from enrich.config import Project
 
 
 def list_jobs(project: Project) -> list[dict[str, Any]]:

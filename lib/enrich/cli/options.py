@@ -5,19 +5,19 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
-from functools import wraps
+from functools import partial, reduce, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import click
 
-if TYPE_CHECKING:
-    from enrich.config import Project
+from enrich.cli.selection import build_graph, choose
+from enrich.config import Project
+from enrich.operations.loading import load_project
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 
 DEFAULT_TARGET = "dev"
-LOG_FORMAT = "Format of the messages on stderr."
 
 
 class Option(click.Option):
@@ -42,8 +42,8 @@ def add_option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
 def add_place_options(command: Command) -> Command:
     """Give a command ``--project-dir`` and ``--target``, which may also stand before it; the later one wins.
 
-    Both reach the command in ``ctx.obj``; here they read no environment, or ``ENRICH_TARGET`` would overrule
-    ``enrich --target prod run``.
+    Both reach the command in ``ctx.obj``, and the context is its first argument. Here they read no environment, or
+    ``ENRICH_TARGET`` would overrule ``enrich --target prod run``.
     """
 
     @click.option("--project-dir", type=click.Path(path_type=Path), hidden=True)
@@ -56,7 +56,7 @@ def add_place_options(command: Command) -> Command:
             "project_dir": project_dir or given.get("project_dir"),
             "target": target or given.get("target") or DEFAULT_TARGET,
         }
-        return ctx.invoke(command, *args, **named)
+        return ctx.invoke(command, ctx, *args, **named)
 
     return placed  # type: ignore[return-value]  # the same command with two options more
 
@@ -67,26 +67,39 @@ def load_chosen_project(ctx: click.Context, *, all_suites: bool = False) -> Proj
     Raises:
         ConfigError: With all faults of all files.
     """
-    from enrich.operations.loading import load_project
-
     return load_project(ctx.obj["project_dir"], target=ctx.obj["target"], all_suites=all_suites)
 
 
-def add_job_options(command: Command) -> Command:
-    """Give a command the choice of its jobs."""
-    fit = "Take jobs whose names match P ('user_*'); '+job' adds what it reads, 'job+' what reads it."
-    command = add_option(
-        "--exclude", "exclude", multiple=True, metavar="P", help="Leave out jobs whose names match P."
-    )(command)
-    command = add_option("--select", "select", multiple=True, metavar="P", help=fit)(command)
-    return click.argument("jobs", nargs=-1, metavar="[JOB]...")(command)
+def choose_jobs(ctx: click.Context, asked: dict[str, Any]) -> tuple[Project, list[str]]:
+    """Load the project and take the choice of its jobs out of ``asked``.
+
+    Raises:
+        ConfigError: The project or the choice is at fault.
+    """
+    project = load_chosen_project(ctx)
+    return project, choose(build_graph(project), asked.pop("jobs"), asked.pop("select"), asked.pop("exclude"))
 
 
-def add_log_options(command: Command) -> Command:
-    """Give a command the options of its stderr."""
-    quiet = add_option("--quiet", is_flag=True, help="Print no progress on stderr.")
-    formats = click.Choice(["text", "json"])
-    return add_option("--log-format", type=formats, default="text", show_default=True, help=LOG_FORMAT)(quiet(command))
+def _combine(*decorators: Callable[[Command], Command]) -> Callable[[Command], Command]:
+    """Return one decorator for several; ``--help`` lists their options in this order."""
+    return lambda command: reduce(lambda decorated, decorate: decorate(decorated), reversed(decorators), command)
+
+
+add_job_options = _combine(
+    click.argument("jobs", nargs=-1, metavar="[JOB]..."),
+    add_option(
+        "--select",
+        multiple=True,
+        metavar="P",
+        help="Take jobs whose names match P ('user_*'); '+job' adds what it reads, 'job+' what reads it.",
+    ),
+    add_option("--exclude", multiple=True, metavar="P", help="Leave out jobs whose names match P."),
+)
+
+_add_format_option = partial(add_option, type=click.Choice(["text", "json"]), default="text", show_default=True)
+output_option = _add_format_option("--output", help="Format of the result on stdout: tables, or one compact JSON line.")
+log_format_option = _add_format_option("--log-format", help="Format of the messages on stderr.")
+add_log_options = _combine(log_format_option, add_option("--quiet", is_flag=True, help="Print no progress on stderr."))
 
 
 class _Moments(click.ParamType):  # type: ignore[type-arg]  # generic for mypy alone
@@ -96,32 +109,17 @@ class _Moments(click.ParamType):  # type: ignore[type-arg]  # generic for mypy a
     envvar_list_splitter = ","
 
 
-def add_window_options(command: Command) -> Command:
-    """Give a command the options that move the ends of its window."""
-    for decorate in (
-        add_option(
-            "--full-refresh", is_flag=True, help="Compute all rows from the sources and write the targets anew."
-        ),
-        add_option(
-            "--allow-gap", is_flag=True, help="Let --since leave out changes never consumed; the gap is recorded."
-        ),
-        add_option(
-            "--until",
-            multiple=True,
-            type=_Moments(),
-            metavar="S",
-            help="End the window at S, in the same forms. With --since: replay what changed in between.",
-        ),
-        add_option(
-            "--since",
-            multiple=True,
-            type=_Moments(),
-            metavar="S",
-            help="Start the window at S if that is earlier: 2026-11-01T00:00Z, 3d, v42, alias=v42, beginning.",
-        ),
-    ):
-        command = decorate(command)
-    return command
+_add_moment_option = partial(add_option, multiple=True, type=_Moments(), metavar="S")
+add_window_options = _combine(
+    _add_moment_option(
+        "--since", help="Start the window at S if that is earlier: 2026-11-01T00:00Z, 3d, v42, alias=v42, beginning."
+    ),
+    _add_moment_option(
+        "--until", help="End the window at S, in the same forms. With --since: replay what changed in between."
+    ),
+    add_option("--allow-gap", is_flag=True, help="Let --since leave out changes never consumed; the gap is recorded."),
+    add_option("--full-refresh", is_flag=True, help="Compute all rows from the sources and write the targets anew."),
+)
 
 
 def add_show_keys_option(what: str) -> Callable[[Command], Command]:
@@ -141,12 +139,3 @@ def refuse_stored_keys(output: str, *, show_keys: bool) -> None:
         raise click.UsageError(
             "--show-keys prints only to a terminal, and stdout is not one; leave it out, or call the command by hand"
         )
-
-
-output_option = add_option(
-    "--output",
-    type=click.Choice(["text", "json"]),
-    default="text",
-    show_default=True,
-    help="Format of the result on stdout: tables, or one compact JSON line.",
-)

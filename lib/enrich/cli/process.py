@@ -13,7 +13,7 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TextIO
@@ -224,6 +224,21 @@ def find_interruption() -> int | None:
     Cleaning up without a JVM raises exceptions that can hide ``Interrupted``: the signal counts, whatever came of it.
     """
     return _arrived[0] if _arrived else None
+
+
+def keep_results(done: list[Any], log: logging.Logger) -> Callable[[Any], None]:
+    """Return what is called with each job's result: it is kept in ``done``, and a signal that came ends the command."""
+
+    def keep(result: Any) -> None:
+        code = find_interruption()
+        if code and result.exit_code:
+            raise Interrupted(code)  # the job "failed" because its JVM was taken away
+        done.append(result)
+        log.info("%s: %s", result.job, result.status)
+        if code:
+            raise Interrupted(code)
+
+    return keep
 
 
 def _handle_signal(number: int, _frame: FrameType | None) -> None:

@@ -14,8 +14,8 @@ from enrich.cli.options import (
     output_option,
     refuse_stored_keys,
 )
-from enrich.cli.process import log_to_stderr, say_result
-from enrich.cli.results import format_json_line
+from enrich.cli.process import log_to_stderr
+from enrich.cli.results import say_found
 
 _NEAR_MISSES = "the keys of near misses"
 
@@ -34,7 +34,6 @@ _NEAR_MISSES = "the keys of near misses"
 @output_option
 @add_show_keys_option(_NEAR_MISSES)
 @add_place_options
-@click.pass_context
 def why(ctx: click.Context, /, *, job: str, output: str, show_keys: bool, **asked: Any) -> int:
     """Say why a row or a cell is as it is.
 
@@ -54,8 +53,7 @@ def why(ctx: click.Context, /, *, job: str, output: str, show_keys: bool, **aske
         raise click.UsageError("the key is missing: enrich why JOB KEY [COLUMN]")
     key, column = (list(parts), key) if parts else (key, column)
     answer = ask(load_chosen_project(ctx), job, key, column, show_keys=show_keys)
-    say_result(format_json_line(answer.to_dict()) if output == "json" else format_answer(answer, column))
-    return 0
+    return say_found(output, answer.to_dict(), format_answer(answer, column))
 
 
 @click.group(epilog="Example: enrich doctor keys consents_with_email")
@@ -69,7 +67,6 @@ def doctor() -> None:
 @output_option
 @add_show_keys_option(_NEAR_MISSES)
 @add_place_options
-@click.pass_context
 def keys(ctx: click.Context, /, *, job: str, join: str | None, output: str, show_keys: bool) -> int:
     """Count references that match no key, but nearly do.
 
@@ -82,5 +79,4 @@ def keys(ctx: click.Context, /, *, job: str, join: str | None, output: str, show
     refuse_stored_keys(output, show_keys=show_keys)
     log_to_stderr("text", quiet=True)
     report = doctor_keys(load_chosen_project(ctx), job, join=join, show_keys=show_keys)
-    say_result(format_json_line(report.to_dict()) if output == "json" else format_keys(report))
-    return 0
+    return say_found(output, report.to_dict(), format_keys(report))

@@ -7,17 +7,14 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError
 from enrich.base.files import WholeFile
 from enrich.cli.options import refuse_stored_keys
 from enrich.cli.process import put, say_result
-from enrich.cli.results import format_json_line
-
-if TYPE_CHECKING:
-    from enrich.config import Project
-    from enrich.report import Report
+from enrich.cli.results import say_found
+from enrich.cli.selection import build_graph, choose
+from enrich.config import Project
 
 
 @dataclass(frozen=True)
@@ -39,8 +36,8 @@ def deliver(project: Project, wanted: Wanted) -> int:
     Raises:
         EnrichError: An unknown job, a file that cannot be written, a runs table that cannot be read.
     """
-    from enrich.cli.selection import build_graph, choose
     from enrich.report import read_report
+    from enrich.report.text import format_report
 
     refuse_stored_keys(wanted.output, show_keys=wanted.show_keys)
     chosen = choose(build_graph(project), wanted.jobs, (), ())
@@ -54,7 +51,7 @@ def deliver(project: Project, wanted: Wanted) -> int:
             from enrich.report.page import render_page
 
             page_file.write(render_page(report))
-    say_result(_format_report(report, wanted.output))
+    say_found(wanted.output, report.to_dict(), format_report(report))
     if wanted.show_keys:
         from enrich.report.keys import format_quarantined_keys
 
@@ -80,14 +77,6 @@ def _prepare_page_file(project: Project, html: Path | None, cleanup: ExitStack) 
     if html is None:
         path.parent.mkdir(parents=True, exist_ok=True)
     return _prepare_file(path, "--html", cleanup)
-
-
-def _format_report(report: Report, output: str) -> str:
-    if output == "json":
-        return format_json_line(report.to_dict())
-    from enrich.report.text import format_report
-
-    return format_report(report)
 
 
 def _open(path: Path) -> None:

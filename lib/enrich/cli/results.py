@@ -19,6 +19,12 @@ def format_json_line(data: dict[str, Any]) -> str:
     return json.dumps(data, separators=(",", ":"))
 
 
+def say_found(output: str, data: dict[str, Any], text: str) -> int:
+    """Write what a command found to stdout, as JSON or as a text for people; return 0."""
+    say_result(format_json_line(data) if output == "json" else text)
+    return 0
+
+
 @dataclass(frozen=True)
 class Delivery:
     """Where a run's result goes.

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from fnmatch import fnmatchcase
-from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError, suggest
-
-if TYPE_CHECKING:
-    from enrich.config import Project
+from enrich.config import Project
+from enrich.config.graph import find_upstream, sort_jobs
 
 Graph = Mapping[str, frozenset[str]]
 """For each job, in the order in which they run, the jobs whose targets it reads."""
@@ -21,8 +19,6 @@ def build_graph(project: Project) -> Graph:
     Raises:
         ConfigError: Jobs read each other in a circle.
     """
-    from enrich.config.graph import find_upstream, sort_jobs
-
     return {name: frozenset(find_upstream(project, name)) for name in sort_jobs(project.jobs, project)}
 
 
