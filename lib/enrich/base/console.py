@@ -12,14 +12,13 @@ import click
 
 from enrich.base.result import Finding, JobResult, RunResult, SourceWindow
 
-COLOURS = {
-    "created": "green",
-    "updated": "green",
-    "unchanged": None,
+_CHANGED = ("created", "updated")
+_COLOURS = {
     "blocked": "red",
     "failed": "red",
     "skipped": "yellow",
     "locked": "yellow",
+    **dict.fromkeys(_CHANGED, "green"),
 }
 
 _HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
@@ -92,7 +91,7 @@ def format_run(result: RunResult, *, quiet: bool = False) -> str:
     rows = [
         (
             clean(job.job),
-            click.style(job.status, fg=COLOURS.get(job.status)),
+            click.style(job.status, fg=_COLOURS.get(job.status)),
             job.mode or "-",
             str(job.counts.inserted),
             str(job.counts.updated),
@@ -114,7 +113,7 @@ def format_outcome(result: RunResult) -> str:
     """Return the run's last word."""
     if result.exit_code:
         return f"exit {result.exit_code}"
-    done = sum(job.status in ("created", "updated") for job in result.jobs)
+    done = sum(job.status in _CHANGED for job in result.jobs)
     return f"{format_count(done, 'job')} changed" if done else "nothing to do"
 
 

@@ -56,8 +56,6 @@ class EnrichError(Exception):
 class RunFailed(EnrichError):
     """Storage, Spark or a conflict stopped the job; running again may help."""
 
-    exit_code = 1
-
 
 class Conflict(RunFailed):
     """Somebody else's commit came between a job's plan and its own; a fresh plan may succeed."""

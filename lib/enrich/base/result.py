@@ -6,7 +6,7 @@ No field ever holds a cell value.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -62,16 +62,8 @@ class Finding:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the finding as in the result JSON; what follows ``error`` only where it applies."""
-        found: dict[str, Any] = {
-            "index": self.index,
-            "expectation": self.expectation,
-            "column": self.column,
-            "action": self.action,
-            "checked": self.checked,
-            "failed": self.failed,
-            "success": self.success,
-            "error": self.error,
-        }
+        names = ("index", "expectation", "column", "action", "checked", "failed", "success", "error")
+        found: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.column_list is not None:
             found["column_list"] = list(self.column_list)
         if self.source is not None:
@@ -237,23 +229,14 @@ class RunResult:
     run_id: str
     deployment: str
     jobs: tuple[JobResult, ...] = ()
-    error: str | None = None
-    interrupted: int | None = None
 
     @property
     def exit_code(self) -> int:
-        """The most serious exit code of the jobs, or the signal's when the run was interrupted."""
-        codes: Sequence[int] = [job.exit_code for job in self.jobs]
-        return find_gravest([*codes, *([self.interrupted] if self.interrupted else [])])
+        """The most serious exit code of the jobs."""
+        return find_gravest(job.exit_code for job in self.jobs)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result JSON of ``enrich run --output json``."""
-        found: dict[str, Any] = {
-            "run_id": self.run_id,
-            **name_deployment(self.deployment),
-            "exit_code": self.exit_code,
-            "jobs": [job.to_dict() for job in self.jobs],
-        }
-        if self.error is not None:
-            found["error"] = self.error
-        return found
+        jobs = [job.to_dict() for job in self.jobs]
+        head = {"run_id": self.run_id, **name_deployment(self.deployment)}
+        return {**head, "exit_code": self.exit_code, "jobs": jobs}

@@ -10,7 +10,6 @@ import click
 
 import enrich
 from enrich.base.console import clean, format_table, format_window
-from enrich.base.result import name_deployment
 from enrich.cli.options import (
     add_job_options,
     add_log_options,
@@ -29,7 +28,7 @@ from enrich.cli.process import (
     report_error,
     say_result,
 )
-from enrich.cli.results import format_json_line, say_found
+from enrich.cli.results import describe_end, format_json_line, say_found
 from enrich.operations.planning import JobPlan, PlanResult
 from enrich.operations.verification import Check, Discrepancy, VerifyResult
 
@@ -93,9 +92,7 @@ def _deliver(ctx: click.Context, output: str, look: Callable[[list[Any]], Any], 
     except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
         known, exit_code = explain_end(error)
         if output == "json":
-            jobs = [each.to_dict() for each in done]
-            head = {**name_deployment(ctx.obj["target"]), "exit_code": exit_code}
-            say_result(format_json_line({**head, "jobs": jobs, "error": str(known)}))
+            say_result(format_json_line(describe_end(ctx.obj["target"], known, exit_code, done)))
         return report_error(known, exit_code)
     say_found(output, found.to_dict(), text(found))
     return found.exit_code

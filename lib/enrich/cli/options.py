@@ -71,11 +71,7 @@ def load_chosen_project(ctx: click.Context, *, all_suites: bool = False) -> Proj
 
 
 def choose_jobs(ctx: click.Context, asked: dict[str, Any]) -> tuple[Project, list[str]]:
-    """Load the project and take the choice of its jobs out of ``asked``.
-
-    Raises:
-        ConfigError: The project or the choice is at fault.
-    """
+    """Load the project and take the choice of its jobs out of ``asked``."""
     project = load_chosen_project(ctx)
     return project, choose(build_graph(project), asked.pop("jobs"), asked.pop("select"), asked.pop("exclude"))
 

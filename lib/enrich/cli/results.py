@@ -25,6 +25,12 @@ def say_found(output: str, data: dict[str, Any], text: str) -> int:
     return 0
 
 
+def describe_end(deployment: str, error: EnrichError, exit_code: int, done: Sequence[Any]) -> dict[str, Any]:
+    """Return the JSON of a command that did not start, or did not end: the jobs that were done, and the error."""
+    jobs = [job.to_dict() for job in done]
+    return {**name_deployment(deployment), "exit_code": exit_code, "jobs": jobs, "error": str(error)}
+
+
 @dataclass(frozen=True)
 class Delivery:
     """Where a run's result goes.
@@ -47,15 +53,9 @@ class Delivery:
         idle = result.exit_code == 0 and all(job.status == UNCHANGED for job in result.jobs)
         return self.skip_code if idle and self.skip_code is not None else result.exit_code
 
-    def refuse(self, deployment: str, error: EnrichError, exit_code: int, done: Sequence[JobResult] = ()) -> None:
-        """Deliver that a run did not start, or did not end: the jobs that were done, and the error.
-
-        As JSON only; people read the error on stderr.
-        """
-        jobs = [job.to_dict() for job in done]
-        head = {"run_id": None, **name_deployment(deployment)}
-        data = {**head, "exit_code": exit_code, "jobs": jobs, "error": str(error)}
-        self._put(data, None)
+    def refuse(self, deployment: str, error: EnrichError, exit_code: int, done: Sequence[JobResult]) -> None:
+        """Deliver that a run did not start, or did not end, as JSON only: people read the error on stderr."""
+        self._put({"run_id": None, **describe_end(deployment, error, exit_code, done)}, None)
 
     def _put(self, data: dict[str, Any], text: str | None) -> None:
         line = format_json_line(data)

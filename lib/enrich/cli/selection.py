@@ -14,11 +14,7 @@ Graph = Mapping[str, frozenset[str]]
 
 
 def build_graph(project: Project) -> Graph:
-    """Return a project's jobs in the order in which they run.
-
-    Raises:
-        ConfigError: Jobs read each other in a circle.
-    """
+    """Return a project's jobs in the order in which they run."""
     return {name: frozenset(find_upstream(project, name)) for name in sort_jobs(project.jobs, project)}
 
 
@@ -47,11 +43,7 @@ def choose(graph: Graph, names: Iterable[str], select: Iterable[str], exclude: I
 
 
 def match_jobs(graph: Graph, pattern: str, option: str) -> set[str]:
-    """Return the jobs that a pattern means, with those before (``+x``) and behind (``x+``) them.
-
-    Raises:
-        ConfigError: No job's name fits.
-    """
+    """Return the jobs that a pattern means, with those before (``+x``) and behind (``x+``) them."""
     core = pattern.removeprefix("+").removesuffix("+")
     found = {name for name in graph if fnmatchcase(name, core)}
     if not found:

@@ -36,14 +36,7 @@ _MAX_CLUSTER_BY = 4
 
 @dataclass(frozen=True)
 class Draft:
-    """What can be read of a job file that may hold faults: only entries of the right shape.
-
-    Attributes:
-        tree: The file.
-        sources: Sources that are mappings, by alias.
-        joins: Joins that are mappings, by alias.
-        faults: What was found so far.
-    """
+    """What can be read of a job file that may hold faults: only sources and joins that are mappings, by alias."""
 
     tree: Tree
     root: dict[str, Any]

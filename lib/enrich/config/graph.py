@@ -53,12 +53,7 @@ def find_downstream(project: Project, job: str) -> tuple[str, ...]:
 
 
 def connect(targets: Mapping[str, Location], sources: Mapping[str, Iterable[Location]]) -> dict[str, tuple[str, ...]]:
-    """Return for each job the others that it reads from, by name.
-
-    Args:
-        targets: Each job's target.
-        sources: What each job reads.
-    """
+    """Return for each job the others that it reads from, by name."""
     makers = {places.identify(places.find_quarantine(place)): job for job, place in targets.items()}
     makers |= {places.identify(place): job for job, place in targets.items()}
     edges = {}
@@ -69,11 +64,7 @@ def connect(targets: Mapping[str, Location], sources: Mapping[str, Iterable[Loca
 
 
 def find_cycle(edges: Mapping[str, tuple[str, ...]]) -> list[str] | None:
-    """Return a circle, as data flows: each job feeds the next, and the last is the first again.
-
-    Args:
-        edges: For each job those that it reads from.
-    """
+    """Return a circle, as data flows: each job feeds the next, and the last is the first again."""
     try:
         TopologicalSorter(dict(sorted(edges.items()))).prepare()
     except CycleError as error:

@@ -26,10 +26,8 @@ class _Table:
     """One table reference of a job file.
 
     Attributes:
-        job: The job.
-        reference: What its file writes.
+        reference: What the job's file writes.
         at: Where it does.
-        location: Where the table is.
         place: The same for every spelling of the location.
         quarantine: The place of its quarantine, if the job writes it.
     """

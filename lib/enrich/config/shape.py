@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 
     from enrich.config.yamlfile import PathStep, Tree
 
+_WORDS = {
+    type(None): "nothing", bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list",
+}  # fmt: skip
 _Model = TypeVar("_Model", Job, Settings)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _EXPRESSION_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
@@ -27,19 +30,7 @@ _EXPRESSION_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2
 
 def describe(value: Any) -> str:
     """Return what a plain value is, in words."""
-    match value:
-        case None:
-            return "nothing"
-        case bool():
-            return "true or false"
-        case int() | float():
-            return "a number"
-        case str():
-            return "text"
-        case list():
-            return "a list"
-        case _:
-            return "a mapping"
+    return _WORDS.get(type(value), "a mapping")
 
 
 def build_job(tree: Tree) -> tuple[Job | None, list[Fault]]:

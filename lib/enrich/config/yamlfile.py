@@ -81,11 +81,7 @@ class Tree:
 
 
 def read_tree(path: Path, name: str) -> Tree:
-    """Read a file.
-
-    Args:
-        path: The file; one that ends in ``.json`` is JSON, any other YAML.
-        name: How messages name it.
+    """Read a file, which messages call ``name``.
 
     Raises:
         ConfigError: The file cannot be read, or see `load_tree`.
@@ -109,11 +105,7 @@ def read_tree(path: Path, name: str) -> Tree:
 
 
 def load_tree(text: str, name: str) -> Tree:
-    """Read the text of a file.
-
-    Args:
-        text: The file's content.
-        name: How messages name the file; JSON when it ends in ``.json``, else YAML.
+    """Read the text of a file: JSON when its name ends in ``.json``, else YAML.
 
     Raises:
         ConfigError: With one fault, at ``file:line``, for each thing that is refused.

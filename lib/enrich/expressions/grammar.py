@@ -45,11 +45,7 @@ class NameResolver(Protocol):
 
 
 class Grammar(TypeGrammar):
-    """One reading of one expression.
-
-    Args:
-        tokens: Of the whole text, ended by a token of kind ``end``.
-        names: What may be referred to.
+    """One reading of one expression, which may refer to what ``names`` resolves.
 
     Attributes:
         paths: The column references found.

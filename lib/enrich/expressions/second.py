@@ -12,11 +12,7 @@ if TYPE_CHECKING:
 
 
 def check_again(text: str, paths: Collection[tuple[str, ...]]) -> None:
-    """Parse ``text`` with sqlglot and compare with the references already found.
-
-    Args:
-        text: An expression that the grammar has accepted.
-        paths: The column references that the grammar has found in it.
+    """Parse what the grammar has accepted with sqlglot, and compare with the references that the grammar has found.
 
     Raises:
         ExpressionError: When the two readers disagree: better a harmless expression refused than a harmful one run.

@@ -51,14 +51,10 @@ class ConditionError(ConfigError):
 
 
 def read_condition(value: Any, parser: Any) -> Condition | None:
-    """Return a rule's row condition in GX's mapping form, or None when it has none.
-
-    Args:
-        value: The rule's ``row_condition``.
-        parser: The rule's ``condition_parser``.
+    """Return a rule's ``row_condition`` in GX's mapping form, or None when it has none.
 
     Raises:
-        ConditionError: The condition, or its parser, is refused.
+        ConditionError: The condition, or its ``condition_parser``, is refused.
     """
     if parser == "pandas":
         raise ConditionError("condition_parser 'pandas' is not run by Spark; write row_condition in GX's own form")

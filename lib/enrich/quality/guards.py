@@ -20,12 +20,7 @@ MASS_CHANGE, VALUE_CONFLICTS = "mass_change", "value_conflicts"
 
 
 def list_unjudged(rules: Sequence[Rule], accepted: Collection[str]) -> tuple[Finding, ...]:
-    """Return the findings of a run that judged no row, in the order of the job file.
-
-    Args:
-        rules: The job's rules.
-        accepted: Names of rules that shall not block this run.
-    """
+    """Return the findings of a run that judged no row; rules named in ``accepted`` do not block it."""
     found = []
     for position, rule in enumerate(rules):
         is_accepted = rule.blocks and rule.rule in accepted

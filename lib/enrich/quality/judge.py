@@ -42,11 +42,6 @@ class SuiteVerdict:
     closing: tuple[Finding, ...]
     reasons: Column | None
 
-    @property
-    def blocked(self) -> bool:
-        """True when nothing may be written."""
-        return bool(self.closing)
-
 
 def judge(rows: DataFrame, suite: Suite, published: Published) -> SuiteVerdict:
     """Judge staged rows.

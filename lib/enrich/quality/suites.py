@@ -132,11 +132,7 @@ class Suite:
 
 
 def load_suite(path: Path, name: str) -> Suite:
-    """Read a suite file, JSON or YAML.
-
-    Args:
-        path: The file.
-        name: How messages name it, e.g. ``expectations/orders.json``.
+    """Read a suite file, JSON or YAML; messages call it ``name``, e.g. ``expectations/orders.json``.
 
     Raises:
         ConfigError: With one fault, at ``file:line``, for each thing that is refused.
@@ -150,13 +146,9 @@ def load_suite(path: Path, name: str) -> Suite:
 
 
 def check_columns(suite: Suite, names: Sequence[str]) -> list[Fault]:
-    """Return a fault for each column that a rule needs and the job does not select.
+    """Return a fault for each column that a rule needs and that is not among ``names``, the target's columns.
 
     A name is taken literally first; then as GX writes one with a dot, in backticks; then as a path into a struct.
-
-    Args:
-        suite: The suite.
-        names: The target's columns.
     """
     faults: list[Fault] = []
     for rule in suite.rules:

@@ -132,7 +132,7 @@ spark = get_session(Spark(master="local[1]", conf={"spark.sql.shuffle.partitions
 print("--- judging")
 frame = spark.createDataFrame([(1, sys.argv[2]), (2, None)], "id int, email string").coalesce(1).persist()
 verdict = judge(frame, load_suite(Path(sys.argv[1]), "s.json"), lambda _: frame)
-print(json.dumps({"calls": calls, "errors": [f.error for f in verdict.findings], "blocked": verdict.blocked}))
+print(json.dumps({"calls": calls, "errors": [f.error for f in verdict.findings], "blocked": bool(verdict.closing)}))
 spark.stop()
 """
 

@@ -66,7 +66,7 @@ def test_action_and_tolerance(
     verdict = run(people, suite_of([(NOT_NULL, {"column": "n"}, extra)]))
     (finding,) = verdict.findings
     assert (finding.checked, finding.failed, finding.success) == (10, 2, False)
-    assert (verdict.blocked, finding.action) == (blocked, action)
+    assert (bool(verdict.closing), finding.action) == (blocked, action)
     assert (verdict.reasons is not None) == (action == "quarantine")
 
 
@@ -76,13 +76,13 @@ def test_tolerate_counts_the_rows_checked_not_all_rows(people: DataFrame, suite_
     verdict = run(people, suite_of([(*rule, with_(tolerate=0.33)), (*rule, with_(tolerate=0.34))]))
     first, second = verdict.findings
     assert (first.checked, first.failed) == (second.checked, second.failed) == (3, 1)
-    assert verdict.blocked
-    assert not run(people, suite_of([(*rule, with_(tolerate=0.34))])).blocked
+    assert verdict.closing
+    assert not run(people, suite_of([(*rule, with_(tolerate=0.34))])).closing
 
 
 def test_mostly_that_is_met_is_a_pass_without_action(people: DataFrame, suite_of: Build) -> None:
     verdict = run(people, suite_of([(NOT_NULL, {"column": "n", "mostly": 0.8})]))
-    assert (verdict.findings[0].success, verdict.findings[0].failed, verdict.blocked) == (True, 2, False)
+    assert (verdict.findings[0].success, verdict.findings[0].failed, bool(verdict.closing)) == (True, 2, False)
 
 
 def test_a_passing_suite_has_a_finding_for_every_expectation(people: DataFrame, suite_of: Build) -> None:
@@ -94,12 +94,12 @@ def test_a_passing_suite_has_a_finding_for_every_expectation(people: DataFrame, 
         (1, ROWS, True),
         (2, UNIQUE, True),
     ]
-    assert not verdict.blocked
+    assert not verdict.closing
 
 
 def test_a_suite_without_rules_gives_an_empty_verdict(people: DataFrame, suite_of: Build) -> None:
     verdict = run(people, suite_of([]))
-    assert (verdict.findings, verdict.blocked, verdict.reasons) == ((), False, None)
+    assert (verdict.findings, bool(verdict.closing), verdict.reasons) == ((), False, None)
 
 
 # --- quarantine ------------------------------------------------------------------------------------------------------
@@ -120,7 +120,7 @@ def test_reasons_name_each_broken_rule_by_type_and_columns(people: DataFrame, su
             ]
         ),
     )
-    assert not verdict.blocked
+    assert not verdict.closing
     pair_rule = "expect_column_pair_values_to_be_equal:n,m"
     nothing: dict[int, list[str]] = {number: [] for number in range(1, 11)}
     expected = nothing | {
@@ -160,14 +160,14 @@ def test_mostly_decides_the_verdict_and_not_which_rows_are_held(
 ) -> None:
     verdict = run(people, suite_of([(NOT_NULL, {"column": "n", "mostly": mostly}, with_(action="quarantine"))]))
     (finding,) = verdict.findings
-    assert (finding.checked, finding.failed, finding.success, verdict.blocked) == (10, 2, success, False)
+    assert (finding.checked, finding.failed, finding.success, bool(verdict.closing)) == (10, 2, success, False)
     assert {key for key, reasons in reasons_of(people, verdict).items() if reasons} == {4, 7}
 
 
 def test_a_failing_fail_rule_blocks_though_the_row_would_be_held(people: DataFrame, suite_of: Build) -> None:
     rule = (NOT_NULL, {"column": "email"})
     verdict = run(people, suite_of([(*rule, with_(action="quarantine")), (*rule, with_(action="fail"))]))
-    assert verdict.blocked
+    assert verdict.closing
     assert [finding.failed for finding in verdict.findings] == [1, 1]
 
 
@@ -217,7 +217,7 @@ def test_aggregates_see_the_target_as_published_and_row_rules_all_staged_rows(
     ]
     verdict = judge(people, suite_of(rules), published)
     assert [f.checked for f in verdict.findings] == [10, 10, 9]
-    assert not verdict.blocked
+    assert not verdict.closing
     assert asked == [False, True]
 
 
@@ -226,7 +226,7 @@ def test_the_target_is_not_asked_for_when_no_rule_needs_it(people: DataFrame, su
         raise AssertionError("no rule has the target in scope")
 
     rules = [(NOT_NULL, {"column": "id"}), (ROWS, {"max_value": 10}, with_(scope="changed"))]
-    assert not judge(people, suite_of(rules), published).blocked
+    assert not judge(people, suite_of(rules), published).closing
 
 
 # --- nothing checked, errors -----------------------------------------------------------------------------------------
@@ -254,7 +254,7 @@ ALL_KINDS = [
 def test_no_rows_is_no_verdict_and_never_blocks(people: DataFrame, suite_of: Build) -> None:
     verdict = run(people.limit(0), suite_of([*ALL_KINDS, (NOT_NULL, {"column": "n"}, with_(action="quarantine"))]))
     assert [(f.checked, f.failed, f.success, f.error) for f in verdict.findings] == [(0, 0, None, None)] * 17
-    assert not verdict.blocked
+    assert not verdict.closing
 
 
 def test_only_nulls_is_no_verdict_where_gx_ignores_nulls(people: DataFrame, suite_of: Build) -> None:
@@ -287,7 +287,7 @@ def test_a_rule_that_raises_closes_the_gate_and_leaves_the_others_their_verdict(
         people, suite_of([(NOT_NULL, {"column": "id"}), (*rule, with_(action=action)), (ROWS, {"max_value": 10})])
     )
     first, broken, last = verdict.findings
-    assert verdict.blocked
+    assert verdict.closing
     assert (first.success, last.success) == (True, True)
     assert (broken.success, broken.failed) == (None, 0)
     assert broken.error is not None
@@ -298,7 +298,7 @@ def test_a_rule_that_raises_closes_the_gate_and_leaves_the_others_their_verdict(
 
 def test_a_quarantine_rule_that_raises_closes_the_gate(people: DataFrame, suite_of: Build) -> None:
     verdict = run(people, suite_of([(BETWEEN, {"column": "name", "min_value": 1}, with_(action="quarantine"))]))
-    assert verdict.blocked
+    assert verdict.closing
     assert set(map(tuple, reasons_of(people, verdict).values())) == {()}
 
 
@@ -455,7 +455,7 @@ def test_python_rules_see_only_the_rows_of_their_condition_or_close_the_gate(
     warned = run(frame, suite_of([(*rule, with_(action="warn"))]))
     assert [(f.checked, f.failed, f.error) for f in warned.findings] == [(2, 1, None)]
     held = run(frame, suite_of([(*rule, with_(action="quarantine"))]))
-    assert held.blocked
+    assert held.closing
     assert held.findings[0].error is not None
     good = frame.filter("id <> 2")
     assert reasons_of(good, run(good, suite_of([(*rule, with_(action="quarantine"))])))[3] != []
