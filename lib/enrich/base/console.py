@@ -71,9 +71,9 @@ def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Se
     return "\n".join("  ".join(padded(text, column) for column, text in enumerate(line)).rstrip() for line in lines)
 
 
-def format_count(number: int, noun: str, plural: str | None = None) -> str:
+def format_count(number: int, noun: str) -> str:
     """Return ``1 row`` or ``2 rows``."""
-    return f"{number} {noun if number == 1 else plural or noun + 's'}"
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 # --- enrich run ------------------------------------------------------------------------------------------------------

@@ -68,15 +68,12 @@ def build_schemas() -> dict[str, dict[str, Any]]:
     }
 
 
-def write_schemas(directory: Path) -> list[Path]:
-    """Write the schemas into ``directory``, which is made when it is missing, and return the files."""
+def write_schemas(directory: Path) -> None:
+    """Write the schemas into ``directory``, which is made when it is missing."""
     directory.mkdir(parents=True, exist_ok=True)
-    written = []
     for name, schema in build_schemas().items():
-        path = directory / name
-        path.write_text(json.dumps(schema, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
-        written.append(path)
-    return written
+        text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
+        (directory / name).write_text(text, encoding="utf-8")
 
 
 def _require_any_of(keys: Any) -> dict[str, Any]:

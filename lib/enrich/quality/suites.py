@@ -54,7 +54,6 @@ class SuiteRule:
         index: Its position in the suite, from 0.
         type: GX's type.
         kwargs: GX's arguments, without the row condition and without what decides nothing (``result_format`` ...).
-        severity: ``critical``, ``warning`` or ``info``.
         action: ``warn``, ``quarantine`` or ``fail``.
         tolerate: Rows (int) or share of the checked rows (float) that may fail; None: none.
         scope: ``changed`` or ``target``.
@@ -66,7 +65,6 @@ class SuiteRule:
     index: int
     type: str
     kwargs: Mapping[str, Any]
-    severity: str
     action: str
     tolerate: int | float | None
     scope: str
@@ -118,17 +116,9 @@ class SuiteRule:
 
 @dataclass(frozen=True)
 class Suite:
-    """One suite file.
+    """One suite file; ``rules`` are in its order."""
 
-    Attributes:
-        name: As the file gives it; may differ from the file's name, and may be any text.
-        rules: In the order of the file.
-        file: How messages name the file.
-    """
-
-    name: str
     rules: tuple[SuiteRule, ...]
-    file: str
 
 
 def load_suite(path: Path, name: str) -> Suite:
@@ -229,7 +219,7 @@ class _Reader:
         elif not isinstance(entries, list):
             self.fault(f"'expectations' must be a list, not {describe(entries)}", "expectations")
         rules = [self.rule(index, entry) for index, entry in enumerate(entries if isinstance(entries, list) else [])]
-        return Suite(str(name), tuple(rule for rule in rules if rule is not None), self.tree.name)
+        return Suite(tuple(rule for rule in rules if rule is not None))
 
     def check_keys(self, data: Mapping[str, Any], known: Sequence[str], path: tuple[PathStep, ...]) -> None:
         """Refuse keys that GX does not write and enrich does not know."""
@@ -282,7 +272,7 @@ class _Reader:
         own = {key: value for key, value in kwargs.items() if key not in COMMON | CONDITION and value is not None}
         places = {key: self.tree.at(*path, "kwargs", key) for key in kwargs}
         place = self.tree.at(*path)
-        return SuiteRule(index, entry["type"], own, severity, action, tolerate, scope, condition, place, places)
+        return SuiteRule(index, entry["type"], own, action, tolerate, scope, condition, place, places)
 
     def spec(self, entry: Mapping[str, Any], path: tuple[PathStep, ...]) -> Type | None:
         """Return what is known of the rule's type; None, with a fault, when enrich does not run it."""

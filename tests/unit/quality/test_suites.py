@@ -299,7 +299,7 @@ def test_what_gx_writes_is_read(tmp_path: Path) -> None:
         },
     )
     (rule,) = suite.rules
-    assert (rule.action, rule.scope, rule.severity) == ("warn", "changed", "critical")
+    assert (rule.action, rule.scope) == ("warn", "changed")
     assert dict(rule.kwargs) == {"column": "a", "mostly": 0.5, "min_value": 1.0}
     assert rule.judged_columns() == ("a", "b")
 
