@@ -97,27 +97,26 @@ def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...]
     Raises:
         ConfigError: The reference is none of them, or holds ``..``.
     """
+    named = f"table reference {reference!r}"
     if ".." in re.split(r"[/\\]", reference):
-        raise ConfigError(
-            f"table reference {reference!r} must not contain '..'; give the path from the root or the project"
-        )
+        raise ConfigError(f"{named} must not contain '..'; give the path from the root or the project")
     if match := _SCHEME.match(reference):
         return _normalise_uri(reference, f"scheme {match.group(1)!r}")
     if reference.startswith(("/", "./")):
         _check_characters(reference)
         return _refuse_root(os.path.normpath(base / reference))
     if "/" in reference:
-        raise ConfigError(f"table reference {reference!r} is not a name; write ./{shown(reference)} for a path")
+        raise ConfigError(f"{named} is not a name; write ./{shown(reference)} for a path")
     parts = tuple(reference.split("."))
     if not all(_NAME.fullmatch(part) for part in parts):
         if "${" in reference:
-            raise ConfigError(f"table reference {reference!r}: variables are read in conf files only")
+            raise ConfigError(f"{named}: variables are read in conf files only")
         raise ConfigError(
-            f"table reference {reference!r} is not a table name (letters, digits, '_', '-', catalog names with dots);"
+            f"{named} is not a table name (letters, digits, '_', '-', catalog names with dots);"
             " a path is written ./x, /x or scheme://bucket/x"
         )
     if len(parts) > 3:
-        raise ConfigError(f"table reference {reference!r} has {len(parts)} parts; catalog.schema.table is the longest")
+        raise ConfigError(f"{named} has {len(parts)} parts; catalog.schema.table is the longest")
     check_lengths(parts)
     if len(parts) > 1:
         return CatalogName(parts)
