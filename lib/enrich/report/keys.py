@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.console import clean, format_table
 from enrich.base.errors import RunFailed
-from enrich.base.spec import quote
+from enrich.base.spec import FAILED_COLUMN, quote
 from enrich.config.places import CatalogName, find_quarantine
 from enrich.storage import tables
 
