@@ -19,7 +19,7 @@ help: ## print this help
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/  make \1|\2/p' $(MAKEFILE_LIST) | column -t -s '|'
 
 .PHONY: demo
-demo: java $(READY) ## play a story on real Delta tables, and check the results
+demo: java $(READY) ## play the first part of a story on real Delta tables, and check the results
 	@$(BIN)/enrich demo
 
 .PHONY: test

@@ -151,6 +151,11 @@ def test_an_unknown_section_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "demo").exists()
 
 
+def test_a_part_leaves_a_project_of_its_own_jobs(tmp_path: Path) -> None:
+    start_over(tmp_path / "demo", ["consents_with_email"])
+    assert list(load_project(tmp_path / "demo").jobs) == ["consents_with_email"]
+
+
 # --- the play --------------------------------------------------------------------------------------------------------
 
 

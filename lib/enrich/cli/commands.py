@@ -217,20 +217,24 @@ def init(directory: Path) -> int:
 
 @cli.command(epilog="Example: enrich demo, then: enrich --project-dir enrich-demo run")
 @click.argument("directory", type=click.Path(path_type=Path), default=Path("enrich-demo"), metavar="[DIR]")
-@add_option("--section", "sections", multiple=True, metavar="NAME", help="Play only this part.")
+@add_option("--section", "sections", multiple=True, metavar="NAME", help="Play this part instead of the first.")
+@add_option("--all", "everything", is_flag=True, help="Play all parts.")
 @add_option("--quiet", is_flag=True, help="Print no progress on stderr.")
-def demo(directory: Path, sections: tuple[str, ...], quiet: bool) -> int:
+def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bool) -> int:
     """Play a story on real Delta tables, and check the results.
 
     DIR (default: ./enrich-demo) becomes a project with made-up tables. Rounds of changes and runs show what changes
-    and why cells are null. A DIR that has other content than an earlier demo is refused.
+    and why cells are null. The story has several parts; the first one is about consents and accounts. A DIR that has
+    other content than an earlier demo is refused.
     """
+    if everything and sections:
+        raise ConfigError("--all plays every part, --section only one", hint="leave one of them out")
     log_to_stderr("text", quiet=True)
     for chatty in () if quiet else ("demo", "session", "jars"):  # what takes long; the rounds speak for themselves
         logging.getLogger(f"enrich.{chatty}").setLevel(logging.INFO)
-    from enrich.demo import play
+    from enrich.demo import FIRST, play
 
-    return play(directory, sections, say_result)
+    return play(directory, () if everything else sections or (FIRST,), say_result)
 
 
 cli.add_command(plan)

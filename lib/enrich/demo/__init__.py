@@ -27,6 +27,9 @@ log = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
 
+FIRST = "consents"
+"""The part that is played when none is named."""
+
 
 @dataclass(frozen=True)
 class Stage:
@@ -44,7 +47,7 @@ class Stage:
 
 
 def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
-    """Play the story in ``directory``; return 0 if every table was as expected, else 1.
+    """Play parts of the story in ``directory``, all if none is named; return 0 if every table was as expected, else 1.
 
     Raises:
         ConfigError: The directory has other content, or a section is unknown.
@@ -55,16 +58,18 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
     from enrich.spark.session import get_session
 
     began, chosen = time.monotonic(), read_sections(names)
-    home = start_over(directory)
+    home = start_over(directory, [job for section in chosen for job in (section.job, *section.runs)])
     project = load_project(home, target="dev")
     log.info("starting Spark, once for all rounds")
-    stage = Stage(project, get_session(project.settings.spark), Lake(home / "lake"), say)
+    stage = Stage(project, get_session(project.settings.spark, lambda: 0), Lake(home / "lake"), say)
     if any(section.why for section in chosen):
         say(picture.LEGEND)
     wrong = sum(play_section(stage, section) for section in chosen)
     say(f"\nThe report about all runs is {write_latest(project)}")
     verdict = f"{wrong} rounds were NOT as expected" if wrong else "Every round was as expected"
     say(f"{verdict} in {time.monotonic() - began:.0f} s. To continue: enrich --project-dir {directory} run")
+    if others := [section.name for section in read_sections() if section not in chosen]:
+        say(f"enrich demo --all plays the other parts too, and --section NAME one of them: {', '.join(others)}")
     return 1 if wrong else 0
 
 

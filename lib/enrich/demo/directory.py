@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Collection
 from pathlib import Path
 
 from enrich.base.errors import ConfigError
@@ -15,8 +16,12 @@ EXAMPLE = ("dev", "prod", "consents_with_email")
 """Which files of the demo's project, by name without ending, ``enrich init`` writes."""
 
 
-def start_over(directory: Path) -> Path:
+def start_over(directory: Path, jobs: Collection[str] | None = None) -> Path:
     """Make ``directory`` a fresh copy of the demo's project and return its absolute path.
+
+    Args:
+        directory: Where to.
+        jobs: The jobs that it shall have: the others' sources do not exist. None: all.
 
     Raises:
         ConfigError: The directory holds something that is not an earlier demo.
@@ -34,6 +39,9 @@ def start_over(directory: Path) -> Path:
     (directory / ".gitignore").write_text("*\n", encoding="utf-8")
     for part in PARTS:
         shutil.copytree(PROJECT / part, directory / part, copy_function=shutil.copyfile)
+    for file in (directory / "jobs").iterdir():
+        if jobs is not None and file.stem not in jobs:
+            file.unlink()
     return directory
 
 

@@ -21,7 +21,7 @@ from enrich.spark.java import require_java
 
 log = logging.getLogger(__name__)
 
-_MAGIC = bytes.fromhex("a8baf00b")
+_MAGIC = bytes.fromhex("a8ab0bf0")
 """How a finished archive begins; the JVM writes it last (``CDS_DYNAMIC_ARCHIVE_MAGIC``, little-endian)."""
 
 _PATIENCE = 600

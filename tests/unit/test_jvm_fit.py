@@ -1,0 +1,122 @@
+"""The JVM that fits the work: which settings for how many bytes, and which class-data archive is trusted."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from enrich.spark import archive, fit
+from enrich.spark.fit import Fit, choose_fit
+
+SMALL, MEDIUM = fit.INTERPRETED - 1, fit.QUICKLY_COMPILED - 1
+
+
+@pytest.fixture(autouse=True)
+def no_outside_options(monkeypatch):
+    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def conf(size: int | None, master: str = "local[2]") -> dict[str, str]:
+    return dict(choose_fit(size, master, None).conf or {})
+
+
+def test_a_small_run_is_interpreted_and_compiled_quickly():
+    assert conf(SMALL)["spark.sql.codegen.wholeStage"] == "false"
+    assert conf(SMALL)["spark.sql.adaptive.enabled"] == "false"
+    assert "-XX:TieredStopAtLevel=1" in choose_fit(SMALL, "local[2]", None).options
+
+
+def test_a_medium_run_compiles_its_queries():
+    assert conf(MEDIUM) == {"spark.sql.shuffle.partitions": "4"}
+    assert "-XX:TieredStopAtLevel=1" in choose_fit(MEDIUM, "local[2]", None).options
+
+
+@pytest.mark.parametrize("size", [None, fit.QUICKLY_COMPILED])
+def test_a_large_run_and_one_of_unknown_size_keep_the_jvms_defaults(size):
+    assert choose_fit(size, "local[16]", None) == Fit(conf={"spark.sql.shuffle.partitions": "48"})
+
+
+@pytest.mark.parametrize("master", ["yarn", "spark://host:7077", "local-cluster[2,1,1024]", None])
+def test_a_cluster_keeps_what_it_is_configured_to(master):
+    assert choose_fit(SMALL, master, None) == Fit()
+
+
+@pytest.mark.parametrize("given", ["-XX:+UseG1GC", "-Xmx1g -XX:+UseZGC"])
+def test_the_jvm_gets_one_collector_only(given, monkeypatch):
+    assert "-XX:+UseSerialGC" in choose_fit(SMALL, "local", None).options
+    assert "-XX:+UseSerialGC" not in choose_fit(SMALL, "local", given).options
+    monkeypatch.setenv("JAVA_TOOL_OPTIONS", given)
+    assert "-XX:+UseSerialGC" not in choose_fit(SMALL, "local", None).options
+
+
+@pytest.mark.parametrize(("memory", "chosen"), [(2, "2048m"), (8, "2048m"), (16, "4096m"), (64, "8192m")])
+def test_a_quarter_of_the_memory_between_two_and_eight_gigabytes(memory, chosen, monkeypatch):
+    monkeypatch.setattr(fit, "_find_memory", lambda: memory * 2**30)
+    assert fit.choose_memory() == chosen
+
+
+def test_the_limit_of_a_container_counts(monkeypatch, tmp_path):
+    (tmp_path / "none").write_text("max\n")
+    (tmp_path / "limit").write_text(f"{2**30}\n")
+    monkeypatch.setattr(fit, "_LIMITS", (str(tmp_path / "absent"), str(tmp_path / "none")))
+    assert fit._find_memory() > 2**30
+    monkeypatch.setattr(fit, "_LIMITS", (str(tmp_path / "limit"),))
+    assert fit._find_memory() == 2**30
+
+
+@pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4)])
+def test_the_cores_of_a_local_master(master, cores):
+    assert fit.count_cores(master) == cores
+    assert fit.count_cores("local[*]") >= 1
+
+
+@pytest.fixture
+def archived(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """An archive as a JVM leaves it."""
+    file = tmp_path / "a.jsa"
+    file.write_bytes(archive._MAGIC + b"classes")
+    file.chmod(0o444)
+    monkeypatch.setattr(archive, "_name_archive", lambda _: file)
+    return file
+
+
+def test_an_archive_that_is_whole_and_ours_is_used(archived):
+    assert archive.find_archive(()) == archived
+
+
+@pytest.mark.parametrize("what", ["absent", "cut", "empty", "writable by the group", "of somebody else"])
+def test_any_other_archive_is_left_alone(archived, what, monkeypatch):
+    archived.chmod(0o644)
+    if what == "absent":
+        archived.unlink()
+    elif what in ("cut", "empty"):
+        archived.write_bytes(b"\0" * 100 if what == "cut" else b"")
+    elif what == "writable by the group":
+        archived.chmod(0o664)
+    else:
+        monkeypatch.setattr("enrich.spark.archive.os.geteuid", lambda: os.getuid() + 1)
+    assert archive.find_archive(()) is None
+
+
+def test_an_archive_that_cannot_be_made_costs_only_time(monkeypatch, tmp_path, caplog):
+    monkeypatch.setattr(archive, "find_delta_jars", lambda: ())
+    monkeypatch.setattr(archive, "_name_archive", lambda _: tmp_path / "classes" / "a.jsa")
+    monkeypatch.setattr("enrich.spark.archive.sys.executable", "/bin/false")
+    assert archive.build_archive() is None
+    assert "runs work without" in caplog.text
+    assert list((tmp_path / "classes").iterdir()) == []
+
+
+def test_a_name_tells_which_java_and_which_jars(monkeypatch, tmp_path):
+    jars = [tmp_path / "a.jar", tmp_path / "b.jar"]
+    for jar in jars:
+        jar.write_text("x")
+    java = tmp_path / "java"
+    java.write_text("x")
+    monkeypatch.setattr(archive, "require_java", lambda: java)
+    names = {archive._name_archive(jars).name, archive._name_archive(jars[:1]).name}
+    os.utime(java, (1, 1))
+    assert len({*names, archive._name_archive(jars).name}) == 3
