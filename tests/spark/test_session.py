@@ -365,11 +365,13 @@ def test_connect_sessions_are_refused_by_name():
 
 
 @needs_proc
-def test_sigkill_of_python_alone_leaves_no_jvm_even_in_a_job(tmp_path):
-    code = """
+@pytest.mark.parametrize("busy", [True, False])
+def test_sigkill_of_python_alone_leaves_no_jvm_even_in_a_job(tmp_path, busy):
+    code = f"""
+        import time
         spark = get_session(settings())
         print("up", flush=True)
-        spark.range(10**13).selectExpr("sum(hash(id))").collect()
+        {'spark.range(10**13).selectExpr("sum(hash(id))").collect()' if busy else "time.sleep(600)"}
     """
     child = subprocess.Popen(
         [sys.executable, "-c", PRELUDE + textwrap.dedent(code)], cwd=tmp_path, stdout=subprocess.PIPE, text=True

@@ -10,7 +10,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -80,11 +81,13 @@ class Affected:
         left: ``__enrich_k*``, distinct, not null.
         right: ``__enrich_r*``, distinct, not null; None when the job has no right or full foreign-key join.
         count: How many keys these are, once they are counted.
+        ranges: Parts of ``left`` -> the least and the greatest value, for kinds of values by which files are skipped.
     """
 
     left: DataFrame
     right: DataFrame | None = None
     count: int = 0
+    ranges: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -258,7 +258,7 @@ def _read_flags(work: Work, side: Side, affected: Affected) -> tuple[bool | None
     if isinstance(spec, JoinSpec):
         rows = join.join_all(work.sources(), affected)
     else:
-        rows = mirror.derive_mirror(spec, work.snapshot(spec.driving), affected.left)
+        rows = mirror.derive_mirror(spec, work.snapshot(spec.driving), affected)
     rows = drop_nulls(rows, side.names)
     cells = [F.col(quote(name)).isNull().alias(f"__enrich_null{i}") for i, name in enumerate(spec.columns)]
     found = rows.select(LIVE, *cells).first()

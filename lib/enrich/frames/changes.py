@@ -25,7 +25,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import COMMIT, WEIGHT, SourceSpec, name_reference, quote
-from enrich.frames.columns import drop_nulls, make_comparable
+from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, keep_in_ranges, make_comparable
 
 _COME = "__enrich_come"
 _IMAGES = "__enrich_images"
@@ -45,6 +45,7 @@ class NetChanges:
         null_images: Images, come or gone, whose key has a null.
         rows: Rows come.
         grown: Number of keys that have more rows than before: only these can have become ambiguous.
+        ranges: Parts of ``keys`` -> the least and the greatest value, as ``count_with_ranges`` finds them.
     """
 
     images: DataFrame
@@ -55,6 +56,7 @@ class NetChanges:
     null_images: int
     rows: int
     grown: int
+    ranges: Ranges
 
     def changed(self) -> DataFrame:
         """Return ``__enrich_j*`` alone."""
@@ -71,27 +73,30 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
     images = _sum_images(feed, source)
     names = name_reference(len(source.key))
     parts = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
-    come = F.when(F.col(WEIGHT) > 0, F.col(WEIGHT)).otherwise(0)
+    rows_come = F.when(F.col(WEIGHT) > 0, F.col(WEIGHT)).otherwise(0)
     grouped = images.select(*parts, WEIGHT).groupBy(*names)
-    every = grouped.agg(F.sum(WEIGHT).alias(WEIGHT), F.sum(come).alias(_COME), F.count("*").alias(_IMAGES)).persist()
+    every = grouped.agg(
+        F.sum(WEIGHT).alias(WEIGHT), F.sum(rows_come).alias(_COME), F.count("*").alias(_IMAGES)
+    ).persist()
     is_null = reduce(or_, [F.col(name).isNull() for name in names])
-    found = every.agg(
-        F.count(F.when(~is_null, 1)).alias("keys"),
-        F.count(F.when(~is_null & (F.col(WEIGHT) > 0), 1)).alias("grown"),
-        F.coalesce(F.sum(_COME), F.lit(0)).alias("come"),
-        F.coalesce(F.sum(F.when(is_null, F.col(_COME))), F.lit(0)).alias("nulls"),
-        F.coalesce(F.sum(F.when(is_null, F.col(_IMAGES))), F.lit(0)).alias("null_images"),
-    ).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    counts = (
+        F.count_if(~is_null),
+        F.count_if(~is_null & (F.col(WEIGHT) > 0)),
+        F.coalesce(F.sum(_COME), F.lit(0)),
+        F.coalesce(F.sum(F.when(is_null, F.col(_COME))), F.lit(0)),
+        F.coalesce(F.sum(F.when(is_null, F.col(_IMAGES))), F.lit(0)),
+    )
+    (_, count, grown, come, nulls, null_images), ranges = count_with_ranges(every, names, *counts)
     return NetChanges(
         images=images,
         keys=every.where(~is_null).select(*names, WEIGHT),
         held=every,
-        count=found["keys"],
-        null_keys=found["nulls"],
-        null_images=found["null_images"],
-        rows=found["come"],
-        grown=found["grown"],
+        count=count,
+        null_keys=nulls,
+        null_images=null_images,
+        rows=come,
+        grown=grown,
+        ranges=ranges,
     )
 
 
@@ -140,21 +145,22 @@ def _sum_images(feed: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
     return summed.where(F.col(WEIGHT) != 0).select(*columns, WEIGHT)
 
 
-def count_surplus_rows(rows: DataFrame, source: SourceSpec, among: DataFrame | None = None) -> tuple[int, int]:
+def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges | None = None) -> tuple[int, int]:
     """Count rows that share their key with another one.
 
     Args:
         rows: The source at the window's end, without null keys.
         source: The source.
-        among: ``__enrich_j*``, the keys to look at; None for all.
+        net: What changed: look only at keys that have more rows than before. None: at all.
 
     Returns:
         Rows looked at, and rows beyond the first of their key.
     """
     names = name_reference(len(source.key))
     keys = rows.select(*[F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)])
-    if among is not None:
-        keys = keys.join(among, on=names, how="left_semi")
+    if net is not None:
+        grown = net.keys.where(F.col(WEIGHT) > 0).drop(WEIGHT)
+        keys = keep_in_ranges(keys, net.ranges).join(grown, on=names, how="left_semi")
     counted = keys.groupBy(*names).count()
     found = counted.agg(F.sum("count").alias("rows"), F.sum(F.col("count") - 1).alias("surplus")).first()
     return (int(found["rows"] or 0), int(found["surplus"] or 0)) if found is not None else (0, 0)

@@ -2,16 +2,45 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.spec import quote
+
+Ranges = Mapping[str, tuple[Any, Any]]
+"""Column -> the least and the greatest value."""
+
+
+def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column) -> tuple[Row, Ranges]:
+    """Count rows, and find the ranges of those columns ``names`` that are whole numbers, decimals or dates.
+
+    Timestamps are left out because Python's have another meaning where clocks are put back; fractions because of NaN;
+    texts because Delta keeps but their beginnings.
+
+    Returns:
+        The number of rows and the values of the aggregates ``more``; the ranges.
+    """
+    kinds = (T.IntegralType, T.DecimalType, T.DateType)
+    known = [name for name in names if isinstance(rows.schema[name].dataType, kinds)]
+    found = rows.agg(F.count("*"), *more, *[end(name) for name in known for end in (F.min, F.max)]).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    first = 1 + len(more)
+    ends = zip(known, found[first::2], found[first + 1 :: 2], strict=True)
+    return found[:first], {name: (least, most) for name, least, most in ends if least is not None}
+
+
+def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
+    """Leave out rows whose keys are outside the ranges: literals, by which Delta skips files and Parquet row groups."""
+    for name, ends in ranges.items():
+        rows = rows.where(F.col(name).between(*map(F.lit, ends)))
+    return rows
 
 
 def drop_nulls(frame: DataFrame, names: Sequence[str] | None = None) -> DataFrame:

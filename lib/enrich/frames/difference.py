@@ -16,8 +16,8 @@ The comparison is null-safe on every column, maps and nested ones too, so a row 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_, or_
 
@@ -25,9 +25,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from enrich.base.spec import COPIES, OPERATION, quote
-from enrich.frames.columns import make_comparable
-from enrich.frames.identity import Identity
+from enrich.base.spec import COPIES, OPERATION, Affected, quote
+from enrich.frames.columns import keep_in_ranges, make_comparable
+from enrich.frames.identity import Identity, unite_keys
 
 _NEW, _OLD, _STEPS, _EMPTIED = "__enrich_new", "__enrich_old", "__enrich_steps", "__enrich_emptied"
 _WANTED, _THERE, _EQUAL = "__enrich_wanted", "__enrich_there", "__enrich_equal"
@@ -38,12 +38,14 @@ class Difference:
     """What has to be written.
 
     Attributes:
-        rows: The identity's columns, ``OPERATION`` and the table's columns (null for deletes); computed once.
+        rows: The identity's columns, ``OPERATION`` and the table's columns (null for deletes); computed already where
+            the table had to be read for it.
         inserted: Rows that the table lacks.
         updated: Rows that it has with other values.
         deleted: Rows that it should not have, further copies of a row among them.
         emptied: Updated rows in which a value becomes null, when that was asked.
         has_copies: Whether several rows of the table may have one identity.
+        operations: Operation -> number of its rows in ``rows``, where there are any.
     """
 
     rows: DataFrame
@@ -52,6 +54,7 @@ class Difference:
     deleted: int = 0
     emptied: int = 0
     has_copies: bool = False
+    operations: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -63,7 +66,7 @@ def compute_difference(
     new: DataFrame,
     table: DataFrame | None,
     identity: Identity,
-    keys: DataFrame | None = None,
+    affected: Affected | None = None,
     *,
     has_copies: bool = False,
     count_emptied: bool = False,
@@ -75,20 +78,22 @@ def compute_difference(
             shall stand in the table, once where there is no such column.
         table: The table's rows at its pinned version; None when it does not exist.
         identity: How rows are told apart.
-        keys: The affected identities; None for all. Rows that have a part of the identity that is not among the
-            columns of ``keys`` are always compared.
+        affected: The affected identities; None for all. Rows that have a part of the identity that is not among these
+            are always compared.
         has_copies: Whether rows of the table may share an identity.
         count_emptied: Count the rows in which a value becomes null; not with ``has_copies``.
     """
     names = identity.names
     columns = [name for name in new.columns if name not in (*names, COPIES)]
+    if table is None and COPIES not in new.columns:
+        return _take_all(new, names, columns)
     wanted = F.col(COPIES) if COPIES in new.columns else F.lit(1)
     fresh = new.select(*names, F.struct(*[F.col(quote(name)) for name in columns]).alias(_NEW), wanted.alias(_WANTED))
     if table is None:
         found = fresh.withColumns({_THERE: F.lit(0), _EQUAL: F.lit(0), _EMPTIED: F.lit(False)})
     else:
         stale = _take_old_rows(table, new, identity, columns)
-        stale = stale if keys is None else _keep_affected(stale, keys, identity)
+        stale = stale if affected is None else _keep_affected(stale, affected, identity)
         found = _pair(fresh, stale, identity, count_emptied=count_emptied)
         found = _count_copies(found, names) if has_copies else found
     # A checkpoint and not a cache: MERGE would stage a cached source once more, and refuses one that it may not stage.
@@ -100,12 +105,25 @@ def compute_difference(
         F.count_if(is_updated),
         F.coalesce(F.sum(F.greatest(-growth, F.lit(0))), F.lit(0)),
         F.count_if(is_updated & F.col(_EMPTIED)),
+        *[F.coalesce(F.sum(_count_steps(letter)), F.lit(0)) for letter in "IUD"],
     ).first()
     assert counts is not None  # noqa: S101 - an aggregate without groups has one row
     rows = found.withColumn(OPERATION, F.explode(_STEPS))
     rows = rows.select(*names, OPERATION, *[F.col(_NEW).getField(name).alias(name) for name in columns])
-    inserted, updated, deleted, emptied = counts
-    return Difference(rows, inserted, updated, deleted, emptied, has_copies)
+    inserted, updated, deleted, emptied = counts[:4]
+    operations = {letter: count for letter, count in zip("IUD", counts[4:], strict=True) if count}
+    return Difference(rows, inserted, updated, deleted, emptied, has_copies, operations)
+
+
+def _take_all(new: DataFrame, names: Sequence[str], columns: Sequence[str]) -> Difference:
+    """Return all rows as new ones: there is nothing to compare them with, so they need not be computed beforehand."""
+    count = new.count()
+    rows = new.select(*names, F.lit("I").alias(OPERATION), *[F.col(quote(name)) for name in columns])
+    return Difference(rows, count, operations={"I": count} if count else {})
+
+
+def _count_steps(letter: str) -> Column:
+    return F.size(F.filter(_STEPS, lambda each: each == letter))
 
 
 def _list_steps() -> Column:
@@ -129,12 +147,15 @@ def _take_old_rows(table: DataFrame, new: DataFrame, identity: Identity, columns
     return table.select(*[part.alias(name) for name, part in identity.of().items()], row)
 
 
-def _keep_affected(old: DataFrame, keys: DataFrame, identity: Identity) -> DataFrame:
+def _keep_affected(old: DataFrame, affected: Affected, identity: Identity) -> DataFrame:
+    keys = unite_keys(affected)
     names = [name for name in identity.names if name in keys.columns]
     others = [name for name in identity.names if name not in keys.columns]
     renamed = keys.withColumnsRenamed({name: f"{name}_of" for name in names})
     condition = reduce(and_, [identity.same(F.col(name), F.col(f"{name}_of")) for name in names])
-    kept = old.join(renamed, on=condition, how="left_semi")
+    # Behind a right or full join the left key may be null.
+    near = old if identity.right else keep_in_ranges(old, affected.ranges)
+    kept = near.join(renamed, on=condition, how="left_semi")
     for name in others:
         kept = kept.unionByName(old.where(F.col(name).isNotNull()))
     return kept

@@ -45,9 +45,8 @@ class Identity:
         return ours.eqNullSafe(theirs) if self.right else ours == theirs
 
 
-def unite_identities(affected: Affected, identity: Identity) -> DataFrame:
-    """Return the affected keys under the identity's names, null on the side that they do not have."""
-    left = affected.left
+def unite_keys(affected: Affected) -> DataFrame:
+    """Return the affected keys of both sides, null on the side that they do not have."""
     if affected.right is None:
-        return left
-    return left.unionByName(affected.right, allowMissingColumns=True).select(*identity.names)
+        return affected.left
+    return affected.left.unionByName(affected.right, allowMissingColumns=True)

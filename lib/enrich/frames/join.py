@@ -38,7 +38,7 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.frames import normalise
-from enrich.frames.columns import drop_nulls
+from enrich.frames.columns import drop_nulls, keep_in_ranges
 
 ALIVE = "__enrich_alive"
 _SALTS = 64
@@ -110,7 +110,7 @@ def apply_steps(sources: Sources, affected: Affected | None, steps: Sequence[Ste
     keys = name_left_key(len(spec.key_columns))
     rows = sources.frame(spec.driving, keys)
     if affected is not None:
-        rows = rows.join(affected.left, on=keys, how="left_semi")
+        rows = keep_in_ranges(rows, affected.ranges).join(affected.left, on=keys, how="left_semi")
     return _apply_each(sources, rows.withColumns(_mark_alive()), affected, steps)
 
 
@@ -248,7 +248,8 @@ def _join_table(sources: Sources, rows: DataFrame, affected: Affected | None, st
     lookup = sources.frame(step.alias, names)
     if affected is not None:
         renamed = affected.left.select(*[F.col(k).alias(n) for k, n in zip(keys, names, strict=True)])
-        lookup = lookup.join(renamed, on=names, how="left_semi")
+        ranges = {n: affected.ranges[k] for k, n in zip(keys, names, strict=True) if k in affected.ranges}
+        lookup = keep_in_ranges(lookup, ranges).join(renamed, on=names, how="left_semi")
     if step.keeps_right:
         rows = _bury(rows)
     condition = reduce(and_, [F.col(k) == F.col(n) for k, n in zip(keys, names, strict=True)])

@@ -18,8 +18,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.spec import HOLDERS, LIVE, MirrorSpec, name_left_key, quote
-from enrich.frames.columns import drop_nulls
+from enrich.base.spec import HOLDERS, LIVE, Affected, MirrorSpec, name_left_key, quote
+from enrich.frames.columns import drop_nulls, keep_in_ranges
 
 
 def find_affected_values(spec: MirrorSpec, images: DataFrame) -> DataFrame:
@@ -35,13 +35,13 @@ def find_affected_values(spec: MirrorSpec, images: DataFrame) -> DataFrame:
     return _take_values(spec, images).distinct()
 
 
-def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: DataFrame | None) -> DataFrame:
+def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: Affected | None) -> DataFrame:
     """Compute the mirror's rows for the affected values.
 
     Args:
         spec: The job.
         master: The used columns of the master at the window's end, no null in the key.
-        affected: ``__enrich_k*``; None for all values.
+        affected: The affected values; None for all.
 
     Returns:
         ``__enrich_k*`` (the value), ``LIVE`` (always true), ``HOLDERS`` (how many keys hold the value) and the target's
@@ -51,7 +51,7 @@ def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: DataFrame | Non
     parts = {name: F.col(quote(column)) for name, column in zip(names, spec.value, strict=True)}
     rows = drop_nulls(master.withColumns(parts), names)
     if affected is not None:
-        rows = rows.join(affected, on=names, how="left_semi")
+        rows = keep_in_ranges(rows, affected.ranges).join(affected.left, on=names, how="left_semi")
     winner = F.struct(*[F.col(quote(name)) for name in (*spec.value, *spec.key, *spec.extra)])
     chosen = {
         "fail": F.min_by(winner, _rank_holders(spec, first=True)),

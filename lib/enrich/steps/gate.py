@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from enrich.base.result import BLOCKED, Counts, Finding, JobResult
 from enrich.base.spec import Affected, JoinSpec, name_left_key, name_partners, quote
 from enrich.frames import changes, difference, join, orphans
-from enrich.frames.identity import unite_identities
+from enrich.frames.identity import unite_keys
 from enrich.quality import guards
 from enrich.steps.clock import measure
 from enrich.steps.stages import Rows, select_live_rows
@@ -200,7 +200,7 @@ def _build_published(work: Work, live: DataFrame, affected: Affected | None, rea
     if table is None or affected is None:
         return fresh
     identity = identify_rows(work.task)
-    keys = unite_identities(affected, identity)
+    keys = unite_keys(affected)
     theirs = identity.of()
     keyed = table.withColumns({f"{name}_at": part for name, part in theirs.items()})
     condition = reduce(and_, [identity.same(F.col(f"{name}_at"), F.col(name)) for name in identity.names])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -15,7 +15,7 @@ from enrich.compiler.schemas import strip_type
 from enrich.config.places import find_quarantine
 from enrich.frames import difference, join, quarantine
 from enrich.frames.difference import Difference
-from enrich.frames.identity import Identity, unite_identities
+from enrich.frames.identity import Identity
 from enrich.progress import cursor
 from enrich.progress.prepare import REPAIR, Task
 from enrich.quality.guards import MASS_CHANGE
@@ -63,7 +63,6 @@ def stage_difference(work: Work, changed: Changes, verdict: JudgedRows, affected
     task = work.task
     pass_point("staged.before")
     identity = identify_rows(task)
-    among = unite_identities(affected, identity) if affected is not None else None
     whole, old = None, read_target(work)
     if task.rewrites:
         whole = verdict.good.select(*[F.col(quote(name)) for name in task.spec.columns])
@@ -71,9 +70,9 @@ def stage_difference(work: Work, changed: Changes, verdict: JudgedRows, affected
     guarded = any(rule.rule == MASS_CHANGE for rule in task.job.rules)
     repairs = task.mode == REPAIR  # others may have written to the table
     found = difference.compute_difference(
-        verdict.good, old, identity, among, has_copies=repairs, count_emptied=guarded and not repairs
+        verdict.good, old, identity, affected, has_copies=repairs, count_emptied=guarded and not repairs
     )
-    held, replaces = _stage_quarantine(work, changed, verdict, among)
+    held, replaces = _stage_quarantine(work, changed, verdict, affected)
     pass_point("staged.after")
     return StagedRun(found, held, replaces, whole, compared=old is not None)
 
@@ -88,7 +87,7 @@ def _find_comparable_rows(work: Work, rows: DataFrame) -> DataFrame | None:
 
 
 def _stage_quarantine(
-    work: Work, changed: Changes, verdict: JudgedRows, among: DataFrame | None
+    work: Work, changed: Changes, verdict: JudgedRows, affected: Affected | None
 ) -> tuple[Difference | None, bool]:
     """Compare what is to be held, with a key and without, with the quarantine table.
 
@@ -109,7 +108,7 @@ def _stage_quarantine(
     if before is not None and not replaces:
         names, place = [*task.spec.columns, FAILED_COLUMN], before.table
         table = work.keep(tables.read_snapshot(work.session, place.uri, place.version, names, like=verdict.good))
-    found = difference.compute_difference(held, table, identity, among, has_copies=True)
+    found = difference.compute_difference(held, table, identity, affected, has_copies=True)
     # A quarantine of which nobody knows what it contains gets a record that says so, whether its rows are right or not.
     if found.is_empty and not replaces and (before is None or before.present is not None):
         return None, False
@@ -267,17 +266,18 @@ def _write_target(work: Work, found: StagedRun, commit: CommitRecord) -> None:
     if found.whole is not None:
         writes.overwrite_table(work.session, task.place.uri, found.whole, commit)
         return
-    writes.write_difference(work.session, task.place.uri, *_match(found.target, identify_rows(task)), commit)
+    writes.write_difference(work.session, task.place.uri, _match(found.target, identify_rows(task)), commit)
 
 
-def _match(found: Difference, identity: Identity) -> tuple[DataFrame, dict[str, Column]]:
+def _match(found: Difference, identity: Identity) -> writes.Changed:
     """Return the staged rows and what they match in the table, below ``t``.
 
     Where rows may have copies, inserts match none: beside one there may be a ``D`` that takes all rows of its key.
     """
     if not found.has_copies:
-        return found.rows, identity.of("t.")
-    return found.rows.withColumn(_MATCHES, F.col(OPERATION) != "I"), {**identity.of("t."), _MATCHES: F.lit(True)}
+        return writes.Changed(found.rows, identity.of("t."), bool(identity.right), found.operations)
+    rows = found.rows.withColumn(_MATCHES, F.col(OPERATION) != "I")
+    return writes.Changed(rows, {**identity.of("t."), _MATCHES: F.lit(True)}, True, found.operations)
 
 
 def _enable_feed(work: Work) -> None:
@@ -322,4 +322,4 @@ def _put_quarantine(work: Work, found: StagedRun, own: CommitRecord) -> None:
         known = {name.lower() for name in tables.read_state(before.table.uri).columns}
         lacking = frozenset(name for name in task.spec.columns if name.lower() not in known)
         identity = replace(_identify_held_rows(task, held.rows), lacking=lacking)
-        writes.write_difference(work.session, before.table.uri, *_match(held, identity), own)
+        writes.write_difference(work.session, before.table.uri, _match(held, identity), own)

@@ -35,7 +35,7 @@ from enrich.base.spec import (
 from enrich.frames import changes as net_changes
 from enrich.frames import join, keys, mirror, normalise, quarantine
 from enrich.frames.changes import NetChanges, Touched
-from enrich.frames.columns import drop_nulls
+from enrich.frames.columns import count_with_ranges, drop_nulls
 from enrich.progress.prepare import Task
 from enrich.steps.clock import measure
 from enrich.steps.losses import check_ends
@@ -99,9 +99,8 @@ def read_changes(work: Work) -> Changes:
         else:
             net[alias] = _read_window(work, alias, (at.start, at.to))
             count, come, nulls = net[alias].count, net[alias].rows, net[alias].null_keys
-            grown = net[alias].keys.where(F.col(WEIGHT) > 0).drop(WEIGHT)
             search = net[alias].grown and not source.trusted
-            surplus = net_changes.count_surplus_rows(work.snapshot(alias), source, grown)[1] if search else 0
+            surplus = net_changes.count_surplus_rows(work.snapshot(alias), source, net[alias])[1] if search else 0
         if at.gap is not None and not task.everything:  # what the gap brought was never looked at
             come, surplus = _count_source(work, alias)
             nulls = work.snapshot(alias, null_keys=True).count()
@@ -210,8 +209,8 @@ def find_affected_keys(work: Work, changed: Changes) -> Affected | None:
     if work.task.everything:
         return None
     found = _find_affected(work, changed)
-    count = found.left.count() + (found.right.count() if found.right is not None else 0)
-    return replace(found, count=count)
+    counted, ranges = count_with_ranges(found.left, found.left.columns)
+    return replace(found, count=counted[0] + (found.right.count() if found.right is not None else 0), ranges=ranges)
 
 
 def _find_affected(work: Work, changed: Changes) -> Affected:
@@ -300,7 +299,7 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
 
 
 def _compute_mirror(work: Work, spec: MirrorSpec, changed: Changes, affected: Affected | None) -> Rows:
-    frame = work.keep(mirror.derive_mirror(spec, work.snapshot(spec.driving), affected.left if affected else None))
+    frame = work.keep(mirror.derive_mirror(spec, work.snapshot(spec.driving), affected))
     found = frame.agg(F.count("*").alias("rows"), F.count(F.when(F.col(HOLDERS) > 1, 1)).alias("shared")).first()
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
     nulls = _count_null_values(work, spec, changed)

@@ -20,6 +20,9 @@ from enrich.storage.tables import has_remains
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+_FEW = 100_000
+"""Rows that are sent to every task of a MERGE, and that are appended as one file."""
+
 
 @dataclass(frozen=True)
 class CommitRecord:
@@ -54,34 +57,78 @@ def _record_commit(session: SparkSession, commit: CommitRecord) -> Iterator[None
             session.conf.unset(name)
 
 
-def write_difference(
-    session: SparkSession, uri: str, changed: DataFrame, identity: Mapping[str, Column], commit: CommitRecord
-) -> None:
+@dataclass(frozen=True)
+class Changed:
+    """Rows that a table shall get, lose, or have with other values.
+
+    Attributes:
+        rows: The identity's columns, ``OPERATION`` and the table's columns.
+        identity: Column of ``rows`` -> what it equals over the table's columns below ``t``; inserts match no row.
+        has_nulls: Whether a part of the identity may be null, and then equals null.
+        operations: Operation -> number of rows, where there are any.
+    """
+
+    rows: DataFrame
+    identity: Mapping[str, Column]
+    has_nulls: bool
+    operations: Mapping[str, int]
+
+    @property
+    def columns(self) -> list[str]:
+        """The table's columns."""
+        return [name for name in self.rows.columns if name not in self.identity and name != OPERATION]
+
+
+def write_difference(session: SparkSession, uri: str, changed: Changed, commit: CommitRecord) -> None:
     """Apply a difference to an existing table in one commit; an empty one still records the cursor.
 
-    Columns that the table lacks are added in the same commit.
+    Columns that the table lacks are added in the same commit. New rows alone are appended. All else is a MERGE with
+    only the clauses that have rows, for each of them costs: an insert makes it an outer join, which shuffles the table;
+    a condition on the last clause for matched rows makes it read all columns (docs/adr/0015-merge-by-need.md).
 
     Args:
         session: The job's own session.
         uri: The table.
-        changed: The identity's columns, ``OPERATION`` and the table's columns.
-        identity: Column of ``changed`` -> what it equals (null-safe) over the table's columns below ``t``.
+        changed: The difference.
         commit: What to record.
     """
-    columns = [name for name in changed.columns if name not in identity and name != OPERATION]
-    condition = reduce(and_, [theirs.eqNullSafe(F.col(f"s.{name}")) for name, theirs in identity.items()])
-    values: Mapping[str, Column] = {quote(name): F.col("s." + quote(name)) for name in columns}
-    is_op = {letter: F.col(f"s.{OPERATION}") == letter for letter in "DUI"}
-    target = DeltaTable.forPath(session, uri)
-    known = {name.lower() for name in target.toDF().columns}
-    builder = target.alias("t").merge(changed.alias("s"), condition)
-    if any(name.lower() not in known for name in columns):
-        builder = builder.withSchemaEvolution()
-    builder = builder.whenMatchedDelete(is_op["D"]).whenMatchedUpdate(is_op["U"], set=dict(values))
     with _record_commit(session, commit):
         pass_point("merge.before")
-        builder.whenNotMatchedInsert(is_op["I"], values=dict(values)).execute()
+        if changed.operations.keys() & {"U", "D"}:
+            _merge(session, uri, changed)
+        else:
+            _append(session, uri, changed)
         pass_point("merge.after")
+
+
+def _append(session: SparkSession, uri: str, changed: Changed) -> None:
+    rows = changed.rows.select(*[F.col(quote(name)) for name in changed.columns])
+    if not changed.operations:
+        rows = session.createDataFrame([], rows.schema)
+    elif changed.operations["I"] <= _FEW:
+        rows = rows.coalesce(1)
+    rows.write.format("delta").mode("append").option("mergeSchema", "true").save(uri)
+
+
+def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
+    operations, rows = changed.operations, changed.rows
+    values: Mapping[str, Column] = {quote(name): F.col("s." + quote(name)) for name in changed.columns}
+    pairs = [(theirs, F.col(f"s.{name}")) for name, theirs in changed.identity.items()]
+    same = [theirs.eqNullSafe(ours) if changed.has_nulls else theirs == ours for theirs, ours in pairs]
+    if sum(operations.values()) <= _FEW:
+        rows = F.broadcast(rows)  # a checkpoint has the statistics of the plan that it comes from
+    target = DeltaTable.forPath(session, uri)
+    known = {name.lower() for name in target.toDF().columns}
+    builder = target.alias("t").merge(rows.alias("s"), reduce(and_, same))
+    if any(name.lower() not in known for name in changed.columns):
+        builder = builder.withSchemaEvolution()
+    if "D" in operations:
+        builder = builder.whenMatchedDelete(F.col(f"s.{OPERATION}") == "D" if len(operations) > 1 else None)
+    if "U" in operations:
+        builder = builder.whenMatchedUpdate(set=dict(values))
+    if "I" in operations:
+        builder = builder.whenNotMatchedInsert(F.col(f"s.{OPERATION}") == "I", values=dict(values))
+    builder.execute()
 
 
 @dataclass(frozen=True)

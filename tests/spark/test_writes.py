@@ -1,0 +1,108 @@
+"""A difference in one commit: which operation it is, and what stands in the table afterwards."""
+
+from __future__ import annotations
+
+from itertools import product
+from pathlib import Path
+from typing import Any
+
+import pytest
+from deltalake import DeltaTable
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from enrich.base.spec import OPERATION
+from enrich.frames.columns import count_with_ranges, keep_in_ranges
+from enrich.storage.writes import Changed, CommitRecord, write_difference
+
+SCHEMA = f"k long, {OPERATION} string, id long, name string"
+BEFORE: dict[Any, Any] = {1: "a", 2: "b", 3: "c", None: "n"}
+Rows = list[tuple[Any, ...]]
+ROWS: dict[str, Rows] = {"I": [(7, "I", 7, "new")], "U": [(2, "U", 2, "other")], "D": [(3, "D", None, None)]}
+AFTER: dict[str, dict[Any, Any]] = {"I": {7: "new"}, "U": {2: "other"}, "D": {}}
+
+
+@pytest.fixture
+def table(interpreted: SparkSession, tmp_path: Path) -> str:
+    """A table with three rows, and one without key."""
+    place = str(tmp_path / "t")
+    interpreted.createDataFrame(list(BEFORE.items()), "id long, name string").write.format("delta").save(place)
+    return place
+
+
+def write(
+    spark: SparkSession, place: str, rows: list[tuple[Any, ...]], *, schema: str = SCHEMA, nulls: bool = False
+) -> str:
+    """Write rows and return the commit's operation."""
+    operations = {letter: count for letter in "IUD" if (count := sum(row[1] == letter for row in rows))}
+    frame = spark.createDataFrame(rows, schema)
+    version = DeltaTable(place).version()
+    write_difference(
+        spark, place, Changed(frame, {"k": F.col("t.id")}, nulls, operations), CommitRecord("a", version + 1, "m")
+    )
+    log = DeltaTable(place)
+    assert log.version() == version + 1, "one commit"
+    assert log.transaction_version("a") == version + 1
+    (entry,) = log.history(1)
+    assert entry["userMetadata"] == "m"
+    return str(entry["operation"])
+
+
+def read(place: str) -> dict[Any, Any]:
+    """Return the table's names by key."""
+    rows = DeltaTable(place).to_pyarrow_table().to_pylist()
+    assert len({row["id"] for row in rows}) == len(rows)
+    return {row["id"]: row["name"] for row in rows}
+
+
+@pytest.mark.parametrize("letters", ["".join(each) for each in product(["", "I"], ["", "U"], ["", "D"])])
+def test_each_combination_of_operations(interpreted: SparkSession, table: str, letters: str) -> None:
+    operation = write(interpreted, table, [row for letter in letters for row in ROWS[letter]])
+    assert operation == ("MERGE" if set(letters) & {"U", "D"} else "WRITE")
+    wanted = {key: name for key, name in BEFORE.items() if not (key == 3 and "D" in letters)}
+    for letter in letters:
+        wanted |= AFTER[letter]
+    assert read(table) == wanted
+
+
+@pytest.mark.parametrize("letters", ["U", "D", "UD", "UDI"])
+def test_rows_that_somebody_else_removed_do_not_come_back(interpreted: SparkSession, table: str, letters: str) -> None:
+    """Such a run ends with exit code 6, but it must not put a row of nulls into the table."""
+    DeltaTable(table).delete("id in (2, 3)")
+    write(interpreted, table, [row for letter in letters for row in ROWS[letter]])
+    left = {1: "a", None: "n"} | (AFTER["I"] if "I" in letters else {})
+    assert read(table) == left
+
+
+def test_a_null_in_the_identity_equals_null_where_it_may_be(interpreted: SparkSession, table: str) -> None:
+    change = [(None, "U", None, "other")]
+    write(interpreted, table, change)
+    assert read(table) == BEFORE
+    write(interpreted, table, change, nulls=True)
+    assert read(table) == {**BEFORE, None: "other"}
+
+
+@pytest.mark.parametrize("letters", ["I", "U", "IU"])
+def test_a_new_column_comes_in_the_same_commit(interpreted: SparkSession, table: str, letters: str) -> None:
+    rows = [(*row, "more") for letter in letters for row in ROWS[letter]]
+    write(interpreted, table, rows, schema=SCHEMA + ", extra string")
+    found = {row["id"]: row["extra"] for row in DeltaTable(table).to_pyarrow_table().to_pylist()}
+    changed = {row[0] for row in rows}
+    assert found == {key: "more" if key in changed else None for key in [*BEFORE, *changed]}
+
+
+def test_ranges_are_of_kinds_by_which_files_are_skipped(interpreted: SparkSession) -> None:
+    kinds = "a int, b decimal(9,2), c date, d string, e double, f timestamp, g long"
+    rows = interpreted.sql(
+        "SELECT * FROM VALUES (1, 1.5BD, DATE'2026-01-01', 'x', 1D, TIMESTAMP'2026-01-01', null),"
+        " (5, -2BD, DATE'2026-03-01', 'y', double('NaN'), TIMESTAMP'2026-02-01', null) AS t(a, b, c, d, e, f, g)"
+    ).to(interpreted.createDataFrame([], kinds).schema)
+    (count, nulls), ranges = count_with_ranges(rows, rows.columns, F.count_if(F.col("g").isNull()))
+    assert (count, nulls) == (2, 2)
+    assert {name: tuple(map(str, ends)) for name, ends in ranges.items()} == {
+        "a": ("1", "5"),
+        "b": ("-2.00", "1.50"),
+        "c": ("2026-01-01", "2026-03-01"),
+    }
+    assert keep_in_ranges(rows, ranges).count() == 2
+    assert keep_in_ranges(rows, {"a": (2, 9)}).count() == 1
