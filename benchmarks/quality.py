@@ -18,6 +18,7 @@ import shutil
 import statistics
 import sys
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -173,9 +174,8 @@ def main() -> int:
                 if kind == "updated":
                     rename_merchants(spark, base / "lake" / "merchants")
                 for name in names:
-                    cost, result = measured(
-                        lambda name=name: enrich.run(project, [name], spark=spark).jobs[0], base / "lake"
-                    )
+                    cost, done = measured(partial(enrich.run, project, [name], spark=spark), base / "lake")
+                    result = done.jobs[0]
                     if result.status != kind or result.counts.inserted + result.counts.updated != args.rows:
                         raise SystemExit(f"{name}: {result.status}: {result.error}")
                     if number:

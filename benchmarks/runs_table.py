@@ -102,9 +102,13 @@ def build(project: Any, days: int, jobs: int) -> tuple[int, list[tuple[float, fl
     return rows + len(seconds), seconds
 
 
+def spent() -> float:
+    """Return the CPU seconds of this process and of those that it has started and that have ended."""
+    return sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+
+
 def measured(step: Callable[[], object]) -> tuple[float, float]:
     """Return the wall and the CPU seconds of a step, with those of the processes that it starts."""
-    spent = lambda: sum(sum(resource.getrusage(who)[:2]) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))  # noqa: E731
     start, before = time.perf_counter(), spent()
     step()
     return time.perf_counter() - start, spent() - before
@@ -162,8 +166,8 @@ def main() -> int:
                 raise SystemExit("the first run failed")
             shutil.rmtree(Path(project.state) / "runs")
         rows, appends = build(project, args.days, args.jobs)
-        folder = Path(project.state) / "runs"
-        print(f"{rows:,} rows, {size_of(folder) / 1e6:.0f} MB, {len(list(folder.glob('*.parquet')))} files")
+        written = Path(project.state) / "runs"
+        print(f"{rows:,} rows, {size_of(written) / 1e6:.0f} MB, {len(list(written.glob('*.parquet')))} files")
         found = {"an append": appends, "the longest append": [max(appends)]}
         found |= {name: [measured(step) for _ in range(args.rounds)] for name, step in steps(project, args).items()}
         print(f"{'':30}   wall     CPU s")
