@@ -1,0 +1,171 @@
+"""What happens to the sources between two runs: for each world one change, made as another system would make it.
+
+Every round changes other rows, and leaves as many rows changed as the round before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from shapes import ACCOUNTS, MIRROR, PERSONS, PRODUCTS, SHAPES, Shape, Site
+
+import enrich
+from enrich.spark.session import get_session
+
+CONF = """\
+lake: ./lake
+spark:
+  master: local[*]
+  conf:
+    # So that jobs and stages are still there to be counted when a step has ended.
+    spark.ui.retainedJobs: 5000
+    spark.ui.retainedStages: 5000
+    spark.ui.retainedTasks: 2000
+"""
+
+
+@dataclass(frozen=True)
+class World:
+    """One change, and what is measured after it.
+
+    Attributes:
+        name: As ``--only`` names it.
+        title: As tables show it.
+        change: Changes the sources; the number is that of the round.
+        rivals: What is measured beside enrich.
+        warms_up: False where another world has the JVM compile the same plans before.
+    """
+
+    name: str
+    title: str
+    shape: Shape
+    change: Callable[[Site, int], None]
+    rivals: tuple[str, ...] = ("floor",)
+    warms_up: bool = True
+
+
+def open_site(base: Path, rows: int, jobs: Mapping[str, str] | None = None, size: int | None = None) -> Site:
+    """Write a project, and return it with a session; the first one starts the JVM.
+
+    Args:
+        base: A new directory.
+        rows: How many products there will be.
+        jobs: Job files by the names of their jobs; None for one of each shape.
+        size: Bytes of the tables, by which enrich chooses the settings of the JVM; None for those of large tables.
+    """
+    write_project(base, {shape.name: shape.job for shape in SHAPES} if jobs is None else jobs)
+    project = enrich.load_project(base)
+    return Site(project, base / "lake", rows, get_session(project.settings.spark, lambda: size))
+
+
+def write_project(base: Path, jobs: Mapping[str, str]) -> None:
+    """Write the files of a project."""
+    for folder in ("jobs", "conf"):
+        (base / folder).mkdir(parents=True)
+    (base / "conf" / "dev.yml").write_text(CONF)
+    for name, text in jobs.items():
+        (base / "jobs" / f"{name}.yml").write_text(text)
+
+
+def _update(site: Site, table: str, condition: Column, **values: Column) -> None:
+    """Update the rows of a source that meet a condition."""
+    DeltaTable.forPath(site.spark, site.path(table)).update(condition, dict(values))
+
+
+def _every(column: str, step: int, number: int) -> Column:
+    """Choose every so-many-th key, other ones each round."""
+    return F.pmod(F.col(column), F.lit(max(step, 1))) == number % max(step, 1)
+
+
+def _newest(site: Site) -> Column:
+    """Choose the newest two per cent of the products."""
+    return F.col("product_id") >= site.rows - site.rows // 50
+
+
+def _raise_prices(site: Site, condition: Column) -> None:
+    _update(site, "products", condition, price=F.col("price") + 1)
+
+
+def _rename_merchants(site: Site, first: int, count: int, number: int) -> None:
+    """Give merchants another name, which all of their products show."""
+    name = F.concat(F.lit("merchant number "), "merchant_id", F.lit(f", {number}"))
+    _update(site, "merchants", F.col("merchant_id").between(first, first + count - 1), name=name)
+
+
+def _change_near(site: Site, number: int) -> None:
+    _raise_prices(site, _newest(site) & _every("product_id", 20, number))
+    _rename_merchants(site, 1 + number % 2 * 10, 10, number)
+
+
+def _change_far(site: Site, number: int) -> None:
+    _raise_prices(site, _every("product_id", 1000, number))
+    _rename_merchants(site, 21 + number % 2 * 10, 10, number)
+
+
+def _change_one(site: Site, number: int) -> None:
+    _raise_prices(site, F.col("product_id") == 17 + number)
+
+
+def _change_nothing(site: Site, number: int) -> None:
+    """Leave everything as it is."""
+
+
+def _delete(site: Site, number: int) -> None:
+    DeltaTable.forPath(site.spark, site.path("products")).delete(_every("product_id", 1000, 500 + number))
+
+
+def _change_tenth(site: Site, number: int) -> None:
+    _raise_prices(site, _every("product_id", 10, number))
+
+
+def _change_thousand_near(site: Site, number: int) -> None:
+    _raise_prices(site, _newest(site) & _every("product_id", site.rows // 50_000, number))
+
+
+def _change_thousand_far(site: Site, number: int) -> None:
+    _raise_prices(site, _every("product_id", site.rows // 1000, number))
+
+
+def _rename_largest(site: Site, number: int) -> None:
+    _rename_merchants(site, 0, 1, number)
+
+
+def _change_persons(site: Site, number: int) -> None:
+    """Turn the lists of 0.1 % of the persons round, and let ten addresses move."""
+    _update(site, "persons", _every("person_id", 1000, number), address_ids=F.reverse("address_ids"))
+    city = F.concat(F.lit("new city "), F.lit(str(number)))
+    _update(site, "addresses", F.col("address_id").between(number * 10, number * 10 + 9), city=city)
+
+
+def _change_balances(site: Site, number: int) -> None:
+    _update(site, "balances", _every("account_id", 1000, number), amount=F.col("amount") + 1)
+
+
+def _change_master(site: Site, number: int) -> None:
+    """Give 0.1 % of the keys another value: as many values appear as disappear."""
+    value = F.concat(F.lit("value "), F.md5(F.concat_ws("-", "key", F.lit(str(number)))))
+    _update(site, "master", _every("key", 1000, number), value=value)
+
+
+BY_HAND = ("hand", "hand_dv", "floor")
+
+WORLDS = (
+    World("near", "local 0.1 % of the products, 10 merchants", PRODUCTS, _change_near, BY_HAND),
+    World("far", "scattered 0.1 % of the products, 10 merchants", PRODUCTS, _change_far, BY_HAND, warms_up=False),
+    World("one", "one product", PRODUCTS, _change_one, BY_HAND),
+    World("nothing", "nothing", PRODUCTS, _change_nothing, (), warms_up=False),
+    World("deletes", "0.1 % of the products deleted", PRODUCTS, _delete),
+    World("largest", "one merchant with a tenth of all products", PRODUCTS, _rename_largest, ("update",)),
+    World("tenth", "a tenth of the products", PRODUCTS, _change_tenth, (), warms_up=False),
+    World("thousand_near", "1,000 local products", PRODUCTS, _change_thousand_near, (), warms_up=False),
+    World("thousand_far", "1,000 scattered products", PRODUCTS, _change_thousand_far, (), warms_up=False),
+    World("persons", "lists: 0.1 % of the persons, 10 addresses", PERSONS, _change_persons),
+    World("accounts", "equal keys: 0.1 % of the balances", ACCOUNTS, _change_balances),
+    World("mirror", "mirror: 0.1 % of the values", MIRROR, _change_master),
+)
+"""In the order of a round: a rival's target follows until the first world in which it has no part."""
