@@ -1,0 +1,135 @@
+"""The goals, what decides each of them, and the verdict."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+Costs = Mapping[str, Mapping[str, list[dict[str, Any]]]]
+"""World -> rival -> the costs of each round, as ``Cost`` names them."""
+
+REACHED, MISSED, OPEN = "reached", "missed", "not measured"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """All that was measured at one scale."""
+
+    scale: float
+    costs: Costs
+
+    def median(self, world: str, rival: str, what: str) -> float | None:
+        """Return the median of one figure; None when it was not measured."""
+        found = self.costs.get(world, {}).get(rival)
+        return float(statistics.median(each[what] for each in found)) if found else None
+
+    def ratio(self, world: str, rival: str, other: tuple[str, str], what: str = "cpu") -> float | None:
+        """Return the median, over the rounds, of a rival's figure by that of the other world and rival."""
+        ours = self.costs.get(world, {}).get(rival)
+        theirs = self.costs.get(other[0], {}).get(other[1])
+        if not ours or not theirs:
+            return None
+        return float(statistics.median(a[what] / max(b[what], 1e-9) for a, b in zip(ours, theirs, strict=False)))
+
+
+@dataclass(frozen=True)
+class Goal:
+    """One goal.
+
+    Attributes:
+        name: ``P1`` to ``P9``.
+        text: What is to be reached.
+        bound: The figure to be reached.
+        find: Gives the figure; None when it was not measured.
+        at_most: Whether the figure may be smaller, or greater.
+        least: The smallest scale at which the goal counts.
+    """
+
+    name: str
+    text: str
+    bound: float
+    find: Callable[[Figures], float | None]
+    at_most: bool = True
+    least: float = 0.0
+
+    def judge(self, figures: Figures) -> dict[str, Any]:
+        """Return goal, bound, figure and verdict."""
+        found = self.find(figures)
+        if found is None:
+            verdict = OPEN
+        elif figures.scale < self.least:
+            verdict = f"counts from {self.least * 10:g}M on"
+        else:
+            verdict = REACHED if (found <= self.bound if self.at_most else found >= self.bound) else MISSED
+        bound = f"{'<=' if self.at_most else '>='} {self.bound:g}"
+        return {"goal": self.name, "text": self.text, "bound": bound, "figure": found, "verdict": verdict}
+
+
+def _cheaper(world: str, rival: str, what: str = "cpu") -> Callable[[Figures], float | None]:
+    """By how much enrich is cheaper than a rival; the rebuild is measured once a round, for all worlds."""
+    other = "rebuild" if rival == "rebuild" else world
+    return lambda figures: figures.ratio(other, rival, (world, "enrich"), what)
+
+
+def _dearer(world: str, rival: str, what: str = "cpu") -> Callable[[Figures], float | None]:
+    return lambda figures: figures.ratio(world, "enrich", (world, rival), what)
+
+
+def _step(world: str, what: str) -> Callable[[Figures], float | None]:
+    return lambda figures: figures.ratio(world, "enrich", (world, "enrich_small"), what)
+
+
+def _plain(world: str, rival: str, what: str, unit: float = 1.0) -> Callable[[Figures], float | None]:
+    def find(figures: Figures) -> float | None:
+        found = figures.median(world, rival, what)
+        return None if found is None else found / unit
+
+    return find
+
+
+def _rows_a_second(figures: Figures) -> float | None:
+    wall = figures.median("tenth", "enrich", "wall")
+    return None if wall is None else figures.scale * 1_000_000 / wall
+
+
+GOALS = (
+    Goal("P1", "local 0.1 %: cheaper than a rebuild (CPU)", 6, _cheaper("near", "rebuild"), at_most=False, least=1),
+    Goal("P1", "scattered 0.1 %: cheaper than a rebuild (CPU)", 3, _cheaper("far", "rebuild"), at_most=False, least=1),
+    Goal("P1", "local: fewer bytes written", 200, _cheaper("near", "rebuild", "written"), at_most=False, least=1),
+    Goal("P1", "scattered: fewer bytes written", 200, _cheaper("far", "rebuild", "written"), at_most=False, least=1),
+    Goal("P2", "scattered: cheaper than MERGE by hand (CPU)", 6, _cheaper("far", "hand"), at_most=False, least=1),
+    Goal("P2", "scattered: ... with deletion vectors", 2.5, _cheaper("far", "hand_dv"), at_most=False, least=1),
+    Goal("P2", "local: ... with deletion vectors", 2.5, _cheaper("near", "hand_dv"), at_most=False, least=1),
+    Goal("P3", "1,000 local changes, table ten times as large (CPU)", 1.5, _step("thousand_near", "cpu"), least=1),
+    Goal("P3", "... bytes written", 1.1, _step("thousand_near", "written"), least=1),
+    Goal("P3", "1,000 scattered changes, ten times as large (CPU)", 4, _step("thousand_far", "cpu"), least=1),
+    Goal("P4", "cold, one row: by the bare script, JVM's defaults (CPU)", 1, _dearer("cold", "bare")),
+    Goal("P4", "cold, one row: by the bare script, our settings (CPU)", 1.3, _dearer("cold", "bare_fit")),
+    Goal("P4", "warm, one row: by one bare MERGE (CPU)", 1.7, _dearer("warm", "merge")),
+    Goal("P4", "nothing to do, cold, no JVM (s)", 1, _plain("cold", "nothing", "wall")),
+    Goal("1", "warm, one row: Spark jobs", 20, _plain("warm", "enrich", "jobs")),
+    Goal(
+        "P5",
+        "first run: rows/s by a rebuild's",
+        0.8,
+        lambda figures: figures.ratio("first", "rebuild", ("first", "enrich"), "wall"),
+        at_most=False,
+        least=1,
+    ),
+    Goal("P5", "a tenth of the products changed: rows/s", 54_000, _rows_a_second, at_most=False, least=1),
+    Goal("P6", "one merchant with a tenth: by UPDATE (CPU)", 1.5, _dearer("largest", "update"), least=1),
+    Goal("P6", "... peak RSS (GB)", 4, _plain("largest", "enrich", "peak", 1e9), least=1),
+    Goal("P6", "... longest task by the median of its stage", 3, _plain("largest", "enrich", "skew"), least=1),
+    Goal("P7", "local 0.1 %: by the floor (CPU)", 1.3, _dearer("near", "floor"), least=1),
+    Goal("P7", "scattered 0.1 %: by the floor (CPU)", 1.3, _dearer("far", "floor"), least=1),
+    Goal("P7", "one product: by the floor (CPU)", 1.3, _dearer("one", "floor"), least=1),
+    Goal("P7", "deletes: by the floor (CPU)", 1.3, _dearer("deletes", "floor"), least=1),
+    Goal("P7", "lists: by the floor (CPU)", 1.3, _dearer("persons", "floor"), least=1),
+    Goal("P7", "equal keys: by the floor (CPU)", 1.3, _dearer("accounts", "floor"), least=1),
+    Goal("P7", "mirror: by the floor (CPU)", 1.3, _dearer("mirror", "floor"), least=1),
+    Goal("P9", "ten jobs, one row each: by one job (CPU)", 4, lambda f: f.ratio("ten", "ten jobs", ("warm", "enrich"))),
+    Goal("P9", "make demo: by the demo before", 0.2, lambda f: f.ratio("demo", "enrich", ("demo", "before"), "wall")),
+)
+"""P8 is that of ``quality.py``."""
