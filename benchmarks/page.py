@@ -1,0 +1,108 @@
+"""Write docs/benchmarks.md, and the pictures beside it, from the figures of ``suite.py``.
+
+    python benchmarks/page.py FIGURES.json [FIGURES.json ...]
+
+With several files, for several scales, each gets a part of the page, in the order given.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping, Sequence
+from html import escape
+from itertools import groupby
+from pathlib import Path
+from typing import Any
+
+from goals import MISSED, OPEN, REACHED, Figures
+from tables import HEADS, RIVALS, TITLES, format_figure, format_numbers, list_costs
+
+DOCS = Path(__file__).parent.parent / "docs"
+CPU = HEADS.index("CPU s")
+BAR, LEFT, WIDTH = 18, 500, 420
+
+INTRODUCTION = """\
+# Benchmarks
+
+Written by `benchmarks/page.py` from the figures of `make bench`; do not edit. Every figure is a median over rounds in
+which enrich and its rivals followed the same changes in turn, in one process and on one machine. CPU seconds are those
+of all processes; they decide, for they depend less on what else the machine does.
+
+- **full rebuild**: read both tables with plain Spark, join, overwrite. Measured once a round.
+- **MERGE by hand**: the change feeds of all sources, the affected keys, the join restricted to them, one MERGE, as
+  Delta's documentation shows it; without and with deletion vectors on its target.
+- **floor**: only what no run can avoid, one commit of rows that are ready, into a copy of enrich's own target.
+- **plain UPDATE**: the floor of a change that reaches very many rows.
+
+The rows of all targets are compared with the join of the sources after the changes; a difference ends the benchmark.
+"""
+
+
+def draw_bars(title: str, bars: Sequence[tuple[str, float]]) -> str:
+    """Return a bar chart as SVG that can be read on light and dark pages."""
+    most = max((value for _, value in bars), default=1.0) or 1.0
+    height = 30 + len(bars) * (BAR + 6)
+    parts = [
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{LEFT + WIDTH + 90}" height="{height}"',
+        f' role="img" font-family="sans-serif" font-size="12"><title>{escape(title)}</title>',
+        '<rect width="100%" height="100%" fill="#fff"/>',
+        f'<text x="4" y="16" font-weight="bold">{escape(title)}</text>',
+    ]
+    for place, (name, value) in enumerate(bars):
+        top, width = 26 + place * (BAR + 6), max(1.0, WIDTH * value / most)
+        colour = "#1f6feb" if name.split(": ")[-1].startswith("enrich") else "#9aa4b2"
+        parts += [
+            f'<text x="{LEFT - 6}" y="{top + 13}" text-anchor="end">{escape(name)}</text>',
+            f'<rect x="{LEFT}" y="{top}" width="{width:.0f}" height="{BAR}" fill="{colour}"/>',
+            f'<text x="{LEFT + width + 5:.0f}" y="{top + 13}">{value:,.1f}</text>',
+        ]
+    return "\n".join([*parts, "</svg>"]) + "\n"
+
+
+def write_part(found: Mapping[str, Any], images: Path) -> list[str]:
+    """Return the part of one scale as Markdown, and write its pictures."""
+    figures = Figures(found["scale"], found["costs"])
+    size = f"{found['scale'] * 10:g} million products"
+    machine = ", ".join(f"{name} {value}" for name, value in found["machine"].items())
+    lines = [f"## {size[0].upper()}{size[1:]}", "", f"{machine}. The whole took {found['seconds'] / 60:.0f} minutes."]
+    lines += ["", "| | goal | bound | figure | verdict |", "|---|---|---:|---:|---|"]
+    for each in found["goals"]:
+        if each["verdict"] != OPEN:
+            verdict = f"**{each['verdict']}**" if each["verdict"] == MISSED else each["verdict"]
+            figure = format_figure(each["figure"])
+            lines.append(f"| {each['goal']} | {each['text']} | {each['bound']} | {figure} | {verdict} |")
+    lines += ["", f"| change | by | rounds | {' | '.join(HEADS)} |", "|---|---|" + "---:|" * (len(HEADS) + 1)]
+    rows = list_costs(figures)
+    for world, rival, values in rows:
+        rounds = len(figures.costs[world][rival])
+        lines.append(f"| {TITLES[world]} | {RIVALS[rival]} | {rounds} | {' | '.join(format_numbers(values))} |")
+    images.mkdir(parents=True, exist_ok=True)
+    small = [row for row in rows if row[0] in ("cold", "warm", "ten", "nothing_warm")]
+    large = [row for row in rows if row not in small and row[0] not in ("demo", "first")]
+    for name, title, part in (("small", "small tables", small), ("large", size, large)):
+        if part:
+            file = images / f"{name}-{found['scale'] * 10:g}m.svg"
+            bars = [(f"{TITLES[world]}: {RIVALS[rival]}", values[CPU]) for world, rival, values in part]
+            file.write_text(draw_bars(f"CPU seconds, {title}", bars), encoding="utf-8")
+            lines += ["", f"![CPU seconds, {title}](img/{file.name})"]
+    judged = [each for each in found["goals"] if each["verdict"] in (REACHED, MISSED)]
+    missed = [each for each in judged if each["verdict"] == MISSED]
+    if missed:
+        lines += ["", f"Missed: {len(missed)} of {len(judged)}.", ""]
+        for name, each in groupby(missed, lambda goal: goal["goal"]):
+            texts = "; ".join(f"{goal['text']}: {format_figure(goal['figure'])}, not {goal['bound']}" for goal in each)
+            lines.append(f"- {name}: {texts}")
+    return lines
+
+
+def main(*files: str) -> int:
+    """Write the page."""
+    parts = [write_part(json.loads(Path(file).read_text(encoding="utf-8")), DOCS / "img") for file in files]
+    text = "\n".join([INTRODUCTION, *("\n".join([*part, ""]) for part in parts)])
+    (DOCS / "benchmarks.md").write_text(text, encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))
