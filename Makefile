@@ -12,6 +12,9 @@ LOWEST := .venv-lowest
 PYTEST := $(BIN)/python -m pytest
 # Planning small queries keeps one core busy, whatever Spark is given.
 WORKERS ?= 2
+# Of the benchmark: 1 is 10 million products.
+SCALE   ?= 1
+FIGURES ?= benchmarks.json
 SAY     = @printf '\n==> %s\n'
 
 .PHONY: help
@@ -61,9 +64,14 @@ soak: java $(READY) jars ## a million random history-runs, in parts of less than
 soak-faults: java $(READY) jars ## every fault point of every kind of job, 100 kills, 10,000 acts of administrators (hours)
 	@ENRICH_SOAK=1 $(PYTEST) -o faulthandler_timeout=0 tests/faults
 
+.PHONY: bench
+bench: java $(READY) jars ## enrich against a rebuild, a MERGE by hand and the floor: every goal with its verdict (SCALE=1: 10M rows, an hour)
+	@$(BIN)/python benchmarks/suite.py --scale $(SCALE) --json $(FIGURES)
+	@$(BIN)/python benchmarks/page.py $(FIGURES)
+
 .PHONY: bench-quick
-bench-quick: java $(READY) jars ## incremental runs against a full rebuild, as ratios (about 5 minutes)
-	@$(BIN)/python benchmarks/quick.py
+bench-quick: java $(READY) jars ## the same with 1M rows, fewer changes and fewer rounds (below 8 minutes)
+	@$(BIN)/python benchmarks/suite.py --scale 0.1 --rounds 2 --minutes 7 --only cold warm near far one nothing
 
 .PHONY: bench-quality
 bench-quality: java $(READY) jars ## runs with 1, 10 and 50 row rules against the run without, as ratios (about 8 minutes)
