@@ -20,7 +20,7 @@ def no_outside_options(monkeypatch):
 
 
 def conf(size: int | None, master: str = "local[2]") -> dict[str, str]:
-    return dict(choose_fit(size, master, None).conf or {})
+    return dict(choose_fit(size, master, None).conf)
 
 
 def test_a_small_run_is_interpreted_and_compiled_quickly():

@@ -82,7 +82,7 @@ def ask(
     project: Project, name: str, key: KeyText, column: str | None, *, spark: SparkSession | None, show_keys: bool
 ) -> Why:
     """Answer ``enrich.why``."""
-    workplace = Workplace(project, Options(), "", spark)
+    workplace = Workplace(project, [name], Options(), "", spark)
     task = workplace.task(project.jobs[_check_name(project, name)])
     side = _build_side(task.spec, key)
     parts = key_of(key, side.identity)
@@ -114,7 +114,7 @@ def ask(
 
 def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[evidence.Key, dict[str, Reason]]:
     """Return for every row of a job's target, by its key, why it has a partner in each source, or why not."""
-    workplace = Workplace(project, Options(), "", spark)
+    workplace = Workplace(project, [name], Options(), "", spark)
     task = workplace.task(project.jobs[name])
     if task.target.table is None:
         return {}
@@ -134,7 +134,7 @@ def examine(
     project: Project, name: str, alias: str | None, *, spark: SparkSession | None, show_keys: bool
 ) -> KeyReport:
     """Answer ``enrich.doctor_keys``."""
-    workplace = Workplace(project, Options(full_refresh=True), "", spark)
+    workplace = Workplace(project, [name], Options(full_refresh=True), "", spark)
     job = project.jobs[_check_name(project, name)]
     if alias is not None and alias not in job.join:
         raise ConfigError(f"job {name!r} has no join {alias!r}", hint=suggest(alias, job.join))

@@ -131,8 +131,9 @@ def plan(  # noqa: PLR0913 - the public interface: every keyword is an option of
     names = choose_jobs(project, jobs, exclude)
     aliases = {name: project.jobs[name].sources for name in names}
     bounds = read_asked(aliases, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
-    workplace = Workplace(project, Options(full_refresh, dry_run=True, bounds=bounds), uuid.uuid4().hex, spark)
-    workplace.pin(names)
+    options = Options(full_refresh, dry_run=True, bounds=bounds)
+    workplace = Workplace(project, names, options, uuid.uuid4().hex, spark)
+    workplace.pin()
     found: dict[str, JobPlan] = {}
     for name in names:
         before = [found[other] for other in graph.find_upstream(project, name) if other in found]

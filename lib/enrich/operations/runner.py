@@ -7,7 +7,7 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
 from enrich.base.errors import SourceMoved
 from enrich.base.failures import describe_error
@@ -28,8 +28,6 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 log = logging.getLogger("enrich")
-
-Done = TypeVar("Done")
 
 
 def run(  # noqa: PLR0913 - the public interface: every keyword is an option of `enrich run`
@@ -77,8 +75,8 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     aliases = {name: project.jobs[name].sources for name in names}
     bounds = read_asked(aliases, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
     options = Options(full_refresh, dry_run, retry_quarantined, accepted, bounds)
-    running = _Running(Workplace(project, options, uuid.uuid4().hex, spark))
-    running.workplace.pin(names)
+    running = _Running(Workplace(project, names, options, uuid.uuid4().hex, spark))
+    running.workplace.pin()
     results: list[JobResult] = []
     for name in names:
         stopped = fail_fast and any(each.exit_code for each in results)

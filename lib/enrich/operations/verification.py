@@ -145,7 +145,7 @@ def verify(
         ConfigError: An unknown job.
     """
     names = choose_jobs(project, jobs, ())
-    workplace = Workplace(project, Options(dry_run=not repair), uuid.uuid4().hex, spark)
+    workplace = Workplace(project, names, Options(dry_run=not repair), uuid.uuid4().hex, spark)
     found: list[Check] = []
     for name in names:
         found.append(_check_job(workplace, project.jobs[name]))

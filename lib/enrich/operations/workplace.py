@@ -60,16 +60,17 @@ class Workplace:
     """The tables of a project as one operation sees them, and the session that it works in.
 
     Attributes:
+        chosen: The jobs of this operation, which see the same versions of the sources that they share.
         given: The session that the caller has handed over.
         built: The session that is used, once there is one.
         pins: Place -> the pinned state of a table, or why it cannot be read.
         places: Catalog name -> where the table is.
         wrote: Where this operation has written tables.
         committed: Job -> its result, as soon as the log has its commit.
-        chosen: The jobs of this operation, which see the same versions of the sources that they share.
     """
 
     project: Project
+    chosen: Sequence[str]
     options: Options
     run_id: str
     given: SparkSession | None = None
@@ -78,7 +79,6 @@ class Workplace:
     places: dict[CatalogName, str | None] = field(default_factory=dict)
     wrote: set[str] = field(default_factory=set)
     committed: dict[str, JobResult] = field(default_factory=dict)
-    chosen: tuple[str, ...] = ()
 
     @property
     def runs(self) -> RunsTable:
@@ -105,7 +105,7 @@ class Workplace:
         jobs = [self.project.jobs[name] for name in self.chosen]
         named = {source.table for job in jobs for source in job.sources.values()} | {job.target.table for job in jobs}
         places = {self.project.location(reference) for reference in named}
-        if not places or any(isinstance(place, CatalogName) for place in places):
+        if any(isinstance(place, CatalogName) for place in places):
             return None
         try:
             return sum(tables.count_bytes(str(place)) for place in places)
@@ -126,15 +126,14 @@ class Workplace:
             self.places[place] = tables.find_catalog_location(self.session(), place.parts)
         return self.places[place]
 
-    def pin(self, names: Sequence[str]) -> None:
+    def pin(self) -> None:
         """Read the version of every source once, before the first job: all jobs see the same cut.
 
         A source that another job of this run writes, its quarantine too, is pinned when that job is done.
         """
-        self.chosen = tuple(names)
-        targets = {self.project.location(self.project.jobs[name].target.table) for name in names}
+        targets = {self.project.location(self.project.jobs[name].target.table) for name in self.chosen}
         written = targets | {find_quarantine(place) for place in targets}
-        for name in names:
+        for name in self.chosen:
             for source in self.project.jobs[name].sources.values():
                 place = self.project.location(source.table)
                 if place not in written and isinstance(place, str):

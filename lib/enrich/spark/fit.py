@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 INTERPRETED = 4 * 2**20
@@ -36,7 +36,7 @@ class Fit:
     """
 
     options: tuple[str, ...] = ()
-    conf: Mapping[str, str] | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
 
 
 def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:

@@ -300,7 +300,7 @@ def _choose_context_settings(
     private = {"spark.sql.warehouse.dir": str(make_private_directory() / "warehouse")}
     if local:
         private["spark.local.dir"] = str(make_private_directory() / "local")
-    defaults = DEFAULTS | private | (LOCAL if local else {}) | dict(choose_fit(size, final_master, None).conf or {})
+    defaults = DEFAULTS | private | (LOCAL if local else {}) | dict(choose_fit(size, final_master, None).conf)
     settings = {key: value for key, value in defaults.items() if not known.contains(key)}
     settings |= {key: value for key, value in conf.items() if key not in ONLY_AT_LAUNCH}
     settings["spark.master"] = final_master
