@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 import enrich
 from cli.shop import ACCOUNTS, CONSENTS, write_table
+from enrich.base.errors import EnvironmentFault
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark
 from enrich.storage import tables
@@ -257,3 +259,21 @@ def test_commit_times_ascend_as_delta_orders_them(tmp_path: Path) -> None:
 def test_how_long_history_is_kept(files: str | None, log: str | None, seconds: int | None) -> None:
     found = {"delta.deletedFileRetentionDuration": files, "delta.logRetentionDuration": log}
     assert tables.compute_retention({name: text for name, text in found.items() if text is not None}) == seconds
+
+
+@pytest.mark.parametrize("command", ["run", "verify", "why customers x email", "doctor keys customers"])
+def test_what_starts_spark_says_how_large_its_tables_are(
+    shop: Path, call: Call, monkeypatch: pytest.MonkeyPatch, command: str
+) -> None:
+    if command.startswith(("verify", "why")):
+        pretend(shop, {"consents": 2, "accounts": 2})
+    sizes: list[int | None] = []
+
+    def start(_: object, size: Callable[[], int | None]) -> None:
+        sizes.append(size())
+        raise EnvironmentFault("there is no Java")
+
+    monkeypatch.setattr("enrich.spark.session.get_session", start)
+    assert call("--project-dir", str(shop), *command.split()).exit_code == 7
+    files = [path for name in ("consents", "accounts") for path in (shop / "lake" / name).glob("*.parquet")]
+    assert sizes == [sum(path.stat().st_size for path in files)]
