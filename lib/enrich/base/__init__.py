@@ -1,1 +1,1 @@
-"""What all rooms share: errors, results, the words of a compiled job, text for terminals, whole files."""
+"""What all subpackages share: errors, results, the parts of a compiled job, text for terminals, whole files."""
