@@ -145,7 +145,7 @@ def ls(ctx: click.Context, /, *, output: str) -> int:
 def status(ctx: click.Context, /, *, output: str) -> int:
     """Show what each target contains and how far it is behind.
 
-    Also shows how the last run ended, and what somebody has to do. Reads only logs; starts no JVM.
+    Also shows how the last run ended, and what has to be done before the next run. Reads only logs; starts no JVM.
     """
     from enrich.cli.listing import collect_status, format_status
 
@@ -157,7 +157,9 @@ def status(ctx: click.Context, /, *, output: str) -> int:
 @click.argument("jobs", nargs=-1, metavar="[JOB]...")
 @add_option("--html", type=click.Path(path_type=Path), metavar="F", help="Write the report to F, as one HTML page.")
 @add_option("--json", type=click.Path(path_type=Path), metavar="F", help="Write the report to F, as JSON.")
-@add_option("--runs", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many runs to look back.")
+@add_option(
+    "--runs", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many runs of each job to show."
+)
 @add_option("--open", is_flag=True, help="Open the page in a browser.")
 @add_show_keys_option("the keys of quarantined rows as well")
 @output_option
@@ -228,7 +230,7 @@ def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bo
     other content than an earlier demo is refused.
     """
     if everything and sections:
-        raise ConfigError("--all plays every part, --section only one", hint="leave one of them out")
+        raise ConfigError("--all plays every part, --section only those that it names", hint="leave one of them out")
     log_to_stderr("text", quiet=True)
     for chatty in () if quiet else ("demo", "session", "jars"):  # what takes long; the rounds speak for themselves
         logging.getLogger(f"enrich.{chatty}").setLevel(logging.INFO)

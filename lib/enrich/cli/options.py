@@ -87,7 +87,7 @@ add_job_options = _combine(
         "--select",
         multiple=True,
         metavar="P",
-        help="Take jobs whose names match P ('user_*'); '+job' adds what it reads, 'job+' what reads it.",
+        help="Take jobs whose names match P ('user_*'); '+job' adds the jobs that it reads, 'job+' those that read it.",
     ),
     add_option("--exclude", multiple=True, metavar="P", help="Leave out jobs whose names match P."),
 )
@@ -108,12 +108,13 @@ class _Moments(click.ParamType):  # type: ignore[type-arg]  # generic for mypy a
 _add_moment_option = partial(add_option, multiple=True, type=_Moments(), metavar="S")
 add_window_options = _combine(
     _add_moment_option(
-        "--since", help="Start the window at S if that is earlier: 2026-11-01T00:00Z, 3d, v42, alias=v42, beginning."
+        "--since",
+        help="Start the window at S if S is before the cursor: 2026-11-01T00:00Z, 3d, v42, alias=v42, beginning.",
     ),
     _add_moment_option(
         "--until", help="End the window at S, in the same forms. With --since: replay what changed in between."
     ),
-    add_option("--allow-gap", is_flag=True, help="Let --since leave out changes never consumed; the gap is recorded."),
+    add_option("--allow-gap", is_flag=True, help="Let --since leave out changes; the gap is recorded."),
     add_option("--full-refresh", is_flag=True, help="Compute all rows from the sources and write the targets anew."),
 )
 
@@ -133,5 +134,5 @@ def refuse_stored_keys(output: str, *, show_keys: bool) -> None:
         raise click.UsageError("--show-keys prints keys for people, never as JSON; leave out --output json")
     if show_keys and not sys.stdout.isatty():
         raise click.UsageError(
-            "--show-keys prints only to a terminal, and stdout is not one; leave it out, or call the command by hand"
+            "--show-keys prints only to a terminal, and stdout is not one; leave it out, or use a terminal"
         )

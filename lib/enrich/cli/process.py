@@ -27,8 +27,8 @@ GRACE_SECONDS = 8.0
 """After a signal the process ends by itself; where something keeps it, this long afterwards it is ended."""
 
 INTERRUPTED = {
-    130: "interrupted (SIGINT); the job that was running has written nothing",
-    143: "terminated (SIGTERM); the job that was running has written nothing",
+    130: "interrupted (SIGINT); the target of the job that was running is unchanged",
+    143: "terminated (SIGTERM); the target of the job that was running is unchanged",
 }
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
@@ -81,7 +81,7 @@ def report_error(error: EnrichError, exit_code: int | None = None) -> int:
 def convert_error(error: BaseException) -> EnrichError:
     """Return any exception as one with an exit code and a message without values.
 
-    The text of a foreign exception may quote data, so that only its class and its place in enrich are told.
+    The text of another library's exception may quote data, so only its class and its place in enrich are told.
     """
     if isinstance(error, EnrichError):
         return error

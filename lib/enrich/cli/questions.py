@@ -37,9 +37,9 @@ _NEAR_MISSES = "the keys of near misses"
 def why(ctx: click.Context, /, *, job: str, output: str, show_keys: bool, **asked: Any) -> int:
     """Say why a row or a cell is as it is.
 
-    KEY is the key of a target row, as text. A composite key is k1=v1,k2=v2; if its values contain commas, use --key
-    k1=v1 --key k2=v2. The answer is one word for the row, for each source and for each column; docs/diagnosis.md lists
-    the words. No value is printed.
+    KEY is the key of a target row, as text. A composite key is k1=v1,k2=v2; if its values contain commas or equal
+    signs, use --key k1=v1 --key k2=v2. The answer is one word for the row, for each source and for each column;
+    docs/diagnosis.md lists the words. No value is printed.
     """
     from enrich import why as ask
     from enrich.diagnosis.text import format_answer

@@ -73,7 +73,9 @@ def _prepare_page_file(project: Project, html: Path | None, cleanup: ExitStack) 
 
     path = html or find_latest(project)
     if path is None:
-        raise ConfigError("--open needs a file: the state is in an object store", hint="name it with --html F")
+        raise ConfigError(
+            "--open needs a local file: the state directory is in an object store", hint="name it with --html F"
+        )
     if html is None:
         path.parent.mkdir(parents=True, exist_ok=True)
     return _prepare_file(path, "--html", cleanup)
