@@ -391,7 +391,7 @@ def test_the_target_is_restored_to_a_time(kept: Lab) -> None:
 
 
 @pytest.mark.parametrize("how", ["update", "replace"])
-def test_somebody_else_writes_into_the_target(kept: Lab, how: str) -> None:
+def test_another_writer_writes_into_the_target(kept: Lab, how: str) -> None:
     if how == "update":
         sql(kept, "UPDATE {} SET name = 'x' WHERE id = 1", "kept")
     else:
@@ -492,7 +492,7 @@ def test_the_quarantine_is_restored(gated: Lab) -> None:
     assert gated.run().status == "unchanged"
 
 
-def test_somebody_else_writes_into_the_quarantine(gated: Lab) -> None:
+def test_another_writer_writes_into_the_quarantine(gated: Lab) -> None:
     sql(gated, "DELETE FROM {} WHERE id = 3", "kept__quarantine")
     gated.put("items", item(1, "new"))
     assert gated.run().exit_code == 0
