@@ -6,6 +6,7 @@ import os
 import stat
 import uuid
 from pathlib import Path
+from typing import Self
 
 from enrich.base.errors import ConfigError
 
@@ -14,6 +15,7 @@ class WholeFile:
     """A file that appears whole or not at all.
 
     Making one proves that it can be written, before anything else is done; ``write`` replaces the file in one step.
+    As a context it drops, at its end, what was prepared and not written.
 
     Args:
         path: The file; its directory must exist.
@@ -38,6 +40,12 @@ class WholeFile:
         except (OSError, ValueError) as error:
             reason = getattr(error, "strerror", None) or type(error).__name__
             raise ConfigError(f"{named} {str(path)!r} cannot be written: {reason}", hint=hint) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drop()
 
     def write(self, text: str) -> None:
         """Put ``text`` and a line break into the file."""

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
 from typing import Any
 
 import click
@@ -19,16 +18,8 @@ from enrich.cli.options import (
     choose_jobs,
     output_option,
 )
-from enrich.cli.process import (
-    Interrupted,
-    explain_end,
-    find_interruption,
-    keep_results,
-    log_to_stderr,
-    report_error,
-    say_result,
-)
-from enrich.cli.results import describe_end, format_json_line, say_found
+from enrich.cli.process import Interrupted, find_interruption, keep_results, log_to_stderr
+from enrich.cli.results import deliver
 from enrich.operations.planning import JobPlan, PlanResult
 from enrich.operations.verification import Check, Discrepancy, VerifyResult
 
@@ -49,14 +40,17 @@ def plan(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **
     are computed.
     """
     log_to_stderr(log_format, quiet=quiet)
+    done: list[JobPlan] = []
 
-    def look(done: list[JobPlan]) -> PlanResult:
+    def work() -> PlanResult:
         project, jobs = choose_jobs(ctx, asked)
         found = enrich.plan(project, jobs=jobs, **asked)
-        done += found.jobs
+        done.extend(found.jobs)
+        if code := find_interruption():
+            raise Interrupted(code)
         return found
 
-    return _deliver(ctx, output, look, format_plan)
+    return deliver(ctx, output, done, work, format_plan)
 
 
 @click.command(epilog="Example: enrich verify customers || enrich verify customers --repair")
@@ -74,28 +68,13 @@ def verify(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, 
     equal or repaired. 6: one differs. 5: a recorded version cannot be read any more.
     """
     log_to_stderr(log_format, quiet=quiet)
+    done: list[Check] = []
 
-    def look(done: list[Check]) -> VerifyResult:
+    def work() -> VerifyResult:
         project, jobs = choose_jobs(ctx, asked)
         return enrich.verify(project, jobs=jobs, on_result=keep_results(done, log), **asked)
 
-    return _deliver(ctx, output, look, format_verification)
-
-
-def _deliver(ctx: click.Context, output: str, look: Callable[[list[Any]], Any], text: Callable[[Any], str]) -> int:
-    """Print what ``look`` found, or why it ended, and return the exit code."""
-    done: list[Any] = []
-    try:
-        found: PlanResult | VerifyResult = look(done)
-        if code := find_interruption():
-            raise Interrupted(code)
-    except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
-        known, exit_code = explain_end(error)
-        if output == "json":
-            say_result(format_json_line(describe_end(ctx.obj["target"], known, exit_code, done)))
-        return report_error(known, exit_code)
-    say_found(output, found.to_dict(), text(found))
-    return found.exit_code
+    return deliver(ctx, output, done, work, format_verification)
 
 
 def format_plan(found: PlanResult) -> str:

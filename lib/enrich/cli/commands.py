@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import logging
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 import enrich
+from enrich.base.console import format_run
 from enrich.base.errors import ConfigError
-from enrich.base.files import WholeFile
-from enrich.base.result import JobResult, RunResult, name_deployment
+from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
 from enrich.cli.checks import plan, verify
 from enrich.cli.options import (
     DEFAULT_TARGET,
@@ -25,16 +26,8 @@ from enrich.cli.options import (
     log_format_option,
     output_option,
 )
-from enrich.cli.process import (
-    CommandLine,
-    Interrupted,
-    explain_end,
-    keep_results,
-    log_to_stderr,
-    report_error,
-    say_result,
-)
-from enrich.cli.results import Delivery, format_json_line, say_found
+from enrich.cli.process import CommandLine, keep_results, log_to_stderr, report_error, say_result
+from enrich.cli.results import deliver, format_json_line, say_found
 
 log = logging.getLogger(__name__)
 
@@ -98,31 +91,15 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
 def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
     """Bring the targets of all jobs, or of the jobs named, up to date."""
     log_to_stderr(log_format, quiet=quiet)
-    deployment, path, skip_code = ctx.obj["target"], asked.pop("result_file"), asked.pop("skip_code")
-    delivery, done = Delivery(output, None, skip_code, quiet), list[JobResult]()
-    try:
-        file = WholeFile(path, "--result-file", "nothing was run") if path else None
-        delivery = Delivery(output, file, skip_code, quiet)
-        result = run_jobs(ctx, done, asked)
-    except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
-        known, exit_code = explain_end(error)
-        delivery.refuse(deployment, known, exit_code, done)
-        return report_error(known, exit_code)
-    else:
-        return delivery.hand_over(result)
-    finally:
-        if delivery.file is not None:
-            delivery.file.drop()
+    path, skip_code, done = asked.pop("result_file"), asked.pop("skip_code"), list[JobResult]()
 
+    def work() -> RunResult:
+        project, jobs = choose_jobs(ctx, asked)
+        return enrich.run(project, jobs=jobs, on_result=keep_results(done, log), **asked)
 
-def run_jobs(ctx: click.Context, done: list[JobResult], asked: dict[str, Any]) -> RunResult:
-    """Load the project, choose its jobs and run them; ``done`` gets each job's result as it ends.
-
-    Raises:
-        EnrichError: The project or the selection is at fault. A failed job raises nothing: it is part of the result.
-    """
-    project, jobs = choose_jobs(ctx, asked)
-    return enrich.run(project, jobs=jobs, on_result=keep_results(done, log), **asked)
+    code = deliver(ctx, output, done, work, partial(format_run, quiet=quiet), path=path, run_id=None)
+    is_idle = code == 0 and all(job.status == UNCHANGED for job in done)
+    return skip_code if is_idle and skip_code is not None else code
 
 
 @cli.command(epilog="Example: enrich ls --output json")
@@ -169,9 +146,9 @@ def report(ctx: click.Context, /, **asked: Any) -> int:
 
     Reads the runs table; starts no JVM. Shows names and numbers only, no cell values.
     """
-    from enrich.cli.reports import Wanted, deliver
+    from enrich.cli.reports import Wanted, make_report
 
-    return deliver(load_chosen_project(ctx), Wanted(**asked))
+    return make_report(load_chosen_project(ctx), Wanted(**asked))
 
 
 @cli.command(epilog="Example: enrich validate || exit 1")

@@ -30,7 +30,7 @@ class Wanted:
     output: str
 
 
-def deliver(project: Project, wanted: Wanted) -> int:
+def make_report(project: Project, wanted: Wanted) -> int:
     """Make the report and put it where it was asked for; always 0, whatever the verdict.
 
     Raises:
@@ -43,7 +43,7 @@ def deliver(project: Project, wanted: Wanted) -> int:
     chosen = choose(build_graph(project), wanted.jobs, (), ())
     with ExitStack() as cleanup:
         page_file = _prepare_page_file(project, wanted.html, cleanup) if wanted.html or wanted.open else None
-        data_file = _prepare_file(wanted.json, "--json", cleanup) if wanted.json else None
+        data_file = cleanup.enter_context(WholeFile(wanted.json, "--json")) if wanted.json else None
         report = read_report(project, chosen, wanted.runs)
         if data_file is not None:
             data_file.write(json.dumps(report.to_dict(), indent=2))
@@ -61,12 +61,6 @@ def deliver(project: Project, wanted: Wanted) -> int:
     return 0
 
 
-def _prepare_file(path: Path, option: str, cleanup: ExitStack) -> WholeFile:
-    file = WholeFile(path, option)
-    cleanup.callback(file.drop)
-    return file
-
-
 def _prepare_page_file(project: Project, html: Path | None, cleanup: ExitStack) -> WholeFile:
     """Return the page's file: the one asked for, or for ``--open`` alone the one that runs leave."""
     from enrich.report.latest import find_latest
@@ -78,7 +72,7 @@ def _prepare_page_file(project: Project, html: Path | None, cleanup: ExitStack) 
         )
     if html is None:
         path.parent.mkdir(parents=True, exist_ok=True)
-    return _prepare_file(path, "--html", cleanup)
+    return cleanup.enter_context(WholeFile(path, "--html"))
 
 
 def _open(path: Path) -> None:

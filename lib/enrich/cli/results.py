@@ -1,17 +1,18 @@
-"""Hand over the result of a run: text or one JSON line on stdout, and the same JSON in ``--result-file``."""
+"""Hand over what a command found: text or one JSON line on stdout, and a run's JSON in ``--result-file``, too."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from pathlib import Path
 from typing import Any
 
-from enrich.base.console import format_run
-from enrich.base.errors import EnrichError
+import click
+
 from enrich.base.files import WholeFile
-from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
-from enrich.cli.process import say_result
+from enrich.base.result import name_deployment
+from enrich.cli.process import Interrupted, explain_end, report_error, say_result
 
 
 def format_json_line(data: dict[str, Any]) -> str:
@@ -25,42 +26,45 @@ def say_found(output: str, data: dict[str, Any], text: str) -> int:
     return 0
 
 
-def describe_end(deployment: str, error: EnrichError, exit_code: int, done: Sequence[Any]) -> dict[str, Any]:
-    """Return the JSON of a command that did not start, or did not end: the jobs that were done, and the error."""
-    jobs = [job.to_dict() for job in done]
-    return {**name_deployment(deployment), "exit_code": exit_code, "jobs": jobs, "error": str(error)}
+def deliver(
+    ctx: click.Context,
+    output: str,
+    done: Sequence[Any],
+    work: Callable[[], Any],
+    text: Callable[[Any], str],
+    *,
+    path: Path | None = None,
+    **head: Any,
+) -> int:
+    """Do what a command does with its jobs, hand over the result or why there is none, and return the exit code.
 
-
-@dataclass(frozen=True)
-class Delivery:
-    """Where a run's result goes.
-
-    Attributes:
+    Args:
+        ctx: Names the deployment.
         output: ``text`` or ``json``.
-        file: Receives the JSON, whatever ``output`` is.
-        skip_code: The exit code when there was nothing to do, else None.
-        quiet: Leave out the text's last line.
+        done: The results of the jobs that have ended; told when ``work`` does not end.
+        work: Returns the result.
+        text: Writes the result for people. Why there is none they read on stderr.
+        path: A file that receives the JSON, whatever ``output`` is; it is prepared before the work begins.
+        head: What the JSON says first when there is no result.
     """
+    with ExitStack() as cleanup:
+        file = None
+        try:
+            file = cleanup.enter_context(WholeFile(path, "--result-file", "nothing was run")) if path else None
+            found = work()
+        except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
+            known, exit_code = explain_end(error)
+            end = {"exit_code": exit_code, "jobs": [job.to_dict() for job in done], "error": str(known)}
+            _put(output, file, {**head, **name_deployment(ctx.obj["target"]), **end}, None)
+            return report_error(known, exit_code)
+        _put(output, file, found.to_dict(), text(found))
+        return int(found.exit_code)
 
-    output: str
-    file: WholeFile | None = None
-    skip_code: int | None = None
-    quiet: bool = False
 
-    def hand_over(self, result: RunResult) -> int:
-        """Deliver a run's result and return the exit code of the process."""
-        self._put(result.to_dict(), format_run(result, quiet=self.quiet))
-        idle = result.exit_code == 0 and all(job.status == UNCHANGED for job in result.jobs)
-        return self.skip_code if idle and self.skip_code is not None else result.exit_code
-
-    def refuse(self, deployment: str, error: EnrichError, exit_code: int, done: Sequence[JobResult]) -> None:
-        """Deliver that a run did not start, or did not end, as JSON only: people read the error on stderr."""
-        self._put({"run_id": None, **describe_end(deployment, error, exit_code, done)}, None)
-
-    def _put(self, data: dict[str, Any], text: str | None) -> None:
-        line = format_json_line(data)
-        if self.file is not None:
-            self.file.write(line)
-        shown = line if self.output == "json" else text
-        if shown is not None:
-            say_result(shown)
+def _put(output: str, file: WholeFile | None, data: dict[str, Any], text: str | None) -> None:
+    line = format_json_line(data)
+    if file is not None:
+        file.write(line)
+    shown = line if output == "json" else text
+    if shown is not None:
+        say_result(shown)

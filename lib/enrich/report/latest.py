@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import logging
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from enrich.base.files import WholeFile
+from enrich.config.project import Project
 from enrich.report.document import read_report
 from enrich.storage.tables import find_local_path
-
-if TYPE_CHECKING:
-    from enrich.config.project import Project
 
 log = logging.getLogger("enrich")
 
@@ -34,11 +31,8 @@ def write_latest(project: Project) -> Path | None:
         path.parent.mkdir(parents=True, exist_ok=True)
         report = read_report(project)
         for file, text in ((path, render_page(report)), (path.with_suffix(".json"), json.dumps(report.to_dict()))):
-            whole = WholeFile(file, "the report")
-            try:
+            with WholeFile(file, "the report") as whole:
                 whole.write(text)
-            finally:
-                whole.drop()
     except Exception as error:  # noqa: BLE001 - the run is done and recorded; `enrich report` can be called again
         log.warning("the report of this run was not written to %s (%s)", path.parent, type(error).__name__)
         return None
