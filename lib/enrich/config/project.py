@@ -9,19 +9,16 @@ import importlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.config import places
 from enrich.config.checks import check_job
+from enrich.config.models import Job, Settings
 from enrich.config.neighbours import check_neighbours, check_references
 from enrich.config.settings import load_settings
 from enrich.config.shape import build_job
-from enrich.config.yamlfile import read_tree
-
-if TYPE_CHECKING:
-    from enrich.config.models import Job, Settings
-    from enrich.config.yamlfile import Tree
+from enrich.config.yamlfile import Tree, read_tree
 
 _YAML = (".yml", ".yaml")
 _MAX_MESSAGE = 500
@@ -68,6 +65,10 @@ class Project:
         """
         catalog = self.settings.catalog
         return places.locate(reference, self.dir, self.lake, places.parse_catalog_schema(catalog) if catalog else None)
+
+    def suite(self, job: Job) -> Any:
+        """Return the suite that a job names; None when it names none."""
+        return self.suites.get(job.expectations) if job.expectations else None
 
 
 def load_project(

@@ -13,6 +13,7 @@ from enrich.config.models import Job
 from enrich.progress.cursor import TargetState
 from enrich.progress.cursor import read as read_cursor
 from enrich.progress.prepare import check_free, check_sources
+from enrich.quality.suites import check_columns
 from enrich.storage import tables
 from enrich.storage.runs import RunsTable
 
@@ -193,12 +194,8 @@ def _check_job(project: Project, job: Job, found: dict[str, tables.TableState], 
         plan = compile_job(job, {alias: table.columns for alias, table in found.items()})
     except ConfigError as error:
         return faults + list(error.faults)
-    suite = project.suites.get(job.expectations) if job.expectations else None
-    if suite is not None:
-        from enrich.quality.suites import check_columns
-
-        faults += check_columns(suite, plan.spec.columns)
-    return faults
+    suite = project.suite(job)
+    return faults + (check_columns(suite, plan.spec.columns) if suite is not None else [])
 
 
 def validate_suites(project: Project) -> list[Fault]:

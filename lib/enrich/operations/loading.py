@@ -8,6 +8,7 @@ from enrich import config
 from enrich.base.errors import ConfigError
 from enrich.compiler import check_file
 from enrich.config import Project
+from enrich.quality.suites import check_columns
 
 
 def load_project(
@@ -26,10 +27,8 @@ def load_project(
     project = config.load_project(path, target, all_suites=all_suites)
     faults = [fault for job in project.jobs.values() for fault in check_file(job)]
     for job in project.jobs.values():
-        suite = project.suites.get(job.expectations) if job.expectations else None
+        suite = project.suite(job)
         if suite is not None and job.select is not None:
-            from enrich.quality.suites import check_columns
-
             faults += check_columns(suite, tuple(job.select))
     if faults:
         raise ConfigError.of(dict.fromkeys(faults))

@@ -22,6 +22,7 @@ from enrich.operations.choice import choose_jobs
 from enrich.operations.runner import record_outcome
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import REPAIR, Task, reopen_task
+from enrich.quality.suites import select_quarantine_rules
 from enrich.storage import locks
 
 if TYPE_CHECKING:
@@ -176,8 +177,6 @@ def _check_job(workplace: Workplace, job: Job) -> Check:
 def _compare_job(workplace: Workplace, job: Job) -> Check:
     task = reopen_task(workplace.task(job, as_recorded=True))
     if task.suite is not None:
-        from enrich.quality.suites import select_quarantine_rules
-
         task = replace(task, suite=select_quarantine_rules(task.suite))
     task = replace(task, job=job.model_copy(update={"rules": ()}))  # they say when a run may write, not what is right
     check = workplace.open_inside(task, lambda complete, own: _compare_rows(complete, own, workplace))

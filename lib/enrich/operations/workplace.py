@@ -18,12 +18,13 @@ from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
 from enrich.config import graph
 from enrich.config.models import Job
-from enrich.config.places import CatalogName, find_quarantine
+from enrich.config.places import CatalogName, Location, find_quarantine
 from enrich.config.project import Project
 from enrich.progress import cursor, window
 from enrich.progress.cursor import TargetState
 from enrich.progress.prepare import TargetPlace, Task, check_free, check_sources, compile_task
 from enrich.progress.since import Bounds
+from enrich.quality.suites import check_columns
 from enrich.storage import tables
 from enrich.storage.runs import RunsTable
 from enrich.storage.tables import TableState
@@ -115,13 +116,12 @@ class Workplace:
 
     def uri(self, reference: str) -> str | None:
         """Return where a table is; None for a catalog table that does not exist."""
-        place = self.project.location(reference)
+        return self._locate(self.project.location(reference))
+
+    def _locate(self, place: Location) -> str | None:
+        """Return where a table is; the catalog is asked once."""
         if isinstance(place, str):
             return place
-        return self._locate(place)
-
-    def _locate(self, place: CatalogName) -> str | None:
-        """Ask the catalog where a table is, once."""
         if self.places.get(place) is None:
             self.places[place] = tables.find_catalog_location(self.session(), place.parts)
         return self.places[place]
@@ -183,13 +183,9 @@ class Workplace:
         pinned = window.pin_sources(job.job, latest, until, target.consumed)
         plan = compile_task(job, pinned, None if full else target.cursor)
         check_sources(job, latest)
-        suite = self.project.suites.get(job.expectations) if job.expectations else None
-        if suite is not None:
-            from enrich.quality.suites import check_columns
-
-            faults = check_columns(suite, plan.spec.columns)
-            if faults:
-                raise ConfigError.of(faults)
+        suite = self.project.suite(job)
+        if suite is not None and (faults := check_columns(suite, plan.spec.columns)):
+            raise ConfigError.of(faults)
         task = Task(job, plan, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run, self._note)
         task = replace(task, until=until)
         return replace(task, accepted=self.options.accepted, retry=self._wants_retry(job))
@@ -210,9 +206,8 @@ class Workplace:
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""
         read = bool(graph.find_downstream(self.project, job.job)) or bool(job.target.change_feed)
-        location, uri = self.project.location(job.target.table), self.uri(job.target.table)
-        beside = find_quarantine(location)
-        held = self._locate(beside) if isinstance(beside, CatalogName) else beside
+        location = self.project.location(job.target.table)
+        uri, held = self._locate(location), self._locate(find_quarantine(location))
         place = TargetPlace(uri, location, held, read)
         if uri is None or not tables.exists(uri):
             check_free(job, uri)
@@ -245,8 +240,7 @@ class Workplace:
 
     def _count_reasons(self, job: Job) -> list[tuple[tuple[str, ...], int]] | None:
         """Count the quarantine's rows by their reasons; None without a quarantine."""
-        place = find_quarantine(self.project.location(job.target.table))
-        uri = self._locate(place) if isinstance(place, CatalogName) else place
+        uri = self._locate(find_quarantine(self.project.location(job.target.table)))
         if uri is None or not tables.exists(uri):
             return None
         return tables.count_labelled_rows(uri, FAILED_COLUMN)
@@ -261,9 +255,9 @@ class Workplace:
         """Forget the pins of the tables that this run has just written, for the jobs that read them."""
         place = self.project.location(job.target.table)
         for each in (place, find_quarantine(place)):
-            uri = self._locate(each) if isinstance(each, CatalogName) else each
-            self.pins.pop(uri or "", None)
-            self.wrote.add(uri or "")
+            uri = self._locate(each) or ""
+            self.pins.pop(uri, None)
+            self.wrote.add(uri)
 
     def _note(self, result: JobResult) -> None:
         """Keep the result of a job whose commit is in the log."""
