@@ -7,19 +7,16 @@ wrong shape is skipped here: ``shape`` has said so already.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enrich.base.console import format_count
 from enrich.base.errors import Fault, did_you_mean
 from enrich.config.models import JOIN_KINDS
 from enrich.config.rules import check_rules
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from enrich.config.yamlfile import PathStep, Tree
+from enrich.config.yamlfile import PathStep, Tree
 
 _JOB_NAME = re.compile(r"\w[\w.-]*")
 _ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9_]*")

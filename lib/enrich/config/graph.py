@@ -8,16 +8,15 @@ Tables are compared by where they are, not by how a file spells them. Who reads 
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError, Fault
 from enrich.config import places
+from enrich.config.places import Location
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
-
-    from enrich.config.places import Location
     from enrich.config.project import Project
 
 

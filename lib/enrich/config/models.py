@@ -5,7 +5,7 @@ Texts are expressions or names as written. Lists that a file may write as a sing
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -19,8 +19,7 @@ from pydantic import (
     WithJsonSchema,
 )
 
-if TYPE_CHECKING:
-    from enrich.config.yamlfile import PathStep, Tree
+from enrich.config.yamlfile import PathStep, Tree
 
 
 def _wrap_in_list(value: Any) -> Any:

@@ -5,20 +5,19 @@ They read plain values, as ``checks`` does: a fault elsewhere in a file hides no
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError, Fault
 from enrich.config import graph, places
+from enrich.config.places import Location
+from enrich.config.yamlfile import PathStep, Tree
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from enrich.config.places import Location
     from enrich.config.project import Project
-    from enrich.config.yamlfile import PathStep, Tree
 
 
 @dataclass(frozen=True)

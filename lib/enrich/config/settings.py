@@ -6,20 +6,17 @@ Messages name variables and never what they hold.
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from enrich.base.errors import ConfigError, Fault
 from enrich.config import places
+from enrich.config.models import Settings
 from enrich.config.shape import build_settings
 from enrich.config.sparkconf import check_settings
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-    from pathlib import Path
-
-    from enrich.config.models import Settings
-    from enrich.config.yamlfile import PathStep, Tree
+from enrich.config.yamlfile import PathStep, Tree
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|(\$\{)")
 

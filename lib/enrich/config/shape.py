@@ -7,18 +7,15 @@ found before, so that it is one fault and not two.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from enrich.base.errors import Fault, did_you_mean, shown
 from enrich.config.models import MODELS, Job, Settings, keys_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from enrich.config.yamlfile import PathStep, Tree
+from enrich.config.yamlfile import PathStep, Tree
 
 _WORDS = {
     type(None): "nothing", bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list",

@@ -6,14 +6,10 @@ Everything else has Spark's own default there, whatever the session, ``spark-def
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
 
 from enrich.base.errors import Fault
-
-if TYPE_CHECKING:
-    from collections.abc import Iterable
-
-    from enrich.config.yamlfile import Tree
+from enrich.config.yamlfile import Tree
 
 FORCED = {
     # Another zone costs Delta a state reconstruction a commit, and shifts timestamps without a zone. Spark's default is

@@ -12,17 +12,15 @@ from __future__ import annotations
 import math
 import re
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from json.decoder import JSONDecodeError, JSONDecoder
-from typing import TYPE_CHECKING, Any, NoReturn
+from pathlib import Path
+from typing import Any, NoReturn
 
 import yaml
 
 from enrich.base.errors import ConfigError, Fault, shown
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 MAX_BYTES = 1_000_000
 MAX_LEVELS = 20

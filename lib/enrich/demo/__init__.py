@@ -11,7 +11,8 @@ from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.console import format_finding, format_window
-from enrich.base.result import CREATED, UPDATED
+from enrich.base.result import CREATED, UPDATED, RunResult
+from enrich.config import Project
 from enrich.demo import picture
 from enrich.demo.directory import start_over
 from enrich.demo.story import Round, Row, Section, compute_expected_tables, read_sections
@@ -19,9 +20,6 @@ from enrich.demo.tables import Lake
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-    from enrich.base.result import RunResult
-    from enrich.config import Project
 
 log = logging.getLogger(__name__)
 

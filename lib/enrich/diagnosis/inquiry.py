@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -28,6 +28,7 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.compiler.schemas import find, name_of
+from enrich.config import Project
 from enrich.diagnosis import evidence
 from enrich.diagnosis.doctor import KeyReport, examine_join
 from enrich.diagnosis.keytext import KeyText, key_of, names_all
@@ -49,9 +50,6 @@ from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import Task, open_task
 from enrich.steps.work import Work, identify_rows, read_target
 from enrich.storage import tables
-
-if TYPE_CHECKING:
-    from enrich.config import Project
 
 Answer = TypeVar("Answer")
 

@@ -14,14 +14,12 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enrich.base.errors import ConfigError, DriftError
 from enrich.base.spec import DataType
+from enrich.storage.runs import RunsTable
 from enrich.storage.tables import TableState, changes_values, exists, open_log, read_history, read_open_state
-
-if TYPE_CHECKING:
-    from enrich.storage.runs import RunsTable
 
 _FORMAT = 1
 _RECENT = 20

@@ -7,12 +7,12 @@ import json
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError, Fault, HistoryError
 from enrich.base.result import Finding, JobResult, SourceWindow
 from enrich.base.spec import JobSpec, quote
 from enrich.compiler import CompiledJob, compile_job
+from enrich.compiler.steps import Typer
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, find_quarantine
 from enrich.progress import continuity, evolution
@@ -20,11 +20,8 @@ from enrich.progress.cursor import Cursor, Mark, TargetState, describe_drift
 from enrich.progress.since import Bounds
 from enrich.progress.window import BEFORE_ALL, compute_reach, find_versions
 from enrich.quality import guards
+from enrich.quality.suites import Suite, fingerprint_quarantine
 from enrich.storage.tables import CHANGE_FEED, TableState, is_occupied
-
-if TYPE_CHECKING:
-    from enrich.compiler.steps import Typer
-    from enrich.quality.suites import Suite
 
 log = logging.getLogger("enrich")
 
@@ -153,8 +150,6 @@ class Task:
     @property
     def definition(self) -> str:
         """The hash of what the job means: sources, keys, joins, columns, condition, rules that move rows away."""
-        from enrich.quality.suites import fingerprint_quarantine
-
         rules = fingerprint_quarantine(self.suite) if self.suite is not None else None
         meaning = {**self.plan.meaning, "quarantine": rules} if rules else self.plan.meaning
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

@@ -9,13 +9,14 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.result import Finding
 from enrich.config.rules import find_threshold_fault
 from enrich.config.shape import describe
-from enrich.config.yamlfile import read_tree
+from enrich.config.yamlfile import PathStep, Tree, read_tree
 from enrich.quality.catalogue import COMMON, CONDITION, TYPES, Type
 from enrich.quality.conditions import (
     Condition,
@@ -25,11 +26,6 @@ from enrich.quality.conditions import (
     list_condition_columns,
     read_condition,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from enrich.config.yamlfile import PathStep, Tree
 
 WARN, QUARANTINE, FAIL = "warn", "quarantine", "fail"
 ACTIONS = (WARN, QUARANTINE, FAIL)

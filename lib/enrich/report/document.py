@@ -11,10 +11,14 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, get_args
+from typing import Any, get_args
 
 from enrich.base.console import format_count
+from enrich.base.errors import RunFailed
 from enrich.base.result import BLOCKED, CREATED, FAILED, LOCKED, SKIPPED, UNCHANGED, UPDATED
+from enrich.config.graph import sort_jobs
+from enrich.config.models import Job
+from enrich.config.project import Project
 from enrich.report.models import (
     Attempt,
     JobReport,
@@ -42,10 +46,7 @@ from enrich.report.values import (
     read_seconds,
     read_text,
 )
-
-if TYPE_CHECKING:
-    from enrich.config.models import Job
-    from enrich.config.project import Project
+from enrich.storage.runs import RunsTable
 
 DEFAULT_RUNS = 30
 """How many runs of each job a report goes back."""
@@ -62,10 +63,6 @@ def read_report(project: Project, jobs: Sequence[str] | None = None, runs: int =
     Raises:
         RunFailed: The runs table cannot be read.
     """
-    from enrich.base.errors import RunFailed
-    from enrich.config.graph import sort_jobs
-    from enrich.storage.runs import RunsTable
-
     table = RunsTable(project.state)
     try:
         # Idle runs are read, too: one that only moved the cursor did something, and the very last is always told.

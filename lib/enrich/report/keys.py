@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enrich.base.console import clean, format_table
 from enrich.base.errors import RunFailed
 from enrich.base.spec import FAILED_COLUMN, quote
+from enrich.config.models import Job
 from enrich.config.places import CatalogName, find_quarantine
+from enrich.config.project import Project
 from enrich.storage import tables
-
-if TYPE_CHECKING:
-    from enrich.config.models import Job
-    from enrich.config.project import Project
 
 LIMIT = 100
 """How many keys of one job are shown."""

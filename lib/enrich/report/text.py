@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 
 from enrich.base.console import clean, format_table
+from enrich.report.models import JobReport, Report
 from enrich.report.page import format_number, format_percent, format_rule, format_threshold, format_whole
 from enrich.report.values import format_verdict
-
-if TYPE_CHECKING:
-    from enrich.report.models import JobReport, Report
 
 _COLOURS = {"passed": "green", "warned": "yellow", "skipped": "yellow", "blocked": "red", "failed": "red"}
 _TREND = 8
