@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from enrich.base.errors import Fault
 from enrich.base.failures import find_condition
+from enrich.quality.conditions import Condition
 from enrich.quality.suites import Suite, SuiteRule, resolve_column
 
 if TYPE_CHECKING:
@@ -25,8 +26,6 @@ if TYPE_CHECKING:
     from great_expectations.expectations.row_conditions import Condition as GxCondition
     from great_expectations.validator.metrics_calculator import MetricsCalculator
     from pyspark.sql import Column, DataFrame
-
-    from enrich.quality.conditions import Condition
 
 _BATCH = "rows"
 BOOLEAN_ONLY = {"result_format": {"result_format": "BOOLEAN_ONLY"}}

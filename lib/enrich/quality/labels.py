@@ -14,19 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.quality.catalogue import COLUMN, PAIR
-from enrich.quality.gx import (
-    BOOLEAN_ONLY,
-    Bench,
-    RuleError,
-    build_condition,
-    build_expectation,
-    filter_rows,
-    name_error,
-    quote_column,
-    rename_columns,
-    silence_gx,
-    simplify_names,
-)
+from enrich.quality import gx
 from enrich.quality.suites import SuiteRule
 
 _NULL_TYPES = ("expect_column_values_to_be_null", "expect_column_values_to_not_be_null")
@@ -67,14 +55,14 @@ class Labels:
             f"{metric}.filtered_row_count": checked,
             f"{metric}.unexpected_count": failed,
         }
-        result = self.expectation._validate(metrics=metrics, runtime_configuration=copy.deepcopy(BOOLEAN_ONLY))
+        result = self.expectation._validate(metrics=metrics, runtime_configuration=copy.deepcopy(gx.BOOLEAN_ONLY))
         return bool(result["success"])
 
 
-def label_rows(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Labels | RuleError]:
+def label_rows(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Labels | gx.RuleError]:
     """Return what each row rule says about the rows of ``frame``, by the rule's index; reads the schema alone."""
-    with silence_gx():
-        return _ask_labels(frame.columns, Bench(frame.limit(0)), rules)
+    with gx.silence_gx():
+        return _ask_labels(frame.columns, gx.Bench(frame.limit(0)), rules)
 
 
 def label_measured(frame: DataFrame, rule: SuiteRule) -> tuple[DataFrame, Labels]:
@@ -85,25 +73,25 @@ def label_measured(frame: DataFrame, rule: SuiteRule) -> tuple[DataFrame, Labels
     Raises:
         RuleError: GX cannot measure the rows.
     """
-    with silence_gx():
-        rows, rename = simplify_names(filter_rows(frame, rule))
-        plain = replace(rule, kwargs=rename_columns(rule.kwargs, rename), row_condition=None)
-        label = _ask_labels(rows.columns, Bench(rows), [plain])[rule.index]
-    if isinstance(label, RuleError):
+    with gx.silence_gx():
+        rows, rename = gx.simplify_names(gx.filter_rows(frame, rule))
+        plain = replace(rule, kwargs=gx.rename_columns(rule.kwargs, rename), row_condition=None)
+        label = _ask_labels(rows.columns, gx.Bench(rows), [plain])[rule.index]
+    if isinstance(label, gx.RuleError):
         raise label
     return rows, label
 
 
-def _ask_labels(names: Sequence[str], bench: Bench, rules: Sequence[SuiteRule]) -> dict[int, Labels | RuleError]:
+def _ask_labels(names: Sequence[str], bench: gx.Bench, rules: Sequence[SuiteRule]) -> dict[int, Labels | gx.RuleError]:
     """Ask GX for the conditions of row rules, all at once."""
     from great_expectations.validator.metric_configuration import MetricConfiguration
 
-    found: dict[int, Labels | RuleError] = {}
+    found: dict[int, Labels | gx.RuleError] = {}
     asked: dict[bool, dict[int, tuple[SuiteRule, Any, MetricConfiguration]]] = {}
     for rule in rules:
         try:
-            kwargs = rename_columns(rule.kwargs, lambda name: quote_column(name, names))
-            expectation = build_expectation(rule, kwargs)
+            kwargs = gx.rename_columns(rule.kwargs, lambda name: gx.quote_column(name, names))
+            expectation = gx.build_expectation(rule, kwargs)
             count = bench.dependencies(expectation)[f"{expectation.map_metric}.unexpected_count"]
             metric = MetricConfiguration(
                 f"{expectation.map_metric}.condition",
@@ -111,7 +99,7 @@ def _ask_labels(names: Sequence[str], bench: Bench, rules: Sequence[SuiteRule]) 
                 metric_value_kwargs=dict(count.metric_value_kwargs),
             )
         except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
-            found[rule.index] = RuleError(name_error(error))
+            found[rule.index] = gx.RuleError(gx.name_error(error))
             continue
         listed = [str(name) for name in kwargs.get("column_list", [])]
         keeps_names = any("." in name for name in listed) and rule.type != "expect_multicolumn_sum_to_equal"
@@ -123,19 +111,19 @@ def _ask_labels(names: Sequence[str], bench: Bench, rules: Sequence[SuiteRule]) 
             if metric.id in values:
                 found[index] = _build_label(rule, names, values[metric.id], expectation)
             else:
-                found[index] = RuleError(causes.get(metric.id, "MetricResolutionError"))
+                found[index] = gx.RuleError(causes.get(metric.id, "MetricResolutionError"))
     return found
 
 
-def _build_label(rule: SuiteRule, names: Sequence[str], metric: Any, expectation: Any) -> Labels | RuleError:
+def _build_label(rule: SuiteRule, names: Sequence[str], metric: Any, expectation: Any) -> Labels | gx.RuleError:
     """Put a rule's condition together with the rows it judges."""
     unexpected, rows, _ = metric
     spares = "ignore_row_if" in rows or "filter_conditions" in rows
     try:
-        domain, ignored = build_condition(rule.row_condition, names), _find_ignored(rule, names, expectation)
+        domain, ignored = gx.build_condition(rule.row_condition, names), _find_ignored(rule, names, expectation)
         return Labels(domain, ignored, unexpected, spares, _name_keys(rule), expectation)
     except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
-        return RuleError(name_error(error))
+        return gx.RuleError(gx.name_error(error))
 
 
 def _name_keys(rule: SuiteRule) -> tuple[str, str, str]:
@@ -154,8 +142,8 @@ def _find_ignored(rule: SuiteRule, names: Sequence[str], expectation: Any) -> Co
     if rule.spec.kind == COLUMN:
         if rule.type in _NULL_TYPES:
             return None
-        return F.col(quote_column(rule.kwargs["column"], names)).isNull()
-    nulls = [F.col(quote_column(name, names)).isNull() for name in rule.column_list or ()]
+        return F.col(gx.quote_column(rule.kwargs["column"], names)).isNull()
+    nulls = [F.col(gx.quote_column(name, names)).isNull() for name in rule.column_list or ()]
     how = expectation.ignore_row_if
     every, some = ("both_values_are_missing", "either_value_is_missing")
     if rule.spec.kind != PAIR:

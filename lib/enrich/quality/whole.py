@@ -8,17 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.result import Finding
-from enrich.quality.gx import (
-    BOOLEAN_ONLY,
-    Bench,
-    RuleError,
-    build_expectation,
-    filter_rows,
-    name_error,
-    rename_columns,
-    silence_gx,
-    simplify_names,
-)
+from enrich.quality import gx
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -37,7 +27,7 @@ def judge_whole(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Findi
     for rule in rules:
         groups.setdefault(repr(rule.row_condition), []).append(rule)
     found: dict[int, Finding] = {}
-    with silence_gx():
+    with gx.silence_gx():
         for group in groups.values():
             found |= judge_or_split(group, lambda part: _judge_together(frame, part))
     return found
@@ -49,7 +39,7 @@ def judge_or_split(rules: Sequence[SuiteRule], judge: Judge) -> dict[int, Findin
         return judge(rules)
     except Exception as error:  # noqa: BLE001 - the rule that raised is found below
         if len(rules) == 1:
-            return {rules[0].index: replace(rules[0].unjudged, error=name_error(error))}
+            return {rules[0].index: replace(rules[0].unjudged, error=gx.name_error(error))}
     return {index: finding for rule in rules for index, finding in judge_or_split([rule], judge).items()}
 
 
@@ -57,14 +47,14 @@ def _judge_together(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, F
     """Compute the metrics of rules with one row condition, then ask each expectation for its verdict."""
     from great_expectations.validator.metric_configuration import MetricConfiguration
 
-    rows, rename = simplify_names(filter_rows(frame, rules[0]))
-    bench = Bench(rows)
+    rows, rename = gx.simplify_names(gx.filter_rows(frame, rules[0]))
+    bench = gx.Bench(rows)
     size = MetricConfiguration("table.row_count", metric_domain_kwargs={}, metric_value_kwargs=None)
-    expectations = {rule.index: build_expectation(rule, rename_columns(rule.kwargs, rename)) for rule in rules}
+    expectations = {rule.index: gx.build_expectation(rule, gx.rename_columns(rule.kwargs, rename)) for rule in rules}
     needed = {index: bench.dependencies(expectation) for index, expectation in expectations.items()}
     values, causes = bench.compute([size, *(metric for needs in needed.values() for metric in needs.values())])
     if size.id not in values:
-        raise RuleError(causes.get(size.id, "MetricResolutionError"))
+        raise gx.RuleError(causes.get(size.id, "MetricResolutionError"))
     checked = int(values[size.id])
     found: dict[int, Finding] = {}
     for rule in rules:
@@ -78,13 +68,13 @@ def _judge_together(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, F
     return found
 
 
-def _ask_gx(bench: Bench, expectation: Any, values: Mapping[Any, Any], judged: Finding) -> Finding:
+def _ask_gx(bench: gx.Bench, expectation: Any, values: Mapping[Any, Any], judged: Finding) -> Finding:
     """Return a finding with one expectation's verdict on computed metrics."""
     try:
         result = expectation.metrics_validate(
-            values, runtime_configuration=copy.deepcopy(BOOLEAN_ONLY), execution_engine=bench.engine
+            values, runtime_configuration=copy.deepcopy(gx.BOOLEAN_ONLY), execution_engine=bench.engine
         )
     except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
-        return replace(judged, error=name_error(error))
+        return replace(judged, error=gx.name_error(error))
     success = bool(result.success)
     return replace(judged, failed=0 if success else 1, success=success)
