@@ -2,24 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from enrich.base.errors import Fault, did_you_mean
 from enrich.base.spec import TEXT_TYPE, DataType
-from enrich.compiler.schemas import (
-    fields_of,
-    find,
-    incomparable,
-    kind_of,
-    may_be_key,
-    name_of,
-    strip_type,
-)
+from enrich.compiler.schemas import fields_of, find, incomparable, kind_of, may_be_key, name_of, strip_type
 from enrich.config.models import Job
 from enrich.expressions import Expression, ExpressionError, Scope, parse_expression
-
-TypeOf = Callable[[str], DataType]
-"""An expression over the joined frame -> its Delta type, as Spark finds it; needs a session."""
 
 
 class Columns:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -130,23 +130,17 @@ def _fold_path(path: tuple[str, ...]) -> tuple[str, ...]:
     return path[0], *(part.lower() for part in path[1:])
 
 
-class _Joins:
+class _Joins(Steps):
     """Compiles one join job."""
-
-    def __init__(self, job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]], typer: Typer | None) -> None:
-        self.job = job
-        self.columns = columns
-        self.keys = keys
-        self.steps = Steps(job, columns, keys, typer)
 
     def plan(self) -> CompiledJob:
         """Resolve joins, target columns and condition, in this order: each sees what stands before it."""
         job = self.job
-        self.steps.see(job.from_)
-        steps = [self.steps.step(alias, join) for alias, join in job.join.items()]
+        self.see(job.from_)
+        steps = [self.step(alias, join) for alias, join in job.join.items()]
         outputs = self._outputs(steps)
-        where = self.steps.expression(job.where, "where") if job.where is not None else None
-        kind = self.steps.type_of(where, "where") if where is not None else None
+        where = self.expression(job.where, "where") if job.where is not None else None
+        kind = self.type_of(where, "where") if where is not None else None
         if kind is not None and kind != "boolean":
             self.columns.fault(f"'where' is {name_of(kind)}; it must be a condition", "where")
         sources = _collect_sources(job, self.columns, self.keys)
@@ -159,8 +153,8 @@ class _Joins:
         self._check_cluster(spec)
         select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]
         meaning = {**_describe_meaning(job), "select": select, "where": where.canonical if where else None}
-        meaning["join"] = [[step.alias, step.kind, step.how, *self.steps.written(step.alias)] for step in steps]
-        return CompiledJob(spec, meaning, self.steps.complete)
+        meaning["join"] = [[step.alias, step.kind, step.how, *self.written(step.alias)] for step in steps]
+        return CompiledJob(spec, meaning, self.complete)
 
     def _outputs(self, steps: list[Step]) -> dict[str, Expression]:
         """Resolve ``select``, or every column when there is none."""
@@ -168,11 +162,11 @@ class _Joins:
         found = {}
         for name, text in (self._default(steps) if select is None else select).items():
             where = ("target",) if select is None else ("select", name)
-            expression = self.steps.expression(text, *where)
+            expression = self.expression(text, *where)
             if expression is None:
                 continue
             found[name] = expression
-            kind = self.steps.type_of(expression, *where)
+            kind = self.type_of(expression, *where)
             _check_void(self.columns, name, kind, *where)
             if kind is not None and incomparable(kind):
                 self.columns.fault(
@@ -200,9 +194,9 @@ class _Joins:
         return found
 
     def _replace_elements(self, step: Step, found: dict[str, str]) -> None:
-        if not self.steps.referring[step.alias]:
+        if not self.referring[step.alias]:
             return
-        expression = self.steps.referring[step.alias][0]
+        expression = self.referring[step.alias][0]
         alias, *rest = next(iter(expression.paths))
         column = find(rest[0], found) if expression.is_path and alias == self.job.from_ and len(rest) == 1 else None
         if column is None:
@@ -218,27 +212,20 @@ class _Joins:
         driving, keys = self.job.from_, self.keys[self.job.from_]
         if self.columns.open and (self.job.select is None or len(outputs) < len(self.job.select)):
             return (), ()
+        own = [(driving, name) for name in keys]
+        shared = [("key",) if len(keys) == 1 else ("key", name) for name in keys] if "key" in self.frame else own
         widened = any(step.kind == "table" and step.keeps_right for step in steps)
-        forms: list[list[tuple[str, ...]]] = []
-        for name in keys:
-            found: list[tuple[str, ...]] = [] if widened else [(driving, name)]
-            if self.steps.table_aliases:
-                found.append(("key",) if len(keys) == 1 else ("key", name))
-            forms.append(found)
-        wanted = "key" if len(keys) == 1 else "key." + ", key.".join(keys)
-        wanted = wanted if self.steps.table_aliases else ", ".join(f"{driving}.{name}" for name in keys)
-        identity = self._find_holders(outputs, forms, f"the target's key is not selected completely; select {wanted}")
+        forms = [[path] if widened else [path, ours] for path, ours in zip(shared, own, strict=True)]
+        identity = self._find_holders(outputs, forms, "the target's key is not selected completely")
         right = next((step for step in steps if step.kind == "foreign_key" and step.keeps_right), None)
         if right is None:
             return identity, ()
-        wanted = ", ".join(f"{right.alias}.{name}" for name in self.keys[right.alias])
-        message = f"a {right.how} foreign-key join needs the lookup's key in the target; select {wanted}"
-        return identity, self._find_holders(
-            outputs, [[(right.alias, name)] for name in self.keys[right.alias]], message
-        )
+        theirs = [[(right.alias, name)] for name in self.keys[right.alias]]
+        message = f"a {right.how} foreign-key join needs the lookup's key in the target"
+        return identity, self._find_holders(outputs, theirs, message)
 
     def _find_holders(
-        self, outputs: Mapping[str, Expression], forms: list[list[tuple[str, ...]]], message: str
+        self, outputs: Mapping[str, Expression], forms: Sequence[Sequence[tuple[str, ...]]], message: str
     ) -> tuple[str, ...]:
         """Find the target column of each part of a key, given the paths that name it, or note ``message``."""
         paths = {name: _fold_path(next(iter(each.paths))) for name, each in outputs.items() if each.is_path}
@@ -247,7 +234,8 @@ class _Joins:
             folded = [_fold_path(form) for form in listed]
             found.append(next((name for name, path in paths.items() if path in folded), ""))
         if "" in found:
-            self.columns.fault(message, "select")
+            wanted = ", ".join(".".join(listed[0]) for listed in forms)
+            self.columns.fault(f"{message}; select {wanted}", "select")
         return tuple(found)
 
     def _check_cluster(self, spec: JoinSpec) -> None:

@@ -22,7 +22,6 @@ class Steps:
 
     Attributes:
         complete: False when a type was left unchecked because only Spark can find it and there is no session.
-        table_aliases: Table joins so far.
         referring: Lookup -> the expressions that refer to it.
     """
 
@@ -33,7 +32,6 @@ class Steps:
         self.typer = typer
         self.frame: dict[str, DataType] = {}
         self.complete = True
-        self.table_aliases: list[str] = []
         self.referring: dict[str, list[Expression]] = {}
 
     def written(self, alias: str) -> list[Any]:
@@ -85,7 +83,6 @@ class Steps:
         ours, table = self.keys[self.job.from_], self.columns.tables[self.job.from_]
         for our, their in zip(ours, self.keys[alias], strict=True):
             self._check_types(alias, (f"{self.job.from_}.{our}", table.get(our)), their, ("join", alias))
-        self.table_aliases.append(alias)
         types = {name: table.get(name, "string") for name in ours}
         self.frame["key"] = types[ours[0]] if len(ours) == 1 else build_struct(types)
         return Step(alias, "table", join.how)
