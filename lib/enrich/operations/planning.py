@@ -170,10 +170,9 @@ def _count_keys(task: Task, session: SparkSession, found: JobPlan) -> JobPlan:
     with ExitStack() as cleanup:
         work = Work(task, session, cleanup)
         changed = stages.read_changes(work)
-        affected = None if task.everything else _count_affected(work, changed)
-        single = {alias: _count_reached(work, changed, alias) for alias in changed.window}
+        single = {alias: _count_affected(work, _select_source(changed, alias)) for alias in changed.window}
         sources = {alias: SourcePlan(window, single[alias]) for alias, window in changed.window.items()}
-        found = replace(found, sources=sources, affected=affected, has_work=True)
+        found = replace(found, sources=sources, affected=_count_affected(work, changed), has_work=True)
         try:
             gate.require_open(work, changed.findings)
         except gate.Closed as closed:
@@ -182,17 +181,18 @@ def _count_keys(task: Task, session: SparkSession, found: JobPlan) -> JobPlan:
         return found
 
 
-def _count_reached(work: Work, changed: Changes, alias: str) -> int | None:
-    """Count the keys that one source's changes reach; None for all."""
-    if work.task.everything:
-        return None
+def _select_source(changed: Changes, alias: str) -> Changes:
+    """Return the changes of one source alone."""
     net = {alias: changed.net[alias]} if alias in changed.net else {}
     again = {alias: changed.again[alias]} if alias in changed.again else {}
-    return _count_affected(work, replace(changed, net=net, again=again))
+    return replace(changed, net=net, again=again)
 
 
-def _count_affected(work: Work, changed: Changes) -> int:
+def _count_affected(work: Work, changed: Changes) -> int | None:
+    """Count the keys that changes reach; None for all."""
     from enrich.steps import stages
 
-    found = stages.find_affected_keys(work, changed) if changed.differing else None
-    return found.count if found is not None and found.count is not None else 0
+    if not (work.task.everything or changed.differing):
+        return 0
+    found = stages.find_affected_keys(work, changed)
+    return None if found is None else found.count

@@ -81,7 +81,7 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     for name in names:
         stopped = fail_fast and any(each.exit_code for each in results)
         try:
-            result = running.skip(name) if stopped else running.run_job(name)
+            result = running.skip(name, "an earlier job did not succeed") if stopped else running.run_job(name)
         except BaseException:  # a signal: what is committed is told, then it takes its way
             if on_result is not None and name in running.done:
                 on_result(running.done[name])
@@ -108,17 +108,16 @@ class _Running:
         """True when a job did more than to find that nothing had changed."""
         return self.workplace.built is not None or any(each.status != UNCHANGED for each in self.done.values())
 
-    def skip(self, name: str) -> JobResult:
-        """Note a job that is not run because another one did not succeed."""
-        self.done[name] = JobResult(name, SKIPPED, error="skipped: an earlier job did not succeed", exit_code=0)
+    def skip(self, name: str, why: str) -> JobResult:
+        """Note a job that is not run because of another one."""
+        self.done[name] = JobResult(name, SKIPPED, error=f"skipped: {why}")
         return self.done[name]
 
     def run_job(self, name: str) -> JobResult:
         """Run one job and record its outcome; never raises for what a job can do wrong."""
         for other in graph.find_upstream(self.workplace.project, name):
             if why := self._find_obstacle(other):
-                self.done[name] = JobResult(name, SKIPPED, error=f"skipped: it reads job {other!r}, which {why}")
-                return self.done[name]
+                return self.skip(name, f"it reads job {other!r}, which {why}")
         started = time.monotonic()
         try:
             with locks.hold_lock(self.workplace.project.state, name, self.workplace.run_id):
