@@ -106,11 +106,3 @@ TYPES: frozenset[str] = split_words(
     """
 )
 """Types that a cast may name; ``array<…>``, ``map<…>`` and ``struct<…>`` of them as well."""
-
-
-def describe_functions() -> str:
-    """Return the allow-list as Markdown, for ``docs/expressions.md``."""
-    paragraphs = (
-        f"**{title}.** " + ", ".join(f"`{name}`" for name in sorted(names.split())) for title, names in GROUPS.items()
-    )
-    return "\n\n".join(paragraphs) + "\n"
