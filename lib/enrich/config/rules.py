@@ -26,15 +26,13 @@ class _Known:
         threshold: ``at_least`` or ``at_most``.
         kinds: Kinds of join that it is about; empty: about no single join.
         why: Why it is not about the other kinds.
-        in_joins: Whether join jobs have it.
-        in_mirrors: Whether mirrors have it.
+        jobs: Kinds of job that have it.
     """
 
     threshold: str = AT_MOST
     kinds: tuple[str, ...] = ()
     why: str = ""
-    in_joins: bool = True
-    in_mirrors: bool = False
+    jobs: tuple[str, ...] = ("join",)
 
 
 _REFERENCES = ("foreign_key", "list")
@@ -43,8 +41,8 @@ RULES = {
     "match_rate": _Known(AT_LEAST, _ALL),
     "null_foreign_keys": _Known(kinds=_REFERENCES, why="the key of a table join is never null"),
     "new_orphans": _Known(kinds=_ALL),
-    "mass_change": _Known(in_mirrors=True),
-    "value_conflicts": _Known(in_joins=False, in_mirrors=True),
+    "mass_change": _Known(jobs=("join", "mirror")),
+    "value_conflicts": _Known(jobs=("mirror",)),
 }
 
 
@@ -67,11 +65,10 @@ def _find_faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str 
     """Yield ``(message, key)`` for what is wrong with one rule."""
     name = rule["rule"]
     known = RULES[name]
-    if draft.is_mirror and not known.in_mirrors:
-        has = f"it can be {_list_rules(in_mirrors=True)}"
-        yield f"{name} is about the joins of a job, and a mirror has none; {has}", "rule"
-    elif not draft.is_mirror and not known.in_joins:
-        yield f"{name} is about mirrors; a join job can have {_list_rules(in_joins=True)}", "rule"
+    if draft.is_mirror and "mirror" not in known.jobs:
+        yield f"{name} is about the joins of a job, and a mirror has none; it can be {_list_rules('mirror')}", "rule"
+    elif not draft.is_mirror and "join" not in known.jobs:
+        yield f"{name} is about mirrors; a join job can have {_list_rules('join')}", "rule"
     elif known.kinds:
         yield from _find_join_faults(draft, rule, known)
     elif "join" in rule:
@@ -119,8 +116,6 @@ def find_threshold_fault(name: str, value: Any, *, is_share: bool = False) -> st
     return f"'{name}' cannot be negative" if value < 0 else None
 
 
-def _list_rules(*, in_joins: bool = False, in_mirrors: bool = False) -> str:
+def _list_rules(kind: str) -> str:
     """Return the rules that a kind of job can have."""
-    return ", ".join(
-        name for name, known in RULES.items() if (known.in_joins and in_joins) or (known.in_mirrors and in_mirrors)
-    )
+    return ", ".join(name for name, known in RULES.items() if kind in known.jobs)
