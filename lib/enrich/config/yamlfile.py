@@ -283,8 +283,7 @@ class _Yaml(_Reader):
 
 _JSON_DECODER = JSONDecoder()
 _JSON_BLANK = re.compile(r"[ \t\n\r]*")
-_JSON_LITERAL = re.compile(r"-?(?:0|[1-9][0-9]*)(\.[0-9]+)?([eE][-+]?[0-9]+)?|true|false|null")
-_JSON_WORDS = {"true": True, "false": False, "null": None}
+_JSON_LITERAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
 
 
 class _Json(_Reader):
@@ -335,11 +334,9 @@ class _Json(_Reader):
             self.stop("not valid JSON: expected a value", line)
         self.position = literal.end()
         text = self.texts[path] = literal.group()
-        if text in _JSON_WORDS:
-            return _JSON_WORDS[text]
         if len(text) > _MAX_DIGITS:
             self.stop("a number with too many digits", line)
-        return float(text) if literal.group(1) or literal.group(2) else int(text)
+        return _JSON_DECODER.decode(text)
 
     def string(self) -> str:
         """Read a string; escapes and surrogate pairs are resolved."""
