@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
 from enrich.base.errors import ConfigError, suggest
@@ -48,22 +48,12 @@ def match_jobs(graph: Graph, pattern: str, option: str) -> set[str]:
     found = {name for name in graph if fnmatchcase(name, core)}
     if not found:
         raise _refuse_unknown(f"{option} {pattern!r} matches no job", core, graph)
-    reached = set(found)
-    if pattern.startswith("+"):
-        reached |= find_closure(found, lambda name: graph[name])
-    if pattern.endswith("+"):
-        reached |= find_closure(found, lambda name: {reader for reader, reads in graph.items() if name in reads})
-    return reached
-
-
-def find_closure(start: set[str], step: Callable[[str], Iterable[str]]) -> set[str]:
-    """Return everything that can be reached from ``start``; ``start`` included."""
-    reached, waiting = set(start), list(start)
-    while waiting:
-        fresh = set(step(waiting.pop())) - reached
-        reached |= fresh
-        waiting += fresh
-    return reached
+    before, behind = set(found), set(found)
+    for name in reversed(list(graph)):  # a job stands after all that it reads
+        before |= graph[name] if name in before else set()
+    for name in graph:
+        behind |= {name} if graph[name] & behind else set()
+    return found | (before if pattern.startswith("+") else set()) | (behind if pattern.endswith("+") else set())
 
 
 def _refuse_unknown(message: str, name: str, graph: Graph) -> ConfigError:
