@@ -13,6 +13,7 @@ import enrich
 from enrich.base.console import format_run
 from enrich.base.errors import ConfigError
 from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
+from enrich.cli import listing
 from enrich.cli.checks import plan, verify
 from enrich.cli.options import (
     DEFAULT_TARGET,
@@ -110,10 +111,8 @@ def ls(ctx: click.Context, /, *, output: str) -> int:
 
     Reads only the project's files.
     """
-    from enrich.cli.listing import format_jobs, list_jobs
-
-    jobs = list_jobs(load_chosen_project(ctx))
-    return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, format_jobs(jobs))
+    jobs = listing.list_jobs(load_chosen_project(ctx))
+    return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, listing.format_jobs(jobs))
 
 
 @cli.command(epilog="Example: enrich --target prod status")
@@ -124,10 +123,8 @@ def status(ctx: click.Context, /, *, output: str) -> int:
 
     Also shows how the last run ended, and what has to be done before the next run. Reads only logs; starts no JVM.
     """
-    from enrich.cli.listing import collect_status, format_status
-
-    jobs = collect_status(load_chosen_project(ctx))
-    return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, format_status(jobs))
+    jobs = listing.collect_status(load_chosen_project(ctx))
+    return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, listing.format_status(jobs))
 
 
 @cli.command(epilog="Example: enrich report customers --html customers.html --runs 60")
@@ -159,15 +156,13 @@ def validate(ctx: click.Context, /, *, output: str) -> int:
 
     Starts no JVM and writes nothing. Prints each fault as one line on stderr, and then exits with 2.
     """
-    from enrich.cli.listing import find_faults, format_validation
-
-    project, faults = find_faults(lambda: load_chosen_project(ctx, all_suites=True))
+    project, faults = listing.find_faults(lambda: load_chosen_project(ctx, all_suites=True))
     if output == "json":
         found = [{"where": fault.where, "message": fault.message} for fault in faults]
         head = name_deployment(ctx.obj["target"])
         say_result(format_json_line({**head, "exit_code": 2 if faults else 0, "faults": found}))
     elif project is not None and not faults:
-        say_result(format_validation(project))
+        say_result(listing.format_validation(project))
     return report_error(ConfigError.of(faults)) if faults else 0
 
 
@@ -175,9 +170,7 @@ def validate(ctx: click.Context, /, *, output: str) -> int:
 @click.argument("kind", type=click.Choice(["job", "conf", "report"]), default="job", metavar="[job|conf|report]")
 def schema(kind: str) -> int:
     """Print a JSON Schema for editors and other tools."""
-    from enrich.cli.listing import format_schema
-
-    say_result(format_schema(kind))
+    say_result(listing.format_schema(kind))
     return 0
 
 

@@ -10,6 +10,7 @@ from enrich.base.console import clean, format_count, format_table
 from enrich.base.errors import ConfigError, Fault
 from enrich.cli.selection import build_graph
 from enrich.config import Project
+from enrich.operations import inspection
 
 
 def list_jobs(project: Project) -> list[dict[str, Any]]:
@@ -55,10 +56,7 @@ def find_faults(load: Callable[[], Project]) -> tuple[Project | None, tuple[Faul
         project = load()
     except ConfigError as error:
         return None, error.faults
-
-    from enrich.operations.inspection import validate, validate_suites
-
-    return project, (*validate(project), *validate_suites(project))
+    return project, (*inspection.validate(project), *inspection.validate_suites(project))
 
 
 def format_validation(project: Project) -> str:
@@ -80,8 +78,6 @@ def format_schema(kind: str) -> str:
 
 def collect_status(project: Project) -> list[dict[str, Any]]:
     """Return the state of every job's target in run order, as ``enrich status --output json`` gives it."""
-    from enrich.operations.inspection import read_status
-
     return [
         {
             "job": each.job,
@@ -92,7 +88,7 @@ def collect_status(project: Project) -> list[dict[str, Any]]:
             "last_run": each.last_run.isoformat(timespec="seconds") if each.last_run else None,
             "note": each.note,
         }
-        for each in read_status(project)
+        for each in inspection.read_status(project)
     ]
 
 

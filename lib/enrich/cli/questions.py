@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+import enrich
 from enrich.cli.options import (
     add_option,
     add_place_options,
@@ -16,6 +17,7 @@ from enrich.cli.options import (
 )
 from enrich.cli.process import log_to_stderr
 from enrich.cli.results import say_found
+from enrich.diagnosis.text import format_answer, format_keys
 
 _NEAR_MISSES = "the keys of near misses"
 
@@ -41,9 +43,6 @@ def why(ctx: click.Context, /, *, job: str, output: str, show_keys: bool, **aske
     signs, use --key k1=v1 --key k2=v2. The answer is one word for the row, for each source and for each column;
     docs/diagnosis.md lists the words. No value is printed.
     """
-    from enrich import why as ask
-    from enrich.diagnosis.text import format_answer
-
     refuse_stored_keys(output, show_keys=show_keys)
     log_to_stderr("text", quiet=True)
     parts, key, column = asked["parts"], asked["key"], asked["column"]
@@ -52,7 +51,7 @@ def why(ctx: click.Context, /, *, job: str, output: str, show_keys: bool, **aske
     if not parts and key is None:
         raise click.UsageError("the key is missing: enrich why JOB KEY [COLUMN]")
     key, column = (list(parts), key) if parts else (key, column)
-    answer = ask(load_chosen_project(ctx), job, key, column, show_keys=show_keys)
+    answer = enrich.why(load_chosen_project(ctx), job, key, column, show_keys=show_keys)
     return say_found(output, answer.to_dict(), format_answer(answer, column))
 
 
@@ -73,10 +72,7 @@ def keys(ctx: click.Context, /, *, job: str, join: str | None, output: str, show
     For each join: how many references have no partner; how many of them differ from a key only by case, white space,
     accents, invisible characters or leading zeros; and the lines for the job file that make most of them match.
     """
-    from enrich import doctor_keys
-    from enrich.diagnosis.text import format_keys
-
     refuse_stored_keys(output, show_keys=show_keys)
     log_to_stderr("text", quiet=True)
-    report = doctor_keys(load_chosen_project(ctx), job, join=join, show_keys=show_keys)
+    report = enrich.doctor_keys(load_chosen_project(ctx), job, join=join, show_keys=show_keys)
     return say_found(output, report.to_dict(), format_keys(report))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import sys
+import webbrowser
 from collections.abc import Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -15,6 +17,11 @@ from enrich.cli.process import put, say_result
 from enrich.cli.results import say_found
 from enrich.cli.selection import build_graph, choose
 from enrich.config import Project
+from enrich.report import read_report
+from enrich.report.keys import format_quarantined_keys
+from enrich.report.latest import find_latest
+from enrich.report.page import render_page
+from enrich.report.text import format_report
 
 
 @dataclass(frozen=True)
@@ -36,9 +43,6 @@ def make_report(project: Project, wanted: Wanted) -> int:
     Raises:
         EnrichError: An unknown job, a file that cannot be written, a runs table that cannot be read.
     """
-    from enrich.report import read_report
-    from enrich.report.text import format_report
-
     refuse_stored_keys(wanted.output, show_keys=wanted.show_keys)
     chosen = choose(build_graph(project), wanted.jobs, (), ())
     with ExitStack() as cleanup:
@@ -48,13 +52,9 @@ def make_report(project: Project, wanted: Wanted) -> int:
         if data_file is not None:
             data_file.write(json.dumps(report.to_dict(), indent=2))
         if page_file is not None:
-            from enrich.report.page import render_page
-
             page_file.write(render_page(report))
     say_found(wanted.output, report.to_dict(), format_report(report))
     if wanted.show_keys:
-        from enrich.report.keys import format_quarantined_keys
-
         say_result("\n" + "\n\n".join(format_quarantined_keys(project, project.jobs[name]) for name in chosen))
     if wanted.open and page_file is not None:
         _open(page_file.path)
@@ -63,8 +63,6 @@ def make_report(project: Project, wanted: Wanted) -> int:
 
 def _prepare_page_file(project: Project, html: Path | None, cleanup: ExitStack) -> WholeFile:
     """Return the page's file: the one asked for, or for ``--open`` alone the one that runs leave."""
-    from enrich.report.latest import find_latest
-
     path = html or find_latest(project)
     if path is None:
         raise ConfigError(
@@ -76,8 +74,5 @@ def _prepare_page_file(project: Project, html: Path | None, cleanup: ExitStack) 
 
 
 def _open(path: Path) -> None:
-    import sys
-    import webbrowser
-
     if not webbrowser.open(path.resolve().as_uri()):
         put(f"no browser was found; open {path} yourself", sys.stderr)

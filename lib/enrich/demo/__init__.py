@@ -10,6 +10,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
+import enrich
 from enrich.base.console import format_finding, format_window
 from enrich.base.result import CREATED, UPDATED, RunResult
 from enrich.config import Project
@@ -17,6 +18,9 @@ from enrich.demo import picture
 from enrich.demo.directory import start_over
 from enrich.demo.story import Round, Row, Section, compute_expected_tables, read_sections
 from enrich.demo.tables import Lake
+from enrich.diagnosis.text import format_keys
+from enrich.operations.loading import load_project
+from enrich.report import write_latest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -51,8 +55,6 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
         ConfigError: The directory has other content, or a section is unknown.
         EnvironmentFault: Spark does not start.
     """
-    from enrich.operations.loading import load_project
-    from enrich.report import write_latest
     from enrich.spark.session import get_session
 
     began, chosen = time.monotonic(), read_sections(names)
@@ -99,10 +101,7 @@ def play_section(stage: Stage, section: Section) -> int:
 
 def heal(stage: Stage, section: Section) -> Stage:
     """Ask `enrich doctor keys`, and write the lines that it suggests into the job file of the demo's own project."""
-    from enrich import doctor_keys
-    from enrich.diagnosis.text import format_keys
-
-    report = doctor_keys(stage.project, section.job, spark=stage.spark)
+    report = enrich.doctor_keys(stage.project, section.job, spark=stage.spark)
     stage.say(f"  enrich doctor keys {section.job}:\n{indent(format_keys(report), '    ')}")
     file = stage.project.dir / report.file
     suggested = [join.suggestion.lines for join in report.joins if join.suggestion is not None]
@@ -114,8 +113,6 @@ def heal(stage: Stage, section: Section) -> Stage:
 
 def reload(stage: Stage) -> Stage:
     """Return the stage with the project as its files are now."""
-    from enrich.operations.loading import load_project
-
     return replace(stage, project=load_project(stage.project.dir, target=stage.project.deployment))
 
 
@@ -133,9 +130,8 @@ def play_round(
     stage: Stage, section: Section, before: dict[Any, Row], *, full_refresh: bool
 ) -> tuple[RunResult, dict[Any, Row]]:
     """Run the section's jobs, print what changed, and return the result and the target as it now stands."""
-    from enrich import run
-
-    result = run(stage.project, jobs=list(section.runs) or [section.job], spark=stage.spark, full_refresh=full_refresh)
+    jobs = list(section.runs) or [section.job]
+    result = enrich.run(stage.project, jobs=jobs, spark=stage.spark, full_refresh=full_refresh)
     for job in result.jobs:
         windows = ", ".join(format_window(alias, window) for alias, window in job.sources.items())
         counts = f"{job.counts.inserted} inserted, {job.counts.updated} updated, {job.counts.deleted} deleted"

@@ -19,6 +19,7 @@ from enrich.base.result import BLOCKED, CREATED, FAILED, LOCKED, SKIPPED, UNCHAN
 from enrich.config.graph import sort_jobs
 from enrich.config.models import Job
 from enrich.config.project import Project
+from enrich.quality.catalogue import TYPES
 from enrich.report.models import (
     Attempt,
     JobReport,
@@ -224,10 +225,7 @@ def _build_job_report(job: Job, outcomes: Sequence[_Outcome], runs: int) -> JobR
         **known,
         judged=judged.run(),
         target_version=read_number(judged.document.get("target_version")),
-        affected_keys=judged.count("affected_keys"),
-        null_foreign_keys=judged.count("null_foreign_keys"),
-        null_list_ids=judged.count("null_list_ids"),
-        null_values=judged.count("null_values"),
+        **{name: judged.count(name) for name in ("affected_keys", "null_foreign_keys", "null_list_ids", "null_values")},
         sources=judged.windows(),
         rules=rules,
         lookups=_build_lookups(judged, acted),
@@ -325,8 +323,6 @@ def _decide_rule_verdict(success: bool | None, error: str | None, action: str, *
 
 def _counts_rows(expectation: Any) -> bool:
     """Tell whether a rule's ``failed`` counts rows; built-in rules' do."""
-    from enrich.quality.catalogue import TYPES
-
     spec = TYPES.get(expectation) if isinstance(expectation, str) else None
     return spec is None or (spec.is_row and not spec.verdict_only)
 

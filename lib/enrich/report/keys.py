@@ -7,6 +7,7 @@ from typing import Any
 from enrich.base.console import clean, format_table
 from enrich.base.errors import RunFailed
 from enrich.base.spec import FAILED_COLUMN, quote
+from enrich.compiler import compile_job
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, find_quarantine
 from enrich.config.project import Project
@@ -44,8 +45,6 @@ def format_quarantined_keys(project: Project, job: Job) -> str:
 
 def _find_identity(project: Project, job: Job) -> tuple[str, ...]:
     """Return the target's key columns."""
-    from enrich.compiler import compile_job
-
     columns = {}
     for alias, source in job.sources.items():
         place = project.location(source.table)

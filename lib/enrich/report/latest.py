@@ -9,6 +9,7 @@ from pathlib import Path
 from enrich.base.files import WholeFile
 from enrich.config.project import Project
 from enrich.report.document import read_report
+from enrich.report.page import render_page
 from enrich.storage.tables import find_local_path
 
 log = logging.getLogger("enrich")
@@ -26,8 +27,6 @@ def write_latest(project: Project) -> Path | None:
     if path is None:
         return None
     try:
-        from enrich.report.page import render_page
-
         path.parent.mkdir(parents=True, exist_ok=True)
         report = read_report(project)
         for file, text in ((path, render_page(report)), (path.with_suffix(".json"), json.dumps(report.to_dict()))):
