@@ -74,11 +74,6 @@ class Columns:
             told = ", ".join(f"{name!r} is {name_of(kind)}" for name, kind in kinds.items())
             self.fault(f"'normalise' needs a text column in the key; key column {told}", "sources", alias, "normalise")
 
-    def use_all(self, alias: str, *path: str | int) -> None:
-        """Note every column of a source as used."""
-        for name in self.tables[alias]:
-            self.named(alias, name, *path)
-
     def parse(self, text: str, scope: Scope, *path: str | int) -> Expression | None:
         """Read an expression and note the columns that it uses; None when it has a fault."""
         try:
@@ -104,7 +99,7 @@ class Columns:
         return self._descend(f"{alias}.{column}", kind, rest[1:], *path) is not None
 
     def _resolve_key(self, rest: list[str], *path: str | int) -> bool:
-        names = dict.fromkeys(self.job.sources[self.job.from_].key)
+        names = self.job.sources[self.job.from_].key
         if not rest and len(names) > 1:
             self.fault("the key is composite; write key." + ", key.".join(names), *path)
             return False
@@ -139,7 +134,7 @@ class Columns:
         alias, *rest = next(iter(expression.paths))
         if alias == "key":
             driving = self.job.sources[self.job.from_]
-            name = find(rest[0], dict.fromkeys(driving.key)) if rest else driving.key[0]
+            name = find(rest[0], driving.key) if rest else driving.key[0]
             return self.tables[self.job.from_].get(name or "")
         if self.is_list(alias):
             return None

@@ -239,8 +239,7 @@ class _Joins(Steps):
         return tuple(found)
 
     def _check_cluster(self, spec: JoinSpec) -> None:
-        names = dict.fromkeys(spec.columns)
         known = not self.columns.open or self.job.select is not None
         for name in self.job.target.cluster_by if known else ():
-            if find(name, names) is None:
+            if find(name, spec.columns) is None:
                 self.columns.fault(f"cluster_by names {name!r}, which is not a target column", "target", "cluster_by")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from enrich.base.spec import DataType
@@ -86,7 +86,7 @@ def may_be_key(kind: DataType) -> bool:
     return kind_of(kind) not in _NO_KEYS
 
 
-def find(name: str, names: dict[str, Any]) -> str | None:
+def find(name: str, names: Collection[str]) -> str | None:
     """Return the name among ``names`` that Spark would resolve ``name`` to: exact, else equal but for case."""
     if name in names:
         return name

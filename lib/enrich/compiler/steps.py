@@ -45,14 +45,11 @@ class Steps:
         columns = self.columns.tables[alias].items()
         self.frame[alias] = build_struct({name: kind for name, kind in columns if not incomparable(kind)})
 
-    @property
-    def _scope(self) -> Scope:
-        lists = frozenset(alias for alias in self.frame if self.columns.is_list(alias))
-        return Scope(frozenset(self.frame) - lists - {"key"}, lists, "key" in self.frame)
-
     def expression(self, text: str, *path: str | int) -> Expression | None:
         """Read an expression over what has been joined so far."""
-        return self.columns.parse(text, self._scope, *path)
+        lists = frozenset(alias for alias in self.frame if self.columns.is_list(alias))
+        scope = Scope(frozenset(self.frame) - lists - {"key"}, lists, "key" in self.frame)
+        return self.columns.parse(text, scope, *path)
 
     def type_of(self, expression: Expression, *path: str | int) -> DataType | None:
         """Return an expression's type; None when it needs a session that is not there."""
@@ -122,7 +119,8 @@ class Steps:
         id_columns = {name: lookup[name] for name in self.keys[alias] if name in lookup}
         element = build_struct(id_columns | own | {name: k for name, k in lookup.items() if name not in id_columns})
         self.frame[alias] = {"type": "array", "containsNull": True, "elementType": element}
-        self.columns.use_all(alias, "join", alias)
+        for name in lookup:
+            self.columns.named(alias, name, "join", alias)
         drops = (join.duplicates == "drop", join.unmatched == "drop")
         return Step(alias, "list", "left", (), join.elements, key, tuple(own), *drops)
 

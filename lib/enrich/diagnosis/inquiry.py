@@ -155,10 +155,9 @@ def _check_name(project: Project, name: str) -> str:
 
 
 def _find_column(spec: JobSpec, column: str) -> str:
-    names = dict.fromkeys(spec.columns)
-    found = find(column, names)
+    found = find(column, spec.columns)
     if found is None:
-        raise ConfigError(f"the target of {spec.job!r} has no column {column!r}", hint=suggest(column, names))
+        raise ConfigError(f"the target of {spec.job!r} has no column {column!r}", hint=suggest(column, spec.columns))
     return found
 
 
