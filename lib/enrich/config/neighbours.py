@@ -39,12 +39,8 @@ class _Table:
     quarantine: str
 
 
-@dataclass(frozen=True)
-class _Tables:
-    """What the jobs write and read."""
-
-    targets: dict[str, _Table]
-    sources: dict[str, list[_Table]]
+_Targets = dict[str, _Table]
+_Sources = dict[str, list[_Table]]
 
 
 def check_references(trees: dict[str, Tree], base: Path) -> list[Fault]:
@@ -64,13 +60,13 @@ def check_references(trees: dict[str, Tree], base: Path) -> list[Fault]:
 
 def check_neighbours(trees: dict[str, Tree], project: Project) -> list[Fault]:
     """Return what contradicts itself between the jobs of a project."""
-    tables = _locate(trees, project)
+    targets, sources = _locate(trees, project)
     edges = graph.connect(
-        {job: table.location for job, table in tables.targets.items()},
-        {job: [table.location for table in read] for job, read in tables.sources.items()},
+        {job: table.location for job, table in targets.items()},
+        {job: [table.location for table in read] for job, read in sources.items()},
     )
-    faults = [*_find_shared_targets(tables), *_find_own_sources(tables), *_find_enclosed_tables(tables, project.state)]
-    faults += _find_refused_feeds(trees, tables)
+    faults = [*_find_shared_targets(targets), *_find_own_sources(targets, sources)]
+    faults += [*_find_enclosed_tables(targets, sources, project.state), *_find_refused_feeds(trees, targets, sources)]
     if cycle := graph.find_cycle(edges):
         faults.append(Fault(graph.describe_cycle(cycle), trees[cycle[0]].at("sources")))
     return faults
@@ -84,9 +80,10 @@ def _list_references(tree: Tree) -> Iterator[tuple[tuple[PathStep, ...], str]]:
             yield (*place, "table"), reference
 
 
-def _locate(trees: dict[str, Tree], project: Project) -> _Tables:
-    """Return the tables whose references are right."""
-    tables = _Tables({}, {job: [] for job in trees})
+def _locate(trees: dict[str, Tree], project: Project) -> tuple[_Targets, _Sources]:
+    """Return the tables whose references are right: what each job writes, and what it reads."""
+    targets: _Targets = {}
+    sources: _Sources = {job: [] for job in trees}
     for job, tree in trees.items():
         for path, reference in _list_references(tree):
             try:
@@ -96,38 +93,38 @@ def _locate(trees: dict[str, Tree], project: Project) -> _Tables:
             spots = (places.identify(each) for each in (location, places.find_quarantine(location)))
             table = _Table(job, reference, tree.at(*path), location, *spots)
             if path[0] == "target":
-                tables.targets[job] = table
+                targets[job] = table
             else:
-                tables.sources[job].append(table)
-    return tables
+                sources[job].append(table)
+    return targets, sources
 
 
-def _find_shared_targets(tables: _Tables) -> Iterator[Fault]:
+def _find_shared_targets(targets: _Targets) -> Iterator[Fault]:
     """A table has one writer, and a quarantine is nobody's target."""
     first: dict[str, _Table] = {}
-    for table in tables.targets.values():
+    for table in targets.values():
         if (other := first.setdefault(table.place, table)) is not table:
             yield Fault(f"the target {table.reference!r} is already that of job {other.job!r} ({other.at})", table.at)
-    quarantines = {table.quarantine: table for table in tables.targets.values()}
-    for table in tables.targets.values():
+    quarantines = {table.quarantine: table for table in targets.values()}
+    for table in targets.values():
         if (other := quarantines.get(table.place, table)) is not table:
             yield Fault(f"the target {table.reference!r} is the quarantine of job {other.job!r} ({other.at})", table.at)
 
 
-def _find_own_sources(tables: _Tables) -> Iterator[Fault]:
+def _find_own_sources(targets: _Targets, sources: _Sources) -> Iterator[Fault]:
     """No job reads what it writes."""
-    for job, target in tables.targets.items():
+    for job, target in targets.items():
         written = {target.place: "target", target.quarantine: "quarantine"}
-        for source in tables.sources[job]:
+        for source in sources[job]:
             if kind := written.get(source.place):
                 yield Fault(f"the source {source.reference!r} is the job's own {kind} ({target.at})", source.at)
 
 
-def _find_enclosed_tables(tables: _Tables, state: str) -> Iterator[Fault]:
+def _find_enclosed_tables(targets: _Targets, sources: _Sources, state: str) -> Iterator[Fault]:
     """No table that enrich writes is inside another table or the state, or around them."""
-    everything = list(chain(tables.targets.values(), *tables.sources.values()))
+    everything = list(chain(targets.values(), *sources.values()))
     home = places.identify(state)
-    for target in tables.targets.values():
+    for target in targets.values():
         if target.place == home or _are_nested(target.place, home):
             yield Fault(f"the target {target.reference!r} and the state directory must not be nested", target.at)
         for reference in sorted({each.reference for each in everything if _are_nested(target.place, each.place)}):
@@ -139,12 +136,12 @@ def _are_nested(*both: str) -> bool:
     return inner.startswith(outer.rstrip("/") + "/")
 
 
-def _find_refused_feeds(trees: dict[str, Tree], tables: _Tables) -> Iterator[Fault]:
+def _find_refused_feeds(trees: dict[str, Tree], targets: _Targets, sources: _Sources) -> Iterator[Fault]:
     """A target that another job reads has a change feed."""
-    for job, target in tables.targets.items():
+    for job, target in targets.items():
         if trees[job].mapping("target").get("change_feed") is not False:
             continue
-        reading = [name for name, read in tables.sources.items() if any(target.place == each.place for each in read)]
+        reading = [name for name, read in sources.items() if any(target.place == each.place for each in read)]
         if reader := next((name for name in reading if name != job), None):
             message = f"'change_feed: false' is not possible: job {reader!r} reads the change feed of this target"
             yield Fault(message, trees[job].at("target", "change_feed"))
