@@ -79,14 +79,10 @@ def format_schema(kind: str) -> str:
 def collect_status(project: Project) -> list[dict[str, Any]]:
     """Return the state of every job's target in run order, as ``enrich status --output json`` gives it."""
     return [
-        {
-            "job": each.job,
-            "target": each.target,
-            "target_version": each.target_version,
+        vars(each)
+        | {
             "sources": {lag.alias: vars(lag) | {"versions_behind": lag.versions} for lag in each.sources},
-            "last_status": each.last_status,
             "last_run": each.last_run.isoformat(timespec="seconds") if each.last_run else None,
-            "note": each.note,
         }
         for each in inspection.read_status(project)
     ]

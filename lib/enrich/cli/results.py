@@ -20,9 +20,14 @@ def format_json_line(data: dict[str, Any]) -> str:
     return json.dumps(data, separators=(",", ":"))
 
 
-def say_found(output: str, data: dict[str, Any], text: str) -> int:
-    """Write what a command found to stdout, as JSON or as a text for people; return 0."""
-    say_result(format_json_line(data) if output == "json" else text)
+def say_found(output: str, data: dict[str, Any], text: str | None, file: WholeFile | None = None) -> int:
+    """Write what a command found to stdout, as JSON or as a text for people, and as JSON to ``file``; return 0."""
+    line = format_json_line(data)
+    if file is not None:
+        file.write(line)
+    shown = line if output == "json" else text
+    if shown is not None:
+        say_result(shown)
     return 0
 
 
@@ -55,16 +60,7 @@ def deliver(
         except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
             known, exit_code = explain_end(error)
             end = {"exit_code": exit_code, "jobs": [job.to_dict() for job in done], "error": str(known)}
-            _put(output, file, {**head, **name_deployment(ctx.obj["target"]), **end}, None)
+            say_found(output, {**head, **name_deployment(ctx.obj["target"]), **end}, None, file)
             return report_error(known, exit_code)
-        _put(output, file, found.to_dict(), text(found))
+        say_found(output, found.to_dict(), text(found), file)
         return int(found.exit_code)
-
-
-def _put(output: str, file: WholeFile | None, data: dict[str, Any], text: str | None) -> None:
-    line = format_json_line(data)
-    if file is not None:
-        file.write(line)
-    shown = line if output == "json" else text
-    if shown is not None:
-        say_result(shown)
