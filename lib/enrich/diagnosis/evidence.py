@@ -31,17 +31,8 @@ from enrich.base.spec import (
     name_right_key,
     quote,
 )
-from enrich.diagnosis import near
-from enrich.diagnosis.reasons import (
-    ARRIVED_AFTER_WINDOW,
-    DELETED_AT,
-    FOREIGN_KEY_NULL,
-    MATCHED,
-    NEAR_MISS,
-    NO_SUCH_KEY,
-    Reason,
-    explain_list,
-)
+from enrich.diagnosis import near, reasons
+from enrich.diagnosis.reasons import Reason
 from enrich.frames import join, normalise
 from enrich.frames.columns import drop_nulls
 from enrich.steps.work import Work
@@ -150,7 +141,7 @@ def find_reasons(work: Work, asked: Sequence[Question], *, found_keys: bool = Fa
         elements.setdefault((key, row["alias"]), []).append((reason, int(row[_COUNT])))
     answered: dict[Key, dict[str, Reason]] = {}
     for (key, alias), told in elements.items():
-        answered.setdefault(key, {})[alias] = explain_list(told) if alias in lists else told[0][0]
+        answered.setdefault(key, {})[alias] = reasons.explain_list(told) if alias in lists else told[0][0]
     return answered
 
 
@@ -196,15 +187,15 @@ def _tell_reasons(work: Work, asked: Question, marked: DataFrame, missing: set[s
     absent = {name: F.lit(None).cast(kind) for name, kind in nothing.items() if name not in marked.columns}
     marked = marked.withColumns(absent)
     reason = (
-        F.when(F.col(near.PRESENT).isNull(), FOREIGN_KEY_NULL)
-        .when(F.col(near.PRESENT), MATCHED)
-        .when(F.col(_ARRIVED).isNotNull(), ARRIVED_AFTER_WINDOW)
-        .when(F.col(_DELETED).isNotNull(), DELETED_AT)
-        .when(F.col(near.SET).isNotNull(), NEAR_MISS)
-        .otherwise(NO_SUCH_KEY)
+        F.when(F.col(near.PRESENT).isNull(), reasons.FOREIGN_KEY_NULL)
+        .when(F.col(near.PRESENT), reasons.MATCHED)
+        .when(F.col(_ARRIVED).isNotNull(), reasons.ARRIVED_AFTER_WINDOW)
+        .when(F.col(_DELETED).isNotNull(), reasons.DELETED_AT)
+        .when(F.col(near.SET).isNotNull(), reasons.NEAR_MISS)
+        .otherwise(reasons.NO_SUCH_KEY)
     )
     version = F.coalesce(F.col(_ARRIVED), F.col(_DELETED)).alias(COMMIT)
-    is_near = reason == NEAR_MISS
+    is_near = reason == reasons.NEAR_MISS
     position, found = F.when(is_near, F.col(near.SET)), F.when(is_near, F.col(near.FOUND))
     told = marked.select(
         *names, reason.alias(_REASON), version, position.alias(near.SET), found.alias(near.FOUND)

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -23,8 +22,7 @@ from enrich.quality.labels import Labels, label_measured, label_rows
 from enrich.quality.suites import CHANGED, FAIL, QUARANTINE, TARGET, Suite, SuiteRule
 from enrich.quality.whole import judge_or_split, judge_whole
 
-if TYPE_CHECKING:
-    Published = Callable[[Column | None], DataFrame]
+Published = Callable[[Column | None], DataFrame]
 
 
 @dataclass(frozen=True)

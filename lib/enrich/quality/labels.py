@@ -13,8 +13,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.quality.catalogue import COLUMN, PAIR
 from enrich.quality import gx
+from enrich.quality.catalogue import COLUMN, PAIR
 from enrich.quality.suites import SuiteRule
 
 _NULL_TYPES = ("expect_column_values_to_be_null", "expect_column_values_to_not_be_null")

@@ -9,13 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.result import Finding
 from enrich.quality import gx
+from enrich.quality.suites import SuiteRule
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from enrich.quality.suites import SuiteRule
-
-    Judge = Callable[[Sequence[SuiteRule]], dict[int, Finding]]
+Judge = Callable[[Sequence[SuiteRule]], dict[int, Finding]]
 
 
 def judge_whole(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Finding]:
