@@ -167,7 +167,8 @@ class Generator:
         if kind == "insert":
             return self._insert(table)
         rid = self.rng.choice(list(rows))
-        return getattr(self, f"_{kind}")(table, rid, rows[rid])
+        found: list[Op] = getattr(self, f"_{kind}")(table, rid, rows[rid])
+        return found
 
     def _insert(self, table: Table) -> list[Op]:
         self.next_rid += 1

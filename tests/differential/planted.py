@@ -159,7 +159,7 @@ def _without_preimages(session: Any, uri: str, window: tuple[int, int], columns:
     from pyspark.sql import functions as F
 
     reader = session.read.format("delta").option("readChangeFeed", "true")
-    rows = reader.option("startingVersion", window[0] + 1).option("endingVersion", window[1]).load(uri)
+    rows: DataFrame = reader.option("startingVersion", window[0] + 1).option("endingVersion", window[1]).load(uri)
     rows = rows.where("_change_type <> 'update_preimage'")
     weight = F.when(F.col("_change_type") == "delete", -1).otherwise(1).alias(WEIGHT)
     return rows.select(*[F.col(quote(name)) for name in columns], weight)

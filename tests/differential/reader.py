@@ -24,7 +24,8 @@ def read(path: Path) -> pa.Table:
 
 def rows(path: Path) -> list[Row]:
     """Return all rows of the table at ``path`` as dictionaries."""
-    return read(path).to_pylist()
+    found: list[Row] = read(path).to_pylist()
+    return found
 
 
 def version(path: Path) -> int:
@@ -58,7 +59,9 @@ def changes(path: Path, first: int, last: int) -> list[Row]:
     """Return the rows of the change feed of the commits ``first`` to ``last``, both included."""
     if first > last:
         return []
-    return pa.table(DeltaTable(str(path)).load_cdf(starting_version=first, ending_version=last).read_all()).to_pylist()
+    feed = DeltaTable(str(path)).load_cdf(starting_version=first, ending_version=last)
+    found: list[Row] = pa.table(feed.read_all()).to_pylist()
+    return found
 
 
 def data_commits(path: Path, first: int, last: int) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, replace
 from functools import partial
 from hashlib import sha256
@@ -47,12 +47,13 @@ def shrink(world: World, shape: str, script: Script, number: int, engine: Engine
 
 def _without_others(world: World, shape: str, script: Script, engine: Engine, style: str | None) -> Script:
     """Leave out what is no history's own, as far as it fails still: a step for each try."""
-    for smaller in (
+    ways: list[Callable[[Script], Script]] = [
         lambda each: replace(each, alterations=()),
         lambda each: replace(each, shared=None),
         lambda each: replace(each, shared=_with_few_keys(world, each.shared)),
         *[partial(_without_alteration, number=number) for number in reversed(range(len(script.alterations)))],
-    ):
+    ]
+    for smaller in ways:
         candidate = smaller(script)
         if candidate != script and _failing(world, shape, candidate, engine, style):
             script = candidate

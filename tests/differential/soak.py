@@ -17,6 +17,7 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
+from typing import Any
 
 from differential.alterations import plan_alterations
 from differential.engines import enrich_engine
@@ -63,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failures else 0 if total >= options.history_runs else 3
 
 
-def _read(progress: Path) -> list[dict[str, int]]:
+def _read(progress: Path) -> list[dict[str, Any]]:
     if not progress.exists():
         return []
     return [json.loads(line) for line in progress.read_text(encoding="utf-8").splitlines()]
@@ -74,7 +75,7 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _chunk(name: str, seed: int, count: int, engine: Engine) -> dict[str, int]:
+def _chunk(name: str, seed: int, count: int, engine: Engine) -> dict[str, Any]:
     """Play one chunk; keep the first failing history, shrunk."""
     world, started = with_random_jobs(WORLDS[name], RANDOM_JOBS, seed), time.monotonic()
     histories = [*kept_histories(name), *make_histories(world, count, WINDOWS, seed)]
@@ -90,7 +91,7 @@ def _chunk(name: str, seed: int, count: int, engine: Engine) -> dict[str, int]:
         job = next(shape.tree for shape in world.shapes if shape.name == failure.shape)
         _say(f"{failure}\n{json.dumps(job)}")
     seconds = round(time.monotonic() - started)
-    return {"world": name, "seed": seed, "seconds": seconds, "failures": len(failures), **asdict(tally)}  # type: ignore[dict-item]
+    return {"world": name, "seed": seed, "seconds": seconds, "failures": len(failures), **asdict(tally)}
 
 
 if __name__ == "__main__":

@@ -219,7 +219,7 @@ class World:
             if table.name == name:
                 return table
         shape = next(shape for shape in self.shapes if shape.name == name)
-        return Derived(name, shape.key, tuple(Typed(n, t) for n, t in target_types(self, shape).items()))
+        return Derived(name, shape.key, tuple(Typed(n, "", given=t) for n, t in target_types(self, shape).items()))
 
     def only(self, *names: str) -> World:
         """Return this world with the named jobs alone."""
@@ -231,18 +231,22 @@ class World:
 
 
 @dataclass(frozen=True)
-class Typed:
-    """A column of a target: a name and an Arrow type."""
+class Typed(Column):
+    """A column of a target: it is of no kind, but of a type that is given."""
 
-    name: str
-    type: pa.DataType
+    given: pa.DataType = None
+
+    @property
+    def type(self) -> pa.DataType:
+        """The column's Arrow type."""
+        return self.given
 
 
 class Derived(Table):
     """A target that another job reads: it has no ``rid``."""
 
     @property
-    def all_columns(self) -> tuple[Any, ...]:
+    def all_columns(self) -> tuple[Column, ...]:
         """The target's columns."""
         return self.columns
 

@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -123,7 +124,13 @@ def test_a_script_is_shrunk_with_what_its_history_shares(tmp_path: Path) -> None
     """The wrong row comes from the shared table: that history is kept, as far as it is needed, and the job with it."""
     zones = {"table": "zones", "kind": "foreign_key", "how": "left", "on": [["text", "de"]]}
     select = {"k": "lines.k", "zone": "zones.name"}
-    job = {"name": "random_1", "source": "lines", "joins": {"zones": zones}, "key": ["k"], "select": select}
+    job: dict[str, Any] = {
+        "name": "random_1",
+        "source": "lines",
+        "joins": {"zones": zones},
+        "key": ["k"],
+        "select": select,
+    }
     world = replace(WORLDS["chains"], shapes=(shape_of(job),))
 
     def no_zone(_: Shape, rows: pa.Table) -> pa.Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from typing import Any
 
 import pyarrow as pa
 
@@ -154,10 +155,10 @@ def _lists() -> World:
     merchants = Table("shops", ("m",), (Column("m", "key", "m", 0.03), Column("shop", "text")))
     ids, items = col("persons.ids", TYPES["keys"]), col("persons.items", TYPES["items"])
 
-    def by_ids(**rules: str) -> Join:
+    def by_ids(**rules: Any) -> Join:
         return Join("addresses", "list", elements=ids, **rules)
 
-    def by_items(**rules: str) -> Join:
+    def by_items(**rules: Any) -> Join:
         return Join("addresses", "list", elements=items, element_key="id", **rules)
 
     person = cols("p=persons.p", "name=persons.name")
