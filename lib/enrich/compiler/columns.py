@@ -79,7 +79,7 @@ class Columns:
         try:
             expression = parse_expression(text, scope)
         except ExpressionError as error:
-            self.faults.append(Fault(f"{error.message}{'; ' + error.hint if error.hint else ''}", self.job.at(*path)))
+            self.fault(str(error), *path)
             return None
         sound = [self._resolve(parts, *path) for parts in sorted(expression.paths)]
         return expression if all(sound) else None
