@@ -50,9 +50,11 @@ def match_jobs(graph: Graph, pattern: str, option: str) -> set[str]:
         raise _refuse_unknown(f"{option} {pattern!r} matches no job", core, graph)
     before, behind = set(found), set(found)
     for name in reversed(list(graph)):  # a job stands after all that it reads
-        before |= graph[name] if name in before else set()
+        if name in before:
+            before |= graph[name]
     for name in graph:
-        behind |= {name} if graph[name] & behind else set()
+        if graph[name] & behind:
+            behind.add(name)
     return found | (before if pattern.startswith("+") else set()) | (behind if pattern.endswith("+") else set())
 
 
