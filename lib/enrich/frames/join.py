@@ -336,10 +336,11 @@ def _join_list(sources: Sources, rows: DataFrame, _affected: Affected | None, st
     kind = lists.schema["__enrich_list"].dataType
     result = F.coalesce(F.col("__enrich_list"), F.array().cast(kind))
     rows = _join_back(rows, lists, identity)
+    has_driving = F.col(spec.driving).isNotNull()
     rows = rows.withColumns(
         {
             step.alias: F.when(F.col("__enrich_items").isNotNull(), result),
-            name_partners(step.alias): _count_partners(*[F.col(name) for name in _COUNTED]),
+            name_partners(step.alias): _count_partners(*[F.when(has_driving, F.col(name)) for name in _COUNTED]),
         }
     )
     return rows.drop("__enrich_items", "__enrich_list", *_COUNTED)
