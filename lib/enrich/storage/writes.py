@@ -15,13 +15,18 @@ from pyspark.sql import functions as F
 
 from enrich.base.faults import pass_point
 from enrich.base.spec import OPERATION, quote
-from enrich.storage.tables import has_remains
+from enrich.storage.tables import count_bytes, has_remains
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
 _FEW = 100_000
 """Rows that are sent to every task of a MERGE, and that are appended as one file."""
+
+SMALL_TABLE = 8 * 2**20
+"""Bytes of a table up to which a MERGE writes its files anew: deletion vectors take seven more Spark jobs."""
+
+_VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 
 
 @dataclass(frozen=True)
@@ -47,6 +52,7 @@ def _record_commit(session: SparkSession, commit: CommitRecord) -> Iterator[None
         "spark.databricks.delta.write.txnVersion": str(commit.number),
         "spark.databricks.delta.commitInfo.userMetadata": commit.metadata,
         "spark.databricks.delta.merge.materializeSource": "none",
+        _VECTORS: "true",
     }
     for name, value in settings.items():
         session.conf.set(name, value)
@@ -112,6 +118,8 @@ def _append(session: SparkSession, uri: str, changed: Changed) -> None:
 
 def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     operations, rows = changed.operations, changed.rows
+    if count_bytes(uri) <= SMALL_TABLE:
+        session.conf.set(_VECTORS, "false")
     values: Mapping[str, Column] = {quote(name): F.col("s." + quote(name)) for name in changed.columns}
     pairs = [(theirs, F.col(f"s.{name}")) for name, theirs in changed.identity.items()]
     same = [theirs.eqNullSafe(ours) if changed.has_nulls else theirs == ours for theirs, ours in pairs]
