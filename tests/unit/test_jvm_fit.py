@@ -30,13 +30,14 @@ def test_a_small_run_is_interpreted_and_compiled_quickly():
 
 
 def test_a_medium_run_compiles_its_queries():
-    assert conf(MEDIUM) == {"spark.sql.shuffle.partitions": "4"}
+    assert conf(MEDIUM) == {"spark.sql.shuffle.partitions": "4", fit.ADAPTIVE_BY_CHANGE: "true"}
     assert "-XX:TieredStopAtLevel=1" in choose_fit(MEDIUM, "local[2]", None).options
 
 
 @pytest.mark.parametrize("size", [None, fit.QUICKLY_COMPILED])
 def test_a_large_run_and_one_of_unknown_size_keep_the_jvms_defaults(size):
-    assert choose_fit(size, "local[16]", None) == Fit(conf={"spark.sql.shuffle.partitions": "48"})
+    expected = {"spark.sql.shuffle.partitions": "48", fit.ADAPTIVE_BY_CHANGE: "true"}
+    assert choose_fit(size, "local[16]", None) == Fit(conf=expected)
 
 
 @pytest.mark.parametrize("master", ["yarn", "spark://host:7077", "local-cluster[2,1,1024]", None])

@@ -10,6 +10,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 INTERPRETED = 4 * 2**20
 """Bytes of all tables below which it costs more to compile a query than to interpret it."""
@@ -19,6 +23,10 @@ QUICKLY_COMPILED = 256 * 2**20
 
 MEMORY = (2 * 2**30, 8 * 2**30)
 """The least and the most that a local Spark gets of a machine's memory, of which it gets a quarter."""
+
+ADAPTIVE = "spark.sql.adaptive.enabled"
+ADAPTIVE_BY_CHANGE = "spark.enrich.adaptiveByChange"
+"""Says that a run shall plan adaptively only where many rows are affected: that makes a Spark job of every stage."""
 
 _PARTITIONS_A_CORE = 3
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -51,21 +59,26 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
         return Fit()
     if size is None or size >= QUICKLY_COMPILED:
         partitions = max(4, _PARTITIONS_A_CORE * count_cores(master))
-        return Fit(conf={"spark.sql.shuffle.partitions": str(partitions)})
+        return Fit(conf={"spark.sql.shuffle.partitions": str(partitions), ADAPTIVE_BY_CHANGE: "true"})
     said = " ".join(filter(None, [given, *map(os.environ.get, _FROM_OUTSIDE)]))
     collector = () if _COLLECTOR.search(said) else ("-XX:+UseSerialGC",)
     # Without the second compiler the room for code would be 48 MB, which thousands of small queries fill.
     options = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", *collector)
     if size >= INTERPRETED:
-        return Fit(options, {"spark.sql.shuffle.partitions": "4"})
+        return Fit(options, {"spark.sql.shuffle.partitions": "4", ADAPTIVE_BY_CHANGE: "true"})
     conf = {
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
-        # It makes a Spark job of every stage.
-        "spark.sql.adaptive.enabled": "false",
+        ADAPTIVE: "false",
     }
     return Fit(options, conf)
+
+
+def adapts_to_change(session: SparkSession) -> bool:
+    """Tell whether runs shall choose adaptive execution by themselves, and nobody has switched it off."""
+    chosen = session.sparkContext.getConf().get(ADAPTIVE_BY_CHANGE, "false") == "true"
+    return chosen and session.conf.get(ADAPTIVE, "true") == "true"
 
 
 def choose_memory() -> str:

@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 from enrich.base.errors import EnvironmentFault
 from enrich.config.sparkconf import FORCED, is_inherited
 from enrich.spark.archive import find_archive
-from enrich.spark.fit import choose_fit, choose_memory, is_in_one_process
+from enrich.spark.fit import ADAPTIVE, ADAPTIVE_BY_CHANGE, choose_fit, choose_memory, is_in_one_process
 from enrich.spark.jars import Release, condense, find_delta_jars, find_spark_home
 from enrich.spark.java import require_java
 from enrich.spark.scratch import make_private_directory
@@ -303,6 +303,8 @@ def _choose_context_settings(
     defaults = DEFAULTS | private | (LOCAL if local else {}) | dict(choose_fit(size, final_master, None).conf)
     settings = {key: value for key, value in defaults.items() if not known.contains(key)}
     settings |= {key: value for key, value in conf.items() if key not in ONLY_AT_LAUNCH}
+    if ADAPTIVE in conf or known.contains(ADAPTIVE):
+        settings.pop(ADAPTIVE_BY_CHANGE, None)
     settings["spark.master"] = final_master
     if jars and not local:
         settings["spark.jars"] = ",".join(filter(None, [*(jar.as_uri() for jar in jars), conf.get("spark.jars")]))
