@@ -74,6 +74,19 @@ def name_reference(count: int) -> list[str]:
 
 
 @dataclass(frozen=True)
+class KnownRows:
+    """Rows of a source at the window's end that were read on the way to the affected keys.
+
+    Attributes:
+        rows: ``__enrich_k*`` and the source's struct, one row a key.
+        others: ``__enrich_k*``, the affected keys whose rows have to be read still; None when there are none.
+    """
+
+    rows: DataFrame
+    others: DataFrame | None = None
+
+
+@dataclass(frozen=True)
 class Affected:
     """Keys whose target rows may differ.
 
@@ -82,12 +95,14 @@ class Affected:
         right: ``__enrich_r*``, distinct, not null; None when the job has no right or full foreign-key join.
         count: How many keys these are, once they are counted.
         ranges: Parts of ``left`` -> the least and the greatest value, for kinds of values by which files are skipped.
+        known: The driving source or the lookup of a table join -> those of its affected rows that need not be read.
     """
 
     left: DataFrame
     right: DataFrame | None = None
     count: int = 0
     ranges: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    known: Mapping[str, KnownRows] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

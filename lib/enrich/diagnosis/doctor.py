@@ -105,7 +105,7 @@ def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys
     lookup = spec.sources[step.alias]
     texts = [lookup.columns[name] == TEXT_TYPE for name in lookup.key]
     names = name_reference(len(texts))
-    references = join.find_references(work.sources(), step).select(*names)
+    references = join.find_references(work.now, step).select(*names)
     parts = [F.col(quote(column)).alias(name) for column, name in zip(lookup.key, names, strict=True)]
     keys = work.keep(near.pair_keys(references, work.snapshot(step.alias).select(*parts).distinct()))
     total = keys.agg(

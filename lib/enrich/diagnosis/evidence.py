@@ -79,7 +79,7 @@ def list_questions(work: Work, affected: Affected) -> list[Question]:
     if isinstance(spec, MirrorSpec):
         return [own(spec.value, spec.driving)]
     found = [own(spec.key_columns, spec.driving)]
-    sources = work.sources()
+    sources = work.now
     for step in spec.steps:
         if step.kind == "table":
             found.append(own(spec.sources[step.alias].key, step.alias))
@@ -99,7 +99,7 @@ def list_right_questions(work: Work, spec: JoinSpec, right: Step, affected: Affe
     nulls = [F.lit(None).cast(each.dataType).alias(each.name) for each in affected.left.schema]
     parts = zip(name_right_key(len(key)), name_reference(len(key)), strict=True)
     own = affected.right.select(*nulls, *[F.col(name).alias(part) for name, part in parts])
-    sources = work.sources()
+    sources = work.now
     later = [step for step in spec.steps[spec.steps.index(right) + 1 :] if step.kind != "table"]
     return [Question(right.alias, key, own), *(_ask_of_step(sources, step, affected) for step in later)]
 

@@ -253,7 +253,7 @@ def _read_flags(work: Work, side: Side, affected: Affected) -> tuple[bool | None
     """Return whether the join and the condition keep the row (None: no row at all), and which cells are null."""
     spec = work.task.spec
     if isinstance(spec, JoinSpec):
-        rows = join.join_all(work.sources(), affected)
+        rows = join.join_all(work.sources_for(affected), affected)
     else:
         rows = mirror.derive_mirror(spec, work.snapshot(spec.driving), affected)
     rows = drop_nulls(rows, side.names)

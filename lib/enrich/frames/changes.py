@@ -36,26 +36,28 @@ class NetChanges:
     """The net changes of one source in a window.
 
     Attributes:
-        images: The used columns and ``WEIGHT`` (never 0): rows gone (< 0) and rows come (> 0); not persisted.
+        images: The used columns and ``WEIGHT`` (never 0): rows gone (< 0) and rows come (> 0).
         keys: ``__enrich_j*`` of the changed keys, distinct, without nulls, and ``WEIGHT``, by how many rows the key
             grew.
-        held: What ``keys`` comes from; persisted.
+        held: ``images``, and what ``keys`` comes from; persisted.
         count: Number of ``keys``.
         null_keys: Rows come whose key has a null.
         null_images: Images, come or gone, whose key has a null.
         rows: Rows come.
         grown: Number of keys that have more rows than before: only these can have become ambiguous.
+        crowded: Number of keys of which more than one row came.
         ranges: Parts of ``keys`` -> the least and the greatest value, as ``count_with_ranges`` finds them.
     """
 
     images: DataFrame
     keys: DataFrame
-    held: DataFrame
+    held: tuple[DataFrame, ...]
     count: int
     null_keys: int
     null_images: int
     rows: int
     grown: int
+    crowded: int
     ranges: Ranges
 
     def changed(self) -> DataFrame:
@@ -70,7 +72,7 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
         feed: The used columns of ``source`` and ``WEIGHT`` (+1 or -1), in any order.
         source: The source.
     """
-    images = _sum_images(feed, source)
+    images = _sum_images(feed, source).persist()
     names = name_reference(len(source.key))
     parts = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
     rows_come = F.when(F.col(WEIGHT) > 0, F.col(WEIGHT)).otherwise(0)
@@ -82,20 +84,22 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
     counts = (
         F.count_if(~is_null),
         F.count_if(~is_null & (F.col(WEIGHT) > 0)),
+        F.count_if(~is_null & (F.col(_COME) > 1)),
         F.coalesce(F.sum(_COME), F.lit(0)),
         F.coalesce(F.sum(F.when(is_null, F.col(_COME))), F.lit(0)),
         F.coalesce(F.sum(F.when(is_null, F.col(_IMAGES))), F.lit(0)),
     )
-    (_, count, grown, come, nulls, null_images), ranges = count_with_ranges(every, names, *counts)
+    (_, count, grown, crowded, come, nulls, null_images), ranges = count_with_ranges(every, names, *counts)
     return NetChanges(
         images=images,
         keys=every.where(~is_null).select(*names, WEIGHT),
-        held=every,
+        held=(images, every),
         count=count,
         null_keys=nulls,
         null_images=null_images,
         rows=come,
         grown=grown,
+        crowded=crowded,
         ranges=ranges,
     )
 
@@ -114,7 +118,7 @@ class Touched:
 
     images: DataFrame
     keys: DataFrame
-    held: DataFrame
+    held: tuple[DataFrame, ...]
     count: int
     null_keys: int
 
@@ -132,7 +136,7 @@ def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:
     every = images.select(*parts).distinct().persist()
     keys = drop_nulls(every)
     count = keys.count()
-    return Touched(images, keys, every, count, every.count() - count)
+    return Touched(images, keys, (every,), count, every.count() - count)
 
 
 def _sum_images(feed: DataFrame, source: SourceSpec, *also: str) -> DataFrame:

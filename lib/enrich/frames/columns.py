@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -41,6 +41,11 @@ def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
     for name, ends in ranges.items():
         rows = rows.where(F.col(name).between(*map(F.lit, ends)))
     return rows
+
+
+def pack_row(alias: str, columns: Iterable[str]) -> Column:
+    """Return columns as one struct under an alias."""
+    return F.struct(*[F.col(quote(column)) for column in columns]).alias(alias)
 
 
 def drop_nulls(frame: DataFrame, names: Sequence[str] | None = None) -> DataFrame:

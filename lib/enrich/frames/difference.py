@@ -97,7 +97,7 @@ def compute_difference(
         found = _pair(fresh, stale, identity, count_emptied=count_emptied)
         found = _count_copies(found, names) if has_copies else found
     # A checkpoint and not a cache: MERGE would stage a cached source once more, and refuses one that it may not stage.
-    found = found.withColumn(_STEPS, _list_steps()).where(F.col(_STEPS).isNotNull()).localCheckpoint()
+    found = found.withColumn(_STEPS, _list_steps()).where(F.col(_STEPS).isNotNull()).localCheckpoint(eager=False)
     is_updated = (F.col(_WANTED) > 0) & (F.col(_THERE) > 0) & (F.col(_EQUAL) == 0)
     growth = F.col(_WANTED) - F.col(_THERE)
     counts = found.agg(

@@ -17,12 +17,12 @@ full   (l, r)          (l, null)              (null, r)
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_, or_
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import (
@@ -38,26 +38,49 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.frames import normalise
-from enrich.frames.columns import drop_nulls, keep_in_ranges
+from enrich.frames.columns import drop_nulls, keep_in_ranges, pack_row
+from enrich.frames.elements import COUNTED, collect_elements, join_back, keep_first_of_each_id
 
 ALIVE = "__enrich_alive"
 _SALTS = 64
-_COUNTED = ("__enrich_elements", "__enrich_matched", "__enrich_nulls")
 
 
 @dataclass(frozen=True)
 class Sources:
-    """The pinned snapshots of a job: alias -> rows with the used columns and no null in the key."""
+    """The pinned snapshots of a job.
+
+    Attributes:
+        snapshots: Alias -> rows with the used columns and no null in the key.
+        large: Foreign-key and list lookups of which the affected rows refer to a small part; without them all of a
+            lookup is sorted for the join.
+        keep: Persists a frame that is used twice, where that is no whole table.
+    """
 
     spec: JoinSpec
     snapshots: Mapping[str, DataFrame]
+    large: frozenset[str] = frozenset()
+    keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
 
     def frame(self, alias: str, names: Sequence[str]) -> DataFrame:
         """Return the rows of ``alias`` as its key parts, named ``names``, and one struct column."""
         source: SourceSpec = self.spec.sources[alias]
         keys = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
-        row = F.struct(*[F.col(quote(column)) for column in source.columns]).alias(alias)
-        return self.snapshots[alias].select(*keys, row)
+        return self.snapshots[alias].select(*keys, pack_row(alias, source.columns))
+
+    def affected_rows(self, alias: str, names: Sequence[str], affected: Affected) -> DataFrame:
+        """Return ``frame`` for the affected rows of a source that has the driving source's key."""
+        keys = name_left_key(len(names))
+        known = affected.known.get(alias)
+        found = known.rows.toDF(*names, alias) if known is not None else None
+        wanted = known.others if known is not None else affected.left
+        if wanted is None:
+            assert found is not None  # noqa: S101 - all rows are known
+            return found
+        ranges = {name: affected.ranges[key] for key, name in zip(keys, names, strict=True) if key in affected.ranges}
+        rows = keep_in_ranges(self.frame(alias, names), ranges).join(
+            wanted.toDF(*names), on=list(names), how="left_semi"
+        )
+        return rows if found is None else found.unionByName(rows)
 
 
 def join_all(sources: Sources, affected: Affected | None) -> DataFrame:
@@ -108,9 +131,10 @@ def apply_steps(sources: Sources, affected: Affected | None, steps: Sequence[Ste
     """Apply ``steps`` left to right to the driving rows, or to the affected ones of them."""
     spec = sources.spec
     keys = name_left_key(len(spec.key_columns))
-    rows = sources.frame(spec.driving, keys)
-    if affected is not None:
-        rows = keep_in_ranges(rows, affected.ranges).join(affected.left, on=keys, how="left_semi")
+    if affected is None:
+        rows = sources.frame(spec.driving, keys)
+    else:
+        rows = sources.affected_rows(spec.driving, keys, affected)
     return _apply_each(sources, rows.withColumns(_mark_alive()), affected, steps)
 
 
@@ -150,7 +174,9 @@ def _without_own_rows(steps: Sequence[Step]) -> list[Step]:
     return [replace(each, how=hows.get(each.how, each.how)) for each in steps]
 
 
-def find_references(sources: Sources, step: Step, affected: Affected | None = None) -> DataFrame:
+def find_references(
+    sources: Sources, step: Step, affected: Affected | None = None, *, carry: bool = False
+) -> DataFrame:
     """Return which keys of a lookup the rows before ``step`` refer to.
 
     If a row differs after ``step`` and not before it, what it refers to is the same at both ends of the window. So the
@@ -160,17 +186,21 @@ def find_references(sources: Sources, step: Step, affected: Affected | None = No
         sources: The job's sources.
         step: The join.
         affected: The rows to look at; None for all.
+        carry: Whether the driving rows shall come along, for which the source is then read once.
 
     Returns:
         ``__enrich_k*``, ``__enrich_r*`` (when an earlier step is a right or full foreign-key join) and
-        ``__enrich_j*``, the referenced key without nulls; one row per referenced element.
+        ``__enrich_j*``, the referenced key without nulls; one row per referenced element. With ``carry``, the struct
+        of the driving source, too, where the references stand in its rows as they are.
     """
-    rows = apply_steps(sources, affected, deciding_steps(sources.spec, step))
-    found = refer(rows, sources.spec, step)
+    spec = sources.spec
+    before = deciding_steps(spec, step)
+    carried = [spec.driving] if carry and step.kind == "foreign_key" and not before else []
+    found = refer(apply_steps(sources, affected, before), spec, step, carried)
     return drop_nulls(found, [name for name in found.columns if name.startswith("__enrich_j")])
 
 
-def refer(rows: DataFrame, spec: JoinSpec, step: Step) -> DataFrame:
+def refer(rows: DataFrame, spec: JoinSpec, step: Step, carried: Sequence[str] = ()) -> DataFrame:
     """Return what the live rows before a join refer to, as ``references`` does, references that are null included.
 
     A list that is null refers to null once; an empty one refers to nothing.
@@ -188,7 +218,7 @@ def refer(rows: DataFrame, spec: JoinSpec, step: Step) -> DataFrame:
     if step.kind != "table":
         parts = normalise.normalise_references(parts, spec.sources[step.alias])
     names = name_reference(len(parts))
-    return rows.select(*identity, *[part.alias(name) for part, name in zip(parts, names, strict=True)])
+    return rows.select(*identity, *[part.alias(name) for part, name in zip(parts, names, strict=True)], *carried)
 
 
 def _guarded(expression: str) -> Column:
@@ -245,11 +275,10 @@ def _join_table(sources: Sources, rows: DataFrame, affected: Affected | None, st
     """Join a lookup that shares the key; right and full add the lookup's own keys."""
     count = len(sources.spec.key_columns)
     keys, names = name_left_key(count), name_reference(count)
-    lookup = sources.frame(step.alias, names)
-    if affected is not None:
-        renamed = affected.left.select(*[F.col(k).alias(n) for k, n in zip(keys, names, strict=True)])
-        ranges = {n: affected.ranges[k] for k, n in zip(keys, names, strict=True) if k in affected.ranges}
-        lookup = keep_in_ranges(lookup, ranges).join(renamed, on=names, how="left_semi")
+    if affected is None:
+        lookup = sources.frame(step.alias, names)
+    else:
+        lookup = sources.affected_rows(step.alias, names, affected)
     if step.keeps_right:
         rows = _bury(rows)
     condition = reduce(and_, [F.col(k) == F.col(n) for k, n in zip(keys, names, strict=True)])
@@ -280,7 +309,8 @@ def _join_foreign_key(sources: Sources, rows: DataFrame, affected: Affected | No
     is_null = reduce(or_, [F.col(name).isNull() for name in wanted])
     spread = F.when(is_null, F.pmod(F.hash(*name_left_key(len(spec.key_columns))), F.lit(_SALTS)) + 1).otherwise(0)
     rows = rows.withColumn("__enrich_salt", spread)
-    lookup = sources.frame(step.alias, names).withColumn("__enrich_zero", F.lit(0))
+    rows, lookup = _look_up(sources, step, rows, wanted)
+    lookup = lookup.withColumn("__enrich_zero", F.lit(0))
     condition = reduce(and_, [F.col(w) == F.col(n) for w, n in zip(wanted, names, strict=True)])
     condition = condition & (F.col("__enrich_salt") == F.col("__enrich_zero"))
     matched = F.col(step.alias).isNotNull()
@@ -293,6 +323,17 @@ def _join_foreign_key(sources: Sources, rows: DataFrame, affected: Affected | No
     if not step.keeps_right:
         return joined
     return _bury(joined).unionByName(_find_unreferenced(sources, affected, step), allowMissingColumns=True)
+
+
+def _look_up(sources: Sources, step: Step, rows: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, DataFrame]:
+    """Return rows, to go on with, and those of their lookup that they may refer to, in their columns ``wanted``."""
+    names = name_reference(len(wanted))
+    lookup = sources.frame(step.alias, names)
+    if step.alias not in sources.large:
+        return rows, lookup
+    rows = sources.keep(rows)
+    keys = F.broadcast(drop_nulls(rows.select(*wanted).toDF(*names)).distinct())
+    return rows, lookup.join(keys, on=names, how="left_semi")
 
 
 def _find_unreferenced(sources: Sources, affected: Affected | None, step: Step) -> DataFrame:
@@ -314,7 +355,7 @@ def _join_list(sources: Sources, rows: DataFrame, _affected: Affected | None, st
     (name,) = name_reference(1)
     rows = _add_key(spec, rows)
     rows = rows.withColumn("__enrich_items", _guarded(step.elements or ""))
-    rows = rows.drop("key") if spec.has_key else rows
+    rows = sources.keep(rows.drop("key") if spec.has_key else rows)
     identity = [each for each in rows.columns if each.startswith(("__enrich_k", "__enrich_r"))]
 
     def id_of(item: Column) -> Column:
@@ -327,67 +368,21 @@ def _join_list(sources: Sources, rows: DataFrame, _affected: Affected | None, st
     (wanted,) = normalise.normalise_references([id_of(item)], spec.sources[step.alias])
     exploded = exploded.withColumn("__enrich_id", wanted)
     if step.drop_duplicates:
-        exploded = _keep_first_of_each_id(exploded, identity)
+        exploded = keep_first_of_each_id(exploded, identity)
     spread = F.when(F.col("__enrich_id").isNull(), F.pmod(F.hash(*identity, "__enrich_at"), F.lit(_SALTS)) + 1)
     exploded = exploded.withColumn("__enrich_salt", F.coalesce(spread, F.lit(0)))
-    lookup = sources.frame(step.alias, [name]).withColumn("__enrich_zero", F.lit(0))
+    exploded, lookup = _look_up(sources, step, exploded, ["__enrich_id"])
+    lookup = lookup.withColumn("__enrich_zero", F.lit(0))
     condition = (F.col("__enrich_id") == F.col(name)) & (F.col("__enrich_salt") == F.col("__enrich_zero"))
-    lists = _collect_elements(exploded.join(lookup, on=condition, how="left"), identity, spec.sources[step.alias], step)
+    lists = collect_elements(exploded.join(lookup, on=condition, how="left"), identity, spec.sources[step.alias], step)
     kind = lists.schema["__enrich_list"].dataType
     result = F.coalesce(F.col("__enrich_list"), F.array().cast(kind))
-    rows = _join_back(rows, lists, identity)
+    rows = join_back(rows, lists, identity)
     has_driving = F.col(spec.driving).isNotNull()
     rows = rows.withColumns(
         {
             step.alias: F.when(F.col("__enrich_items").isNotNull(), result),
-            name_partners(step.alias): _count_partners(*[F.when(has_driving, F.col(name)) for name in _COUNTED]),
+            name_partners(step.alias): _count_partners(*[F.when(has_driving, F.col(name)) for name in COUNTED]),
         }
     )
-    return rows.drop("__enrich_items", "__enrich_list", *_COUNTED)
-
-
-def _build_payload(lookup: SourceSpec, step: Step) -> Column:
-    """Return the joined element: the id named as the lookup's key, the struct's other fields, the lookup's columns."""
-    own = [F.col("__enrich_item").getField(field).alias(field) for field in step.element_fields]
-    others = [column for column in lookup.columns if column not in lookup.key]
-    looked_up = [F.col(step.alias).getField(column).alias(column) for column in others]
-    return F.struct(F.col("__enrich_id").alias(lookup.key[0]), *own, *looked_up)
-
-
-def _keep_first_of_each_id(exploded: DataFrame, identity: Sequence[str]) -> DataFrame:
-    """Keep the first element of each id of a row; null ids are no duplicates of each other."""
-    alone = F.when(F.col("__enrich_id").isNull(), F.col("__enrich_at"))
-    same = Window.partitionBy(*identity, "__enrich_id", alone).orderBy("__enrich_at")
-    ranked = exploded.withColumn("__enrich_rank", F.row_number().over(same))
-    return ranked.where(F.col("__enrich_rank") == 1).drop("__enrich_rank")
-
-
-def _collect_elements(elements: DataFrame, identity: Sequence[str], lookup: SourceSpec, step: Step) -> DataFrame:
-    """Gather the elements of each row again, ordered by their position alone (a payload may hold a map), and count."""
-
-    def by_position(a: Column, b: Column) -> Column:
-        return F.when(a.getField("at") < b.getField("at"), F.lit(-1)).otherwise(F.lit(1))
-
-    is_matched, is_null = F.col(step.alias).isNotNull(), F.col("__enrich_id").isNull()
-    pair = F.struct(F.col("__enrich_at").alias("at"), _build_payload(lookup, step).alias("item"))
-    pair = F.when(is_matched, pair) if step.drop_unmatched else pair  # collect_list leaves nulls out
-    ordered = F.array_sort(F.collect_list(pair), by_position)
-    counts = (F.count("*"), F.count(F.when(is_matched, 1)), F.count(F.when(is_null, 1)))
-    return elements.groupBy(*identity).agg(
-        F.transform(ordered, lambda each: each.getField("item")).alias("__enrich_list"),
-        *[count.alias(name) for count, name in zip(counts, _COUNTED, strict=True)],
-    )
-
-
-def _join_back(rows: DataFrame, lists: DataFrame, identity: Sequence[str]) -> DataFrame:
-    """Attach the lists to their rows; a row without left side has nulls in its identity, hence null-safe."""
-    renamed = {name: name.replace("__enrich_", "__enrich_of_") for name in identity}
-    lists = lists.withColumnsRenamed(renamed)
-    nullable = any(name.startswith("__enrich_r") for name in identity)
-
-    def same(name: str) -> Column:
-        ours, theirs = F.col(name), F.col(renamed[name])
-        return ours.eqNullSafe(theirs) if nullable else ours == theirs
-
-    joined = rows.join(lists, on=reduce(and_, [same(name) for name in identity]), how="left")
-    return joined.drop(*renamed.values())
+    return rows.drop("__enrich_items", "__enrich_list", *COUNTED)

@@ -22,9 +22,10 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
-from enrich.base.spec import JoinSpec, Step, name_left_key, name_reference, name_right_key
-from enrich.frames.columns import drop_nulls
+from enrich.base.spec import JoinSpec, KnownRows, Step, name_left_key, name_reference, name_right_key, quote
+from enrich.frames.columns import drop_nulls, pack_row
 
 References = Callable[[Step], "DataFrame"]
 """A step -> ``__enrich_k*``, ``__enrich_r*``, ``__enrich_j*``: which rows refer to which key of the step's lookup."""
@@ -39,7 +40,8 @@ def find_dependents(spec: JoinSpec, changed: Mapping[str, DataFrame], references
         references: The references at the window's end.
 
     Returns:
-        ``__enrich_k*`` and, behind a right or full foreign-key join, ``__enrich_r*``, one of the two null.
+        ``__enrich_k*`` and, behind a right or full foreign-key join, ``__enrich_r*``, one of the two null; what else
+        the references carry.
     """
     found = []
     for step in spec.steps:
@@ -48,6 +50,11 @@ def find_dependents(spec: JoinSpec, changed: Mapping[str, DataFrame], references
             names = name_reference(len(keys.columns))
             found.append(references(step).join(keys, on=names, how="left_semi").drop(*names))
     return found
+
+
+def list_sharing(spec: JoinSpec) -> list[str]:
+    """Return the sources that have the driving source's key: itself, and the lookups of table joins."""
+    return [spec.driving, *[step.alias for step in spec.steps if step.kind == "table"]]
 
 
 def find_affected_left(
@@ -64,11 +71,57 @@ def find_affected_left(
     Returns:
         ``__enrich_k*``, distinct and without nulls.
     """
+    return _unite(_list_left_parts(spec, changed, dependent, others)).distinct()
+
+
+def _list_left_parts(
+    spec: JoinSpec, changed: Mapping[str, DataFrame], dependent: Sequence[DataFrame], others: Sequence[DataFrame]
+) -> list[DataFrame]:
     names = name_left_key(len(spec.key_columns))
-    sharing = [spec.driving, *[step.alias for step in spec.steps if step.kind == "table"]]
-    parts = [*others, *[changed[alias].toDF(*names) for alias in sharing if alias in changed]]
-    parts += [drop_nulls(frame.select(*names)) for frame in dependent]
-    return _unite(parts).distinct()
+    parts = [*others, *[changed[alias].toDF(*names) for alias in list_sharing(spec) if alias in changed]]
+    return parts + [drop_nulls(frame.select(*names)) for frame in dependent]
+
+
+def find_known_rows(
+    spec: JoinSpec,
+    alias: str,
+    come: DataFrame | None,
+    changed: Mapping[str, DataFrame],
+    dependent: Sequence[DataFrame],
+    others: Sequence[DataFrame] = (),
+) -> KnownRows | None:
+    """Return the affected rows of a source that need not be read again, and which ones are left to read.
+
+    A row that came in the window is what its table has at the window's end, if no two rows share a key. A driving row
+    that was read because it refers to a changed key is at hand, too.
+
+    Args:
+        spec: The job.
+        alias: The driving source, or the lookup of a table join.
+        come: Its rows that came in the window, key columns and all; None when it has not changed.
+        changed: As for ``find_dependents``.
+        dependent: What ``find_dependents`` gave.
+        others: As for ``find_affected_left``.
+    """
+    names, source = name_left_key(len(spec.key_columns)), spec.sources[alias]
+    carrying = [frame for frame in dependent if alias == spec.driving and alias in frame.columns]
+    parts = [drop_nulls(frame.select(*names, alias), names) for frame in carrying]
+    read = [frame.select(*names) for frame in parts]
+    if len(parts) > 1:
+        parts = [_unite(parts).dropDuplicates(names)]
+    if come is not None:
+        read.append(changed[alias].toDF(*names))
+        parts = [frame.join(read[-1], on=names, how="left_anti") for frame in parts]
+        keys = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
+        parts.append(drop_nulls(come.select(*keys, pack_row(alias, source.columns)), names))
+    if not parts:
+        return None
+    elsewhere = {name: keys for name, keys in changed.items() if come is None or name != alias}
+    others = _list_left_parts(spec, elsewhere, [frame for frame in dependent if frame not in carrying], others)
+    unread = (
+        [reduce(lambda a, b: a.join(b, on=names, how="left_anti"), read, _unite(others).distinct())] if others else []
+    )
+    return KnownRows(_unite(parts), *unread)
 
 
 def find_affected_right(

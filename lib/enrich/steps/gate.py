@@ -140,7 +140,7 @@ def _count_new_orphans(work: Work, rows: Rows, alias: str) -> tuple[int, int]:
     before = None
     if lone and not work.task.everything:
         among = Affected(orphans.find_orphans(now, alias).select(*names))
-        before = join.count_partners(work.sources(before=True), step, among)
+        before = join.count_partners(work.before, step, among)
     found = orphans.find_new_orphans(now, alias, names, before).agg(F.count("*"), F.count_if("new")).first()
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
     return int(found[0]), int(found[1])

@@ -134,7 +134,7 @@ def _find_keyless_rows(work: Work) -> DataFrame | None:
     if rows.isEmpty():
         return None
     if isinstance(spec, JoinSpec):
-        found = join.join_keyless(work.sources(), rows)
+        found = join.join_keyless(work.now, rows)
     else:
         keys = [F.col(quote(name)) for name in spec.key]
         whole = F.array(keys[0] if len(keys) == 1 else F.struct(*keys)).alias(spec.columns[len(spec.value)])

@@ -29,13 +29,15 @@ from enrich.base.spec import (
     SourceSpec,
     name_left_key,
     name_partners,
+    name_reference,
     name_right_key,
     quote,
 )
+from enrich.compiler.schemas import strip_type
 from enrich.frames import changes as net_changes
 from enrich.frames import join, keys, mirror, normalise, quarantine
 from enrich.frames.changes import NetChanges, Touched
-from enrich.frames.columns import count_with_ranges, drop_nulls
+from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls
 from enrich.progress.prepare import Task
 from enrich.steps.clock import measure
 from enrich.steps.losses import check_ends
@@ -112,6 +114,7 @@ def read_changes(work: Work) -> Changes:
         if surplus:
             findings.append(build_finding("key_unique", "fail", (come - nulls, surplus), alias))
     work.result = replace(work.result, sources=window)
+    work.expect_rows(sum(each.count for each in net.values()) + sum(each.count for each in again.values()))
     pass_point("changes.after")
     return Changes(net, window, tuple(findings), again)
 
@@ -178,7 +181,8 @@ def _read(
                 hint=f"run `enrich run {work.task.job.job} --full-refresh`",
             ) from error
     pass_point("feed_of_source.after")
-    work.cleanup.callback(found.held.unpersist)
+    for frame in found.held:
+        work.cleanup.callback(frame.unpersist)
     return found
 
 
@@ -209,8 +213,23 @@ def find_affected_keys(work: Work, changed: Changes) -> Affected | None:
     if work.task.everything:
         return None
     found = _find_affected(work, changed)
-    counted, ranges = count_with_ranges(found.left, found.left.columns)
-    return replace(found, count=counted[0] + (found.right.count() if found.right is not None else 0), ranges=ranges)
+    count, ranges = _count_left(work, changed, found.left)
+    count += found.right.count() if found.right is not None else 0
+    work.expect_rows(count)
+    return replace(found, count=count, ranges=ranges)
+
+
+def _count_left(work: Work, changed: Changes, left: DataFrame) -> tuple[int, Ranges]:
+    """Count the affected left keys and find their ranges, which is done already where they changed in one source."""
+    spec, differing = work.task.spec, list(changed.differing)
+    if not isinstance(spec, MirrorSpec) and not work.task.retry and len(differing) == 1:
+        (alias,) = differing
+        if alias in keys.list_sharing(spec) and alias not in changed.again:
+            net = changed.net[alias]
+            names = zip(left.columns, name_reference(len(left.columns)), strict=True)
+            return net.count, {name: net.ranges[part] for name, part in names if part in net.ranges}
+    (count,), ranges = count_with_ranges(left, left.columns)
+    return count, ranges
 
 
 def _find_affected(work: Work, changed: Changes) -> Affected:
@@ -220,19 +239,40 @@ def _find_affected(work: Work, changed: Changes) -> Affected:
         images = [*[net.images for net in changed.net.values()], *[each.images for each in changed.again.values()]]
         values = [*[mirror.find_affected_values(spec, each) for each in images], *[each.left for each in held]]
         return Affected(work.keep(reduce(lambda a, b: a.unionByName(b), values).distinct()))
-    now, right = work.sources(), spec.right_step()
-    dependent = keys.find_dependents(spec, changed.differing, partial(join.find_references, now))
+    now, right = work.now, spec.right_step()
+    refer = partial(join.find_references, now, carry=not spec.sources[spec.driving].trusted)
+    dependent = [work.keep(frame) for frame in keys.find_dependents(spec, changed.differing, refer)]
+    others = [each.left for each in held]
+    left = work.keep(keys.find_affected_left(spec, changed.differing, dependent, others))
+    known = {}
+    for alias in keys.list_sharing(spec):
+        come = _find_rows_come(now, changed, alias)
+        rows = keys.find_known_rows(spec, alias, come, changed.differing, dependent, others)
+        if rows is not None:
+            known[alias] = rows
     if right is None:
-        return Affected(
-            work.keep(keys.find_affected_left(spec, changed.differing, dependent, [each.left for each in held]))
-        )
-    dependent = [work.keep(frame) for frame in dependent]
-    left = work.keep(keys.find_affected_left(spec, changed.differing, dependent, [each.left for each in held]))
-    moments = [now, work.sources(before=True), *([work.sources(at=work.task.apart)] if work.task.apart else [])]
+        return Affected(left, known=known)
+    moments = [now, work.before, *([work.sources(work.task.apart)] if work.task.apart else [])]
     references = [join.find_references(each, right, Affected(left)) for each in moments]
     moved = [frame.select(*[name for name in frame.columns if name.startswith("__enrich_j")]) for frame in references]
     moved += [each.right for each in held if each.right is not None]
-    return Affected(left, work.keep(keys.find_affected_right(spec, changed.differing, dependent, moved)))
+    return Affected(left, work.keep(keys.find_affected_right(spec, changed.differing, dependent, moved)), known=known)
+
+
+def _find_rows_come(now: join.Sources, changed: Changes, alias: str) -> DataFrame | None:
+    """Return the rows of a source that came in the window, when they are all rows that their keys have by now.
+
+    They are not where two rows may share a key, where older changes are taken again, and where the feed has another
+    type than the snapshot: a struct that has gained a field since.
+    """
+    net = changed.net.get(alias)
+    if net is None or alias not in changed.differing or alias in changed.again:
+        return None
+    if net.crowded or now.spec.sources[alias].trusted:
+        return None
+    come = net.images.where(F.col(WEIGHT) > 0).drop(WEIGHT)
+    same = strip_type(come.schema.jsonValue()) == strip_type(now.snapshots[alias].schema.jsonValue())
+    return come if same else None
 
 
 def _find_quarantined_keys(work: Work) -> list[Affected]:
@@ -279,7 +319,7 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
     if isinstance(spec, MirrorSpec):
         return _compute_mirror(work, spec, changed, affected)
 
-    frame = work.keep(join.join_all(work.sources(), affected))
+    frame = work.keep(join.join_all(work.sources_for(affected), affected))
     sums = [
         F.coalesce(F.sum(F.col(name_partners(step.alias)).getField(part)), F.lit(0))
         for step in spec.steps
@@ -337,7 +377,7 @@ def make_no_rows(work: Work) -> DataFrame:
     if isinstance(spec, MirrorSpec):
         frame = mirror.derive_mirror(spec, work.snapshot(spec.driving), None)
     else:
-        frame = join.join_all(work.sources(), None)
+        frame = join.join_all(work.now, None)
     columns = [F.col(quote(name)) for name in spec.columns]
     operation = F.lit("U").alias(OPERATION)
     return frame.limit(0).select(*identify_rows(work.task).names, operation, *columns)

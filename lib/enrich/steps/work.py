@@ -4,19 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass, field
-from functools import reduce
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from operator import or_
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from enrich.base.result import BLOCKED, Finding, JobResult
-from enrich.base.spec import JoinSpec, quote
+from enrich.base.spec import Affected, JoinSpec, quote
 from enrich.frames import join, normalise
 from enrich.frames.identity import Identity
 from enrich.progress.prepare import Task
+from enrich.spark.fit import ADAPTIVE, adapts_to_change
 from enrich.storage import tables
+
+LARGE_LOOKUP = 2**20
+"""Bytes from which on a lookup is filtered by what the affected rows refer to before it is joined with them."""
+
+FEW = 100_000
+"""Affected rows whose references are sent to every task that reads a large lookup, and that need no adaptive plans."""
 
 
 @dataclass
@@ -28,6 +35,7 @@ class Work:
         cleanup: Releases what the stages persisted.
         result: What is known of the run's result; grows from stage to stage.
         seconds: Stage -> how long it took; fills as the stages end.
+        adapts: Whether the run chooses adaptive execution by the number of rows that it is about.
     """
 
     task: Task
@@ -35,12 +43,22 @@ class Work:
     cleanup: ExitStack
     result: JobResult = field(init=False)
     seconds: dict[str, float] = field(default_factory=dict)
+    adapts: bool = field(init=False)
 
     def __post_init__(self) -> None:
         task = self.task
+        self.adapts = not task.everything and adapts_to_change(self.session)
+        if self.adapts:
+            self.cleanup.callback(self.session.conf.set, ADAPTIVE, "true")
+            self.expect_rows(0)
         self.result = JobResult(
             task.job.job, BLOCKED, task.mode, dict(task.window), findings=task.unjudged, stages=self.seconds
         )
+
+    def expect_rows(self, count: int) -> None:
+        """Tell Spark by how many rows the next steps are about: few need no adaptive execution."""
+        if self.adapts:
+            self.session.conf.set(ADAPTIVE, str(count > FEW).lower())
 
     def keep(self, frame: DataFrame) -> DataFrame:
         """Persist a frame until the job ends."""
@@ -59,12 +77,29 @@ class Work:
         is_null = reduce(or_, [F.col(quote(name)).isNull() for name in source.key])
         return rows.where(is_null if null_keys else ~is_null)
 
-    def sources(self, *, before: bool = False, at: Mapping[str, int | None] | None = None) -> join.Sources:
-        """Return all snapshots, at the window's end or before it, or at other versions."""
+    @cached_property
+    def now(self) -> join.Sources:
+        """All snapshots at the window's end."""
+        return self.sources({})
+
+    @property
+    def before(self) -> join.Sources:
+        """All snapshots at the window's start; at its end, where it has none."""
+        return self.sources({alias: each.start for alias, each in self.task.window.items()})
+
+    def sources(self, versions: Mapping[str, int | None]) -> join.Sources:
+        """Return all snapshots, at other versions than the window's ends for those aliases that have one here."""
         spec = self.task.spec
         assert isinstance(spec, JoinSpec)  # noqa: S101 - callers have looked at the kind
-        versions = at or {alias: each.start if before else None for alias, each in self.task.window.items()}
-        return join.Sources(spec, {alias: self.snapshot(alias, versions[alias]) for alias in spec.sources})
+        return join.Sources(spec, {alias: self.snapshot(alias, versions.get(alias)) for alias in spec.sources})
+
+    def sources_for(self, affected: Affected | None) -> join.Sources:
+        """Return all snapshots at the window's end, for a join of the affected rows; None: of all."""
+        if affected is None or affected.count > FEW:
+            return self.now
+        lookups = [step.alias for step in self.now.spec.steps if step.kind != "table"]
+        large = [alias for alias in lookups if tables.count_bytes(self.task.tables[alias].uri) >= LARGE_LOOKUP]
+        return replace(self.now, large=frozenset(large), keep=self.keep)
 
 
 def build_finding(rule: str, action: str, counts: tuple[int, int], alias: str | None) -> Finding:
