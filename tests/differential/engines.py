@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
+import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from differential import oracle, reader
@@ -23,8 +25,13 @@ if TYPE_CHECKING:
     from differential.trial import Engine
 
 
-def enrich_engine(spark: SparkSession, **options: Any) -> Engine:
-    """Return enrich as an engine; ``options`` go to ``enrich.run``."""
+def enrich_engine(spark: SparkSession, *, other_ways: bool = False, **options: Any) -> Engine:
+    """Return enrich as an engine; ``options`` go to ``enrich.run``.
+
+    Args:
+        spark: The session.
+        other_ways: Take the ways that are meant for tables of other sizes: see ``on_other_ways``.
+    """
     import enrich
 
     runs = count(1)
@@ -32,9 +39,28 @@ def enrich_engine(spark: SparkSession, **options: Any) -> Engine:
     def run(base: Path, jobs: Sequence[str]) -> Mapping[str, Any]:
         if next(runs) % 10 == 0:
             _forget_tables(spark)
-        return enrich.run(enrich.load_project(base), jobs=list(jobs), spark=spark, **options).to_dict()
+        with on_other_ways() if other_ways else nullcontext():
+            return enrich.run(enrich.load_project(base), jobs=list(jobs), spark=spark, **options).to_dict()
 
     return run
+
+
+@contextmanager
+def on_other_ways() -> Iterator[None]:
+    """Switch every choice that makes runs cheaper to the other side, inside the block.
+
+    The tables of these tests are so small that runs would never write deletion vectors nor filter a lookup before it is
+    joined; and what a run knows from the feed, it reads from the tables here.
+    """
+    from enrich.frames import keys
+    from enrich.steps import work
+    from enrich.storage import writes
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(writes, "SMALL_TABLE", -1)
+        patch.setattr(work, "LARGE_LOOKUP", 0)
+        patch.setattr(keys, "find_known_rows", lambda *_: None)
+        yield
 
 
 def _forget_tables(spark: SparkSession) -> None:

@@ -5,7 +5,8 @@
 A lane ends before --minutes are over; start it again with the same progress file and it goes on with the next chunk.
 A chunk is one world with 3,000 histories of 5 windows and a seed of its own; its line in the file holds the tally.
 Every second chunk is of the chains: other random jobs each time, constants that all histories share, and in every
-second one of these tables whose columns change.
+second one of these tables whose columns change. Four chunks are played on the ways of small tables, the next four on
+those of large ones.
 """
 
 from __future__ import annotations
@@ -43,14 +44,15 @@ def main(arguments: list[str] | None = None) -> int:
     done = _read(options.progress)
     compile_quickly()
     spark = small_session()
-    engine, end, longest = enrich_engine(spark), time.monotonic() + 60 * options.minutes, 0.0
+    engines = [enrich_engine(spark, other_ways=other) for other in (False, True)]
+    end, longest = time.monotonic() + 60 * options.minutes, 0.0
     names = [name for world in WORLDS if world != "chains" for name in (world, "chains")]
     while sum(line["history_runs"] for line in done) < options.history_runs:
         started = time.monotonic()
         if started + 1.3 * longest > end:
             break
         number = len(done)
-        line = _chunk(names[number % len(names)], options.seed + number, options.histories, engine)
+        line = _chunk(names[number % len(names)], options.seed + number, options.histories, engines[number // 4 % 2])
         spark.range(1).count()  # a chunk that lost its JVM says nothing of the engine: fail here, before it is kept
         done.append(line)
         with options.progress.open("a", encoding="utf-8") as progress:

@@ -1,4 +1,4 @@
-"""What must not matter: how a history is cut into runs, and whether the state directory is still there.
+"""What must not matter: how a history is cut into runs, which way a run takes, and whether its state is still there.
 
 That running again and rebuilding give the same, too, is asked of all worlds in ``test_random_histories``.
 """
@@ -43,7 +43,7 @@ def test_one_window_equals_many_windows_and_a_lost_state_directory_loses_nothing
         if window == WINDOWS - 1:
             shutil.rmtree(many.base / "lake" / "_enrich")
         many.run(window, changed)
-    one = Trial(tmp_path / "one", world, short, engine, seed=seed + 1)
+    one = Trial(tmp_path / "one", world, short, enrich_engine(interpreted, other_ways=True), seed=seed + 1)
     one.play()
     totals["metamorphic"] = many.tally
     for trial in (many, one):

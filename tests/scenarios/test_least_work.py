@@ -1,0 +1,131 @@
+"""A run reads and writes no more than it must: what the feed says is not read again, small files are written anew."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+from enrich.steps import work
+from enrich.storage import writes
+from kit.lab import Lab
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+SHOP = """\
+job: shop
+sources:
+  products: {table: products, key: id}
+  merchants: {table: merchants, key: id}
+from: products
+join:
+  merchants: {kind: foreign_key, on: products.merchant}
+select: {id: products.id, title: products.title, merchant: merchants.name}
+target: {table: shop}
+"""
+
+
+@pytest.fixture
+def shop(tmp_path: Path, interpreted: SparkSession) -> Lab:
+    """Give a shop after its first run; the products are in two files, the merchants in one."""
+    lab = Lab(tmp_path / "project", interpreted)
+    lab.table("merchants", "id", {"id": pa.int64(), "name": pa.string()})
+    lab.put("merchants", *[{"id": number, "name": f"merchant {number}"} for number in (1, 2, 3)])
+    lab.table("products", "id", {"id": pa.int64(), "title": pa.string(), "merchant": pa.int64()})
+    for numbers in ((1, 2), (3, 4, 5)):
+        lab.append("products", *[{"id": each, "title": f"product {each}", "merchant": each % 3} for each in numbers])
+    lab.job(SHOP)
+    assert lab.run().status == "created"
+    return lab
+
+
+def files(lab: Lab, table: str) -> dict[Path, dict[str, Any]]:
+    """Return a table's data files and what the log says of them."""
+    actions = pa.table(DeltaTable(lab.path(table)).get_add_actions(flatten=True)).to_pylist()
+    return {Path(lab.path(table)) / each["path"]: each for each in actions}
+
+
+def titles(lab: Lab) -> dict[int, tuple[str, str | None]]:
+    return {row["id"]: (row["title"], row["merchant"]) for row in lab.rows("shop")}
+
+
+def test_a_row_that_came_is_not_read_again(shop: Lab) -> None:
+    """The files of the products may be gone: nothing of them is needed when some of their rows have new values."""
+    shop.put("products", {"id": 1, "title": "new", "merchant": 2}, {"id": 4, "title": "new, too", "merchant": 9})
+    for file in files(shop, "products"):
+        file.rename(file.with_suffix(".gone"))
+    result = shop.run()
+    assert (result.error, result.counts.updated) == (None, 2)
+    assert {key: titles(shop)[key] for key in (1, 4)} == {1: ("new", "merchant 2"), 4: ("new, too", None)}
+
+
+def test_products_of_a_changed_merchant_follow_beside_changed_products(shop: Lab) -> None:
+    shop.put("merchants", {"id": 1, "name": "renamed"}, {"id": 2, "name": "renamed, too"})
+    shop.put("products", {"id": 1, "title": "moved", "merchant": 2}, {"id": 6, "title": "sixth", "merchant": 1})
+    shop.drop("products", "id = 2")
+    result = shop.run()
+    assert (result.error, result.counts.updated, result.counts.inserted, result.counts.deleted) == (None, 3, 1, 1)
+    assert titles(shop) == {
+        1: ("moved", "renamed, too"),
+        3: ("product 3", None),
+        4: ("product 4", "renamed"),
+        5: ("product 5", "renamed, too"),
+        6: ("sixth", "renamed"),
+    }
+
+
+def test_a_feed_that_brings_two_rows_of_one_key_is_not_believed(shop: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another writer's feed may lack what it removed: then the table says which rows there are."""
+    from enrich.base.spec import WEIGHT
+    from enrich.storage import tables
+
+    read = tables.read_change_feed
+    monkeypatch.setattr(tables, "read_change_feed", lambda *args: read(*args).where(f"{WEIGHT} > 0"))
+    for title in ("first", "second"):
+        shop.put("products", {"id": 1, "title": title, "merchant": 1})
+    assert shop.run().error is None
+    assert titles(shop)[1] == ("second", "merchant 1")
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_a_large_lookup_is_filtered_by_what_few_rows_refer_to(
+    shop: Lab, monkeypatch: pytest.MonkeyPatch, *, few: bool
+) -> None:
+    asked: list[frozenset[str]] = []
+    sources_for = work.Work.sources_for
+
+    def listening(self: work.Work, affected: Any) -> Any:
+        asked.append(sources_for(self, affected).large)
+        return sources_for(self, affected)
+
+    monkeypatch.setattr(work.Work, "sources_for", listening)
+    monkeypatch.setattr(work, "LARGE_LOOKUP", 0)
+    monkeypatch.setattr(work, "FEW", 1 if few else 0)
+    shop.put("products", {"id": 1, "title": "new", "merchant": 3})
+    assert shop.run().error is None
+    assert asked == [frozenset({"merchants"} if few else ())]
+    assert titles(shop)[1] == ("new", "merchant 3")
+
+
+@pytest.fixture
+def large_tables(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let every table count as large."""
+    monkeypatch.setattr(writes, "SMALL_TABLE", -1)
+
+
+def test_a_small_target_gets_no_deletion_vectors(shop: Lab) -> None:
+    shop.put("products", {"id": 1, "title": "new", "merchant": 3})
+    assert shop.run().counts.updated == 1
+    assert {each.get("deletionVector.storageType") for each in files(shop, "shop").values()} == {None}
+
+
+@pytest.mark.usefixtures("large_tables")
+def test_a_large_target_gets_deletion_vectors(shop: Lab) -> None:
+    shop.put("products", {"id": 1, "title": "new", "merchant": 3})
+    assert shop.run().counts.updated == 1
+    assert any(each.get("deletionVector.storageType") for each in files(shop, "shop").values())
+    assert titles(shop)[1] == ("new", "merchant 3")
