@@ -7,6 +7,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
@@ -20,6 +21,12 @@ NOTHING = Discrepancy()
 
 def verify(lab: Lab, **how: Any) -> Check:
     return enrich.verify(enrich.load_project(lab.home), spark=lab.spark, **how).jobs[0]
+
+
+def extent(lab: Lab, table: str) -> dict[str, int]:
+    """Return the files that a table has, and their bytes."""
+    sizes = pa.table(DeltaTable(lab.path(table)).get_add_actions(flatten=True))["size_bytes"].to_pylist()
+    return {"files": len(sizes), "bytes": sum(sizes)}
 
 
 def planned(lab: Lab, **how: Any) -> dict[str, Any]:
@@ -160,13 +167,22 @@ def test_plan_foretells_a_run_and_writes_nothing(consents: Lab, monkeypatch: pyt
     first = planned(lab)
     assert (first["mode"], first["affected_keys"], first["has_work"]) == ("bootstrap", None, True)
     assert first["sources"]["consents"] == {"from": None, "to": 1, "changes": 3, "commits": 2, "affected_keys": None}
+    sizes = {name: extent(lab, name) for name in ("consents", "accounts")}
+    assert first["forecast"] == {
+        "strategy": "create",
+        "why": "there is no target yet",
+        "reads": {name: sum(each[name] for each in sizes.values()) for name in ("files", "bytes")},
+        "writes": None,
+    }
     assert files(lab) == before
 
-    lab.run()
+    created = lab.run().to_dict()
+    assert (created["strategy"], created["written"]) == ("create", extent(lab, "customers"))
     with monkeypatch.context() as patch:
         patch.setattr("enrich.spark.session.borrow_session", lambda _: pytest.fail("a session was opened"))
         idle = planned(lab)
     assert (idle["mode"], idle["affected_keys"], idle["has_work"], idle["all"]) == ("incremental", 0, False, 0)
+    assert (idle["forecast"]["strategy"], lab.run().strategy) == ("nothing", "nothing")
 
     lab.put("accounts", *({"id": key, "email": f"{key}@example.com", "note": "n"} for key in ("u2", "u3", "u8")))
     lab.put("accounts", {"id": "u1", "email": "1@example.com", "note": "another, which no job uses"})
@@ -176,6 +192,10 @@ def test_plan_foretells_a_run_and_writes_nothing(consents: Lab, monkeypatch: pyt
     assert moved["sources"]["accounts"] == {"from": 1, "to": 3, "changes": 3, "commits": 2, "affected_keys": 3}
     assert moved["sources"]["consents"] == {"from": 1, "to": 2, "changes": 1, "commits": 1, "affected_keys": 1}
     assert (moved["affected_keys"], moved["refused"]) == (3, None)
+    assert moved["forecast"]["strategy"] == "merge"
+    assert moved["forecast"]["why"].startswith("accounts, consents must be read, too; the target is small")
+    assert moved["forecast"]["writes"] == extent(lab, "customers")
+    assert moved["forecast"]["reads"]["bytes"] > sum(extent(lab, name)["bytes"] for name in sizes)
     beyond = planned(lab, since="accounts=v2")
     assert (beyond["exit_code"], beyond["all"], beyond["mode"]) == (2, 2, None)
     assert "--allow-gap" in beyond["refused"]
@@ -184,6 +204,14 @@ def test_plan_foretells_a_run_and_writes_nothing(consents: Lab, monkeypatch: pyt
     assert files(lab) == before
     result = lab.run()
     assert result.counts.affected_keys == moved["affected_keys"]
+    assert (result.strategy, result.to_dict()["written"]["files"]) == ("merge", 1)
+
+    lab.append("consents", {"id": "u7", "ok": True})
+    assert lab.run().strategy == "append"
+    lab.put("accounts", {"id": "u1", "email": "1@example.com", "note": "a third one, which no job uses"})
+    assert planned(lab)["forecast"]["strategy"] == "cursor"
+    assert lab.run().strategy == "cursor"
+    assert planned(lab, full_refresh=True)["forecast"]["strategy"] == "compare"
 
     lab.append("accounts", {"id": "u8", "email": "again@example.com", "note": "n"})
     blocked = planned(lab)

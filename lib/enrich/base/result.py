@@ -158,6 +158,29 @@ class Quarantine:
         return Quarantine(total, dict(sorted(reasons.items())))
 
 
+CREATE, REWRITE, COMPARE, MERGE, APPEND, CURSOR, NOTHING = (
+    "create",
+    "rewrite",
+    "compare",
+    "merge",
+    "append",
+    "cursor",
+    "nothing",
+)
+"""What a run does to its target; ``compare`` stands in plans alone: which rows differ is not known yet."""
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How much is read or written."""
+
+    files: int = 0
+    bytes: int = 0
+
+    def __add__(self, other: Extent) -> Extent:
+        return Extent(self.files + other.files, self.bytes + other.bytes)
+
+
 @dataclass(frozen=True)
 class JobResult:
     """What one run did to one job's target.
@@ -171,6 +194,8 @@ class JobResult:
         exit_code: This job's share in the run's exit code.
         error: One line with the next step, for jobs that did not succeed.
         number: The transaction number of the job's commit; None when it made none.
+        strategy: ``create rewrite merge append cursor nothing``; None when nothing was decided.
+        written: The files that the target's commit added; None without one.
     """
 
     job: str
@@ -187,6 +212,8 @@ class JobResult:
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     quarantine: Quarantine | None = None
     stages: Mapping[str, float] = field(default_factory=dict)
+    strategy: str | None = None
+    written: Extent | None = None
 
     def with_findings(self, found: Iterable[Finding]) -> JobResult:
         """Return this result with ``found`` in their places; a verdict takes the place of "0 rows checked"."""
@@ -209,6 +236,8 @@ class JobResult:
             "lookups": {alias: vars(lookup) for alias, lookup in self.lookups.items()},
             "quarantine": vars(self.quarantine) if self.quarantine is not None else None,
             "stages": dict(self.stages),
+            "strategy": self.strategy,
+            "written": vars(self.written) if self.written is not None else None,
         }
 
     def failed_with(self, error: EnrichError) -> JobResult:

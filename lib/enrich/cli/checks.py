@@ -20,6 +20,7 @@ from enrich.cli.options import (
 )
 from enrich.cli.process import Interrupted, find_interruption, keep_results, log_to_stderr
 from enrich.cli.results import deliver
+from enrich.operations.forecast import Forecast
 from enrich.operations.planning import JobPlan, PlanResult
 from enrich.operations.verification import Check, Discrepancy, VerifyResult
 
@@ -111,9 +112,26 @@ def _list_plan_notes(job: JobPlan) -> list[str]:
         for alias, source in job.sources.items()
         if source.window.gap is not None
     ]
+    if job.forecast is not None and job.has_work:
+        notes.append(_describe_forecast(job.forecast))
     if job.after:
         notes.append(f"runs after {', '.join(job.after)}; what these jobs would change is not counted here")
     return [*notes, *([f"refused, exit {job.exit_code}: {job.refused}"] if job.refused is not None else [])]
+
+
+def _describe_forecast(found: Forecast) -> str:
+    sizes = (("reads", found.reads), ("writes anew", found.writes))
+    told = [
+        f"{what} at most {each.files} files, {_format_bytes(each.bytes)}" for what, each in sizes if each is not None
+    ]
+    return "; ".join([f"{found.strategy}: {found.why}", *told])
+
+
+def _format_bytes(count: int) -> str:
+    """Return bytes in the unit that leaves one to three digits before the point: ``27 B``, ``1.5 MB``."""
+    units = ("B", "kB", "MB", "GB", "TB")
+    power = min(len(units) - 1, max(0, (len(str(count)) - 1) // 3))
+    return f"{count} B" if power == 0 else f"{count / 1000**power:.1f} {units[power]}"
 
 
 def format_verification(found: VerifyResult) -> str:

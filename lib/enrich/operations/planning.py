@@ -19,6 +19,7 @@ from enrich.config import graph
 from enrich.config.models import Job
 from enrich.config.project import Project
 from enrich.operations.choice import choose_jobs
+from enrich.operations.forecast import IDLE, Forecast, foresee
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import BOOTSTRAP, Task, open_task
 from enrich.progress.since import Said, read_asked
@@ -26,6 +27,7 @@ from enrich.progress.since import Said, read_asked
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from enrich.base.spec import Affected
     from enrich.steps.stages import Changes
     from enrich.steps.work import Work
 
@@ -59,6 +61,7 @@ class JobPlan:
         after: Jobs of this plan that write one of its sources first; what they bring is not in these numbers.
         refused: Why the run would end here, with the next step.
         exit_code: What the job would end with, as far as can be known before its rows are computed.
+        forecast: What the run would do to the target; None when the job would not get that far.
     """
 
     job: str
@@ -69,6 +72,7 @@ class JobPlan:
     after: tuple[str, ...] = ()
     refused: str | None = None
     exit_code: int = 0
+    forecast: Forecast | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job's part of the JSON."""
@@ -81,6 +85,7 @@ class JobPlan:
             "after": list(self.after),
             "refused": self.refused,
             "exit_code": self.exit_code,
+            "forecast": self.forecast.to_dict() if self.forecast is not None else None,
         }
 
 
@@ -151,7 +156,7 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
     try:
         task = open_task(workplace.task(job), full_refresh=options.full_refresh, bounds=options.bounds)
         sources = {alias: SourcePlan(window) for alias, window in task.window.items()}
-        found = JobPlan(name, task.mode, sources, after=after)
+        found = JobPlan(name, task.mode, sources, after=after, forecast=IDLE)
         if task.everything or task.moved or task.again:
             found = workplace.open_inside(task, lambda complete, session: _count_keys(complete, session, found))
     except Exception as error:  # noqa: BLE001 - a refusal is what a plan is asked for
@@ -170,9 +175,12 @@ def _count_keys(task: Task, session: SparkSession, found: JobPlan) -> JobPlan:
     with ExitStack() as cleanup:
         work = Work(task, session, cleanup)
         changed = stages.read_changes(work)
-        single = {alias: _count_affected(work, _select_source(changed, alias)) for alias in changed.window}
-        sources = {alias: SourcePlan(window, single[alias]) for alias, window in changed.window.items()}
-        found = replace(found, sources=sources, affected=_count_affected(work, changed), has_work=True)
+        single = {alias: _find_affected(work, _select_source(changed, alias)) for alias in changed.window}
+        counts = {alias: _count(work, each) for alias, each in single.items()}
+        sources = {alias: SourcePlan(window, counts[alias]) for alias, window in changed.window.items()}
+        affected = _find_affected(work, changed)
+        forecast = foresee(work, changed, affected)
+        found = replace(found, sources=sources, affected=_count(work, affected), has_work=True, forecast=forecast)
         try:
             gate.require_open(work, changed.findings)
         except gate.Closed as closed:
@@ -188,11 +196,12 @@ def _select_source(changed: Changes, alias: str) -> Changes:
     return replace(changed, net=net, again=again)
 
 
-def _count_affected(work: Work, changed: Changes) -> int | None:
-    """Count the keys that changes reach; None for all."""
+def _count(work: Work, affected: Affected | None) -> int | None:
+    """Count keys that changes reach; None for all."""
+    return None if work.task.everything else affected.count if affected is not None else 0
+
+
+def _find_affected(work: Work, changed: Changes) -> Affected | None:
     from enrich.steps import stages
 
-    if not (work.task.everything or changed.differing):
-        return 0
-    found = stages.find_affected_keys(work, changed)
-    return None if found is None else found.count
+    return stages.find_affected_keys(work, changed) if changed.differing else None

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from enrich.base.errors import SourceMoved
 from enrich.base.failures import describe_error
 from enrich.base.faults import pass_point
-from enrich.base.result import CREATED, FAILED, SKIPPED, UNCHANGED, JobResult, RunResult
+from enrich.base.result import CREATED, FAILED, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.config import graph
 from enrich.config.models import Job
 from enrich.config.project import Project
@@ -164,7 +164,9 @@ class _Running:
         task = open_task(self.workplace.task(job), full_refresh=options.full_refresh, bounds=options.bounds)
         table = task.target.table
         if table is not None and task.is_idle:
-            unchanged = JobResult(job.job, UNCHANGED, task.mode, dict(task.window), target_version=table.version)
+            unchanged = JobResult(
+                job.job, UNCHANGED, task.mode, dict(task.window), target_version=table.version, strategy=NOTHING
+            )
             return replace(unchanged, findings=task.unjudged, quarantine=self.workplace.count_quarantined(job))
         from enrich import pipeline
 

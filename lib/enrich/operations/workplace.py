@@ -25,7 +25,7 @@ from enrich.progress.cursor import TargetState
 from enrich.progress.prepare import TargetPlace, Task, check_free, check_sources, compile_task
 from enrich.progress.since import Bounds
 from enrich.quality.suites import check_columns
-from enrich.storage import tables
+from enrich.storage import extents, tables
 from enrich.storage.runs import RunsTable
 from enrich.storage.tables import TableState
 
@@ -109,7 +109,7 @@ class Workplace:
         if any(isinstance(place, CatalogName) for place in places):
             return None
         try:
-            return sum(tables.count_bytes(str(place)) for place in places)
+            return sum(extents.measure_table(str(place)).bytes for place in places)
         except Exception as error:  # noqa: BLE001 - whatever storage raises: the job that needs the table will say it
             log.debug("the tables cannot be measured (%s)", type(error).__name__)
             return None

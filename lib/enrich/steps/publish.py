@@ -9,7 +9,18 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from enrich.base.faults import pass_point
-from enrich.base.result import CREATED, UNCHANGED, UPDATED, JobResult
+from enrich.base.result import (
+    APPEND,
+    CREATE,
+    CREATED,
+    CURSOR,
+    MERGE,
+    NOTHING,
+    REWRITE,
+    UNCHANGED,
+    UPDATED,
+    JobResult,
+)
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL, OPERATION, RUN_ID_COLUMN, Affected, JoinSpec, quote
 from enrich.compiler.schemas import strip_type
 from enrich.config.places import find_quarantine
@@ -24,7 +35,7 @@ from enrich.steps.clock import measure
 from enrich.steps.gate import JudgedRows
 from enrich.steps.stages import Changes, make_no_rows
 from enrich.steps.work import Work, identify_rows, read_target
-from enrich.storage import tables, writes
+from enrich.storage import extents, tables, writes
 from enrich.storage.runs import INTENT, RunRow, RunsTable
 from enrich.storage.writes import CommitRecord
 
@@ -159,7 +170,8 @@ def write_run(work: Work, found: StagedRun, runs: RunsTable) -> JobResult:
     if status == UNCHANGED and not task.advances:  # what was computed again is as it was
         return _end_unmoved(work, result)
     if task.dry_run:
-        return replace(result, target_version=task.target.table.version if task.target.table else None)
+        version = task.target.table.version if task.target.table else None
+        return replace(result, target_version=version, strategy=_name_strategy(task, found))
     return _commit_run(work, result, found, runs)
 
 
@@ -180,7 +192,7 @@ def _end_unmoved(work: Work, result: JobResult) -> JobResult:
     assert table is not None  # noqa: S101 - an incremental run has a target
     if task.needs_feed and not task.dry_run:
         _enable_feed(work)
-    return replace(result, status=UNCHANGED, target_version=table.version)
+    return replace(result, status=UNCHANGED, target_version=table.version, strategy=NOTHING)
 
 
 def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable) -> JobResult:
@@ -191,9 +203,15 @@ def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable
         _write_quarantine(work, found, record)
     commit = CommitRecord(cursor.name_application(task.job.job), record.number, record.to_json())
 
+    def tell(version: int) -> JobResult:
+        uri = _locate(work, held=False)
+        written = extents.measure_commit(uri, version) if uri is not None else None
+        strategy = _name_strategy(task, found)
+        return replace(result, target_version=version, number=record.number, strategy=strategy, written=written)
+
     def landed(version: int) -> None:
         commits.refuse_drift(task, version)
-        task.committed(replace(result, target_version=version, number=record.number))
+        task.committed(tell(version))
 
     version = commits.commit_and_prove(
         task,
@@ -205,7 +223,18 @@ def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable
             landed,
         ),
     )
-    return replace(result, target_version=version, number=record.number)
+    return tell(version)
+
+
+def _name_strategy(task: Task, found: StagedRun) -> str:
+    """Return what is done to the target, as a result names it."""
+    if task.target.table is None:
+        return CREATE
+    if found.whole is not None:
+        return REWRITE
+    if not found.target.operations:
+        return CURSOR
+    return MERGE if found.target.operations.keys() & {"U", "D"} else APPEND
 
 
 def _write_intent(task: Task, found: StagedRun, runs: RunsTable) -> cursor.Cursor:

@@ -17,7 +17,7 @@ from enrich.frames import join, normalise
 from enrich.frames.identity import Identity
 from enrich.progress.prepare import Task
 from enrich.spark.fit import ADAPTIVE, adapts_to_change
-from enrich.storage import tables
+from enrich.storage import extents, tables
 
 LARGE_LOOKUP = 2**20
 """Bytes from which on a lookup is filtered by what the affected rows refer to before it is joined with them."""
@@ -98,7 +98,7 @@ class Work:
         if affected is None or affected.count > FEW:
             return self.now
         lookups = [step.alias for step in self.now.spec.steps if step.kind != "table"]
-        large = [alias for alias in lookups if tables.count_bytes(self.task.tables[alias].uri) >= LARGE_LOOKUP]
+        large = [alias for alias in lookups if extents.measure_table(self.task.tables[alias].uri).bytes >= LARGE_LOOKUP]
         return replace(self.now, large=frozenset(large), keep=self.keep)
 
 

@@ -193,14 +193,6 @@ def read_state(uri: str) -> TableState:
     return read_open_state(open_log(uri))
 
 
-def count_bytes(uri: str) -> int:
-    """Count the bytes of the files that a table has at its latest version; 0 where there is no table yet."""
-    if not exists(uri):
-        return 0
-    sizes = open_log(uri).get_add_actions(flatten=True).column("size_bytes")
-    return sum(filter(None, sizes.to_pylist()))
-
-
 def state_at(uri: str, version: int) -> TableState | None:
     """Read a table's state at a version; None when the log does not reach back so far."""
     from deltalake.exceptions import DeltaError

@@ -1,0 +1,104 @@
+"""What a run would do to its target, and how much it would read for that at most."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from enrich.base.result import COMPARE, CREATE, CURSOR, MERGE, NOTHING, REWRITE, Extent
+from enrich.base.spec import MirrorSpec
+from enrich.storage import extents
+
+if TYPE_CHECKING:
+    from enrich.base.spec import Affected
+    from enrich.steps.stages import Changes
+    from enrich.steps.work import Work
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run would do to one target.
+
+    Attributes:
+        strategy: ``create rewrite compare merge cursor nothing``; a merge that turns out to bring new rows alone is an
+            append.
+        why: The reason.
+        reads: What the run would read at most: the files in which the sources' commits tell what changed, and the
+            tables that it needs beside them. Statistics of the files may rule some of them out.
+        writes: Which files of the target it would write anew at most; None where that depends on the rows.
+    """
+
+    strategy: str
+    why: str
+    reads: Extent
+    writes: Extent | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the forecast's part of the JSON."""
+        writes = vars(self.writes) if self.writes is not None else None
+        return {"strategy": self.strategy, "why": self.why, "reads": vars(self.reads), "writes": writes}
+
+
+IDLE = Forecast(NOTHING, "no source has moved", Extent(), Extent())
+
+
+def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast:
+    """Tell what a run would do.
+
+    Args:
+        work: The job's run.
+        changed: What the window brought.
+        affected: The keys to compute; None for none, and for all in a run that computes everything.
+    """
+    from enrich.storage.writes import SMALL_TABLE
+
+    task, target = work.task, work.task.target.table
+    there = extents.measure_table(target.uri) if target is not None else Extent()
+    if task.everything:
+        reads = sum((extents.measure_table(each.uri) for each in task.tables.values()), there)
+        if target is None:
+            return Forecast(CREATE, "there is no target yet", reads)
+        if task.rewrites:
+            return Forecast(REWRITE, "the definition of the job has changed", reads)
+        return Forecast(COMPARE, "every row is computed and compared with the target", reads)
+    feeds = _measure_feeds(work)
+    if affected is None or not affected.count:
+        return Forecast(CURSOR, "no change reaches the target", feeds, Extent())
+    read = sorted(_list_tables_read(work, changed, affected))
+    reads = sum((extents.measure_table(task.tables[alias].uri) for alias in read), feeds + there)
+    why = f"{', '.join(read)} must be read, too" if read else "the feeds hold all rows that are needed"
+    if there.bytes <= SMALL_TABLE:
+        return Forecast(MERGE, f"{why}; the target is small: files with changed rows are written anew", reads, there)
+    return Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads)
+
+
+def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[str]:
+    """Return the sources whose tables a run reads beside their feeds."""
+    from enrich.frames import join, keys
+
+    spec = work.task.spec
+    if isinstance(spec, MirrorSpec):
+        return {spec.driving}
+    if spec.right_step() is not None:
+        return set(spec.sources)
+    read = {alias for alias, net in changed.net.items() if net.grown and not spec.sources[alias].trusted}
+    for alias in keys.list_sharing(spec):
+        known = affected.known.get(alias)
+        if known is None or known.others is not None:
+            read.add(alias)
+    for step in spec.steps:
+        if step.kind != "table":
+            read.add(step.alias)
+            if step.alias in changed.differing:
+                read |= {spec.driving, *[each.alias for each in join.deciding_steps(spec, step)]}
+    return read
+
+
+def _measure_feeds(work: Work) -> Extent:
+    """Measure the files in which the commits of all windows tell what they changed."""
+    found = Extent()
+    for alias, window in work.task.window.items():
+        if window.start is not None:
+            for version in range(window.start + 1, window.to + 1):
+                found += extents.measure_commit(work.task.tables[alias].uri, version, as_feed=True)
+    return found
