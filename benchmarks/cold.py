@@ -21,6 +21,7 @@ from enrich.spark.archive import build_archive
 from enrich.spark.jars import find_delta_jars
 
 ROWS, MERCHANTS = 1000, 100
+TEN = [f"job_{number}" for number in range(10)]
 HERE = Path(__file__).parent
 
 Record = Callable[[str, str, Cost], None]
@@ -29,13 +30,15 @@ Record = Callable[[str, str, Cost], None]
 
 def measure_cold(base: Path, rounds: int, record: Record) -> None:
     """Measure ``rounds`` rounds after one that is not counted."""
-    write_project(base, {PRODUCTS.name: PRODUCTS.job})
+    jobs = (PRODUCTS.name, *TEN)
+    write_project(base, {name: PRODUCTS.job.replace(PRODUCTS.name, name) for name in jobs})
     lake = base / "lake"
     _write_tables(lake)
     build_archive()
     jars = os.pathsep.join(map(str, find_delta_jars()))
-    enrich = [sys.executable, "-m", "enrich", "--project-dir", str(base), "run", "--quiet"]
-    measure_command(enrich, lake)  # the first run
+    run = [sys.executable, "-m", "enrich", "--project-dir", str(base), "run", "--quiet"]
+    enrich, ten = [*run, PRODUCTS.name], [*run, *TEN]
+    measure_command(run, lake)  # the first runs
     for number in range(rounds + 1):
         DeltaTable(lake / "products").update(updates={"price": "price + 1"}, predicate=f"product_id = {number}")
         bare = [sys.executable, str(HERE / "bare.py"), str(lake)]
@@ -44,10 +47,12 @@ def measure_cold(base: Path, rounds: int, record: Record) -> None:
             "enrich": enrich,
             "bare": [*bare, "bare", version, jars],
             "bare_fit": [*bare, "bare_fit", version, jars, "--fit"],
+            "ten jobs": ten,
         }
         names = list(commands)
-        for name in names[number % 3 :] + names[: number % 3]:
-            folder = lake / (PRODUCTS.name if name == "enrich" else name)
+        turn = number % len(names)
+        for name in names[turn:] + names[:turn]:
+            folder = lake / {"enrich": PRODUCTS.name, "ten jobs": ""}.get(name, name)
             _keep(record, number, name, measure_command(commands[name], folder)[0])
         # With a Java that is not there, a run that needed one would fail.
         without = {**os.environ, "JAVA_HOME": "/nowhere"}
@@ -83,13 +88,13 @@ def _write_tables(lake: Path) -> None:
 def _check(lake: Path) -> None:
     """End the benchmark unless all targets are what the sources say."""
     query = QueryBuilder()
-    for name in ("products", "merchants", PRODUCTS.name, "bare", "bare_fit"):
+    for name in ("products", "merchants", PRODUCTS.name, *TEN, "bare", "bare_fit"):
         query.register(name, DeltaTable(lake / name))
     joined = (
         "SELECT p.*, m.name AS merchant_name FROM products p LEFT JOIN merchants m ON p.merchant_id = m.merchant_id"
     )
     right = _rows(query, f"SELECT {', '.join(PRODUCTS.columns)} FROM ({joined}) x")
-    for name in (PRODUCTS.name, "bare", "bare_fit"):
+    for name in (PRODUCTS.name, *TEN, "bare", "bare_fit"):
         if _rows(query, f"SELECT {', '.join(PRODUCTS.columns)} FROM {name}") != right:
             raise SystemExit(f"WRONG: {name} is not what the sources say")
 

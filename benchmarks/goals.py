@@ -73,8 +73,8 @@ def _cheaper(world: str, rival: str, what: str = "cpu") -> Callable[[Figures], f
     return lambda figures: figures.ratio(other, rival, (world, "enrich"), what)
 
 
-def _dearer(world: str, rival: str, what: str = "cpu") -> Callable[[Figures], float | None]:
-    return lambda figures: figures.ratio(world, "enrich", (world, rival), what)
+def _dearer(world: str, rival: str, what: str = "cpu", of: str = "enrich") -> Callable[[Figures], float | None]:
+    return lambda figures: figures.ratio(world, of, (world, rival), what)
 
 
 def _step(world: str, what: str) -> Callable[[Figures], float | None]:
@@ -129,7 +129,8 @@ GOALS = (
     Goal("P7", "lists: by the floor (CPU)", 1.3, _dearer("persons", "floor"), least=1),
     Goal("P7", "equal keys: by the floor (CPU)", 1.3, _dearer("accounts", "floor"), least=1),
     Goal("P7", "mirror: by the floor (CPU)", 1.3, _dearer("mirror", "floor"), least=1),
-    Goal("P9", "ten jobs, one row each: by one job (CPU)", 4, lambda f: f.ratio("ten", "ten jobs", ("warm", "enrich"))),
+    Goal("P9", "ten jobs, one row each, a new process: by one job (CPU)", 4, _dearer("cold", "enrich", of="ten jobs")),
+    Goal("P9", "... in a warm process", 4, lambda f: f.ratio("ten", "ten jobs", ("warm", "enrich"))),
     Goal("P9", "make demo: by the demo before", 0.2, lambda f: f.ratio("demo", "enrich", ("demo", "before"), "wall")),
 )
 """P8 is that of ``quality.py``."""

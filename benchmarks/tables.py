@@ -34,7 +34,7 @@ RIVALS = {
     "bare": "bare script, JVM's defaults",
     "bare_fit": "bare script, our settings",
     "nothing": "enrich, nothing changed",
-    "ten jobs": "enrich",
+    "ten jobs": "enrich, ten jobs",
     "before": "enrich demo, before",
 }
 

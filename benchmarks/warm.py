@@ -17,6 +17,7 @@ from typing import Any
 
 import rivals
 from bare import TINY
+from cold import TEN
 from costs import Cost, measured
 from shapes import PRODUCTS
 from worlds import WORLDS, open_site
@@ -24,7 +25,6 @@ from worlds import WORLDS, open_site
 import enrich
 
 ROWS = 1000
-TEN = [f"job_{number}" for number in range(10)]
 
 
 def main(base: str, rounds: str) -> int:
