@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from enrich.base.errors import RunFailed
 from enrich.base.faults import pass_point
 from enrich.base.result import (
     APPEND,
@@ -19,6 +21,7 @@ from enrich.base.result import (
     REWRITE,
     UNCHANGED,
     UPDATED,
+    Extent,
     JobResult,
 )
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL, OPERATION, RUN_ID_COLUMN, Affected, JoinSpec, quote
@@ -203,15 +206,11 @@ def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable
         _write_quarantine(work, found, record)
     commit = CommitRecord(cursor.name_application(task.job.job), record.number, record.to_json())
 
-    def tell(version: int) -> JobResult:
-        uri = _locate(work, held=False)
-        written = extents.measure_commit(uri, version) if uri is not None else None
-        strategy = _name_strategy(task, found)
-        return replace(result, target_version=version, number=record.number, strategy=strategy, written=written)
+    result = replace(result, number=record.number, strategy=_name_strategy(task, found))
 
     def landed(version: int) -> None:
         commits.refuse_drift(task, version)
-        task.committed(tell(version))
+        task.committed(replace(result, target_version=version))
 
     version = commits.commit_and_prove(
         task,
@@ -223,7 +222,15 @@ def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable
             landed,
         ),
     )
-    return tell(version)
+    return replace(result, target_version=version, written=_measure_commit(work, version))
+
+
+def _measure_commit(work: Work, version: int) -> Extent | None:
+    """Measure what a commit added; None where the log cannot be read: the commit is made, and the run is done."""
+    uri = _locate(work, held=False)
+    with suppress(RunFailed):
+        return extents.measure_commit(uri, version) if uri is not None else None
+    return None
 
 
 def _name_strategy(task: Task, found: StagedRun) -> str:
