@@ -27,6 +27,18 @@ select:
 target: {table: customers}
 """
 
+SHOP = """\
+job: shop
+sources:
+  products: {table: products, key: id}
+  merchants: {table: merchants, key: id}
+from: products
+join:
+  merchants: {kind: foreign_key, on: products.merchant_id}
+select: {id: products.id, title: products.title, merchant: merchants.name}
+target: {table: shop}
+"""
+
 
 def write_project(home: Path, files: Mapping[str, str | bytes]) -> Path:
     """Write files (path below ``home`` -> content), and the folders of jobs and conf; return ``home``."""

@@ -15,6 +15,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
 from kit.lab import FEED, Lab
+from kit.project import SHOP
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -46,19 +47,7 @@ def shop(tmp_path: Path, spark: SparkSession) -> Lab:
     merchants = pa.array([1] * PRODUCTS, pa.int64())
     products = pa.table({"id": numbers, "title": titles, "merchant_id": merchants})
     write_deltalake(lab.path("products"), products, configuration=FEED)
-    lab.job(
-        """\
-job: shop
-sources:
-  products: {table: products, key: id}
-  merchants: {table: merchants, key: id}
-from: products
-join:
-  merchants: {kind: foreign_key, on: products.merchant_id}
-select: {id: products.id, title: products.title, merchant: merchants.name}
-target: {table: shop}
-"""
-    )
+    lab.job(SHOP)
     return lab
 
 

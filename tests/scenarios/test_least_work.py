@@ -13,21 +13,10 @@ from deltalake import DeltaTable
 from enrich.steps import work
 from enrich.storage import writes
 from kit.lab import Lab
+from kit.project import SHOP
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-SHOP = """\
-job: shop
-sources:
-  products: {table: products, key: id}
-  merchants: {table: merchants, key: id}
-from: products
-join:
-  merchants: {kind: foreign_key, on: products.merchant}
-select: {id: products.id, title: products.title, merchant: merchants.name}
-target: {table: shop}
-"""
 
 
 @pytest.fixture
@@ -36,9 +25,9 @@ def shop(tmp_path: Path, interpreted: SparkSession) -> Lab:
     lab = Lab(tmp_path / "project", interpreted)
     lab.table("merchants", "id", {"id": pa.int64(), "name": pa.string()})
     lab.put("merchants", *[{"id": number, "name": f"merchant {number}"} for number in (1, 2, 3)])
-    lab.table("products", "id", {"id": pa.int64(), "title": pa.string(), "merchant": pa.int64()})
+    lab.table("products", "id", {"id": pa.int64(), "title": pa.string(), "merchant_id": pa.int64()})
     for numbers in ((1, 2), (3, 4, 5)):
-        lab.append("products", *[{"id": each, "title": f"product {each}", "merchant": each % 3} for each in numbers])
+        lab.append("products", *[{"id": each, "title": f"product {each}", "merchant_id": each % 3} for each in numbers])
     lab.job(SHOP)
     assert lab.run().status == "created"
     return lab
@@ -63,7 +52,7 @@ def titles(lab: Lab) -> dict[int, tuple[str, str | None]]:
 
 def test_a_row_that_came_is_not_read_again(shop: Lab) -> None:
     """The files of the products may be gone: nothing of them is needed when some of their rows have new values."""
-    shop.put("products", {"id": 1, "title": "new", "merchant": 2}, {"id": 4, "title": "new, too", "merchant": 9})
+    shop.put("products", {"id": 1, "title": "new", "merchant_id": 2}, {"id": 4, "title": "new, too", "merchant_id": 9})
     for file in files(shop, "products"):
         file.rename(file.with_suffix(".gone"))
     result = shop.run()
@@ -73,7 +62,7 @@ def test_a_row_that_came_is_not_read_again(shop: Lab) -> None:
 
 def test_products_of_a_changed_merchant_follow_beside_changed_products(shop: Lab) -> None:
     shop.put("merchants", {"id": 1, "name": "renamed"}, {"id": 2, "name": "renamed, too"})
-    shop.put("products", {"id": 1, "title": "moved", "merchant": 2}, {"id": 6, "title": "sixth", "merchant": 1})
+    shop.put("products", {"id": 1, "title": "moved", "merchant_id": 2}, {"id": 6, "title": "sixth", "merchant_id": 1})
     shop.drop("products", "id = 2")
     result = shop.run()
     assert (result.error, result.counts.updated, result.counts.inserted, result.counts.deleted) == (None, 3, 1, 1)
@@ -94,7 +83,7 @@ def test_a_feed_that_brings_two_rows_of_one_key_is_not_believed(shop: Lab, monke
     read = tables.read_change_feed
     monkeypatch.setattr(tables, "read_change_feed", lambda *args: read(*args).where(f"{WEIGHT} > 0"))
     for title in ("first", "second"):
-        shop.put("products", {"id": 1, "title": title, "merchant": 1})
+        shop.put("products", {"id": 1, "title": title, "merchant_id": 1})
     assert shop.run().error is None
     assert titles(shop)[1] == ("second", "merchant 1")
 
@@ -113,7 +102,7 @@ def test_a_large_lookup_is_filtered_by_what_few_rows_refer_to(
     monkeypatch.setattr(work.Work, "sources_for", listening)
     monkeypatch.setattr(work, "LARGE_LOOKUP", 0)
     monkeypatch.setattr(work, "FEW", 1 if few else 0)
-    shop.put("products", {"id": 1, "title": "new", "merchant": 3})
+    shop.put("products", {"id": 1, "title": "new", "merchant_id": 3})
     assert shop.run().error is None
     assert asked == [frozenset({"merchants"} if few else ())]
     assert titles(shop)[1] == ("new", "merchant 3")
@@ -126,14 +115,14 @@ def large_tables(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_small_target_gets_no_deletion_vectors(shop: Lab) -> None:
-    shop.put("products", {"id": 1, "title": "new", "merchant": 3})
+    shop.put("products", {"id": 1, "title": "new", "merchant_id": 3})
     assert shop.run().counts.updated == 1
     assert not has_vectors(shop)
 
 
 @pytest.mark.usefixtures("large_tables")
 def test_a_large_target_gets_deletion_vectors(shop: Lab) -> None:
-    shop.put("products", {"id": 1, "title": "new", "merchant": 3})
+    shop.put("products", {"id": 1, "title": "new", "merchant_id": 3})
     assert shop.run().counts.updated == 1
     assert has_vectors(shop)
     assert titles(shop)[1] == ("new", "merchant 3")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import and_
 from typing import Any
@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType as SparkType
 
-from enrich.base.spec import quote
+from enrich.base.spec import SourceSpec, quote
 
 Ranges = Mapping[str, tuple[Any, Any]]
 """Column -> the least and the greatest value."""
@@ -43,9 +43,10 @@ def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
     return rows
 
 
-def pack_row(alias: str, columns: Iterable[str]) -> Column:
-    """Return columns as one struct under an alias."""
-    return F.struct(*[F.col(quote(column)) for column in columns]).alias(alias)
+def pack_rows(rows: DataFrame, source: SourceSpec, names: Sequence[str]) -> DataFrame:
+    """Return the rows of a source as its key parts, named ``names``, and one struct column under its alias."""
+    keys = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
+    return rows.select(*keys, F.struct(*[F.col(quote(column)) for column in source.columns]).alias(source.alias))
 
 
 def drop_nulls(frame: DataFrame, names: Sequence[str] | None = None) -> DataFrame:

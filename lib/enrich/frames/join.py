@@ -29,16 +29,14 @@ from enrich.base.spec import (
     LIVE,
     Affected,
     JoinSpec,
-    SourceSpec,
     Step,
     name_left_key,
     name_partners,
     name_reference,
     name_right_key,
-    quote,
 )
 from enrich.frames import normalise
-from enrich.frames.columns import drop_nulls, keep_in_ranges, pack_row
+from enrich.frames.columns import drop_nulls, keep_in_ranges, pack_rows
 from enrich.frames.elements import COUNTED, collect_elements, join_back, keep_first_of_each_id
 
 ALIVE = "__enrich_alive"
@@ -63,12 +61,12 @@ class Sources:
 
     def frame(self, alias: str, names: Sequence[str]) -> DataFrame:
         """Return the rows of ``alias`` as its key parts, named ``names``, and one struct column."""
-        source: SourceSpec = self.spec.sources[alias]
-        keys = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
-        return self.snapshots[alias].select(*keys, pack_row(alias, source.columns))
+        return pack_rows(self.snapshots[alias], self.spec.sources[alias], names)
 
-    def affected_rows(self, alias: str, names: Sequence[str], affected: Affected) -> DataFrame:
-        """Return ``frame`` for the affected rows of a source that has the driving source's key."""
+    def affected_rows(self, alias: str, names: Sequence[str], affected: Affected | None) -> DataFrame:
+        """Return ``frame`` for the affected rows of a source that has the driving source's key; None: for all."""
+        if affected is None:
+            return self.frame(alias, names)
         keys = name_left_key(len(names))
         known = affected.known.get(alias)
         found = known.rows.toDF(*names, alias) if known is not None else None
@@ -131,10 +129,7 @@ def apply_steps(sources: Sources, affected: Affected | None, steps: Sequence[Ste
     """Apply ``steps`` left to right to the driving rows, or to the affected ones of them."""
     spec = sources.spec
     keys = name_left_key(len(spec.key_columns))
-    if affected is None:
-        rows = sources.frame(spec.driving, keys)
-    else:
-        rows = sources.affected_rows(spec.driving, keys, affected)
+    rows = sources.affected_rows(spec.driving, keys, affected)
     return _apply_each(sources, rows.withColumns(_mark_alive()), affected, steps)
 
 
@@ -275,10 +270,7 @@ def _join_table(sources: Sources, rows: DataFrame, affected: Affected | None, st
     """Join a lookup that shares the key; right and full add the lookup's own keys."""
     count = len(sources.spec.key_columns)
     keys, names = name_left_key(count), name_reference(count)
-    if affected is None:
-        lookup = sources.frame(step.alias, names)
-    else:
-        lookup = sources.affected_rows(step.alias, names, affected)
+    lookup = sources.affected_rows(step.alias, names, affected)
     if step.keeps_right:
         rows = _bury(rows)
     condition = reduce(and_, [F.col(k) == F.col(n) for k, n in zip(keys, names, strict=True)])

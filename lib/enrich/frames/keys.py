@@ -22,10 +22,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
-from enrich.base.spec import JoinSpec, KnownRows, Step, name_left_key, name_reference, name_right_key, quote
-from enrich.frames.columns import drop_nulls, pack_row
+from enrich.base.spec import JoinSpec, KnownRows, Step, name_left_key, name_reference, name_right_key
+from enrich.frames.columns import drop_nulls, pack_rows
 
 References = Callable[[Step], "DataFrame"]
 """A step -> ``__enrich_k*``, ``__enrich_r*``, ``__enrich_j*``: which rows refer to which key of the step's lookup."""
@@ -103,7 +102,7 @@ def find_known_rows(
         dependent: What ``find_dependents`` gave.
         others: As for ``find_affected_left``.
     """
-    names, source = name_left_key(len(spec.key_columns)), spec.sources[alias]
+    names = name_left_key(len(spec.key_columns))
     carrying = [frame for frame in dependent if alias == spec.driving and alias in frame.columns]
     parts = [drop_nulls(frame.select(*names, alias), names) for frame in carrying]
     read = [frame.select(*names) for frame in parts]
@@ -112,16 +111,17 @@ def find_known_rows(
     if come is not None:
         read.append(changed[alias].toDF(*names))
         parts = [frame.join(read[-1], on=names, how="left_anti") for frame in parts]
-        keys = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
-        parts.append(drop_nulls(come.select(*keys, pack_row(alias, source.columns)), names))
+        parts.append(drop_nulls(pack_rows(come, spec.sources[alias], names), names))
     if not parts:
         return None
     elsewhere = {name: keys for name, keys in changed.items() if come is None or name != alias}
     others = _list_left_parts(spec, elsewhere, [frame for frame in dependent if frame not in carrying], others)
-    unread = (
-        [reduce(lambda a, b: a.join(b, on=names, how="left_anti"), read, _unite(others).distinct())] if others else []
-    )
-    return KnownRows(_unite(parts), *unread)
+    if not others:
+        return KnownRows(_unite(parts))
+    unread = _unite(others).distinct()
+    for frame in read:
+        unread = unread.join(frame, on=names, how="left_anti")
+    return KnownRows(_unite(parts), unread)
 
 
 def find_affected_right(

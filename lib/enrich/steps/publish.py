@@ -205,7 +205,6 @@ def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable
     if found.held is not None:
         _write_quarantine(work, found, record)
     commit = CommitRecord(cursor.name_application(task.job.job), record.number, record.to_json())
-
     result = replace(result, number=record.number, strategy=_name_strategy(task, found))
 
     def landed(version: int) -> None:
@@ -241,7 +240,7 @@ def _name_strategy(task: Task, found: StagedRun) -> str:
         return REWRITE
     if not found.target.operations:
         return CURSOR
-    return MERGE if found.target.operations.keys() & {"U", "D"} else APPEND
+    return MERGE if writes.touches_rows(found.target.operations) else APPEND
 
 
 def _write_intent(task: Task, found: StagedRun, runs: RunsTable) -> cursor.Cursor:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import partial, reduce
+from functools import cached_property, partial, reduce
 from operator import or_
 from typing import TypeVar
 
@@ -72,7 +72,7 @@ class Changes:
         lacking = any(each.expectation == "key_not_null" and each.source == alias for each in self.findings)
         return lacking or (alias in self.net and self.net[alias].null_images > 0)
 
-    @property
+    @cached_property
     def differing(self) -> dict[str, DataFrame]:
         """Alias -> changed keys, of the sources that have any, or whose rows without key changed."""
         found = {alias: each.changed() for alias, each in self.net.items() if each.count or each.null_images}

@@ -101,11 +101,16 @@ def write_difference(session: SparkSession, uri: str, changed: Changed, commit: 
     """
     with _record_commit(session, commit):
         pass_point("merge.before")
-        if changed.operations.keys() & {"U", "D"}:
+        if touches_rows(changed.operations):
             _merge(session, uri, changed)
         else:
             _append(session, uri, changed)
         pass_point("merge.after")
+
+
+def touches_rows(operations: Mapping[str, int]) -> bool:
+    """Tell whether a difference needs a MERGE: it updates or deletes rows."""
+    return bool(operations.keys() & {"U", "D"})
 
 
 def _append(session: SparkSession, uri: str, changed: Changed) -> None:
