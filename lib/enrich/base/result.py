@@ -12,6 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 from enrich.base.errors import EnrichError, find_gravest
+from enrich.base.state import State
 
 CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
 BLOCKED, FAILED, SKIPPED, LOCKED = "blocked", "failed", "skipped", "locked"
@@ -196,6 +197,7 @@ class JobResult:
         number: The transaction number of the job's commit; None when it made none.
         strategy: ``create rewrite merge append cursor nothing``; None when nothing was decided.
         written: The files that the target's commit added; None without one.
+        state: What the whole target holds when the run ends; None when nobody can say, or when there is no target.
     """
 
     job: str
@@ -214,6 +216,7 @@ class JobResult:
     stages: Mapping[str, float] = field(default_factory=dict)
     strategy: str | None = None
     written: Extent | None = None
+    state: State | None = None
 
     def with_findings(self, found: Iterable[Finding]) -> JobResult:
         """Return this result with ``found`` in their places; a verdict takes the place of "0 rows checked"."""
@@ -238,12 +241,14 @@ class JobResult:
             "stages": dict(self.stages),
             "strategy": self.strategy,
             "written": vars(self.written) if self.written is not None else None,
+            "state": self.state.to_dict() if self.state is not None else None,
         }
 
     def failed_with(self, error: EnrichError) -> JobResult:
         """Return this result ended by ``error``, with nothing counted as written."""
         status = _STATUS_OF_CODE.get(error.exit_code, FAILED)
-        return replace(self, status=status, counts=Counts(), error=str(error), exit_code=error.exit_code)
+        state = self.state if status == BLOCKED else None
+        return replace(self, status=status, counts=Counts(), error=str(error), exit_code=error.exit_code, state=state)
 
 
 def name_deployment(name: str) -> dict[str, str]:

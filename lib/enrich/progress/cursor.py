@@ -18,6 +18,7 @@ from typing import Any
 
 from enrich.base.errors import ConfigError, DriftError
 from enrich.base.spec import DataType
+from enrich.base.state import State
 from enrich.storage.runs import RunsTable
 from enrich.storage.tables import TableState, changes_values, exists, open_log, read_history, read_open_state
 
@@ -78,6 +79,7 @@ class Cursor:
         quarantine: The number of the quarantine's commit whose rows belong to these; 0 when there is no quarantine,
             None in records of old that named a version instead.
         quarantine_base: The quarantine's version that the run was planned on; None when there was none.
+        state: What the whole target holds; None in records of old.
     """
 
     run_id: str
@@ -89,6 +91,7 @@ class Cursor:
     base: int | None = None
     quarantine: int | None = 0
     quarantine_base: int | None = None
+    state: State | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as it stands in the commit's ``userMetadata`` and in the runs table."""
@@ -103,7 +106,13 @@ class Cursor:
             "base": self.base,
             "quarantine_number": self.quarantine,
             "quarantine_base": self.quarantine_base,
+            **self._describe_state(),
         }
+
+    def _describe_state(self) -> dict[str, Any]:
+        if self.state is None:
+            return {}
+        return {"state": self.state.to_dict(), "state_rules": [each.rule for each in self.state.rules]}
 
     def to_json(self) -> str:
         """Return the record as one line of JSON."""
@@ -123,6 +132,7 @@ class Cursor:
             found.get("base"),
             found.get("quarantine_number"),
             found.get("quarantine_base"),
+            State.from_dict(found["state"], found["state_rules"]) if "state" in found else None,
         )
 
 

@@ -6,6 +6,7 @@ is the second opinion of GX's own models.
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,6 +15,7 @@ from typing import Any
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.result import Finding
+from enrich.base.state import RuleState
 from enrich.config.rules import find_threshold_fault
 from enrich.config.shape import describe
 from enrich.config.yamlfile import PathStep, Tree, read_tree
@@ -103,6 +105,12 @@ class SuiteRule:
             self.index, self.type, self.column, self.action, 0, 0, success=None, column_list=self.column_list
         )
 
+    @property
+    def fingerprint(self) -> str:
+        """What tells the rule from those with other counts: type, row condition and all arguments but ``mostly``."""
+        text = json.dumps(_describe_meaning(self), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
     def judged_columns(self) -> tuple[str, ...]:
         """Return the columns that must exist for the rule to be judged at all, the row condition's included."""
         is_judged = self.spec.is_row or (self.column is not None and self.type != "expect_column_to_exist")
@@ -115,6 +123,18 @@ class Suite:
     """One suite file; ``rules`` are in its order."""
 
     rules: tuple[SuiteRule, ...]
+
+    @property
+    def row_rules(self) -> tuple[SuiteRule, ...]:
+        """Those that judge a row by itself, and always alike: their counts over the whole target are kept."""
+        lasting = [rule for rule in self.rules if find_relative_time(rule.kwargs, rule.row_condition) is None]
+        return tuple(rule for rule in lasting if rule.spec.single)
+
+
+def list_uncounted(suite: Suite | None) -> tuple[RuleState, ...]:
+    """Return an entry for each rule of the state of a target, without counts."""
+    rules = suite.row_rules if suite is not None else ()
+    return tuple(RuleState(rule.index, rule=rule.fingerprint) for rule in rules)
 
 
 def load_suite(path: Path, name: str) -> Suite:
@@ -165,16 +185,14 @@ def select_quarantine_rules(suite: Suite) -> Suite | None:
 
 def fingerprint_quarantine(suite: Suite) -> str:
     """Return a canonical text of what decides which rows are held: the quarantine rules alone, in their order."""
-    rules = [
-        {
-            "type": rule.type,
-            "kwargs": {name: value for name, value in rule.kwargs.items() if name != "mostly"},
-            "row_condition": rule.row_condition,
-        }
-        for rule in suite.rules
-        if rule.action == QUARANTINE
-    ]
+    rules = [_describe_meaning(rule) for rule in suite.rules if rule.action == QUARANTINE]
     return json.dumps(rules, sort_keys=True, ensure_ascii=True, separators=(",", ":")) if rules else ""
+
+
+def _describe_meaning(rule: SuiteRule) -> dict[str, Any]:
+    """Return what decides which rows a rule judges and finds wanting."""
+    kwargs = {name: value for name, value in rule.kwargs.items() if name != "mostly"}
+    return {"type": rule.type, "kwargs": kwargs, "row_condition": rule.row_condition}
 
 
 def _locate(rule: SuiteRule, column: str) -> str:
