@@ -14,7 +14,7 @@ from differential import reader
 from differential.columns import history_of
 from differential.compare import canonical_row, difference
 from differential.model import identity, net_change
-from differential.spec import Row, Shape, World, target_types
+from differential.spec import Row, Rule, Shape, World, list_watches, target_types
 from kit.differ import side_by_side
 
 
@@ -83,6 +83,7 @@ class Target:
         types: Column -> Arrow type, as the sources' columns are now.
         left: What the last run left.
         version: The target's version after it.
+        watches: The rules of the suite about the whole target.
         broken: Histories that differed once: they are not told of again.
         is_reshaped: The elements of a list have other fields than after the last run; old and new ones cannot be
             compared, and a run counts what it rewrites.
@@ -91,6 +92,7 @@ class Target:
     shape: Shape
     path: Path
     types: dict[str, pa.DataType]
+    watches: tuple[Rule, ...] = ()
     left: Wanted = field(default_factory=lambda: Wanted({}, {}, []))
     version: int = -1
     broken: set[int | None] = field(default_factory=set)
@@ -100,7 +102,7 @@ class Target:
     @classmethod
     def of(cls, world: World, shape: Shape, lake: Path) -> Target:
         """Return what is known of a target before its first run."""
-        return cls(shape, lake / shape.name, target_types(world, shape))
+        return cls(shape, lake / shape.name, target_types(world, shape), list_watches(world, shape))
 
     @property
     def key(self) -> tuple[str, ...]:
@@ -135,6 +137,19 @@ class Target:
         self._compare_report(window, wanted, report, tally)
         self.left = wanted
         return found
+
+    def compare_state(
+        self, window: int, wanted: Wanted, lookups: Mapping[str, Any], found: Mapping[str, Any] | None
+    ) -> None:
+        """Compare what the result says of the whole target with what it has to hold."""
+        rows = wanted.rows.values()
+        nulls = {name: sum(row[name] is None for row in rows) for name in self.types}
+        watched = [
+            {"index": i, "checked": sum(map(rule.judges, rows)), "failed": sum(map(rule.fails, rows)), "error": None}
+            for i, rule in enumerate((*self.shape.rules, *self.watches))
+        ]
+        expected = {"rows": len(rows), "rules": watched, "lookups": lookups, "nulls": nulls}
+        self.compare_value(window, "state", expected, found)
 
     def compare_value(self, window: int, what: str, expected: Any, found: Any) -> None:
         """Compare what concerns the whole run."""

@@ -105,6 +105,44 @@ def null_counts(world: World, shape: Shape, tables: Tables) -> dict[str, int]:
     return dict(nulls)
 
 
+def count_partners(world: World, shape: Shape, tables: Tables) -> dict[str, dict[str, int]]:
+    """Return alias -> how the join goes over all driving rows that reach it: rows, those matched, null references."""
+    if shape.mirror is not None:
+        return {}
+    counts = {alias: Counter(rows=0, matched=0, null_references=0) for alias in shape.joins}
+    scopes_of(world, shape, tables, partners=counts)
+    return {alias: dict(each) for alias, each in counts.items()}
+
+
+def _find_partners(scopes: list[Scope], join: Join, rows: Mapping[Key, Row], driving: str) -> Counter[str]:
+    """Count how a join goes for the rows that have come so far and have a driving row; for lists, for elements."""
+    found: Counter[str] = Counter()
+    for scope in scopes:
+        if scope[driving] is None:
+            continue
+        for key in _list_references(scope, join):
+            has_null = any(part is None for part in key)
+            found.update(rows=1, null_references=has_null, matched=not has_null and key in rows)
+    return found
+
+
+def _list_references(scope: Scope, join: Join) -> list[Key]:
+    """Return what a row refers to; a list's ids after ``duplicates: drop``."""
+    if join.kind == "table":
+        return [tuple(scope["key"].values())]
+    if join.kind == "foreign_key":
+        return [tuple(expr.fn(scope) for expr in join.on)]
+    assert join.elements is not None
+    found: list[Key] = []
+    for element in join.elements.fn(scope) or ():
+        id_ = element
+        if join.element_key is not None:
+            id_ = None if element is None else element[join.element_key]
+        if join.duplicates == "keep" or id_ is None or (id_,) not in found:
+            found.append((id_,))
+    return found
+
+
 def _nulls(scopes: list[Scope], join: Join, driving: str) -> Counter[str]:
     """Count what a join finds null in the rows that have come so far and have a driving row."""
     found: Counter[str] = Counter()
@@ -120,8 +158,14 @@ def _nulls(scopes: list[Scope], join: Join, driving: str) -> Counter[str]:
     return found
 
 
-def scopes_of(world: World, shape: Shape, tables: Tables, nulls: Counter[str] | None = None) -> list[Scope]:
-    """Return the joined rows as scopes (alias -> row or None), before ``where``; count nulls into ``nulls``."""
+def scopes_of(
+    world: World,
+    shape: Shape,
+    tables: Tables,
+    nulls: Counter[str] | None = None,
+    partners: Mapping[str, Counter[str]] | None = None,
+) -> list[Scope]:
+    """Return the joined rows as scopes (alias -> row or None), before ``where``; count into ``nulls``, ``partners``."""
     driving = world.table(shape.source)
     scopes: list[Scope] = [
         {shape.driving: row, "key": dict(zip(driving.key, key, strict=True))}
@@ -132,6 +176,8 @@ def scopes_of(world: World, shape: Shape, tables: Tables, nulls: Counter[str] | 
         rows = keyed(lookup, tables[join.table])
         if nulls is not None:
             nulls.update(_nulls(scopes, join, shape.driving))
+        if partners is not None:
+            partners[alias].update(_find_partners(scopes, join, rows, shape.driving))
         if join.kind == "table":
             scopes = _table_join(scopes, alias, join, rows, shape, driving)
         elif join.kind == "foreign_key":

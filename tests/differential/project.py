@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from differential.spec import Mirror, Shape, World
+from differential.spec import Mirror, Shape, World, list_watches
 
 
 def write_project(base: Path, world: World, rng: random.Random | None = None) -> Path:
@@ -24,9 +24,9 @@ def write_project(base: Path, world: World, rng: random.Random | None = None) ->
     for shape in shapes:
         text = yaml.safe_dump(job_file(world, shape), sort_keys=False, allow_unicode=True, width=200)
         (base / "jobs" / f"{shape.name}.yml").write_text(text, encoding="utf-8")
-        if shape.rules:
-            (base / "expectations").mkdir(exist_ok=True)
-            (base / "expectations" / f"{shape.name}.json").write_text(json.dumps(suite_file(shape)), encoding="utf-8")
+        (base / "expectations").mkdir(exist_ok=True)
+        suite = json.dumps(suite_file(world, shape))
+        (base / "expectations" / f"{shape.name}.json").write_text(suite, encoding="utf-8")
     return base
 
 
@@ -52,21 +52,24 @@ def job_file(world: World, shape: Shape) -> dict[str, Any]:
         job["target"]["cluster_by"] = list(shape.cluster_by)
     if shape.change_feed:
         job["target"]["change_feed"] = True
-    if shape.rules:
-        job["expectations"] = shape.name
+    job["expectations"] = shape.name
     return job
 
 
-def suite_file(shape: Shape) -> dict[str, Any]:
+def suite_file(world: World, shape: Shape) -> dict[str, Any]:
     """Return the job's suite as Great Expectations writes it."""
-    action = {"enrich": {"action": "quarantine"}}
-    return {
-        "name": shape.name,
-        "expectations": [
-            {"type": rule.type, "kwargs": {"column": rule.column, **rule.kwargs}, "severity": "warning", "meta": action}
-            for rule in shape.rules
-        ],
-    }
+    holding, watching = {"action": "quarantine"}, {"action": "warn", "scope": "target"}
+    rules = [(rule, holding) for rule in shape.rules] + [(rule, watching) for rule in list_watches(world, shape)]
+    expectations = [
+        {
+            "type": rule.type,
+            "kwargs": {"column": rule.column, **rule.kwargs},
+            "severity": "warning",
+            "meta": {"enrich": settings},
+        }
+        for rule, settings in rules
+    ]
+    return {"name": shape.name, "expectations": expectations}
 
 
 def _mirror(mirror: Mirror) -> dict[str, Any]:

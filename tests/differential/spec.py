@@ -124,16 +124,18 @@ class Mirror:
 
 @dataclass(frozen=True)
 class Rule:
-    """One expectation that holds rows back.
+    """One expectation.
 
     Attributes:
         fails: True for a target row that breaks it.
+        judges: True for a target row that it looks at.
     """
 
     type: str
     column: str
     fails: Callable[[Row], bool]
     kwargs: Mapping[str, Any] = field(default_factory=dict)
+    judges: Callable[[Row], bool] = lambda _: True
 
     @property
     def reason(self) -> str:
@@ -142,17 +144,20 @@ class Rule:
 
 
 def not_null(column: str) -> Rule:
-    """Hold rows back that have a null in ``column``."""
+    """Find rows wanting that have a null in ``column``."""
     return Rule("expect_column_values_to_not_be_null", column, lambda row: row[column] is None)
 
 
 def one_of(column: str, *values: Any) -> Rule:
-    """Hold rows back whose ``column`` is another value; Great Expectations ignores nulls."""
+    """Find rows wanting whose ``column`` is another value; Great Expectations ignores nulls."""
 
     def fails(row: Row) -> bool:
         return row[column] is not None and row[column] not in values
 
-    return Rule("expect_column_values_to_be_in_set", column, fails, {"value_set": list(values)})
+    def judges(row: Row) -> bool:
+        return row[column] is not None
+
+    return Rule("expect_column_values_to_be_in_set", column, fails, {"value_set": list(values)}, judges)
 
 
 @dataclass(frozen=True)
@@ -276,6 +281,12 @@ def default_select(world: World, shape: Shape) -> dict[str, Expr]:
 def selection(world: World, shape: Shape) -> dict[str, Expr]:
     """Return target column -> expression."""
     return dict(shape.select) if shape.select is not None else default_select(world, shape)
+
+
+def list_watches(world: World, shape: Shape) -> tuple[Rule, ...]:
+    """Return what every job's suite warns of over its whole target: nulls in its first and its last column."""
+    names = list(target_types(world, shape))
+    return tuple(not_null(name) for name in dict.fromkeys((names[0], names[-1])))
 
 
 def target_types(world: World, shape: Shape) -> dict[str, pa.DataType]:

@@ -19,7 +19,7 @@ from differential.columns import SHARED, history_of, without_number
 from differential.compare import difference
 from differential.comparison import Failure, Tally, Target, Wanted
 from differential.generator import History, Window
-from differential.model import identity, judged, keyless, null_counts, truth
+from differential.model import count_partners, identity, judged, keyless, null_counts, truth
 from differential.project import write_project
 from differential.spec import Row, Shape, World, target_types
 from differential.writer import SourceWriter, render_row
@@ -195,6 +195,8 @@ class Trial:
         assert len(rows) + len(held) == len(whole), f"{shape.name}: the model gives two rows with one key"
         wanted = Wanted(rows, held, keyless(self.world, shape, tables))
         self.seen[shape.name, window] = target.compare(window, wanted, report, self.tally)
+        if report is not None and "state" in report and not target.broken:  # the stand-in keeps none
+            target.compare_state(window, wanted, count_partners(self.world, shape, tables), report["state"])
         if window == 0 and None not in target.broken:
             nulls = null_counts(self.world, shape, tables)
             target.compare_value(window, "null counts", nulls, {name: report.get(name) for name in nulls})

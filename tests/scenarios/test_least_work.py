@@ -104,7 +104,7 @@ def test_a_large_lookup_is_filtered_by_what_few_rows_refer_to(
     monkeypatch.setattr(work, "FEW", 1 if few else 0)
     shop.put("products", {"id": 1, "title": "new", "merchant_id": 3})
     assert shop.run().error is None
-    assert asked == [frozenset({"merchants"} if few else ())]
+    assert set(asked) == {frozenset({"merchants"} if few else ())}
     assert titles(shop)[1] == ("new", "merchant 3")
 
 

@@ -47,7 +47,7 @@ class SuiteVerdict:
     open_rules: tuple[SuiteRule, ...] = ()
 
 
-def judge(rows: DataFrame, suite: Suite, published: Published, *, scans: bool) -> SuiteVerdict:
+def judge(rows: DataFrame, suite: Suite, published: Published, *, scans: bool = False) -> SuiteVerdict:
     """Judge staged rows.
 
     Args:

@@ -42,7 +42,7 @@ from enrich.frames.partners import sum_partners
 from enrich.progress.prepare import Task
 from enrich.steps.clock import measure
 from enrich.steps.losses import check_ends
-from enrich.steps.work import FEW, Work, build_finding, identify_rows
+from enrich.steps.work import Work, build_finding, identify_rows
 from enrich.storage import tables
 
 log = logging.getLogger(__name__)
@@ -217,7 +217,7 @@ def find_affected_keys(work: Work, changed: Changes) -> Affected | None:
     count += found.right.count() if found.right is not None else 0
     work.expect_rows(count)
     found = replace(found, count=count, ranges=ranges)
-    if count > FEW or isinstance(work.task.spec, MirrorSpec):
+    if not work.are_few(count) or isinstance(work.task.spec, MirrorSpec):
         return found
     # Read once: the joins at both ends of the window are about them.
     names = name_left_key(len(work.task.spec.key_columns))

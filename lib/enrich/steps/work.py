@@ -66,6 +66,10 @@ class Work:
         if self.adapts:
             self.session.conf.set(ADAPTIVE, str(count > FEW).lower())
 
+    def are_few(self, count: int) -> bool:
+        """Return whether affected rows are so few that what they refer to is sent to every task."""
+        return count <= FEW
+
     def keep(self, frame: DataFrame) -> DataFrame:
         """Persist a frame until the job ends."""
         frame = frame.persist()
@@ -101,8 +105,13 @@ class Work:
 
     def sources_for(self, affected: Affected | None) -> join.Sources:
         """Return all snapshots at the window's end, for a join of the affected rows; None: of all."""
-        if affected is None or affected.count > FEW:
+        if affected is None or not self.are_few(affected.count):
             return self.now
+        return self._filtered
+
+    @cached_property
+    def _filtered(self) -> join.Sources:
+        """All snapshots at the window's end, with large lookups that are filtered by what few rows refer to."""
         lookups = [step.alias for step in self.now.spec.steps if step.kind != "table"]
         large = [alias for alias in lookups if extents.measure_table(self.task.tables[alias].uri).bytes >= LARGE_LOOKUP]
         return replace(self.now, large=frozenset(large), keep=self.keep)
