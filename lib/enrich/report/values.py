@@ -36,6 +36,12 @@ def read_count(value: Any) -> int:
     return max(0, read_number(value) or 0)
 
 
+def read_amount(value: Any) -> int | None:
+    """Return a whole number that is not negative; None for anything else."""
+    found = read_number(value)
+    return found if found is not None and found >= 0 else None
+
+
 def read_seconds(value: Any) -> float | None:
     """Return a finite number that is not negative, to the millisecond; None for anything else."""
     found = _read_finite(value)
