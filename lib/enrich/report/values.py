@@ -10,7 +10,7 @@ from typing import Any
 MAX_NAME, MAX_ERROR = 200, 500
 """Longer texts are cut to this many characters."""
 
-_WORDS = {"never_run": "never run", "not_checked": "not checked", "error": "not judged"}
+_WORDS = {"never_run": "never run", "not_checked": "not checked", "error": "not judged", "unknown": "not known"}
 
 
 def read_text(value: Any, limit: int = MAX_NAME) -> str | None:

@@ -20,8 +20,9 @@ import pytest
 
 from enrich.base.console import clean
 from enrich.report import Report, build_report
-from enrich.report.page import format_percent, render_page, show
+from enrich.report.page import render_page, show
 from enrich.report.text import format_report
+from enrich.report.words import format_percent
 from kit.history import finding, project_in, row
 
 HIDDEN = "".join(chr(code) for code in (0, 7, 8, 0x1B, 0x7F, 0x85, 0x200B, 0x200F, 0x202E, 0x2066, 0x2028, 0xFEFF))
