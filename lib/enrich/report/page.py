@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.console import clean
 from enrich.report import charts
-from enrich.report.models import Report
+from enrich.report.models import JobReport, Report, RuleNow
 from enrich.report.values import format_verdict
 from enrich.report.words import (
     format_allowed,
@@ -25,6 +26,7 @@ from enrich.report.words import (
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 _FORMULA = ("=", "+", "-", "@")
 
@@ -56,11 +58,26 @@ def _build_environment() -> Environment:
         "terms": format_terms,
         "allowed": format_allowed,
         "since": format_since,
+        "changes": list_changes,
+        "breakable": break_name,
         "null_columns": select_nulls,
         "full_columns": select_others,
     }
     found.globals |= {"charts": charts, "format_percent": format_percent, "format_number": format_number}
     return found
+
+
+def break_name(name: str) -> Markup:
+    """Return a name, escaped, that a narrow column may break after an underscore and before a bracket."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(re.split(r"(?<=_)|(?=\()", show(name)))
+
+
+def list_changes(job: JobReport) -> list[tuple[RuleNow, list[charts.Step]]]:
+    """Return the rules whose failing rows changed in the history, each with the runs that changed them."""
+    rules = () if job.now is None else job.now.rules
+    return [(rule, steps) for rule in rules if (steps := charts.list_steps(rule, job.runs))]
 
 
 def show(value: Any) -> Any:

@@ -22,7 +22,7 @@ from enrich.report.words import (
 )
 
 _COLOURS = {"passed": "green", "warned": "yellow", "skipped": "yellow", "blocked": "red", "failed": "red"}
-_TREND = 8
+_TREND = 5
 
 
 def format_report(report: Report) -> str:
