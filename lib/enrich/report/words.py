@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from enrich.report.models import NullsNow, RuleNow, RuleReport, TableNow
+from dataclasses import dataclass
+
+from enrich.report.models import JobReport, NullsNow, RuleNow, RuleReport, RuleVerdict, TableNow
 
 
 def format_percent(share: float | None) -> str:
@@ -74,3 +76,34 @@ def select_others(now: TableNow) -> list[str]:
 def format_whole(rule: RuleReport) -> str:
     """Return ``yes`` or ``no``: whether a rule failed that has one verdict for all rows; a dash for no verdict."""
     return "\u2013" if rule.success is None else "yes" if rule.failed else "no"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule of a job, as the run and as the table knows it.
+
+    Attributes:
+        run: What it said of the run; None when the run did not have it.
+        now: What it says of the table; None when it is not counted there.
+    """
+
+    name: str
+    verdict: RuleVerdict
+    run: RuleReport | None
+    now: RuleNow | None
+
+
+def list_rules(job: JobReport) -> list[Rule]:
+    """Return the rules of the run, each with what it says of the table, and then those that only the table knows.
+
+    Rules are the same when type and columns are; of several such rules the first belongs to the first.
+    """
+    waiting: dict[tuple[object, ...], list[RuleNow]] = {}
+    for now in () if job.now is None else job.now.rules:
+        waiting.setdefault((now.expectation, now.column, now.column_list), []).append(now)
+    found = []
+    for run in job.rules:
+        same = [] if run.index is None else waiting.get((run.expectation, run.column, run.column_list), [])
+        found.append(Rule(format_rule(run), run.verdict, run, same.pop(0) if same else None))
+    rest = [now for each in waiting.values() for now in each]
+    return [*found, *(Rule(format_rule(now), now.verdict or "not_checked", None, now) for now in rest)]
