@@ -1,7 +1,7 @@
 """One job, from its window to its commit; a stranger who reads this module knows the system.
 
     job -> window (pinned versions) -> changes (CDF, net per key) -> affected keys -> join at the pinned versions
-        -> expectations -> MERGE + cursor in one commit -> report
+        -> expectations -> state -> MERGE + cursor + state in one commit -> report
 
 A full refresh and the first run are the same flow with "all keys".
 """
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from enrich.base.result import JobResult
 from enrich.progress.prepare import Task
-from enrich.steps import gate, publish, stages
+from enrich.steps import gate, publish, stages, state
 from enrich.steps.losses import explain_losses
 from enrich.steps.work import Work
 
@@ -70,12 +70,17 @@ def compute(work: Work) -> publish.StagedRun | None:
     affected = stages.find_affected_keys(work, changed)
     rows = stages.compute_rows(work, changed, affected)
     work.result = replace(work.result, counts=rows.counts, lookups=rows.lookups)
-    gate.check_guards(work, rows)
+    lookups = state.count_lookups(work, changed, affected, rows)
+    gate.check_guards(work, rows, lookups)
 
     # The rules judge before anything is written; what they hold back waits in the quarantine.
     judged = gate.judge_rows(work, rows, affected)
 
-    # The difference to the target and to the quarantine; too much of the target gone points at an emptied source.
+    # The difference to the target and to the quarantine, and what it makes of the state of the whole target.
     staged = publish.stage_difference(work, changed, judged, affected)
+    counted = state.count_target(work, staged.target, judged, affected, lookups)
+
+    # Rules about the whole target; too much of it gone points at an emptied source.
+    gate.judge_target(work, judged, counted.state.rules, counted.scanned)
     gate.check_mass_change(work, staged.target, compared=staged.compared)
-    return staged
+    return replace(staged, state=counted.state)

@@ -38,6 +38,8 @@ class Finding:
         rule: Position among the job's own ``rules``; None for others.
         bound: Threshold of one of these: ``("at_most", 0.05)``.
         accepted: True when the rule would block and the run was told to accept it.
+        scope: ``changed`` when it judged what the run touched, ``target`` when it judged the whole target.
+        scanned: True when the whole target was read for it.
     """
 
     index: int | None
@@ -53,6 +55,8 @@ class Finding:
     rule: int | None = None
     bound: tuple[str, int | float] | None = None
     accepted: bool = False
+    scope: str = "changed"
+    scanned: bool = False
 
     @property
     def place(self) -> tuple[int, int]:
@@ -62,8 +66,8 @@ class Finding:
         return (1, 0) if self.rule is None else (2, self.rule)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the finding as in the result JSON; what follows ``error`` only where it applies."""
-        names = ("index", "expectation", "column", "action", "checked", "failed", "success", "error")
+        """Return the finding as in the result JSON; what follows ``scope`` only where it applies."""
+        names = ("index", "expectation", "column", "action", "checked", "failed", "success", "error", "scope")
         found: dict[str, Any] = {name: getattr(self, name) for name in names}
         if self.column_list is not None:
             found["column_list"] = list(self.column_list)
@@ -73,6 +77,8 @@ class Finding:
             found[self.bound[0]] = self.bound[1]
         if self.accepted:
             found["accepted"] = True
+        if self.scanned:
+            found["scanned"] = True
         return found
 
 

@@ -99,6 +99,16 @@ class State:
             dict(found["nulls"]),
         )
 
+    def agrees_with(self, counted: State) -> bool:
+        """Return whether all that is counted here is what ``counted`` says; rules without counts are not compared."""
+        theirs = {each.index: each for each in counted.rules}
+        same = (self.rows, dict(self.lookups), dict(self.nulls)) == (
+            counted.rows,
+            dict(counted.lookups),
+            dict(counted.nulls),
+        )
+        return same and all(each == theirs.get(each.index) for each in self.rules if each.is_counted)
+
     def under(self, rules: Sequence[RuleState]) -> State:
         """Return this state with an entry for each of ``rules``, which are not counted where it has none for them.
 

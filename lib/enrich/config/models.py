@@ -120,6 +120,11 @@ class Rule(Model):
     at_most: Threshold | None = Field(
         None, description="Other rules: how many may fail; a share with a decimal point, otherwise a number of rows."
     )
+    scope: Literal["changed", "target"] | None = Field(
+        None,
+        description="match_rate, null_foreign_keys: what the rule counts. changed, if left out: the rows that a run"
+        " computes; target: all rows.",
+    )
     action: Literal["warn", "fail"] | None = Field(
         None, description="fail blocks the run. If left out: fail for mass_change, warn for the others."
     )

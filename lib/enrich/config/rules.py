@@ -27,19 +27,21 @@ class _Known:
         kinds: Kinds of join that it is about; empty: about no single join.
         why: Why it is not about the other kinds.
         jobs: Kinds of job that have it.
+        scoped: True when it can count the whole target.
     """
 
     threshold: str = AT_MOST
     kinds: tuple[str, ...] = ()
     why: str = ""
     jobs: tuple[str, ...] = ("join",)
+    scoped: bool = False
 
 
 _REFERENCES = ("foreign_key", "list")
 _ALL = ("table", *_REFERENCES)
 RULES = {
-    "match_rate": _Known(AT_LEAST, _ALL),
-    "null_foreign_keys": _Known(kinds=_REFERENCES, why="the key of a table join is never null"),
+    "match_rate": _Known(AT_LEAST, _ALL, scoped=True),
+    "null_foreign_keys": _Known(kinds=_REFERENCES, why="the key of a table join is never null", scoped=True),
     "new_orphans": _Known(kinds=_ALL),
     "mass_change": _Known(jobs=("join", "mirror")),
     "value_conflicts": _Known(jobs=("mirror",)),
@@ -55,9 +57,11 @@ def check_rules(draft: Draft) -> None:
             continue  # its shape is a fault already
         for message, key in _find_faults(draft, rule):
             draft.fault(message, "rules", index, *([key] if key else []))
-        same = tuple(rule[key] if isinstance(rule.get(key), str) else None for key in ("rule", "join", "action"))
+        given = {"scope": "changed", **rule}
+        names = ("rule", "join", "action", "scope")
+        same = tuple(given[key] if isinstance(given.get(key), str) else None for key in names)
         if same in seen:
-            draft.fault(f"{same[0]} is declared twice with the same action; keep one", "rules", index)
+            draft.fault(f"{same[0]} is declared twice with the same action and scope; keep one", "rules", index)
         seen.add(same)
 
 
@@ -78,6 +82,9 @@ def _find_faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str 
             "value_conflicts goes with conflict first, last or collect; with 'fail' one conflict blocks the run",
             "rule",
         )
+    if "scope" in rule and not known.scoped:
+        names = " and ".join(each for each, other in RULES.items() if other.scoped)
+        yield f"only {names} take 'scope'; leave it out", "scope"
     yield from _find_threshold_faults(rule, known)
 
 

@@ -16,7 +16,7 @@ The comparison is null-safe on every column, maps and nested ones too, so a row 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import and_, or_
@@ -31,6 +31,7 @@ from enrich.frames.identity import Identity, unite_keys
 
 _NEW, _OLD, _STEPS, _EMPTIED = "__enrich_new", "__enrich_old", "__enrich_steps", "__enrich_emptied"
 _WANTED, _THERE, _EQUAL = "__enrich_wanted", "__enrich_there", "__enrich_equal"
+_WAS = "__enrich_was"
 
 
 @dataclass(frozen=True)
@@ -46,6 +47,7 @@ class Difference:
         emptied: Updated rows in which a value becomes null, when that was asked.
         has_copies: Whether several rows of the table may have one identity.
         operations: Operation -> number of its rows in ``rows``, where there are any.
+        images: When they were asked for, the changed rows as they are now, weight 1, and as they were, weight -1.
     """
 
     rows: DataFrame
@@ -55,6 +57,7 @@ class Difference:
     emptied: int = 0
     has_copies: bool = False
     operations: Mapping[str, int] = field(default_factory=dict)
+    images: tuple[tuple[DataFrame, int], ...] = ()
 
     @property
     def is_empty(self) -> bool:
@@ -62,7 +65,7 @@ class Difference:
         return not (self.inserted or self.updated or self.deleted)
 
 
-def compute_difference(
+def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the rows is wanted
     new: DataFrame,
     table: DataFrame | None,
     identity: Identity,
@@ -70,6 +73,7 @@ def compute_difference(
     *,
     has_copies: bool = False,
     count_emptied: bool = False,
+    remember: Collection[str] | None = None,
 ) -> Difference:
     """Compare the new rows of the affected keys with what the table holds for them.
 
@@ -82,6 +86,8 @@ def compute_difference(
             are always compared.
         has_copies: Whether rows of the table may share an identity.
         count_emptied: Count the rows in which a value becomes null; not with ``has_copies``.
+        remember: Give the changed rows' images, these columns with their values and the others with true where there
+            is one; None: no images. Not with ``has_copies``.
     """
     names = identity.names
     columns = [name for name in new.columns if name not in (*names, COPIES)]
@@ -94,7 +100,8 @@ def compute_difference(
     else:
         stale = _take_old_rows(table, new, identity, columns)
         stale = stale if affected is None else _keep_affected(stale, affected, identity)
-        found = _pair(fresh, stale, identity, count_emptied=count_emptied)
+        was = None if remember is None else _take_image(_OLD, columns, remember)
+        found = _pair(fresh, stale, identity, count_emptied=count_emptied, was=was)
         found = _count_copies(found, names) if has_copies else found
     # A checkpoint and not a cache: MERGE would stage a cached source once more, and refuses one that it may not stage.
     found = found.withColumn(_STEPS, _list_steps()).where(F.col(_STEPS).isNotNull()).localCheckpoint(eager=False)
@@ -112,7 +119,22 @@ def compute_difference(
     rows = rows.select(*names, OPERATION, *[F.col(_NEW).getField(name).alias(name) for name in columns])
     inserted, updated, deleted, emptied = counts[:4]
     operations = {letter: count for letter, count in zip("IUD", counts[4:], strict=True) if count}
-    return Difference(rows, inserted, updated, deleted, emptied, has_copies, operations)
+    images: tuple[tuple[DataFrame, int], ...] = ()
+    if remember is not None and table is not None:
+        now = found.where(F.col(_NEW).isNotNull()).select(_take_image(_NEW, columns, remember).alias(_WAS))
+        were = found.where(F.col(_THERE) > 0)
+        images = (now.select(f"{_WAS}.*"), 1), (were.select(f"{_WAS}.*"), -1)
+    return Difference(rows, inserted, updated, deleted, emptied, has_copies, operations, images)
+
+
+def _take_image(row: str, columns: Sequence[str], remember: Collection[str]) -> Column:
+    """Return what is remembered of a row: some values, and of the others whether there is one."""
+    values = {name: F.col(row).getField(name) for name in columns}
+    kept = [
+        (value if name in remember else F.when(value.isNotNull(), F.lit(True))).alias(name)
+        for name, value in values.items()
+    ]
+    return F.struct(*kept)
 
 
 def _take_all(new: DataFrame, names: Sequence[str], columns: Sequence[str]) -> Difference:
@@ -161,12 +183,14 @@ def _keep_affected(old: DataFrame, affected: Affected, identity: Identity) -> Da
     return kept
 
 
-def _pair(fresh: DataFrame, stale: DataFrame, identity: Identity, *, count_emptied: bool) -> DataFrame:
+def _pair(
+    fresh: DataFrame, stale: DataFrame, identity: Identity, *, count_emptied: bool, was: Column | None
+) -> DataFrame:
     """Join new and old rows on their identity.
 
     Returns:
         The identity's columns, ``_NEW`` and ``_WANTED`` of the new rows, ``_THERE`` (1 when there is an old row),
-        ``_EQUAL`` (1 when it is the same), and whether a value has become null.
+        ``_EQUAL`` (1 when it is the same), whether a value has become null, and ``was`` as ``_WAS``.
     """
     names = identity.names
     stale = stale.withColumnsRenamed({name: f"{name}_old" for name in names})
@@ -190,6 +214,7 @@ def _pair(fresh: DataFrame, stale: DataFrame, identity: Identity, *, count_empti
         before.isNotNull().cast("int").alias(_THERE),
         (now.isNotNull() & before.isNotNull() & same).cast("int").alias(_EQUAL),
         emptied.alias(_EMPTIED),
+        *([was.alias(_WAS)] if was is not None else []),
     )
 
 

@@ -114,7 +114,9 @@ def join_keyless(sources: Sources, rows: DataFrame) -> DataFrame:
     start = (
         alone.frame(spec.driving, keys).withColumn("__enrich_row", F.monotonically_increasing_id()).localCheckpoint()
     )
-    joined = _add_key(spec, _apply_each(sources, start.withColumns(_mark_alive()), None, _without_own_rows(spec.steps)))
+    joined = _add_key(
+        spec, _apply_each(sources, start.withColumns(_mark_alive()), None, leave_own_rows_out(spec.steps))
+    )
     condition = F.col(ALIVE) & (F.expr(spec.where) if spec.where is not None else F.lit(True))
     # As for rows with a key, joins and condition guard what can fail; columns are shown whatever they say.
     return joined.select(
@@ -150,20 +152,20 @@ def _apply_each(sources: Sources, rows: DataFrame, affected: Affected | None, st
     return rows
 
 
-def count_partners(sources: Sources, step: Step, affected: Affected) -> DataFrame:
+def find_partners(sources: Sources, step: Step, affected: Affected) -> DataFrame:
     """Return how one join goes for affected driving rows, as it does on the way to the target.
 
     Returns:
         ``__enrich_k*`` and the step's ``name_partners``.
     """
     spec = sources.spec
-    steps = _without_own_rows((*list_earlier_steps(spec, step), step))
+    steps = leave_own_rows_out((*list_earlier_steps(spec, step), step))
     return apply_steps(sources, affected, steps).select(
         *name_left_key(len(spec.key_columns)), name_partners(step.alias)
     )
 
 
-def _without_own_rows(steps: Sequence[Step]) -> list[Step]:
+def leave_own_rows_out(steps: Sequence[Step]) -> list[Step]:
     """Return joins that add no rows of their lookups."""
     hows = {"right": "inner", "full": "left"}
     return [replace(each, how=hows.get(each.how, each.how)) for each in steps]

@@ -167,7 +167,8 @@ class _Running:
             unchanged = JobResult(
                 job.job, UNCHANGED, task.mode, dict(task.window), target_version=table.version, strategy=NOTHING
             )
-            return replace(unchanged, findings=task.unjudged, quarantine=self.workplace.count_quarantined(job))
+            held = self.workplace.count_quarantined(job)
+            return replace(unchanged, findings=task.unjudged, quarantine=held, state=task.recorded_state)
         from enrich import pipeline
 
         def flow(complete: Task, own: SparkSession) -> JobResult:

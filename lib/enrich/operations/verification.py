@@ -16,13 +16,13 @@ from typing import TYPE_CHECKING, Any
 from enrich.base.errors import Blocked, EnrichError, find_gravest
 from enrich.base.failures import describe_error
 from enrich.base.result import FAILED, LOCKED, UNCHANGED, UPDATED, JobResult, name_deployment
+from enrich.base.state import State
 from enrich.config.models import Job
 from enrich.config.project import Project
 from enrich.operations.choice import choose_jobs
 from enrich.operations.runner import record_outcome
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import REPAIR, Task, reopen_task
-from enrich.quality.suites import select_quarantine_rules
 from enrich.storage import locks
 
 if TYPE_CHECKING:
@@ -55,6 +55,29 @@ class Discrepancy:
 
 
 @dataclass(frozen=True)
+class StateCheck:
+    """The state of a target, as recorded and as counted.
+
+    Attributes:
+        recorded: What the record says; None when it says nothing.
+        counted: What the target's rows, and the sources at the recorded versions, say.
+    """
+
+    recorded: State | None
+    counted: State
+
+    @property
+    def equal(self) -> bool | None:
+        """Whether the two agree; None without a record."""
+        return self.recorded.agrees_with(self.counted) if self.recorded is not None else None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the comparison as in the JSON."""
+        recorded = self.recorded.to_dict() if self.recorded is not None else None
+        return {"equal": self.equal, "recorded": recorded, "counted": self.counted.to_dict()}
+
+
+@dataclass(frozen=True)
 class Check:
     """One job's target and quarantine, compared.
 
@@ -64,6 +87,7 @@ class Check:
         target: What differs in the target, before a repair.
         quarantine: What differs in the quarantine.
         foreign: Versions of the target that other writers made.
+        state: What the target's record says of all its rows, and what they are.
         gaps: Alias -> versions that a run was told to skip; what they brought shows as a difference.
         target_version: The target's version that was compared, or that a repair has made.
         error: One line with the next step.
@@ -76,6 +100,7 @@ class Check:
     quarantine: Discrepancy = Discrepancy()
     foreign: tuple[int, ...] = ()
     gaps: dict[str, list[list[int]]] = field(default_factory=dict)
+    state: StateCheck | None = None
     target_version: int | None = None
     error: str | None = None
     exit_code: int = 0
@@ -83,8 +108,8 @@ class Check:
 
     @property
     def differs(self) -> bool:
-        """True when target or quarantine is not what it should be."""
-        return bool(self.target.rows or self.quarantine.rows)
+        """True when target, quarantine or recorded state is not what it should be."""
+        return bool(self.target.rows or self.quarantine.rows) or (self.state is not None and self.state.equal is False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job's part of the JSON; counts of the target stand at the top."""
@@ -96,6 +121,7 @@ class Check:
             "quarantine": vars(self.quarantine),
             "foreign_versions": list(self.foreign),
             "gaps": self.gaps,
+            "state": self.state.to_dict() if self.state is not None else None,
             "target_version": self.target_version,
             "exit_code": self.exit_code,
             "error": self.error,
@@ -176,8 +202,6 @@ def _check_job(workplace: Workplace, job: Job) -> Check:
 
 def _compare_job(workplace: Workplace, job: Job) -> Check:
     task = reopen_task(workplace.task(job, as_recorded=True))
-    if task.suite is not None:
-        task = replace(task, suite=select_quarantine_rules(task.suite))
     task = replace(task, job=job.model_copy(update={"rules": ()}))  # they say when a run may write, not what is right
     check = workplace.open_inside(task, lambda complete, own: _compare_rows(complete, own, workplace))
     workplace.note_commit(job)
@@ -187,7 +211,7 @@ def _compare_job(workplace: Workplace, job: Job) -> Check:
 def _compare_rows(task: Task, session: SparkSession, workplace: Workplace) -> Check:
     """Compute all rows at the recorded versions, compare them, and write the difference if that was asked for."""
     from enrich import pipeline
-    from enrich.steps import gate, publish
+    from enrich.steps import gate, publish, state
     from enrich.steps.work import Work
 
     cursor, table = task.target.cursor, task.target.table
@@ -204,10 +228,12 @@ def _compare_rows(task: Task, session: SparkSession, workplace: Workplace) -> Ch
             raise Blocked(str(gate.refuse_run(work.result, closed.findings).error)) from None
         assert found is not None  # noqa: S101 - a repair computes all rows
         target, held = _tell_discrepancy(found.target), _tell_discrepancy(found.held)
-        check = replace(check, target=target, quarantine=held)
+        assert found.state is not None  # noqa: S101 - counted with the difference
+        states = StateCheck(task.recorded_state, state.count_present(work, found.state.lookups))
+        check = replace(check, target=target, quarantine=held, state=states)
         if task.dry_run:
             return _judge(check)
-        if not check.differs and not check.foreign and not check.gaps:
+        if not check.differs and not check.foreign and not check.gaps and not task.lacks_state:
             return check
         written = publish.write_run(work, found, workplace.runs)
         return replace(check, status=REPAIRED, target_version=written.target_version)
@@ -223,6 +249,8 @@ def _judge(check: Check) -> Check:
         return check
     counts = [f"{number} {name}" for name, number in vars(check.target).items() if number]
     counts += [f"{number} {name} in the quarantine" for name, number in vars(check.quarantine).items() if number]
+    if check.state is not None and check.state.equal is False:
+        counts.append("counts in its recorded state")
     error = EnrichError(
         f"the target of {check.job!r} is not what its job gives at the recorded versions: {', '.join(counts)}",
         hint=f"run `enrich verify {check.job} --repair`",

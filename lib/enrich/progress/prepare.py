@@ -11,6 +11,7 @@ from dataclasses import dataclass, field, replace
 from enrich.base.errors import ConfigError, Fault, HistoryError
 from enrich.base.result import Finding, JobResult, SourceWindow
 from enrich.base.spec import JobSpec, quote
+from enrich.base.state import State
 from enrich.compiler import CompiledJob, compile_job
 from enrich.compiler.steps import Typer
 from enrich.config.models import Job
@@ -20,7 +21,7 @@ from enrich.progress.cursor import Cursor, Mark, TargetState, describe_drift
 from enrich.progress.since import Bounds
 from enrich.progress.window import BEFORE_ALL, compute_reach, find_versions
 from enrich.quality import guards
-from enrich.quality.suites import Suite, fingerprint_quarantine
+from enrich.quality.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules
 from enrich.storage.tables import CHANGE_FEED, TableState, is_occupied
 
 log = logging.getLogger("enrich")
@@ -117,7 +118,32 @@ class Task:
     @property
     def is_idle(self) -> bool:
         """True when there is nothing to compute, nor anything to record."""
-        return not (self.everything or self.moved or self.again or self.needs_feed or self.retry)
+        busy = self.everything or self.moved or self.again or self.needs_feed or self.retry
+        return not (busy or self.lacks_state)
+
+    @property
+    def judging_suite(self) -> Suite | None:
+        """The suite that judges the rows; a repair only asks which of them belong to the target."""
+        if self.suite is None or self.mode != REPAIR:
+            return self.suite
+        return select_quarantine_rules(self.suite)
+
+    @property
+    def recorded_state(self) -> State | None:
+        """What the target holds, as its record says it for the rules of the suite as it is now; None without record."""
+        cursor = self.target.cursor
+        if cursor is None or cursor.state is None or self.target.table is None:
+            return None
+        return cursor.state.under(list_uncounted(self.suite))
+
+    @property
+    def lacks_state(self) -> bool:
+        """True when the target has no recorded state, or none for a rule that its suite has gained."""
+        cursor = self.target.cursor
+        if self.target.table is None or cursor is None:
+            return False
+        known = {each.rule for each in cursor.state.rules} if cursor.state is not None else set()
+        return cursor.state is None or any(each.rule not in known for each in list_uncounted(self.suite))
 
     @property
     def unjudged(self) -> tuple[Finding, ...]:
@@ -129,7 +155,7 @@ class Task:
     def advances(self) -> bool:
         """True when the run has something to record even if no row differs."""
         closes = self.everything and any(mark.gaps for mark in self.target.marks.values())
-        return self.mode not in _BY_CHANGES or bool(self.moved) or bool(self.apart) or closes
+        return self.mode not in _BY_CHANGES or bool(self.moved) or bool(self.apart) or closes or self.lacks_state
 
     @property
     def needs_feed(self) -> bool:
@@ -155,10 +181,13 @@ class Task:
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def cursor(self, number: int, quarantine: int) -> Cursor:
+    def cursor(self, number: int, quarantine: int, state: State) -> Cursor:
         """Return the record of this run, for the intent and for both commits.
 
-        ``quarantine`` is the number of the quarantine's rows that belong to the run's; 0 without a quarantine.
+        Args:
+            number: The run's number.
+            quarantine: The number of the quarantine's rows that belong to the run's; 0 without a quarantine.
+            state: What the target holds after it.
         """
         marks = {}
         for alias, each in self.window.items():
@@ -177,6 +206,7 @@ class Task:
             None if self.target.table is None else self.target.table.version,
             quarantine,
             None if self.target.quarantine is None else self.target.quarantine.table.version,
+            state,
         )
 
     def _open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:

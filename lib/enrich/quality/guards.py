@@ -25,11 +25,12 @@ def list_unjudged(rules: Sequence[Rule], accepted: Collection[str]) -> tuple[Fin
     for position, rule in enumerate(rules):
         is_accepted = rule.blocks and rule.rule in accepted
         action = "fail" if rule.blocks and not is_accepted else "warn"
+        scope = "target" if rule.rule == MASS_CHANGE else rule.scope or "changed"
         bound = ("at_least", rule.at_least) if rule.at_least is not None else ("at_most", rule.at_most or 0)
         found.append(
             Finding(
                 None, rule.rule, None, action, 0, 0, success=None,
-                source=rule.join, rule=position, bound=bound, accepted=is_accepted,
+                source=rule.join, rule=position, bound=bound, accepted=is_accepted, scope=scope,
             )
         )  # fmt: skip
     return tuple(found)

@@ -10,17 +10,19 @@ labels. The labels are GX's own conditions, so a verdict is GX's.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.result import Finding, resolve_threshold
-from enrich.quality.gx import RuleError, filter_rows, name_error, silence_gx
-from enrich.quality.labels import Labels, label_measured, label_rows
+from enrich.base.state import RuleState
+from enrich.quality.counting import RuleCounts, count_rules, needs_own_rows
+from enrich.quality.gx import RuleError, name_error, silence_gx
+from enrich.quality.labels import Labels, label_rows
 from enrich.quality.suites import CHANGED, FAIL, QUARANTINE, TARGET, Suite, SuiteRule
-from enrich.quality.whole import judge_or_split, judge_whole
+from enrich.quality.whole import judge_whole
 
 Published = Callable[[Column | None], DataFrame]
 
@@ -30,18 +32,22 @@ class SuiteVerdict:
     """What a suite says about the staged rows.
 
     Attributes:
-        findings: One per expectation, in the order of the suite.
+        findings: One per expectation, in the order of the suite; without verdict for those of ``open_rules``.
         closing: The findings that close the gate; empty when the rows may be written.
         reasons: Over the staged rows, ``array<string>``: the quarantine rules that a row breaks, as
             ``<type>:<column>``; empty for a good row. None when the suite has no quarantine rule.
+        labels: What each row rule says about a row, by index, where it does not measure the rows first.
+        open_rules: Rules of scope ``target`` whose counts come from the state of the target: ``judge_state``.
     """
 
     findings: tuple[Finding, ...]
     closing: tuple[Finding, ...]
     reasons: Column | None
+    labels: Mapping[int, Labels | RuleError] = field(default_factory=dict)
+    open_rules: tuple[SuiteRule, ...] = ()
 
 
-def judge(rows: DataFrame, suite: Suite, published: Published) -> SuiteVerdict:
+def judge(rows: DataFrame, suite: Suite, published: Published, *, scans: bool) -> SuiteVerdict:
     """Judge staged rows.
 
     Args:
@@ -49,31 +55,71 @@ def judge(rows: DataFrame, suite: Suite, published: Published) -> SuiteVerdict:
         suite: The job's suite.
         published: Gives the whole target as it would be after this run, less the staged rows for which the given
             column of reasons is not empty (None: with all staged rows).
+        scans: Whether ``published`` reads rows of the target, for the findings.
 
     Returns:
         The verdict. A rule that raises is a finding with ``error`` and closes the gate; nothing is raised.
     """
     if not suite.rules:
         return SuiteVerdict((), (), None)
+    kept = {rule.index for rule in suite.row_rules}
+    open_rules = tuple(rule for rule in suite.rules if rule.judged_scope == TARGET and rule.index in kept)
     counted = [rule for rule in suite.rules if rule.spec.is_row and not rule.spec.verdict_only]
     whole = [rule for rule in suite.rules if rule not in counted]
-    found: dict[int, Finding] = {}
-    labels: dict[int, Labels | RuleError] = {}
+    found: dict[int, Finding] = {rule.index: rule.unjudged for rule in open_rules}
+    labels: dict[int, Labels | RuleError] = label_rows(rows, [rule for rule in counted if not rule.spec.measured])
     for scope in (CHANGED, TARGET):
-        chosen = [rule for rule in counted if rule.scope == scope]
+        chosen = [rule for rule in counted if rule.judged_scope == scope and rule.index not in found]
         if chosen:
             frame = rows if scope == CHANGED else published(None)
-            marked = label_rows(frame, [rule for rule in chosen if not rule.spec.measured])
-            labels.update(marked)
-            found.update(count_rows(frame, chosen, marked))
+            counts, _ = count_rules([(frame, 1)], chosen, labels)
+            found.update({rule.index: _judge_counts(rule, counts[rule.index]) for rule in chosen})
     found.update(_try_labels(rows, suite, labels))
     reasons = collect_reasons(suite, labels, found)
     for scope in (CHANGED, TARGET):
         chosen = [rule for rule in whole if rule.scope == scope]
         if chosen:
             found.update(judge_whole(rows if scope == CHANGED else published(reasons), chosen))
-    closing = tuple(found[rule.index] for rule in suite.rules if closes_gate(rule, found[rule.index]))
-    return SuiteVerdict(tuple(found[rule.index] for rule in suite.rules), closing, reasons)
+    scanned = {rule.index for rule in suite.rules if rule.judged_scope == TARGET and rule not in open_rules}
+    findings = tuple(replace(found[rule.index], scanned=scans and rule.index in scanned) for rule in suite.rules)
+    return SuiteVerdict(findings, list_closing(suite, findings), reasons, labels, open_rules)
+
+
+def judge_state(
+    suite: Suite, verdict: SuiteVerdict, entries: Mapping[int, RuleState], scanned: Collection[int]
+) -> SuiteVerdict:
+    """Return a verdict that holds what ``open_rules`` say of the whole target as it would be published.
+
+    Args:
+        suite: The job's suite.
+        verdict: What ``judge`` gave.
+        entries: The state's entries as they would be, by index; they have counts, or what the rule raised.
+        scanned: Rules for which the whole target was read, by index.
+    """
+    found = {each.index: each for each in verdict.findings}
+    for rule in verdict.open_rules:
+        entry, label = entries[rule.index], verdict.labels.get(rule.index)
+        if entry.checked is None or entry.failed is None or not isinstance(label, Labels):
+            found[rule.index] = replace(rule.unjudged, error=entry.error)
+        else:
+            counts = RuleCounts(entry.checked, entry.checked, entry.failed, label)
+            found[rule.index] = _judge_counts(rule, counts)
+        found[rule.index] = replace(found[rule.index], scanned=rule.index in scanned)
+    findings = tuple(found[rule.index] for rule in suite.rules)
+    return replace(verdict, findings=findings, closing=list_closing(suite, findings))
+
+
+def _judge_counts(rule: SuiteRule, counts: RuleCounts) -> Finding:
+    """Turn counts into GX's verdict."""
+    if counts.label is None:
+        return replace(rule.unjudged, error=counts.error)
+    success = counts.label.succeeds(counts.total, counts.checked, counts.failed) if counts.checked else None
+    return replace(rule.unjudged, checked=counts.checked, failed=counts.failed, success=success)
+
+
+def list_closing(suite: Suite, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
+    """Return the findings of a suite that close the gate."""
+    return tuple(each for rule, each in zip(suite.rules, findings, strict=True) if closes_gate(rule, each))
 
 
 def closes_gate(rule: SuiteRule, finding: Finding) -> bool:
@@ -107,41 +153,6 @@ def collect_reasons(
     return F.array_distinct(F.array_compact(F.array(*marks)))
 
 
-def count_rows(
-    frame: DataFrame, rules: Sequence[SuiteRule], labels: Mapping[int, Labels | RuleError]
-) -> dict[int, Finding]:
-    """Count checked and failing rows of row rules, by index: one projection and one aggregate for those that share it.
-
-    A rule that looks at other rows, or that runs Python on a value, must not see what its row condition keeps out, so
-    with a row condition it has a pass of its own.
-    """
-    good = {index: label for index, label in labels.items() if isinstance(label, Labels)}
-    shared = [rule for rule in rules if rule.index in good and not _needs_own_rows(rule)]
-    with silence_gx():
-        found = judge_or_split(shared, lambda part: _count(frame, part, good)) if shared else {}
-        for rule in rules:
-            if rule.index not in found:
-                found |= judge_or_split([rule], lambda part: _count_alone(frame, part[0], labels))
-    return found
-
-
-def _count_alone(frame: DataFrame, rule: SuiteRule, labels: Mapping[int, Labels | RuleError]) -> dict[int, Finding]:
-    """Count one rule over the rows that it judges; a rule without label measures them first."""
-    label = labels.get(rule.index)
-    if isinstance(label, RuleError):
-        raise label
-    rows, own = label_measured(frame, rule) if label is None else (filter_rows(frame, rule), label)
-    return _count(rows, [rule], {rule.index: own})
-
-
-_PARTS = ("total", "checked", "failed")
-_PYTHON = (
-    "expect_column_values_to_be_json_parseable",
-    "expect_column_values_to_match_json_schema",
-    "expect_column_values_to_match_strftime_format",
-)
-
-
 def _try_labels(rows: DataFrame, suite: Suite, labels: Mapping[int, Labels | RuleError]) -> dict[int, Finding]:
     """Return the quarantine rules whose labels raise over all staged rows.
 
@@ -150,35 +161,10 @@ def _try_labels(rows: DataFrame, suite: Suite, labels: Mapping[int, Labels | Rul
     failed: dict[int, Finding] = {}
     for rule in suite.rules:
         label = labels.get(rule.index)
-        if rule.action == QUARANTINE and _needs_own_rows(rule) and isinstance(label, Labels):
+        if rule.action == QUARANTINE and needs_own_rows(rule) and isinstance(label, Labels):
             try:
                 with silence_gx():
                     rows.agg(F.count(F.when(label.failing(), F.lit(1)))).collect()
             except Exception as error:  # noqa: BLE001 - closes the gate, like any rule that raises
                 failed[rule.index] = replace(rule.unjudged, error=name_error(error))
     return failed
-
-
-def _needs_own_rows(rule: SuiteRule) -> bool:
-    return rule.row_condition is not None and (rule.spec.windowed or rule.type in _PYTHON)
-
-
-def _count(frame: DataFrame, rules: Sequence[SuiteRule], labels: Mapping[int, Labels]) -> dict[int, Finding]:
-    """Run the projection and the aggregate, and turn counts into GX's verdicts."""
-    marks: dict[tuple[str, str], Column] = {}
-    for rule in rules:
-        label = labels[rule.index]
-        total = F.lit(True) if label.domain is None else F.coalesce(label.domain, F.lit(False))
-        checked = total if label.ignored is None else total & ~label.ignored
-        columns = (total, checked, label.failing())
-        marks.update(zip(zip(_PARTS, label.keys, strict=True), columns, strict=True))
-    names = {key: f"l{number}" for number, key in enumerate(marks)}
-    projected = frame.select(*(F.when(condition, F.lit(1)).alias(names[key]) for key, condition in marks.items()))
-    counts = projected.agg(*(F.count(F.col(name)).alias(name) for name in names.values())).collect()[0]
-    found: dict[int, Finding] = {}
-    for rule in rules:
-        label = labels[rule.index]
-        total_rows, checked_rows, failed = (counts[names[key]] for key in zip(_PARTS, label.keys, strict=True))
-        success = label.succeeds(total_rows, checked_rows, failed) if checked_rows else None
-        found[rule.index] = replace(rule.unjudged, checked=checked_rows, failed=failed, success=success)
-    return found

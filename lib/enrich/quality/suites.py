@@ -102,8 +102,14 @@ class SuiteRule:
     def unjudged(self) -> Finding:
         """The finding of a run that judged no row."""
         return Finding(
-            self.index, self.type, self.column, self.action, 0, 0, success=None, column_list=self.column_list
-        )
+            self.index, self.type, self.column, self.action, 0, 0, success=None,
+            column_list=self.column_list, scope=self.judged_scope,
+        )  # fmt: skip
+
+    @property
+    def judged_scope(self) -> str:
+        """``scope`` as it applies: what is held must not depend on the rest of the target."""
+        return CHANGED if self.action == QUARANTINE else self.scope
 
     @property
     def fingerprint(self) -> str:
@@ -135,6 +141,15 @@ def list_uncounted(suite: Suite | None) -> tuple[RuleState, ...]:
     """Return an entry for each rule of the state of a target, without counts."""
     rules = suite.row_rules if suite is not None else ()
     return tuple(RuleState(rule.index, rule=rule.fingerprint) for rule in rules)
+
+
+def list_needed_columns(suite: Suite | None, names: Sequence[str]) -> frozenset[str]:
+    """Return the columns among ``names`` whose values the row rules of a suite look at."""
+    rules = suite.row_rules if suite is not None else ()
+    found = [resolve_column(column, names) or column for rule in rules for column in rule.judged_columns()]
+    return frozenset(
+        part for each in found for part in (each, each.strip("`"), each.partition(".")[0]) if part in names
+    )
 
 
 def load_suite(path: Path, name: str) -> Suite:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from enrich.base.result import Finding
 from enrich.quality import gx
@@ -14,7 +14,7 @@ from enrich.quality.suites import SuiteRule
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-Judge = Callable[[Sequence[SuiteRule]], dict[int, Finding]]
+T = TypeVar("T")
 
 
 def judge_whole(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Finding]:
@@ -28,18 +28,27 @@ def judge_whole(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Findi
     found: dict[int, Finding] = {}
     with gx.silence_gx():
         for group in groups.values():
-            found |= judge_or_split(group, lambda part: _judge_together(frame, part))
+            found |= try_or_split(group, lambda part: _judge_together(frame, part), note_error)
     return found
 
 
-def judge_or_split(rules: Sequence[SuiteRule], judge: Judge) -> dict[int, Finding]:
+def try_or_split(
+    rules: Sequence[SuiteRule],
+    judge: Callable[[Sequence[SuiteRule]], dict[int, T]],
+    note_error: Callable[[SuiteRule, str], T],
+) -> dict[int, T]:
     """Judge rules together; when it raises, each alone, so that one broken rule does not take the others with it."""
     try:
         return judge(rules)
     except Exception as error:  # noqa: BLE001 - the rule that raised is found below
         if len(rules) == 1:
-            return {rules[0].index: replace(rules[0].unjudged, error=gx.name_error(error))}
-    return {index: finding for rule in rules for index, finding in judge_or_split([rule], judge).items()}
+            return {rules[0].index: note_error(rules[0], gx.name_error(error))}
+    return {index: found for rule in rules for index, found in try_or_split([rule], judge, note_error).items()}
+
+
+def note_error(rule: SuiteRule, error: str) -> Finding:
+    """Return the finding of a rule that raised; ``error`` is a class."""
+    return replace(rule.unjudged, error=error)
 
 
 def _judge_together(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Finding]:

@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
+from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.result import BLOCKED, Counts, Finding, JobResult
+from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup
 from enrich.base.spec import Affected, JoinSpec, name_left_key, name_partners, quote
+from enrich.base.state import LookupState, RuleState
 from enrich.frames import changes, difference, join, orphans
 from enrich.frames.identity import unite_keys
 from enrich.quality import guards
+from enrich.quality.suites import TARGET
 from enrich.steps.clock import measure
 from enrich.steps.stages import Rows, select_live_rows
 from enrich.steps.work import Work, build_finding, identify_rows, read_target
+
+if TYPE_CHECKING:
+    from enrich.quality.judge import SuiteVerdict
 
 
 @dataclass(frozen=True)
@@ -27,10 +33,12 @@ class JudgedRows:
     Attributes:
         good: The identity's columns and the target's columns, for the target.
         bad: The same and ``_failed``, for the quarantine; None when no rule quarantines.
+        verdict: What the suite says; None without one.
     """
 
     good: DataFrame
     bad: DataFrame | None
+    verdict: SuiteVerdict | None = None
 
 
 class Closed(Exception):
@@ -84,23 +92,24 @@ def _describe(finding: Finding) -> str:
 
 
 @measure("rules")
-def check_guards(work: Work, rows: Rows) -> None:
+def check_guards(work: Work, rows: Rows, lookups: Mapping[str, LookupState]) -> None:
     """Hold the job's own rules against the rows, all but ``mass_change``, which needs the difference to the target.
+
+    Args:
+        work: The job's run.
+        rows: The affected rows.
+        lookups: How each join goes over all driving rows, for rules of scope ``target``.
 
     Raises:
         Closed: One of them has closed the gate, a mirror has conflicts that it may not have, or rows share a key.
     """
-    counts = {
-        guards.MATCH_RATE: _count_unmatched,
-        guards.NULL_FOREIGN_KEYS: _count_null_references,
-        guards.NEW_ORPHANS: _count_new_orphans,
-    }
     found = [*rows.findings, *_find_shared_keys(work, rows)]
     for finding in guards.list_unjudged(work.task.job.rules, work.task.accepted):
         if finding.expectation == guards.VALUE_CONFLICTS:
             found.append(guards.judge_counts(finding, *rows.values))
         elif finding.source is not None:
-            found.append(guards.judge_counts(finding, *counts[finding.expectation](work, rows, finding.source)))
+            how = lookups[finding.source] if finding.scope == TARGET else rows.lookups[finding.source]
+            found.append(guards.judge_counts(finding, *_count_join(work, rows, finding, how)))
     require_open(work, found)
 
 
@@ -117,22 +126,23 @@ def _find_shared_keys(work: Work, rows: Rows) -> list[Finding]:
     return [build_finding("key_unique", "fail", counts, alias) for alias, counts in counted.items() if counts[1]]
 
 
-def _count_unmatched(_work: Work, rows: Rows, alias: str) -> tuple[int, int]:
-    lookup = rows.lookups[alias]
-    referring = lookup.rows - lookup.null_references
-    return referring, referring - lookup.matched
+def _count_join(work: Work, rows: Rows, finding: Finding, how: Lookup | LookupState) -> tuple[int, int]:
+    """Count what a rule about a join judges, and what it finds wanting."""
+    if finding.expectation == guards.NULL_FOREIGN_KEYS:
+        return how.rows, how.null_references
+    referring = how.rows - how.null_references
+    unmatched = referring - how.matched
+    if finding.expectation == guards.NEW_ORPHANS:
+        return _count_new_orphans(work, rows, finding.source or "", (referring, unmatched))
+    return referring, unmatched
 
 
-def _count_null_references(_work: Work, rows: Rows, alias: str) -> tuple[int, int]:
-    return rows.lookups[alias].rows, rows.lookups[alias].null_references
-
-
-def _count_new_orphans(work: Work, rows: Rows, alias: str) -> tuple[int, int]:
+def _count_new_orphans(work: Work, rows: Rows, alias: str, counted: tuple[int, int]) -> tuple[int, int]:
     """Count rows that refer to a lookup, and new orphans among them; asks Spark where the counts do not tell."""
     spec = work.task.spec
     assert isinstance(spec, JoinSpec)  # noqa: S101 - the rule is refused for mirrors
     step = next(step for step in spec.steps if step.alias == alias)
-    referring, lone = _count_unmatched(work, rows, alias)
+    referring, lone = counted
     if step.kind != "list" and (lone == 0 or work.task.everything):
         return referring, lone
     names = name_left_key(len(spec.key_columns))
@@ -140,7 +150,7 @@ def _count_new_orphans(work: Work, rows: Rows, alias: str) -> tuple[int, int]:
     before = None
     if lone and not work.task.everything:
         among = Affected(orphans.find_orphans(now, alias).select(*names))
-        before = join.count_partners(work.before, step, among)
+        before = join.find_partners(work.before, step, among)
     found = orphans.find_new_orphans(now, alias, names, before).agg(F.count("*"), F.count_if("new")).first()
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
     return int(found[0]), int(found[1])
@@ -170,29 +180,56 @@ def check_mass_change(work: Work, target: difference.Difference, *, compared: bo
 
 @measure("rules")
 def judge_rows(work: Work, rows: Rows, affected: Affected | None) -> JudgedRows:
-    """Hold the affected rows against the job's suite.
+    """Hold the affected rows against the job's suite, but for the rules about the whole target: ``judge_target``.
 
     Raises:
-        Closed: A rule of the suite has closed the gate.
+        Closed: A rule of the suite has closed the gate, and no other one is left to be judged.
     """
     from enrich.quality.judge import judge
 
     live = select_live_rows(work, rows)
-    suite = work.task.suite
+    suite = work.task.judging_suite
     if suite is None:
         return JudgedRows(live, None)
     columns = [F.col(quote(name)) for name in work.task.spec.columns]
-    verdict = judge(live.select(*columns), suite, lambda reasons: _build_published(work, live, affected, reasons))
-    require_open(work, verdict.findings, verdict.closing)
+    verdict = judge(
+        live.select(*columns),
+        suite,
+        lambda reasons: build_published(work, live, affected, reasons),
+        scans=affected is not None and work.task.target.table is not None,
+    )
+    if not verdict.open_rules:
+        require_open(work, verdict.findings, verdict.closing)
     if verdict.reasons is None:
-        return JudgedRows(live, None)
+        return JudgedRows(live, None, verdict)
     labelled = work.keep(live.withColumn("_failed", verdict.reasons))
     is_good = F.size("_failed") == 0
-    return JudgedRows(labelled.where(is_good).drop("_failed"), labelled.where(~is_good))
+    return JudgedRows(labelled.where(is_good).drop("_failed"), labelled.where(~is_good), verdict)
 
 
-def _build_published(work: Work, live: DataFrame, affected: Affected | None, reasons: Column | None) -> DataFrame:
-    """Return the whole target as it would be after this run."""
+def judge_target(work: Work, judged: JudgedRows, entries: Sequence[RuleState], scanned: Collection[int]) -> None:
+    """Judge the rules of the suite about the whole target by its state as it will be.
+
+    Args:
+        work: The job's run.
+        judged: What ``judge_rows`` gave.
+        entries: The rules of that state.
+        scanned: Rules for which the whole target was read, by index.
+
+    Raises:
+        Closed: A rule of the suite has closed the gate.
+    """
+    from enrich.quality.judge import judge_state
+
+    suite, verdict = work.task.judging_suite, judged.verdict
+    if suite is None or verdict is None or not verdict.open_rules:
+        return
+    verdict = judge_state(suite, verdict, {each.index: each for each in entries}, scanned)
+    require_open(work, verdict.findings, verdict.closing)
+
+
+def build_published(work: Work, live: DataFrame, affected: Affected | None, reasons: Column | None) -> DataFrame:
+    """Return the whole target as it would be after this run, less the live rows for which there are ``reasons``."""
     columns = [F.col(quote(name)) for name in work.task.spec.columns]
     fresh = live if reasons is None else live.where(F.size(reasons) == 0)
     fresh = fresh.select(*columns)

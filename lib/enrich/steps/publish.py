@@ -25,6 +25,7 @@ from enrich.base.result import (
     JobResult,
 )
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL, OPERATION, RUN_ID_COLUMN, Affected, JoinSpec, quote
+from enrich.base.state import State
 from enrich.compiler.schemas import strip_type
 from enrich.config.places import find_quarantine
 from enrich.frames import difference, join, quarantine
@@ -37,6 +38,7 @@ from enrich.steps import commits
 from enrich.steps.clock import measure
 from enrich.steps.gate import JudgedRows
 from enrich.steps.stages import Changes, make_no_rows
+from enrich.steps.state import carry_state, list_remembered
 from enrich.steps.work import Work, identify_rows, read_target
 from enrich.storage import extents, tables, writes
 from enrich.storage.runs import INTENT, RunRow, RunsTable
@@ -56,6 +58,7 @@ class StagedRun:
             hold them as it is.
         whole: All rows, when the target is written anew because its old rows are not this job's.
         compared: False when the target's rows have another key or other types than the new ones.
+        state: What the target will hold; None until it is counted.
     """
 
     target: Difference
@@ -63,6 +66,7 @@ class StagedRun:
     replaces_quarantine: bool = False
     whole: DataFrame | None = None
     compared: bool = True
+    state: State | None = None
 
     @property
     def changes(self) -> bool:
@@ -84,7 +88,13 @@ def stage_difference(work: Work, changed: Changes, verdict: JudgedRows, affected
     guarded = any(rule.rule == MASS_CHANGE for rule in task.job.rules)
     repairs = task.mode == REPAIR  # others may have written to the table
     found = difference.compute_difference(
-        verdict.good, old, identity, affected, has_copies=repairs, count_emptied=guarded and not repairs
+        verdict.good,
+        old,
+        identity,
+        affected,
+        has_copies=repairs,
+        count_emptied=guarded and not repairs,
+        remember=list_remembered(task),
     )
     held, replaces = _stage_quarantine(work, changed, verdict, affected)
     pass_point("staged.after")
@@ -184,7 +194,7 @@ def write_cursor(work: Work, runs: RunsTable) -> JobResult:
     task = work.task
     if task.dry_run or not task.advances:
         return _end_unmoved(work, work.result)
-    nothing = StagedRun(Difference(make_no_rows(work)))
+    nothing = StagedRun(Difference(make_no_rows(work)), state=carry_state(work))
     return _commit_run(work, replace(work.result, status=UNCHANGED), nothing, runs)
 
 
@@ -205,7 +215,7 @@ def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable
     if found.held is not None:
         _write_quarantine(work, found, record)
     commit = CommitRecord(cursor.name_application(task.job.job), record.number, record.to_json())
-    result = replace(result, number=record.number, strategy=_name_strategy(task, found))
+    result = replace(result, number=record.number, strategy=_name_strategy(task, found), state=found.state)
 
     def landed(version: int) -> None:
         commits.refuse_drift(task, version)
@@ -257,7 +267,8 @@ def _write_intent(task: Task, found: StagedRun, runs: RunsTable) -> cursor.Curso
         present = before.number + 1 if before is not None else 1
     else:
         present = before.present or 0 if before is not None else 0
-    record = task.cursor(number, present)
+    assert found.state is not None  # noqa: S101 - counted before anything is written
+    record = task.cursor(number, present, found.state)
     runs.append(RunRow(task.run_id, task.job.job, task.place.label, INTENT, record.to_dict(), number, mode=task.mode))
     pass_point("intent.after")
     return record

@@ -25,10 +25,10 @@ from enrich.base.spec import (
     OPERATION,
     WEIGHT,
     Affected,
+    KnownRows,
     MirrorSpec,
     SourceSpec,
     name_left_key,
-    name_partners,
     name_reference,
     name_right_key,
     quote,
@@ -38,15 +38,15 @@ from enrich.frames import changes as net_changes
 from enrich.frames import join, keys, mirror, normalise, quarantine
 from enrich.frames.changes import NetChanges, Touched
 from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls
+from enrich.frames.partners import sum_partners
 from enrich.progress.prepare import Task
 from enrich.steps.clock import measure
 from enrich.steps.losses import check_ends
-from enrich.steps.work import Work, build_finding, identify_rows
+from enrich.steps.work import FEW, Work, build_finding, identify_rows
 from enrich.storage import tables
 
 log = logging.getLogger(__name__)
 
-_PARTNERS = ("rows", "matched", "nulls")
 _REFERRING = ("foreign_key", "list")
 FeedResult = TypeVar("FeedResult", NetChanges, Touched)
 
@@ -216,7 +216,13 @@ def find_affected_keys(work: Work, changed: Changes) -> Affected | None:
     count, ranges = _count_left(work, changed, found.left)
     count += found.right.count() if found.right is not None else 0
     work.expect_rows(count)
-    return replace(found, count=count, ranges=ranges)
+    found = replace(found, count=count, ranges=ranges)
+    if count > FEW or isinstance(work.task.spec, MirrorSpec):
+        return found
+    # Read once: the joins at both ends of the window are about them.
+    names = name_left_key(len(work.task.spec.key_columns))
+    rows = {alias: work.now.affected_rows(alias, names, found) for alias in keys.list_sharing(work.task.spec)}
+    return replace(found, known={alias: KnownRows(work.keep(each)) for alias, each in rows.items()})
 
 
 def _count_left(work: Work, changed: Changes, left: DataFrame) -> tuple[int, Ranges]:
@@ -246,7 +252,7 @@ def _find_affected(work: Work, changed: Changes) -> Affected:
     left = work.keep(keys.find_affected_left(spec, changed.differing, dependent, others))
     known = {}
     for alias in keys.list_sharing(spec):
-        come = _find_rows_come(now, changed, alias)
+        come = find_moved_rows(now, changed, alias, come=True)
         rows = keys.find_known_rows(spec, alias, come, changed.differing, dependent, others)
         if rows is not None:
             known[alias] = rows
@@ -259,20 +265,20 @@ def _find_affected(work: Work, changed: Changes) -> Affected:
     return Affected(left, work.keep(keys.find_affected_right(spec, changed.differing, dependent, moved)), known=known)
 
 
-def _find_rows_come(now: join.Sources, changed: Changes, alias: str) -> DataFrame | None:
-    """Return the rows of a source that came in the window, when they are all rows that their keys have by now.
+def find_moved_rows(now: join.Sources, changed: Changes, alias: str, *, come: bool) -> DataFrame | None:
+    """Return the rows of a source that came in the window, or went, when these are all rows that their keys had.
 
-    They are not where two rows may share a key, where older changes are taken again, and where the feed has another
-    type than the snapshot: a struct that has gained a field since.
+    They are not where two rows may share a key, and where the feed has another type than the snapshot: a struct that
+    has gained a field since. Where older changes are taken again, more keys have changed than rows came.
     """
     net = changed.net.get(alias)
-    if net is None or alias not in changed.differing or alias in changed.again:
+    if net is None or alias not in changed.differing or (come and alias in changed.again):
         return None
     if net.crowded or now.spec.sources[alias].trusted:
         return None
-    come = net.images.where(F.col(WEIGHT) > 0).drop(WEIGHT)
-    same = strip_type(come.schema.jsonValue()) == strip_type(now.snapshots[alias].schema.jsonValue())
-    return come if same else None
+    moved = net.images.where(F.col(WEIGHT) > 0 if come else F.col(WEIGHT) < 0).drop(WEIGHT)
+    same = strip_type(moved.schema.jsonValue()) == strip_type(now.snapshots[alias].schema.jsonValue())
+    return moved if same else None
 
 
 def _find_quarantined_keys(work: Work) -> list[Affected]:
@@ -320,18 +326,11 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
         return _compute_mirror(work, spec, changed, affected)
 
     frame = work.keep(join.join_all(work.sources_for(affected), affected))
-    sums = [
-        F.coalesce(F.sum(F.col(name_partners(step.alias)).getField(part)), F.lit(0))
-        for step in spec.steps
-        for part in _PARTNERS
-    ]
-    found = frame.agg(F.count("*"), *sums).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups has one row
-    counted = (found[i : i + len(_PARTNERS)] for i in range(1, len(found), len(_PARTNERS)))
-    lookups = {step.alias: Lookup(step.kind, *each) for step, each in zip(spec.steps, counted, strict=True)}
+    found, partners = sum_partners(frame, spec.steps)
+    lookups = {step.alias: Lookup(step.kind, **vars(partners[step.alias])) for step in spec.steps}
     nulls = {kind: sum(each.null_references for each in lookups.values() if each.kind == kind) for kind in _REFERRING}
     counts = Counts(
-        affected_keys=affected.count if affected is not None else found[0],
+        affected_keys=affected.count if affected is not None else found,
         null_foreign_keys=nulls["foreign_key"],
         null_list_ids=nulls["list"],
     )

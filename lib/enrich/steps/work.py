@@ -52,7 +52,13 @@ class Work:
             self.cleanup.callback(self.session.conf.set, ADAPTIVE, "true")
             self.expect_rows(0)
         self.result = JobResult(
-            task.job.job, BLOCKED, task.mode, dict(task.window), findings=task.unjudged, stages=self.seconds
+            task.job.job,
+            BLOCKED,
+            task.mode,
+            dict(task.window),
+            findings=task.unjudged,
+            stages=self.seconds,
+            state=task.recorded_state,
         )
 
     def expect_rows(self, count: int) -> None:

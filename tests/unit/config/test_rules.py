@@ -79,7 +79,7 @@ def test_a_wrong_rule_is_refused_at_its_line(tmp_path: Path, case: str) -> None:
 def test_rules_are_a_list_without_repetitions(tmp_path: Path) -> None:
     again = f"{JOB}  - {RIGHT[0]}\n  - {RIGHT[0]}\n"
     faults = faults_of(write_project(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": again}))
-    assert faults == [(f"jobs/orders.yml:{LINE + 1}", "match_rate is declared twice with the same action; keep one")]
+    assert faults == [(f"jobs/orders.yml:{LINE + 1}", "match_rate is declared twice with the same action and scope; keep one")]
     mapping = f"{JOB}  mass_change: 1\n"
     faults = faults_of(write_project(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": mapping}))
     assert "'rules' must be a list of rules, not a mapping" in faults[0][1]

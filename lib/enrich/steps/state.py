@@ -1,0 +1,209 @@
+"""What a run makes of the state of its target: recorded, less what the old rows say, and what the new rows say added.
+
+    recorded                      changed rows                         the next record
+    rows 100, email null in 12    2 come, one without e-mail; 1 goes   rows 101, email null in 13
+
+What no record tells is counted over all rows once: at first runs, when everything is computed anew, and for a rule that
+the suite has gained.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from enrich.base.spec import Affected, JoinSpec, KnownRows, name_left_key, name_reference, quote
+from enrich.base.state import LookupState, RuleState, State
+from enrich.frames import join
+from enrich.frames.columns import drop_nulls, pack_rows
+from enrich.frames.difference import Difference
+from enrich.frames.join import Sources
+from enrich.frames.keys import list_sharing
+from enrich.frames.partners import sum_partners
+from enrich.progress.prepare import Task
+from enrich.quality.counting import RuleCounts, Weighted, count_marks, count_rules
+from enrich.quality.labels import label_rows
+from enrich.quality.suites import list_needed_columns, list_uncounted
+from enrich.steps.clock import measure
+from enrich.steps.gate import JudgedRows, build_published
+from enrich.steps.stages import Changes, Rows, find_moved_rows
+from enrich.steps.work import Work, read_target
+
+Lookups = Mapping[str, LookupState]
+
+
+@dataclass(frozen=True)
+class CountedState:
+    """A state that was counted.
+
+    Attributes:
+        state: What the target will hold.
+        scanned: Rules for which the whole target was read, by index.
+    """
+
+    state: State
+    scanned: frozenset[int] = frozenset()
+
+
+def list_remembered(task: Task) -> frozenset[str] | None:
+    """Return the columns whose old values the state needs; None when it is counted over all rows."""
+    if task.everything or task.recorded_state is None:
+        return None
+    return list_needed_columns(task.suite, task.spec.columns)
+
+
+@measure("state")
+def count_lookups(work: Work, changed: Changes, affected: Affected | None, rows: Rows) -> Lookups:
+    """Return how each join goes over all driving rows, as it will after the run."""
+    spec, recorded = work.task.spec, work.task.recorded_state
+    if not isinstance(spec, JoinSpec) or not spec.steps:
+        return {}
+    now = {alias: LookupState(each.rows, each.matched, each.null_references) for alias, each in rows.lookups.items()}
+    if affected is None:
+        return now
+    if recorded is None:
+        return _count_partners(work.now, None)
+    were = _count_partners(*_go_back(work, changed, affected))
+    return {alias: recorded.lookups[alias] + each + -were[alias] for alias, each in now.items()}
+
+
+def _count_partners(sources: Sources, affected: Affected | None) -> Lookups:
+    """Count how each join goes for driving rows, as it does on the way to the target; None: for all of them."""
+    steps = join.leave_own_rows_out(sources.spec.steps)
+    return sum_partners(join.apply_steps(sources, affected, steps), steps)[1]
+
+
+def _go_back(work: Work, changed: Changes, affected: Affected) -> tuple[Sources, Affected]:
+    """Return the sources at the window's start, and the affected keys with their rows there.
+
+    A source was what it is, without the rows of its changed keys, and with those that its feed says have gone. So no
+    older version is opened, but where the feed does not tell.
+    """
+    now = work.sources_for(affected)
+    spec = now.spec
+    names = name_left_key(len(spec.key_columns))
+    sharing, snapshots, known = list_sharing(spec), dict(now.snapshots), {}
+    for alias in spec.sources:
+        net = changed.net.get(alias)
+        if net is None or not net.count:
+            if alias in sharing:
+                known[alias] = KnownRows(now.affected_rows(alias, names, affected))
+            continue
+        gone = find_moved_rows(now, changed, alias, come=False)
+        if gone is None:
+            snapshots[alias] = work.snapshot(alias, work.task.window[alias].start)
+        elif alias in sharing:
+            stayed = now.affected_rows(alias, names, affected)
+            stayed = stayed.join(net.changed().toDF(*names), on=names, how="left_anti")
+            went = drop_nulls(pack_rows(gone, spec.sources[alias], names), names)
+            known[alias] = KnownRows(stayed.unionByName(went))
+        else:
+            snapshots[alias] = _restore_rows(snapshots[alias], spec.sources[alias].key, net.changed(), gone)
+    return replace(now, snapshots=snapshots), replace(affected, known=known)
+
+
+def _restore_rows(rows: DataFrame, key: tuple[str, ...], changed: DataFrame, gone: DataFrame) -> DataFrame:
+    """Return a source's rows as they were before its ``changed`` keys changed."""
+    names = name_reference(len(key))
+    parts = {name: F.col(quote(column)) for column, name in zip(key, names, strict=True)}
+    stayed = rows.withColumns(parts).join(changed, on=names, how="left_anti").drop(*names)
+    return stayed.unionByName(drop_nulls(gone, key))
+
+
+@measure("state")
+def count_target(
+    work: Work, target: Difference, judged: JudgedRows, affected: Affected | None, lookups: Lookups
+) -> CountedState:
+    """Return the target's state as it will be after the run.
+
+    Args:
+        work: The job's run.
+        target: The difference to the target, with images of the changed rows unless all rows are counted.
+        judged: The rows for the target, and what the suite says of a row.
+        affected: The affected keys.
+        lookups: How each join goes over all driving rows.
+    """
+    task, columns = work.task, [F.col(quote(name)) for name in work.task.spec.columns]
+    good, recorded = judged.good.select(*columns), task.recorded_state
+    if task.everything:
+        return CountedState(_count_rows(task, good, lookups))
+    if recorded is None:
+        scanned = _count_rows(task, build_published(work, judged.good, affected, None), lookups)
+        return CountedState(scanned, frozenset(each.index for each in scanned.rules))
+    known = [each for each in recorded.rules if each.is_counted]
+    grown, nulls, entries = _count(target.images, task, known)
+    added = {each.index: each for each in entries}
+    kept = [_add(each, added[each.index]) if each.index in added else each for each in recorded.rules]
+    before = {name: recorded.nulls.get(name, recorded.rows) for name in task.spec.columns}
+    state = State(
+        recorded.rows + grown, tuple(kept), lookups, {name: count + nulls[name] for name, count in before.items()}
+    )
+    return _complete(work, state, lambda: build_published(work, judged.good, affected, None))
+
+
+def _add(recorded: RuleState, change: RuleState) -> RuleState:
+    """Return a rule's counts with what has changed; none when it raised on a changed row."""
+    if recorded.checked is None or recorded.failed is None or change.checked is None or change.failed is None:
+        return replace(recorded, checked=None, failed=None, error=change.error)
+    return replace(recorded, checked=recorded.checked + change.checked, failed=recorded.failed + change.failed)
+
+
+@measure("state")
+def carry_state(work: Work) -> State:
+    """Return the state of a target of which no row changes, with the counts that its record lacks."""
+    task, table = work.task, read_target(work)
+    assert table is not None  # noqa: S101 - an incremental run has a target
+    recorded = task.recorded_state
+    if recorded is None:
+        lookups = _count_partners(work.now, None) if isinstance(task.spec, JoinSpec) and task.spec.steps else {}
+        return _count_rows(task, table, lookups)
+    nulls = {name: recorded.nulls.get(name, recorded.rows) for name in task.spec.columns}
+    return _complete(work, replace(recorded, nulls=nulls), lambda: table).state
+
+
+def count_present(work: Work, lookups: Lookups) -> State:
+    """Return the state of the target as it is, whatever its record says."""
+    table = read_target(work)
+    assert table is not None  # noqa: S101 - what is verified has a target
+    return _count_rows(work.task, table, lookups)
+
+
+def _complete(work: Work, state: State, published: Callable[[], DataFrame]) -> CountedState:
+    """Count the rules that have no counts yet, and those that raised, over the whole target."""
+    lacking = [each for each in state.rules if not each.is_counted]
+    if not lacking:
+        return CountedState(state)
+    _, _, found = _count([(published(), 1)], work.task, lacking)
+    counted = {each.index: each for each in found}
+    rules = tuple(counted.get(each.index, each) for each in state.rules)
+    return CountedState(replace(state, rules=rules), frozenset(counted))
+
+
+def _count_rows(task: Task, rows: DataFrame, lookups: Lookups) -> State:
+    """Count all rows of a target."""
+    count, nulls, rules = _count([(rows, 1)], task, list_uncounted(task.suite))
+    return State(count, tuple(rules), lookups, {name: nulls.get(name, count) for name in task.spec.columns})
+
+
+def _count(rows: Weighted, task: Task, entries: Sequence[RuleState]) -> tuple[int, dict[str, int], list[RuleState]]:
+    """Count rows, nulls of the columns that they have, and what the rules of ``entries`` say of them."""
+    frame = rows[0][0]
+    chosen = {each.index for each in entries}
+    rules = [rule for rule in (task.suite.row_rules if task.suite is not None else ()) if rule.index in chosen]
+    names = [name for name in task.spec.columns if name in frame.columns]
+    marks = {"rows": F.lit(True), **{f"n{i}": F.col(quote(name)).isNull() for i, name in enumerate(names)}}
+    if not rules:  # and so no need for Great Expectations, which takes seconds to import
+        counts = count_marks(rows, marks)
+        return counts["rows"], {name: counts[f"n{i}"] for i, name in enumerate(names)}, []
+    found, counts = count_rules(rows, rules, label_rows(frame, rules), marks)
+    nulls = {name: counts[f"n{i}"] for i, name in enumerate(names)}
+    return counts["rows"], nulls, [_note(each, found[each.index]) for each in entries]
+
+
+def _note(entry: RuleState, counts: RuleCounts) -> RuleState:
+    if counts.error is not None:
+        return replace(entry, checked=None, failed=None, error=counts.error)
+    return replace(entry, checked=counts.checked, failed=counts.failed, error=None)
