@@ -19,8 +19,8 @@ from enrich.report import write_latest
 from enrich.storage.runs import OUTCOME, RunRow, RunsTable
 from kit import command
 from kit.command import Call, Start
-from kit.history import finding, row
-from kit.project import ROOT, files_below
+from kit.history import finding, row, state
+from kit.project import ROOT, files_below, suite, write_project
 
 CANARY = "canary.key@example.com"
 
@@ -97,6 +97,74 @@ def test_page_is_written_whole_and_shown(
     assert latest.exists()
 
 
+def test_each_format_goes_to_stdout_and_files_are_written_all_the_same(ran: Path, call: Call, tmp_path: Path) -> None:
+    def told(*arguments: object, **environment: str) -> str:
+        result = call("--project-dir", ran, "report", *arguments, **environment)
+        assert (result.exit_code, result.stderr) == (0, "")
+        return result.stdout
+
+    files = ("--html", tmp_path / "r.html", "--json", tmp_path / "r.json")
+    text, page = told(), told("--format", "html", *files)
+    assert text.splitlines()[1:] == told("--format", "text").splitlines()[1:]
+    assert page.startswith("<!doctype html>")
+    assert page.isascii()
+    assert (tmp_path / "r.html").read_text(encoding="utf-8").startswith("<!doctype html>")
+    assert json.loads((tmp_path / "r.json").read_text())["verdict"] == "warned"
+    assert told("--format", "markdown").startswith("### enrich: warned\n")
+    assert told("--format", "junit").startswith("<?xml")
+    assert json.loads(told("--format", "json"))["jobs"][0]["job"] == "customers"
+    assert told("--format", "json").count("\n") == 1
+    assert told("--format", "json", "--output", "json").startswith("{")
+
+
+def test_the_command_line_overrules_the_environment(ran: Path, call: Call) -> None:
+    def first(*arguments: object, **environment: str) -> str:
+        return call("--project-dir", ran, "report", *arguments, **environment).stdout[:1]
+
+    assert first(ENRICH_OUTPUT="json") == "{"
+    assert first("--format", "junit", ENRICH_OUTPUT="json") == "<"
+    assert first("--output", "json", ENRICH_REPORT_FORMAT="junit") == "{"
+    assert first(ENRICH_OUTPUT="json", ENRICH_REPORT_FORMAT="markdown") == "#"
+
+
+def test_fail_on_ends_with_3_and_writes_the_report_all_the_same(ran: Path, call: Call, tmp_path: Path) -> None:
+    def ended(*arguments: object) -> int:
+        result = call("--project-dir", ran, "report", "--format", "junit", "--html", tmp_path / "r.html", *arguments)
+        assert result.stdout.startswith("<?xml")
+        assert (tmp_path / "r.html").exists()
+        (tmp_path / "r.html").unlink()
+        return result.exit_code
+
+    assert (ended(), ended("--fail-on", "warn"), ended("--fail-on", "fail")) == (0, 3, 0)
+    loaded = enrich.load_project(ran)
+    for status, code in (("blocked", 3), ("skipped", 3), ("failed", 3), ("unchanged", 0)):
+        outcome = json.loads(row(2, status=status, sources={})["document"])
+        place = str(loaded.location("customers"))
+        RunsTable(loaded.state).append(RunRow("r2", "customers", place, OUTCOME, outcome, None, status, "incremental"))
+        assert (ended("--fail-on", "fail"), status) == (code, status)
+    assert (ended("--fail-on", "warn"), ended()) == (3, 0)
+
+
+def test_what_fails_in_the_table_is_a_warning_although_the_run_passed(project: Path, call: Call) -> None:
+    job = project / "jobs" / "customers.yml"
+    job.write_text(job.read_text() + "expectations: rules\n")
+    allowed = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "email", "mostly": 0.9}}
+    write_project(project, {"expectations/rules.json": suite("rules", {**allowed, "severity": "warning"})})
+    loaded = enrich.load_project(project)
+
+    def judge(failed: int) -> tuple[int, Any]:
+        document = json.loads(row(1, findings=[finding()], state=state(failed))["document"])
+        place = str(loaded.location("customers"))
+        RunsTable(loaded.state).append(RunRow("r1", "customers", place, OUTCOME, document, None, "updated"))
+        result = call("--project-dir", project, "report", "--fail-on", "warn", "--output", "json")
+        return result.exit_code, json.loads(result.stdout)["jobs"][0]
+
+    assert [judge(failed)[0] for failed in (10, 11)] == [0, 3]
+    told = judge(12)[1]
+    assert told["state"]["rules"] == [{"index": 0, "checked": 100, "failed": 12, "error": None}]
+    assert (told["now"]["rules"][0]["verdict"], told["rules"][0]["run_verdict"]) == ("warned", "passed")
+
+
 @pytest.mark.usefixtures("terminal")
 def test_keys_are_printed_when_asked_for_and_in_no_file(ran: Path, call: Call, tmp_path: Path) -> None:
     files = ("--html", tmp_path / "r.html", "--json", tmp_path / "r.json")
@@ -144,6 +212,10 @@ def test_a_real_terminal_shows_keys_without_jvm_and_nothing_heavy(ran: Path, tmp
         (["--html", "{tmp}"], 2, "is not a regular file"),
         (["--json", "/proc/r.json"], 2, "--json '/proc/r.json' cannot be written"),
         (["--show-keys", "--output", "json"], 2, "--show-keys prints keys for people"),
+        (["--show-keys", "--format", "junit"], 2, "with text alone; leave out --format junit"),
+        (["--format", "html", "--output", "json"], 2, "--format html and --output json contradict each other"),
+        (["--format", "xml"], 2, "'xml' is not one of 'text', 'json', 'html', 'markdown', 'junit'"),
+        (["--fail-on", "held"], 2, "'held' is not one of 'warn', 'fail'"),
         (["--show-keys"], 2, "--show-keys prints only to a terminal, and stdout is not one"),
     ],
 )

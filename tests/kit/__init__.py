@@ -6,6 +6,7 @@
     command   -> the command line: in this process, or as a process of its own
     processes -> what runs below a process, as /proc has it
     history   -> runs as the runs table and the result JSON tell them, without running anything
+    hostile   -> names that must be escaped, and a report that has them everywhere
     differ    -> expected and found rows side by side
     counts    -> what tests counted, printed once at the end
 

@@ -121,13 +121,14 @@ def ls(ctx: click.Context, /, *, output: str) -> int:
 def status(ctx: click.Context, /, *, output: str) -> int:
     """Show what each target contains and how far it is behind.
 
-    Also shows how the last run ended, and what has to be done before the next run. Reads only logs; starts no JVM.
+    Also shows how many rules have failing rows in the target, how the last run ended, and what has to be done before
+    the next run. Reads only logs; starts no JVM.
     """
     jobs = listing.collect_status(load_chosen_project(ctx))
     return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, listing.format_status(jobs))
 
 
-@cli.command(epilog="Example: enrich report customers --html customers.html --runs 60")
+@cli.command(epilog="Example: enrich report customers --html customers.html --fail-on warn")
 @click.argument("jobs", nargs=-1, metavar="[JOB]...")
 @add_option("--html", type=click.Path(path_type=Path), metavar="F", help="Write the report to F, as one HTML page.")
 @add_option("--json", type=click.Path(path_type=Path), metavar="F", help="Write the report to F, as JSON.")
@@ -136,16 +137,28 @@ def status(ctx: click.Context, /, *, output: str) -> int:
 )
 @add_option("--open", is_flag=True, help="Open the page in a browser.")
 @add_show_keys_option("the keys of quarantined rows as well")
-@output_option
+@add_option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "json", "html", "markdown", "junit"]),
+    help="Format of the report on stdout; markdown is for a comment on a pull request, junit for CI.  [default: text]",
+)
+@add_option(
+    "--fail-on",
+    type=click.Choice(["warn", "fail"]),
+    help="Exit with 3 when a job is failed, blocked or skipped (fail), or also when it is warned (warn).",
+)
+@add_option("--output", type=click.Choice(["text", "json"]), default="text", help="The same as --format; older.")
 @add_place_options
-def report(ctx: click.Context, /, **asked: Any) -> int:
-    """Show what the recorded runs did and found.
+def report(ctx: click.Context, /, *, output: str, form: str | None, **asked: Any) -> int:
+    """Show what the targets hold, and what the runs did and found.
 
-    Reads the runs table; starts no JVM. Shows names and numbers only, no cell values.
+    Reads the runs table and the suites; starts no JVM. Shows names and numbers only, no cell values. Without --fail-on
+    the exit code is 0, whatever the verdict is.
     """
-    from enrich.cli.reports import Wanted, make_report
+    from enrich.cli.reports import Wanted, choose_format, make_report
 
-    return make_report(load_chosen_project(ctx), Wanted(**asked))
+    return make_report(load_chosen_project(ctx), Wanted(**asked, format=choose_format(ctx, output, form)))
 
 
 @cli.command(epilog="Example: enrich validate || exit 1")

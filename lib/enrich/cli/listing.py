@@ -76,6 +76,12 @@ def format_schema(kind: str) -> str:
     return json.dumps(build_schemas()[f"{kind}.schema.json"], indent=2)
 
 
+_STATUS = (
+    "job", "version", "rows", "rules failing", "source", "contains", "latest", "behind", "lag", "waiting", "days left",
+    "last run",
+)  # fmt: skip
+
+
 def collect_status(project: Project) -> list[dict[str, Any]]:
     """Return the state of every job's target in run order, as ``enrich status --output json`` gives it."""
     return [
@@ -92,29 +98,38 @@ def format_status(jobs: list[dict[str, Any]]) -> str:
     """Return the table of ``enrich status``: a line a job and source.
 
     ```
-    job        version  source    contains  latest  behind    lag  waiting  days left  last run
-    customers        4  consents         7       7       0      -        -          -  updated 2026-11-21T10:00:00+00:00
-                        accounts         3       5       2  5 min    3 min        6.9
+    job        version  rows  rules failing  source    contains  latest  behind    lag  waiting  days left  last run
+    customers        4   100  1 of 3         consents         7       7       0      -        -          -  updated ...
+                                             accounts         3       5       2  5 min    3 min        6.9
     ```
 
+    ``rules failing`` are those with failing rows in the target, of those that are counted, whatever they tolerate.
     ``lag`` is the time between the newest commit contained and the newest there, ``waiting`` the age of the oldest one
     that is not contained, ``days left`` the time until the source forgets it.
     """
     rows: list[tuple[str, ...]] = []
     for job in jobs:
         last = f"{job['last_status']} {job['last_run']}" if job["last_status"] else "never"
-        told = (clean(job["job"]), _format_number(job["target_version"]), last)
+        told = (clean(job["job"]), _format_number(job["target_version"]), *_format_state(job["state"]), last)
         for lag in job["sources"].values():
-            name, version, outcome = told
+            *head, outcome = told
             lags = (lag["consumed"], lag["latest"], lag["versions_behind"])
             times = (format_waiting(lag["lag_seconds"]), format_waiting(lag["seconds"]))
             left = "-" if lag["days_left"] is None else f"{lag['days_left']:.1f}"
-            rows.append((name, version, clean(lag["alias"]), *map(_format_number, lags), *times, left, outcome))
-            told = ("", "", "")
-    header = ("job", "version", "source", "contains", "latest", "behind", "lag", "waiting", "days left", "last run")
-    shown = format_table(header, rows, right=(1, 3, 4, 5, 6, 7, 8))
+            rows.append((*head, clean(lag["alias"]), *map(_format_number, lags), *times, left, outcome))
+            told = ("", "", "", "", "")
+    shown = format_table(_STATUS, rows, right=(1, 2, 5, 6, 7, 8, 9, 10))
     notes = [clean(f"{job['job']}: {job['note']}") for job in jobs if job["note"]]
     return "\n".join([shown, *notes])
+
+
+def _format_state(state: dict[str, Any] | None) -> tuple[str, str]:
+    """Return a target's rows, and how many of its counted rules have failing rows: ``100``, ``1 of 3``."""
+    if state is None:
+        return "-", "-"
+    counted = [rule for rule in state["rules"] if rule["failed"] is not None]
+    failing = sum(rule["failed"] > 0 for rule in counted)
+    return _format_number(state["rows"]), f"{failing} of {len(counted)}" if counted else "-"
 
 
 def _format_number(value: int | None) -> str:

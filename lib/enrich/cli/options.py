@@ -128,10 +128,12 @@ def refuse_stored_keys(output: str, *, show_keys: bool) -> None:
     """Keep keys out of whatever stores what a command prints: a file, a pipe, cron's mail, a scheduler's log.
 
     Raises:
-        UsageError: Keys are asked for as JSON, or where stdout is no terminal.
+        UsageError: Keys are asked for as JSON or the like, or where stdout is no terminal.
     """
     if show_keys and output == "json":
         raise click.UsageError("--show-keys prints keys for people, never as JSON; leave out --output json")
+    if show_keys and output != "text":
+        raise click.UsageError(f"--show-keys prints keys for people, with text alone; leave out --format {output}")
     if show_keys and not sys.stdout.isatty():
         raise click.UsageError(
             "--show-keys prints only to a terminal, and stdout is not one; leave it out, or use a terminal"

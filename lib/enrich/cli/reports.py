@@ -1,27 +1,51 @@
-"""``enrich report``: the text or JSON on stdout, the page and the JSON in files, the keys on a terminal."""
+"""``enrich report``: one of five formats on stdout, the page and the JSON in files, the keys on a terminal."""
 
 from __future__ import annotations
 
 import json
 import sys
 import webbrowser
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+
+import click
+from click.core import ParameterSource
 
 from enrich.base.errors import ConfigError
 from enrich.base.files import WholeFile
 from enrich.cli.options import refuse_stored_keys
 from enrich.cli.process import put, say_result
-from enrich.cli.results import say_found
+from enrich.cli.results import format_json_line
 from enrich.cli.selection import build_graph, choose
 from enrich.config import Project
-from enrich.report import read_report
+from enrich.report import Report, read_report
+from enrich.report.junit import format_junit
 from enrich.report.keys import format_quarantined_keys
 from enrich.report.latest import find_latest
+from enrich.report.markdown import format_markdown
 from enrich.report.page import render_page
 from enrich.report.text import format_report
+
+NOT_PASSED = 3
+"""The exit code of ``--fail-on``: that of a run that a rule has blocked."""
+
+FAIL_ON: dict[str, tuple[str, ...]] = {
+    "fail": ("failed", "blocked", "skipped"),
+    "warn": ("failed", "blocked", "skipped", "warned"),
+}
+"""The verdicts that each value of ``--fail-on`` is about."""
+
+FORMATS: dict[str, Callable[[Report], str]] = {
+    "text": format_report,
+    "json": lambda report: format_json_line(report.to_dict()),
+    # The page says that it is UTF-8, and stdout may be anything: as ASCII it is both.
+    "html": lambda report: render_page(report).encode("ascii", "xmlcharrefreplace").decode("ascii"),
+    "markdown": format_markdown,
+    "junit": format_junit,
+}
+"""What can go to stdout."""
 
 
 @dataclass(frozen=True)
@@ -34,16 +58,31 @@ class Wanted:
     runs: int
     open: bool
     show_keys: bool
-    output: str
+    fail_on: str | None
+    format: str
+
+
+def choose_format(ctx: click.Context, output: str, form: str | None) -> str:
+    """Return the format of stdout: ``--format`` or the older ``--output``, of which one may stand on the command line.
+
+    The command line overrules the environment; of two variables that of ``--format`` counts.
+
+    Raises:
+        UsageError: Both are on the command line and say something else.
+    """
+    given = [name for name in ("form", "output") if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE]
+    if len(given) == 2 and form != output:
+        raise click.UsageError(f"--format {form} and --output {output} contradict each other; leave out --output")
+    return output if form is None or given == ["output"] else form
 
 
 def make_report(project: Project, wanted: Wanted) -> int:
-    """Make the report and put it where it was asked for; always 0, whatever the verdict.
+    """Make the report and put it where it was asked for; return 0, whatever the verdict, or 3 with ``--fail-on``.
 
     Raises:
         EnrichError: An unknown job, a file that cannot be written, a runs table that cannot be read.
     """
-    refuse_stored_keys(wanted.output, show_keys=wanted.show_keys)
+    refuse_stored_keys(wanted.format, show_keys=wanted.show_keys)
     chosen = choose(build_graph(project), wanted.jobs, (), ())
     with ExitStack() as cleanup:
         page_file = _prepare_page_file(project, wanted.html, cleanup) if wanted.html or wanted.open else None
@@ -53,12 +92,13 @@ def make_report(project: Project, wanted: Wanted) -> int:
             data_file.write(json.dumps(report.to_dict(), indent=2))
         if page_file is not None:
             page_file.write(render_page(report))
-    say_found(wanted.output, report.to_dict(), format_report(report))
+    say_result(FORMATS[wanted.format](report))
     if wanted.show_keys:
         say_result("\n" + "\n\n".join(format_quarantined_keys(project, project.jobs[name]) for name in chosen))
     if wanted.open and page_file is not None:
         _open(page_file.path)
-    return 0
+    is_failed = wanted.fail_on is not None and report.verdict in FAIL_ON[wanted.fail_on]
+    return NOT_PASSED if is_failed else 0
 
 
 def _prepare_page_file(project: Project, html: Path | None, cleanup: ExitStack) -> WholeFile:

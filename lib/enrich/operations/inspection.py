@@ -57,6 +57,7 @@ class JobStatus:
         last_status: The last run's status; None when none is recorded.
         last_run: When it ended.
         note: What stands in the way of the next run, in one line; None when nothing does.
+        state: What the whole target holds, as its commit records it; None when no commit does.
     """
 
     job: str
@@ -66,6 +67,7 @@ class JobStatus:
     last_status: str | None = None
     last_run: datetime | None = None
     note: str | None = None
+    state: dict[str, Any] | None = None
 
 
 def read_status(project: Project) -> list[JobStatus]:
@@ -97,7 +99,14 @@ def _read_job_status(project: Project, job: Job, runs: RunsTable, last: dict[str
         row["status"] if row else None,
         row["at"] if row else None,
         note,
+        _describe_state(target),
     )
+
+
+def _describe_state(target: TargetState) -> dict[str, Any] | None:
+    if target.cursor is None or target.cursor.state is None:
+        return None
+    return target.cursor.state.to_dict()
 
 
 def _find_warning(job: str, target: TargetState, lags: tuple[SourceLag, ...]) -> str | None:

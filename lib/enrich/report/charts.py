@@ -6,11 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from enrich.report.models import Run
+from enrich.report.models import RuleNow, Run
 
 LINE_WIDTH, LINE_HEIGHT, PAD = 120.0, 28.0, 3.0
 BARS_HEIGHT, BAR, GAP = 72.0, 14.0, 4.0
 SLICES_WIDTH = 600.0
+CELL, STRIP_GAP, STRIP_HEIGHT, LONGEST_STRIP = 5.0, 1.0, 24.0, 30
+MOST_STEPS = 10
 
 
 @dataclass(frozen=True)
@@ -119,3 +121,70 @@ def draw_slices(stages: Mapping[str, float]) -> tuple[Slice, ...]:
         found.append(Slice(name, seconds, f"{x:.1f}", f"{width:.1f}", place % 6))
         x += width
     return tuple(found)
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What one rule said of the table after one run.
+
+    Attributes:
+        kind: ``failing``, ``passing``, or empty where it is not known.
+    """
+
+    x: str
+    y: str
+    height: str
+    kind: str
+    told: str
+
+
+@dataclass(frozen=True)
+class Strip:
+    """A rule's history over the last runs.
+
+    Attributes:
+        told: The strip in words.
+    """
+
+    cells: tuple[Cell, ...]
+    width: float
+    told: str
+
+
+def draw_strip(rule: RuleNow, runs: Sequence[Run]) -> Strip | None:
+    """Draw a cell for each of the last runs: the higher it is, the more rows fail; None where nothing is known."""
+    history = list(zip(rule.trend, rule.checked_trend, runs, strict=True))[-LONGEST_STRIP:]
+    known = [failed for failed, _, _ in history if failed is not None]
+    if not known:
+        return None
+    highest, cells = max(known) or 1, []
+    for place, (failed, checked, run) in enumerate(history):
+        height = 2.0 if not failed else 5.0 + failed / highest * (STRIP_HEIGHT - 5.0)
+        kind = "" if failed is None else "failing" if failed else "passing"
+        told = f"{run.at}: " + ("not known" if failed is None else f"{failed:,} of {checked or 0:,} rows fail")
+        cells.append(
+            Cell(f"{place * (CELL + STRIP_GAP):.1f}", f"{STRIP_HEIGHT - height:.1f}", f"{height:.1f}", kind, told)
+        )
+    told = f"failing after the last {len(known)} runs: {', '.join(f'{each:,}' for each in known[-10:])}"
+    return Strip(tuple(cells), len(cells) * (CELL + STRIP_GAP) - STRIP_GAP, told)
+
+
+@dataclass(frozen=True)
+class Step:
+    """A run after which another number of rows fails a rule."""
+
+    run: Run
+    before: int | None
+    failed: int
+    checked: int | None
+
+
+def list_steps(rule: RuleNow, runs: Sequence[Run]) -> list[Step]:
+    """Return the runs that changed how many rows fail, the latest first; the first count only where rows fail."""
+    found: list[Step] = []
+    before = None
+    for failed, checked, run in zip(rule.trend, rule.checked_trend, runs, strict=True):
+        if failed is not None and failed != (before or 0):
+            found.append(Step(run, before, failed, checked))
+        before = before if failed is None else failed
+    return found[::-1]

@@ -1,50 +1,40 @@
-"""Rows of the runs table -> the report's document.
-
-What stands in a row was written by this or an earlier release, or by a hand that may write the state directory: every
-value is checked, missing ones are allowed for, texts are cut.
-"""
+"""Rows of the runs table -> the report's document: of each job the table now, then what the last run said."""
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, get_args
 
-from enrich.base.console import format_count
 from enrich.base.errors import RunFailed
-from enrich.base.result import BLOCKED, CREATED, FAILED, LOCKED, SKIPPED, UNCHANGED, UPDATED
+from enrich.base.result import BLOCKED, FAILED, SKIPPED, UNCHANGED
 from enrich.config.graph import sort_jobs
 from enrich.config.models import Job
 from enrich.config.project import Project
 from enrich.quality.catalogue import TYPES
+from enrich.quality.suites import Suite
+from enrich.report.headline import write_job_headline, write_project_headline
 from enrich.report.models import (
-    Attempt,
     JobReport,
     LookupReport,
     QuarantineReport,
     Report,
+    RuleNow,
     RuleReport,
     RuleVerdict,
-    Run,
+    TableNow,
     Verdict,
-    WindowReport,
 )
+from enrich.report.now import build_rules_now, build_table_now, find_counted
+from enrich.report.outcomes import Outcome, select_acted
 from enrich.report.values import (
-    MAX_ERROR,
     compute_share,
     format_moment,
-    format_verdict,
     read_bound,
     read_count,
     read_list,
-    read_mapping,
-    read_mappings,
     read_name,
     read_number,
-    read_seconds,
     read_text,
 )
 from enrich.storage.runs import RunsTable
@@ -52,10 +42,9 @@ from enrich.storage.runs import RunsTable
 DEFAULT_RUNS = 30
 """How many runs of each job a report goes back."""
 
-_ACTED = (CREATED, UPDATED, BLOCKED, FAILED)
 _GRAVITY: tuple[Verdict, ...] = get_args(Verdict)
+_RULE_GRAVITY: tuple[RuleVerdict, ...] = get_args(RuleVerdict)
 _VERDICT_OF_STATUS: dict[str, Verdict] = {FAILED: "failed", BLOCKED: "blocked", SKIPPED: "skipped"}
-_STAGES = ("changes", "keys", "join", "rules", "difference", "write")
 
 
 def read_report(project: Project, jobs: Sequence[str] | None = None, runs: int = DEFAULT_RUNS) -> Report:
@@ -90,137 +79,36 @@ def build_report(
     now: datetime | None = None,
 ) -> Report:
     """Build the report from each job's outcomes, oldest first."""
-    found = tuple(_build_job_report(job, [_Outcome.of(row) for row in rows], runs) for job, rows in jobs)
+    found = tuple(
+        _build_job_report(job, project.suite(job), [Outcome.of(row) for row in rows], runs) for job, rows in jobs
+    )
     gravest: Verdict = min((job.verdict for job in found), key=_GRAVITY.index, default="never_run")
     return Report(
         generated=format_moment(now or datetime.now(UTC)),
         target=project.deployment,
         deployment=project.deployment,
         verdict=gravest,
-        headline=_write_headline(found),
+        headline=write_project_headline(found),
         jobs=found,
     )
 
 
-def _write_headline(jobs: Sequence[JobReport]) -> str:
-    counts = Counter(job.verdict for job in jobs)
-    told = [f"{counts[verdict]} {format_verdict(verdict)}" for verdict in _GRAVITY if counts[verdict]]
-    return f"{format_count(len(jobs), 'job')}: {', '.join(told)}" if told else "no jobs"
-
-
-@dataclass(frozen=True)
-class _Outcome:
-    """One row of the runs table and the document in it."""
-
-    row: Mapping[str, Any]
-    document: Mapping[str, Any]
-
-    @classmethod
-    def of(cls, row: Mapping[str, Any]) -> _Outcome:
-        try:
-            document = json.loads(row.get("document") or "{}")
-        except (ValueError, TypeError, RecursionError):
-            document = {}
-        return cls(row, read_mapping(document))
-
-    @property
-    def status(self) -> str:
-        return read_text(self.row.get("status")) or "unknown"
-
-    @property
-    def acted(self) -> bool:
-        """True when the run did something, if only to move its cursor."""
-        moved = any(window.from_ != window.to for window in self.windows().values())
-        return self.status in _ACTED or (self.status == UNCHANGED and (moved or self.judged))
-
-    @property
-    def judged(self) -> bool:
-        """True when a rule came to a verdict: a run without changes lists its rules, too."""
-        return any(each.get("success") is not None or each.get("error") is not None for each in self.findings())
-
-    def findings(self) -> list[Mapping[str, Any]]:
-        return [each for each in read_list(self.document.get("findings")) if isinstance(each, dict)]
-
-    def windows(self) -> dict[str, WindowReport]:
-        return {
-            read_name(alias): WindowReport(
-                from_=read_number(each.get("from")),
-                to=read_count(each.get("to")),
-                changes=read_count(each.get("changes")),
-            )
-            for alias, each in read_mappings(self.document.get("sources")).items()
-        }
-
-    def count(self, name: str) -> int:
-        return read_count(self.document.get(name))
-
-    def attempt(self) -> Attempt:
-        row, at = self.row, self.row.get("at")
-        return Attempt(
-            run_id=read_text(row.get("run_id")) or "",
-            at=format_moment(at) if isinstance(at, datetime) else "",
-            status=self.status,
-            mode=read_text(row.get("mode")),
-            seconds=read_seconds(row.get("seconds")),
-            exit_code=read_number(row.get("exit_code")) or 0,
-            error=read_text(self.document.get("error"), MAX_ERROR),
-        )
-
-    def run(self) -> Run:
-        held = self.quarantine()
-        counts = {name: self.count(name) for name in ("inserted", "updated", "deleted", "quarantined")}
-        return Run(**self.attempt().model_dump(), **counts, held=held.rows if held else None)
-
-    def quarantine(self) -> QuarantineReport | None:
-        held = self.document.get("quarantine")
-        if not isinstance(held, dict):
-            return None
-        reasons = {read_name(reason): read_count(n) for reason, n in read_mapping(held.get("reasons")).items()}
-        return QuarantineReport(rows=read_count(held.get("rows")), reasons=reasons)
-
-    def lookups(self) -> dict[str, Mapping[str, Any]]:
-        return read_mappings(self.document.get("lookups"))
-
-    def stages(self) -> dict[str, float]:
-        stages = read_mapping(self.document.get("stages"))
-        found = {read_name(name): read_seconds(value) for name, value in stages.items()}
-        names = sorted(found, key=lambda name: _STAGES.index(name) if name in _STAGES else len(_STAGES))
-        return {name: seconds for name in names if (seconds := found[name]) is not None}
-
-    def rules(self) -> dict[Any, Mapping[str, Any]]:
-        """Return the findings by what tells rules apart and is the same in other runs, even if the suite grew."""
-        seen: Counter[str] = Counter()
-        found = {}
-        for each in self.findings():
-            parts = [each.get(name) for name in ("expectation", "column", "column_list", "source")]
-            identity = json.dumps(parts, default=str)
-            found[identity, seen[identity]] = each
-            seen[identity] += 1
-        return found
-
-    def failures(self) -> dict[Any, int]:
-        """Return the failed rows of each rule that was judged, by the rule's identity."""
-        judged = {identity: each for identity, each in self.rules().items() if each.get("success") is not None}
-        return {identity: read_count(each.get("failed")) for identity, each in judged.items()}
-
-    def match_share(self, alias: str) -> float | None:
-        each = self.lookups().get(alias, {})
-        return compute_share(read_count(each.get("matched")), read_count(each.get("rows")))
-
-
-def _build_job_report(job: Job, outcomes: Sequence[_Outcome], runs: int) -> JobReport:
+def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome], runs: int) -> JobReport:
     known: dict[str, Any] = {"job": job.job, "target": read_name(job.target.table), "suite": job.expectations}
     if not outcomes:
         return JobReport(**known, verdict="never_run", headline="never run")
-    last, acted = outcomes[-1], [each for each in outcomes if each.acted][-runs:]
+    last, acted = outcomes[-1], select_acted(outcomes)[-runs:]
+    counted, rules_now = find_counted(outcomes), build_rules_now(outcomes, acted, suite)
+    now = build_table_now(job, outcomes, acted, tuple(rules_now.values()))
     judged = _find_judged(acted, last)
-    rules = _build_rules(judged, acted) if judged else ()
+    rules = _build_rules(judged, acted, rules_now) if judged else ()
     held = last.quarantine() or (judged.quarantine() if judged else None)
-    verdict = _decide_verdict(last.status, rules, held)
+    verdict = _decide_verdict(last.status, rules, held, now)
+    known |= {"verdict": verdict, "headline": write_job_headline(verdict, last.status, rules, held, now)}
+    known |= {"last": last.attempt(), "state": counted.state if counted else None, "now": now}
     history = tuple(each.run() for each in acted)
-    known |= {"verdict": verdict, "headline": _write_job_headline(verdict, last, rules, held), "last": last.attempt()}
     if judged is None:
-        return JobReport(**known, runs=history)
+        return JobReport(**known, quarantine=held, runs=history)
     return JobReport(
         **known,
         judged=judged.run(),
@@ -235,7 +123,7 @@ def _build_job_report(job: Job, outcomes: Sequence[_Outcome], runs: int) -> JobR
     )
 
 
-def _find_judged(acted: Sequence[_Outcome], last: _Outcome) -> _Outcome | None:
+def _find_judged(acted: Sequence[Outcome], last: Outcome) -> Outcome | None:
     """Return the run whose rules and lookups describe what stands now; None when there is none.
 
     A failed run judged nothing, nor did one that only moved its cursor. A blocked one is told until a later run finds
@@ -246,39 +134,34 @@ def _find_judged(acted: Sequence[_Outcome], last: _Outcome) -> _Outcome | None:
     return next(told, None)
 
 
-def _decide_verdict(status: str, rules: Sequence[RuleReport], held: QuarantineReport | None) -> Verdict:
+def _decide_verdict(
+    status: str, rules: Sequence[RuleReport], held: QuarantineReport | None, now: TableNow | None
+) -> Verdict:
     if status in _VERDICT_OF_STATUS:
         return _VERDICT_OF_STATUS[status]
     wanting = any(rule.verdict in ("error", "blocked", "held", "warned", "tolerated") for rule in rules)
-    if wanting or (held is not None and held.rows):
+    failing = now is not None and any(rule.verdict == "warned" for rule in now.rules)
+    if wanting or failing or (held is not None and held.rows):
         return "warned"
     return "not_checked" if rules and all(rule.verdict == "not_checked" for rule in rules) else "passed"
 
 
-def _write_job_headline(
-    verdict: Verdict, last: _Outcome, rules: Sequence[RuleReport], held: QuarantineReport | None
-) -> str:
-    """Return the job's state in one line, made of our own words and numbers."""
-    failing = sum(rule.success is False or rule.verdict == "error" for rule in rules)
-    passing = sum(rule.verdict == "passed" for rule in rules)
-    parts = {"failed": "the last run failed", "blocked": "the last run was blocked, the target is unchanged"}
-    told = [parts.get(verdict, {SKIPPED: "skipped", LOCKED: "another run had the lock"}.get(last.status, ""))]
-    if rules and verdict not in ("failed", "skipped"):
-        counts = {"failed": failing, "passed": passing, "judged no row": len(rules) - failing - passing}
-        said = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
-        told.append(f"{format_count(len(rules), 'rule')}: {said}")
-    if held is not None and held.rows:
-        told.append(f"{format_count(held.rows, 'row')} in quarantine")
-    return "; ".join(part for part in told if part) or "up to date"
-
-
-def _build_rules(judged: _Outcome, acted: Sequence[_Outcome]) -> tuple[RuleReport, ...]:
+def _build_rules(judged: Outcome, acted: Sequence[Outcome], now: Mapping[Any, RuleNow]) -> tuple[RuleReport, ...]:
     trends = [each.failures() for each in acted]
     blocked = judged.status == BLOCKED
-    return tuple(
-        _build_rule(each, tuple(trend.get(identity) for trend in trends), blocked=blocked)
+    found = {
+        identity: _build_rule(each, tuple(trend.get(identity) for trend in trends), blocked=blocked)
         for identity, each in judged.rules().items()
-    )
+    }
+    return tuple(_warn_of(rule, now.get(identity)) for identity, rule in found.items())
+
+
+def _warn_of(rule: RuleReport, now: RuleNow | None) -> RuleReport:
+    """Return a rule that is warned, if it was nothing worse, where it fails in the table now."""
+    if now is None or now.verdict != "warned":
+        return rule
+    verdict = min(rule.verdict, "warned", key=_RULE_GRAVITY.index)
+    return rule.model_copy(update={"verdict": verdict})
 
 
 def _build_rule(finding: Mapping[str, Any], trend: tuple[int | None, ...], *, blocked: bool) -> RuleReport:
@@ -288,6 +171,7 @@ def _build_rule(finding: Mapping[str, Any], trend: tuple[int | None, ...], *, bl
     columns = read_list(finding.get("column_list"))
     by_row = _counts_rows(finding.get("expectation"))
     action = read_name(finding.get("action"))
+    verdict = _decide_rule_verdict(success, error, action, blocked=blocked)
     return RuleReport(
         index=read_number(finding.get("index")),
         expectation=read_name(finding.get("expectation")),
@@ -295,7 +179,9 @@ def _build_rule(finding: Mapping[str, Any], trend: tuple[int | None, ...], *, bl
         column_list=tuple(map(read_name, columns)) or None,
         source=read_text(finding.get("source")),
         action=action,
-        verdict=_decide_rule_verdict(success, error, action, blocked=blocked),
+        verdict=verdict,
+        run_verdict=verdict,
+        scope=read_text(finding.get("scope")),
         checked=checked,
         failed=failed,
         success=success,
@@ -327,7 +213,7 @@ def _counts_rows(expectation: Any) -> bool:
     return spec is None or (spec.is_row and not spec.verdict_only)
 
 
-def _build_lookups(judged: _Outcome, acted: Sequence[_Outcome]) -> dict[str, LookupReport]:
+def _build_lookups(judged: Outcome, acted: Sequence[Outcome]) -> dict[str, LookupReport]:
     return {
         read_name(alias): LookupReport(
             kind=read_name(each.get("kind")),

@@ -56,7 +56,11 @@ class RuleReport(_Model):
     column_list: tuple[str, ...] | None = None
     source: str | None = None
     action: str
-    verdict: RuleVerdict
+    verdict: RuleVerdict = Field(
+        description="The verdict of the run; warned, if not worse, when the rule fails in the table now."
+    )
+    run_verdict: RuleVerdict = Field("not_checked", description="The verdict of the run alone.")
+    scope: str | None = Field(None, description="changed or target: the rows that the rule judged, as far as recorded.")
     checked: int
     failed: int
     success: bool | None
@@ -80,6 +84,95 @@ class LookupReport(_Model):
     trend: tuple[float | None, ...] = Field((), description="share in each of the runs.")
 
 
+class RuleStateReport(_Model):
+    """What one row rule says of all rows of the target, as recorded."""
+
+    index: int = Field(description="Position in the suite, as the run read it.")
+    checked: int | None = Field(None, description="Rows that the rule judges; null if they are not counted yet.")
+    failed: int | None = Field(None, description="Rows that fail; null if they are not counted yet.")
+    error: str | None = Field(None, description="Class of the error that the rule raised on a row of the target.")
+
+
+class LookupStateReport(_Model):
+    """How one join went over all driving rows, as recorded; for lists over all elements."""
+
+    rows: int
+    matched: int
+    null_references: int
+
+
+class StateReport(_Model):
+    """What the whole target holds, as recorded by a run."""
+
+    rows: int
+    rules: tuple[RuleStateReport, ...] = ()
+    lookups: dict[str, LookupStateReport] = {}
+    nulls: dict[str, int] = Field({}, description="Column -> rows of the target where it is null.")
+
+
+class RunMark(_Model):
+    """Which run, and when it ended."""
+
+    run_id: str
+    at: str = Field(description="In ISO 8601, UTC.")
+
+
+class RuleNow(_Model):
+    """What one row rule says of all rows of the target now."""
+
+    index: int = Field(description="Position in the suite.")
+    expectation: str
+    column: str | None = None
+    column_list: tuple[str, ...] | None = None
+    verdict: RuleVerdict | None = Field(
+        None,
+        description="warned: more rows fail than mostly and tolerate allow. tolerated: tolerate allows them. passed:"
+        " none fails, or mostly is met. null: not counted yet, or the suite no longer has this rule at this place.",
+    )
+    checked: int | None = None
+    failed: int | None = None
+    share: float | None = Field(None, description="failed / checked; null if no row was judged.")
+    error: str | None = None
+    mostly: int | float | None = Field(None, description="The share of rows that must pass, as the suite has it.")
+    tolerate: int | float | None = Field(None, description="Rows, or a share, that may fail, as the suite has it.")
+    since: RunMark | None = Field(None, description="The first of the runs up to now after which rows failed.")
+    since_or_before: bool = Field(False, description="Rows may have failed before since: no earlier count is known.")
+    trend: tuple[int | None, ...] = Field((), description="failed after each of the runs; null if not known.")
+    checked_trend: tuple[int | None, ...] = Field((), description="checked after each of the runs.")
+
+
+class LookupNow(_Model):
+    """How one join went over all driving rows; for lists over all elements."""
+
+    kind: str | None = Field(None, description="table, foreign_key or list.")
+    rows: int
+    matched: int
+    null_references: int
+    orphans: int = Field(description="References that are not null and have no partner.")
+    match_rate: float | None = Field(None, description="matched / (rows - null_references); null without references.")
+    trend: tuple[float | None, ...] = Field((), description="match_rate after each of the runs.")
+    orphans_trend: tuple[int | None, ...] = Field((), description="orphans after each of the runs.")
+
+
+class NullsNow(_Model):
+    """How many rows of the target are null in one column."""
+
+    rows: int
+    share: float | None = Field(None, description="rows / all rows of the target.")
+    trend: tuple[int | None, ...] = Field((), description="rows after each of the runs.")
+
+
+class TableNow(_Model):
+    """The whole target now: the last state that a run recorded, and how it came to it."""
+
+    counted: RunMark = Field(description="The run that recorded it.")
+    rows: int
+    trend: tuple[int | None, ...] = Field((), description="rows after each of the runs.")
+    rules: tuple[RuleNow, ...] = ()
+    lookups: dict[str, LookupNow] = {}
+    nulls: dict[str, NullsNow] = {}
+
+
 class QuarantineReport(_Model):
     """What is in the quarantine."""
 
@@ -97,6 +190,10 @@ class JobReport(_Model):
     headline: str
     last: Attempt | None = Field(None, description="The last run, whatever it did; null if there was none.")
     judged: Run | None = Field(None, description="The run to which rules, lookups, sources and stages belong.")
+    state: StateReport | None = Field(
+        None, description="What the target holds: the last one recorded; null if unknown."
+    )
+    now: TableNow | None = Field(None, description="The same with its history and the verdicts; null if unknown.")
     target_version: int | None = None
     affected_keys: int = 0
     null_foreign_keys: int = 0

@@ -2,17 +2,31 @@
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.console import clean
 from enrich.report import charts
-from enrich.report.models import Report, RuleReport
+from enrich.report.models import JobReport, Report, RuleNow
 from enrich.report.values import format_verdict
+from enrich.report.words import (
+    format_allowed,
+    format_number,
+    format_percent,
+    format_rule,
+    format_seconds,
+    format_since,
+    format_terms,
+    format_whole,
+    select_nulls,
+    select_others,
+)
 
 if TYPE_CHECKING:
     from jinja2 import Environment
+    from markupsafe import Markup
 
 _FORMULA = ("=", "+", "-", "@")
 
@@ -41,10 +55,29 @@ def _build_environment() -> Environment:
         "word": format_verdict,
         "named": format_rule,
         "whole": format_whole,
-        "allowed": format_threshold,
+        "terms": format_terms,
+        "allowed": format_allowed,
+        "since": format_since,
+        "changes": list_changes,
+        "breakable": break_name,
+        "null_columns": select_nulls,
+        "full_columns": select_others,
     }
-    found.globals |= {"charts": charts, "format_percent": format_percent}
+    found.globals |= {"charts": charts, "format_percent": format_percent, "format_number": format_number}
     return found
+
+
+def break_name(name: str) -> Markup:
+    """Return a name, escaped, that a narrow column may break after an underscore and before a bracket."""
+    from markupsafe import Markup
+
+    return Markup("<wbr>").join(re.split(r"(?<=_)|(?=\()", show(name)))
+
+
+def list_changes(job: JobReport) -> list[tuple[RuleNow, list[charts.Step]]]:
+    """Return the rules whose failing rows changed in the history, each with the runs that changed them."""
+    rules = () if job.now is None else job.now.rules
+    return [(rule, steps) for rule in rules if (steps := charts.list_steps(rule, job.runs))]
 
 
 def show(value: Any) -> Any:
@@ -56,46 +89,3 @@ def show(value: Any) -> Any:
         return value
     text = clean(value)
     return f"'{text}" if text.startswith(_FORMULA) else text
-
-
-def format_percent(share: float | None) -> str:
-    """Return ``12.5 %``; a share that is not quite 0 or 1 never looks like it."""
-    if share is None:
-        return "\u2013"
-    text = f"{share * 100:.1f}"
-    if 0 < share < 1 and text in ("0.0", "100.0"):
-        return "< 0.1 %" if text == "0.0" else "> 99.9 %"
-    return f"{text.removesuffix('.0')} %"
-
-
-def format_number(value: int | None) -> str:
-    """Return ``1,234,567``; a dash for what is not known."""
-    return "\u2013" if value is None else f"{value:,}"
-
-
-def format_seconds(value: float | None) -> str:
-    """Return ``1.2 s``; a dash for what is not known."""
-    return "\u2013" if value is None else f"{value:,.1f} s"
-
-
-def format_rule(rule: RuleReport) -> str:
-    """Return a rule's name: type, columns, source; never its arguments."""
-    columns = rule.column_list or ((rule.column,) if rule.column else ())
-    name = f"{rule.expectation}({', '.join(columns)})" if columns else rule.expectation
-    return f"{name} in {rule.source}" if rule.source else name
-
-
-def format_threshold(rule: RuleReport) -> str:
-    """Return the threshold of one of the job's own rules, and that it was lifted: ``at least 80 %, accepted``."""
-    bounds = {"at least": rule.at_least, "at most": rule.at_most}
-    told = [
-        f"{word} {format_percent(n) if isinstance(n, float) else format_number(n)}"
-        for word, n in bounds.items()
-        if n is not None
-    ]
-    return ", ".join([*told, *(["accepted for this run"] if rule.accepted else [])])
-
-
-def format_whole(rule: RuleReport) -> str:
-    """Return ``yes`` or ``no``: whether a rule failed that has one verdict for all rows; a dash for no verdict."""
-    return "\u2013" if rule.success is None else "yes" if rule.failed else "no"

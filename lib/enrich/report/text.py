@@ -7,13 +7,22 @@ from typing import Any
 
 import click
 
-from enrich.base.console import clean, format_table
-from enrich.report.models import JobReport, Report
-from enrich.report.page import format_number, format_percent, format_rule, format_threshold, format_whole
+from enrich.base.console import clean, format_count, format_table
+from enrich.report.models import JobReport, Report, TableNow
 from enrich.report.values import format_verdict
+from enrich.report.words import (
+    format_allowed,
+    format_number,
+    format_percent,
+    format_rule,
+    format_since,
+    format_terms,
+    format_whole,
+    select_nulls,
+)
 
 _COLOURS = {"passed": "green", "warned": "yellow", "skipped": "yellow", "blocked": "red", "failed": "red"}
-_TREND = 8
+_TREND = 5
 
 
 def format_report(report: Report) -> str:
@@ -23,8 +32,13 @@ def format_report(report: Report) -> str:
     warned  2 jobs: 1 warned, 1 passed
 
     customers  warned  last run updated 2026-11-21T10:00:00Z
-      1 of 2 rules failed
-      rules                                        verdict  action  failed  of  share  before
+      table now: 1 of 2 rules fails; this run: 1 failed, 1 passed
+      the table now: 100 rows, counted by the run of 2026-11-21T10:00:00Z
+      rules                                         verdict  failing   of  share  failing since         before
+        expect_column_values_to_not_be_null(email)  warned        12  100   12 %  2026-11-20T10:00:00Z  0 0 8
+      ...
+      the run of 2026-11-21T10:00:00Z, updated
+      rules                                         verdict  action  failed  of  share  failed before
         expect_column_values_to_not_be_null(email)  warned   warn         2  10   20 %  0 0 1
       ...
     ```
@@ -47,13 +61,12 @@ def _format_job(job: JobReport) -> list[str]:
     body = [clean(job.headline)]
     if job.last.error:
         body += [click.style("error", fg="red") + f" {clean(line)}" for line in job.last.error.splitlines()]
+    body += [*_format_table_now(job), *_format_quarantine(job)]
     if job.judged is not None:
-        if job.judged.run_id != job.last.run_id:
-            body.append(f"the numbers are those of the run of {job.judged.at}")
         body += [
+            f"the run of {job.judged.at}, {clean(job.judged.status)}",
             *_format_rules(job),
             *_format_lookups(job),
-            *_format_quarantine(job),
             *_format_versions(job),
             *_format_times(job),
         ]
@@ -66,17 +79,76 @@ def _format_block(header: Sequence[str], rows: Iterable[Sequence[str]], right: S
     return format_table(header, listed, right).split("\n") if listed else []
 
 
+def _format_table_now(job: JobReport) -> list[str]:
+    if job.now is None:
+        return []
+    rows = format_number(job.now.rows)
+    return [
+        f"the table now: {rows} row{'' if job.now.rows == 1 else 's'}, counted by the run of {job.now.counted.at}",
+        *_format_rules_now(job.now),
+        *_format_lookups_now(job.now),
+        *_format_nulls(job.now),
+    ]
+
+
+def _format_rules_now(now: TableNow) -> list[str]:
+    rows = [
+        (
+            format_rule(rule),
+            format_verdict(rule.verdict or "unknown"),
+            _format_number(rule.failed),
+            _format_number(rule.checked),
+            _format_percent(rule.share),
+            format_since(rule),
+            _format_trend(rule.trend[:-1]),
+            rule.error or format_allowed(rule),
+        )
+        for rule in now.rules
+    ]
+    header = ("rules", "verdict", "failing", "of", "share", "failing since", "failing before", "")
+    return _format_block(header, rows, (2, 3, 4))
+
+
+def _format_lookups_now(now: TableNow) -> list[str]:
+    rows = [
+        (
+            alias,
+            format_number(each.matched),
+            format_number(max(0, each.rows - each.null_references)),
+            _format_percent(each.match_rate),
+            format_number(each.orphans),
+            format_number(each.null_references),
+            _format_trend(each.orphans_trend[:-1]),
+        )
+        for alias, each in now.lookups.items()
+    ]
+    header = ("joins", "matched", "of references", "match rate", "orphans", "null references", "orphans before")
+    return _format_block(header, rows, (1, 2, 3, 4, 5))
+
+
+def _format_nulls(now: TableNow) -> list[str]:
+    """Return the columns that are null somewhere, or were; of the others their number."""
+    told = select_nulls(now)
+    rows = [
+        (column, format_number(each.rows), _format_percent(each.share), _format_trend(each.trend[:-1]))
+        for column, each in told.items()
+    ]
+    others = len(now.nulls) - len(told)
+    lines = _format_block(("nulls in columns", "rows", "share", "rows before"), rows, (1, 2))
+    return [*lines, *([f"no nulls in {format_count(others, 'column')}"] if others else [])]
+
+
 def _format_rules(job: JobReport) -> list[str]:
     rows = [
         (
             format_rule(rule),
-            format_verdict(rule.verdict),
+            format_verdict(rule.run_verdict),
             rule.action,
             format_number(rule.failed) if rule.by_row else format_whole(rule).replace("\u2013", "-"),
             format_number(rule.checked),
             _format_percent(rule.share),
             _format_trend(rule.trend[:-1]),
-            rule.error or format_threshold(rule),
+            rule.error or format_terms(rule),
         )
         for rule in job.rules
     ]
@@ -94,7 +166,7 @@ def _format_lookups(job: JobReport) -> list[str]:
         )
         for alias, each in job.lookups.items()
     ]
-    return _format_block(("lookups", "matched", "of", "rate", "null references"), rows, (1, 2, 3, 4))
+    return _format_block(("lookups", "matched", "of rows", "share", "null references"), rows, (1, 2, 3, 4))
 
 
 def _format_quarantine(job: JobReport) -> list[str]:
@@ -126,5 +198,9 @@ def _format_percent(share: float | None) -> str:
     return format_percent(share).replace("\u2013", "-")
 
 
+def _format_number(value: int | None) -> str:
+    return format_number(value).replace("\u2013", "-")
+
+
 def _format_trend(values: Sequence[Any]) -> str:
-    return " ".join("." if value is None else str(value) for value in values[-_TREND:])
+    return " ".join("." if value is None else format_number(value) for value in values[-_TREND:])

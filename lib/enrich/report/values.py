@@ -10,7 +10,7 @@ from typing import Any
 MAX_NAME, MAX_ERROR = 200, 500
 """Longer texts are cut to this many characters."""
 
-_WORDS = {"never_run": "never run", "not_checked": "not checked", "error": "not judged"}
+_WORDS = {"never_run": "never run", "not_checked": "not checked", "error": "not judged", "unknown": "not known"}
 
 
 def read_text(value: Any, limit: int = MAX_NAME) -> str | None:
@@ -34,6 +34,12 @@ def read_number(value: Any) -> int | None:
 def read_count(value: Any) -> int:
     """Return a whole number that is not negative; 0 for anything else."""
     return max(0, read_number(value) or 0)
+
+
+def read_amount(value: Any) -> int | None:
+    """Return a whole number that is not negative; None for anything else."""
+    found = read_number(value)
+    return found if found is not None and found >= 0 else None
 
 
 def read_seconds(value: Any) -> float | None:

@@ -13,8 +13,8 @@ from jsonschema import Draft202012Validator
 
 from enrich.report import Report, build_report, build_schema, read_report
 from enrich.report.models import JobReport
-from enrich.report.page import format_threshold
 from enrich.report.text import format_report
+from enrich.report.words import format_terms
 from enrich.storage.runs import OUTCOME, RunRow, RunsTable
 from kit.history import NOT_NULL, finding, project_in, row
 
@@ -122,7 +122,7 @@ def test_the_jobs_own_rules_tell_their_threshold(told: Any) -> None:
     rate = finding("match_rate", index=None, column=None, source="accounts", action="fail", failed=3, at_least=0.7)
     change = finding("mass_change", index=None, column=None, failed=3, success=False, at_most=2, accepted=True)
     job = told(row(0, findings=[rate, change]))
-    assert [format_threshold(rule) for rule in job.rules] == ["at least 70 %", "at most 2, accepted for this run"]
+    assert [format_terms(rule) for rule in job.rules] == ["at least 70 %", "at most 2, accepted for this run"]
     assert [(rule.verdict, rule.share) for rule in job.rules] == [("passed", 0.3), ("warned", 0.3)]
 
 

@@ -19,65 +19,12 @@ from typing import Any
 import pytest
 
 from enrich.base.console import clean
-from enrich.report import Report, build_report
-from enrich.report.page import format_percent, render_page, show
+from enrich.report import build_report
+from enrich.report.page import render_page, show
 from enrich.report.text import format_report
-from kit.history import finding, project_in, row
-
-HIDDEN = "".join(chr(code) for code in (0, 7, 8, 0x1B, 0x7F, 0x85, 0x200B, 0x200F, 0x202E, 0x2066, 0x2028, 0xFEFF))
-
-
-def hostile(port: int) -> list[str]:
-    """Return texts that would run or fetch something in a page that forgot to escape them."""
-    there = f"http://127.0.0.1:{port}"
-    return [
-        "<script>document.title='pwned'</script>",
-        f"<img src={there}/img onerror=document.title='pwned'>",
-        f"\"><img src='{there}/attribute'>",
-        f"</title><script src={there}/script></script>",
-        f"</style><link rel=stylesheet href={there}/style>",
-        f"<style>body{{background:url({there}/css)}}</style>@import url({there}/import)",
-        f"<iframe src={there}/frame></iframe><meta http-equiv=refresh content='0;url={there}/refresh'>",
-        f"<svg onload=document.title='pwned'><image href='{there}/svg'/></svg>",
-        "javascript:document.title='pwned'",
-        "{{ 7 * 7 }}{% include 'page.css' %}{{ report.__class__ }}",
-        "-->]]></svg><script>document.title='pwned'</script><!--",
-        "&lt;script&gt;&#60;script&#62;",
-        f"\x1b]0;pwned\x07\x1b[31m{HIDDEN}",
-        "=cmd|' /C calc'!A0",
-        "+1+1",
-        "-1+1",
-        "@SUM(1)",
-    ]
-
-
-def hostile_report(home: Path, port: int = 9) -> Report:
-    """Return a report with hostile text wherever a text can stand."""
-    project = project_in(home)
-    job = project.jobs["customers"]
-    jobs = []
-    for number, text in enumerate(hostile(port)):
-        mean = "expect_column_mean_to_be_between"
-        findings = [
-            finding(text, column=text, action=text, failed=1, success=False, source=text),
-            finding(column=None, column_list=[text, text], error=text, success=None),
-            finding(mean, column=text, action="fail", failed=1, success=False),
-        ]
-        lookup = {"kind": text, "rows": 5, "matched": 3, "null_references": 1}
-        document: dict[str, Any] = {
-            "status": "blocked",
-            "error": text,
-            "findings": findings,
-            "sources": {text: {"from": None, "to": 4, "changes": 2}},
-            "lookups": {text: lookup},
-            "quarantine": {"rows": 2, "reasons": {text: 2}},
-            "stages": {text: 1.0, "write": 2.0},
-        }
-        rows = [row(each, **document) | {"mode": text, "run_id": text} for each in range(3)]
-        target = job.target.model_copy(update={"table": text})
-        named = job.model_copy(update={"job": f"{text}{number}", "expectations": text, "target": target})
-        jobs.append((named, [*rows, rows[-1] | {"status": "failed", "at": rows[-1]["at"]}]))
-    return build_report(jobs, project)
+from enrich.report.words import format_percent
+from kit.history import expect, finding, project_in, row, state
+from kit.hostile import hostile, hostile_report
 
 
 class Reader(HTMLParser):
@@ -108,13 +55,25 @@ def test_page_holds_only_elements_of_the_template(tmp_path: Path) -> None:
     )
     found = Reader(render_page(hostile_report(tmp_path)))
     assert "html" in harmless.tags
-    assert found.tags - harmless.tags <= {"a", "b", "br", "circle", "polyline"}
+    assert found.tags - harmless.tags <= {"a", "b", "br", "circle", "polyline", "wbr"}
     assert found.tags.isdisjoint({"script", "img", "image", "iframe", "link", "object", "embed", "form", "base"})
     names = {name for _, name, _ in found.attributes}
     assert not [name for name in names if name.startswith("on")]
     assert names.isdisjoint({"src", "srcset", "xlink:href", "action", "formaction", "background"})
     assert {value[:5] for _, name, value in found.attributes if name == "href" and value} == {"#job-"}
     assert len([tag for tag, name, _ in found.attributes if (tag, name) == ("meta", "http-equiv")]) == 1
+
+
+def test_page_tells_the_table_first_then_the_run(tmp_path: Path) -> None:
+    project = project_in(tmp_path, rules=[expect()])
+    kept = [state(n * 4, nulls={"id": 0, "email": n}) for n in range(3)]
+    rows = [row(n, findings=[finding()], state=kept[n]) for n in range(3)]
+    text = render_page(build_report([(project.jobs["customers"], rows)], project))
+    assert text.index("The table now") < text.index("When the failing rows") < text.index("The run of")
+    assert "<title>failing after the last 3 runs: 0, 4, 8</title>" in text
+    assert "<title>2026-11-01T10:00:00Z: 8 of 100 rows fail</title>" in text
+    assert "No nulls in id." in "".join(Reader(text).text)
+    assert "The table now" not in render_page(build_report([(project.jobs["customers"], [row(0)])], project))
 
 
 def test_page_forbids_what_it_does_not_hold(tmp_path: Path) -> None:
@@ -287,6 +246,8 @@ def test_nothing_runs_over_the_edge_of_a_telephone(tmp_path: Path) -> None:
         "quarantine": {"rows": 1, "reasons": {long: 1}},
         "lookups": {long: lookup},
     }
+    counts = {"rows": 12_345_678, "matched": 11_345_678, "null_references": 345_678}
+    document["state"] = state(1_234_567, rows=12_345_678, lookups={long: counts}, nulls={long: 3, f"{long}0": 0})
     rows = [row(n, stages={"join": 1.0, "write": 2.0}, **document) for n in range(30)]
     text = render_page(build_report([(project.jobs["customers"], rows)], project))
     policy = re.search(r"<meta http-equiv=.*?>", text)

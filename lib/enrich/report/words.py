@@ -1,0 +1,109 @@
+"""Numbers and names of a report in words, the same on the page, in the text and in Markdown."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from enrich.report.models import JobReport, NullsNow, RuleNow, RuleReport, RuleVerdict, TableNow
+
+
+def format_percent(share: float | None) -> str:
+    """Return ``12.5 %``; a share that is not quite 0 or 1 never looks like it."""
+    if share is None:
+        return "\u2013"
+    text = f"{share * 100:.1f}"
+    if 0 < share < 1 and text in ("0.0", "100.0"):
+        return "< 0.1 %" if text == "0.0" else "> 99.9 %"
+    return f"{text.removesuffix('.0')} %"
+
+
+def format_number(value: int | None) -> str:
+    """Return ``1,234,567``; a dash for what is not known."""
+    return "\u2013" if value is None else f"{value:,}"
+
+
+def format_seconds(value: float | None) -> str:
+    """Return ``1.2 s``; a dash for what is not known."""
+    return "\u2013" if value is None else f"{value:,.1f} s"
+
+
+def format_rule(rule: RuleReport | RuleNow) -> str:
+    """Return a rule's name: type, columns, source; never its arguments."""
+    columns = rule.column_list or ((rule.column,) if rule.column else ())
+    name = f"{rule.expectation}({', '.join(columns)})" if columns else rule.expectation
+    return f"{name} in {rule.source}" if isinstance(rule, RuleReport) and rule.source else name
+
+
+def format_terms(rule: RuleReport) -> str:
+    """Return what a rule of a run allows: the threshold of a job rule, that it was lifted, that it judged all rows."""
+    bounds = {"at least": rule.at_least, "at most": rule.at_most}
+    told = [
+        f"{word} {format_percent(n) if isinstance(n, float) else format_number(n)}"
+        for word, n in bounds.items()
+        if n is not None
+    ]
+    told += ["accepted for this run"] if rule.accepted else []
+    return ", ".join([*told, *(["whole table"] if rule.scope == "target" and rule.by_row else [])])
+
+
+def format_allowed(rule: RuleNow) -> str:
+    """Return what the suite allows in the table: ``at least 95 % must pass, 10 may fail``."""
+    told = [] if rule.mostly is None else [f"at least {format_percent(float(rule.mostly))} must pass"]
+    if rule.tolerate is not None:
+        share = isinstance(rule.tolerate, float)
+        told.append(f"{format_percent(rule.tolerate) if share else format_number(int(rule.tolerate))} may fail")
+    return ", ".join(told)
+
+
+def format_since(rule: RuleNow) -> str:
+    """Return when the run ended after which rows began to fail; ``or before`` where no earlier count is known."""
+    if rule.since is None:
+        return ""
+    return f"{rule.since.at} or before" if rule.since_or_before else rule.since.at
+
+
+def select_nulls(now: TableNow) -> dict[str, NullsNow]:
+    """Return the columns that are null in some row, or were in the history."""
+    return {column: each for column, each in now.nulls.items() if each.rows or any(each.trend)}
+
+
+def select_others(now: TableNow) -> list[str]:
+    """Return the columns that are null in no row, and were in none in the history."""
+    told = select_nulls(now)
+    return [column for column in now.nulls if column not in told]
+
+
+def format_whole(rule: RuleReport) -> str:
+    """Return ``yes`` or ``no``: whether a rule failed that has one verdict for all rows; a dash for no verdict."""
+    return "\u2013" if rule.success is None else "yes" if rule.failed else "no"
+
+
+@dataclass(frozen=True)
+class Rule:
+    """One rule of a job, as the run and as the table knows it.
+
+    Attributes:
+        run: What it said of the run; None when the run did not have it.
+        now: What it says of the table; None when it is not counted there.
+    """
+
+    name: str
+    verdict: RuleVerdict
+    run: RuleReport | None
+    now: RuleNow | None
+
+
+def list_rules(job: JobReport) -> list[Rule]:
+    """Return the rules of the run, each with what it says of the table, and then those that only the table knows.
+
+    Rules are the same when type and columns are; of several such rules the first belongs to the first.
+    """
+    waiting: dict[tuple[object, ...], list[RuleNow]] = {}
+    for now in () if job.now is None else job.now.rules:
+        waiting.setdefault((now.expectation, now.column, now.column_list), []).append(now)
+    found = []
+    for run in job.rules:
+        same = [] if run.index is None else waiting.get((run.expectation, run.column, run.column_list), [])
+        found.append(Rule(format_rule(run), run.verdict, run, same.pop(0) if same else None))
+    rest = [now for each in waiting.values() for now in each]
+    return [*found, *(Rule(format_rule(now), now.verdict or "not_checked", None, now) for now in rest)]

@@ -1,0 +1,64 @@
+"""``enrich status`` tells the state that the target's commit records, without a JVM."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
+
+import enrich
+from enrich.base.state import LookupState, RuleState, State
+from enrich.operations.workplace import Options, Workplace
+from enrich.progress.cursor import Cursor, Mark
+from kit.command import Call
+
+TARGET = pa.schema([("id", pa.string()), ("email", pa.string()), ("consent", pa.bool_())])
+RULES = (RuleState(0, 100, 12), RuleState(1, 100, 0), RuleState(3), RuleState(4, error="KeyError"))
+KEPT = State(100, RULES, {"accounts": LookupState(103, 90, 3)}, {"id": 0, "email": 12})
+
+
+@pytest.fixture
+def told(project: Path, call: Call) -> Any:
+    """Give a target a record with a state, and return what ``status`` says of it, as JSON and as text."""
+
+    def _told(state: State | None) -> tuple[dict[str, Any], list[str]]:
+        loaded = enrich.load_project(project)
+        task = Workplace(loaded, ["customers"], Options(), "r0").task(loaded.jobs["customers"])
+        marks = {alias: Mark(table.table_id, None, table.version, {}) for alias, table in task.tables.items()}
+        cursor = Cursor("r0", "customers", 1, task.definition, marks, tuple(TARGET.names), state=state)
+        record = CommitProperties(
+            custom_metadata={"userMetadata": cursor.to_json()}, app_transactions=[Transaction("enrich/customers", 1)]
+        )
+        rows = pa.Table.from_pylist([], schema=TARGET)
+        write_deltalake(str(project / "lake" / "customers"), rows, mode="append", commit_properties=record)
+        (job,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
+        return job, call("--project-dir", project, "status").stdout.splitlines()
+
+    return _told
+
+
+def test_state_is_told_as_recorded(told: Any) -> None:
+    job, lines = told(KEPT)
+    assert job["state"] == KEPT.to_dict()
+    assert lines[0].split()[:5] == ["job", "version", "rows", "rules", "failing"]
+    assert lines[1].split()[:7] == ["customers", "0", "100", "1", "of", "2", "consents"]
+    assert lines[2].split()[0] == "accounts"
+
+
+def test_rows_are_told_where_no_rule_is_counted(told: Any) -> None:
+    _, lines = told(State(5))
+    assert lines[1].split()[:4] == ["customers", "0", "5", "-"]
+
+
+def test_a_record_of_an_older_release_has_no_state(told: Any) -> None:
+    job, lines = told(None)
+    assert (job["state"], lines[1].split()[:4]) == (None, ["customers", "0", "-", "-"])
+
+
+def test_before_the_first_run_there_is_no_state(project: Path, call: Call) -> None:
+    (job,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
+    assert (job["state"], job["target_version"]) == (None, None)
