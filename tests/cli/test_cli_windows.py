@@ -15,8 +15,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 import enrich
 from cli.shop import ACCOUNTS, CONSENTS, write_table
 from enrich.base.errors import EnvironmentFault
+from enrich.base.state import State
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark
+from enrich.quality.suites import list_uncounted
 from enrich.storage import tables
 from kit.command import Call
 from kit.project import files_below
@@ -45,7 +47,8 @@ def pretend(project: Path, versions: Versions, gaps: tuple[tuple[int, int], ...]
         alias: Mark(task.tables[alias].table_id, None, to, {}, gaps if alias == "accounts" else ())
         for alias, to in versions.items()
     }
-    cursor = Cursor("r0", "customers", 1, task.definition, marks, ("id", "email", "consent"))
+    state = State(0, list_uncounted(task.suite))
+    cursor = Cursor("r0", "customers", 1, task.definition, marks, ("id", "email", "consent"), state=state)
     record = CommitProperties(
         custom_metadata={"userMetadata": cursor.to_json()}, app_transactions=[Transaction("enrich/customers", 1)]
     )
