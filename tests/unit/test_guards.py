@@ -59,6 +59,7 @@ def test_an_accepted_rule_warns_and_says_so() -> None:
         "failed": 0,
         "success": None,
         "error": None,
+        "scope": "target",
         "at_most": 0.5,
         "accepted": True,
     }
