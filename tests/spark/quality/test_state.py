@@ -10,7 +10,8 @@ from __future__ import annotations
 import json
 import os
 import random
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -317,9 +318,9 @@ def _tell_rules_apart_by_their_columns(patch: pytest.MonkeyPatch, _: Play) -> No
 
 
 def _change(play: Play) -> None:
-    """Heal one row, let another one go, and change one without a change in any count."""
-    play.lab.put("persons", {**play.person(1), "name": "Ann", "n": 1, "town": "a"})
-    play.lab.drop("persons", "id = 2")
+    """Let a row that stands in the target differ, and another one come that has nulls everywhere."""
+    here = next(row["id"] for row in play.lab.rows("people") if row["name"] is not None)
+    play.lab.put("persons", {**play.person(here), "name": "Zoë", "n": 2}, {**dict.fromkeys(PEOPLE), "id": 77})
     play.run()
 
 
