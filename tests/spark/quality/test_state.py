@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 SEED = int(os.environ.get("ENRICH_TEST_SEED", "0"))
-STEPS = int(os.environ.get("ENRICH_STATE_STEPS", "12"))
+STEPS = int(os.environ.get("ENRICH_STATE_STEPS", "7"))
 """How many steps the random history has; the soak plays more."""
 
 JOB = """\
@@ -331,6 +331,7 @@ def _restore(play: Play) -> None:
 
 
 def _give_another_argument(play: Play) -> None:
+    _change(play)
     place = next(i for i, (type_, _) in enumerate(play.rules) if type_ == COL + "be_between")
     play.rules[place] = (COL + "be_between", {"column": "n", "min_value": -1000, "max_value": -999})
     play.write_suite()
