@@ -40,7 +40,7 @@ from enrich.report.values import (
 )
 
 _ACTED = (CREATED, UPDATED, BLOCKED, FAILED)
-_STAGES = ("changes", "keys", "join", "rules", "difference", "write")
+_STAGES = ("changes", "keys", "join", "state", "rules", "difference", "write")
 
 
 @dataclass(frozen=True)

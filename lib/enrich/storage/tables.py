@@ -167,8 +167,13 @@ def read_open_state(log: DeltaTable) -> TableState:
     schema = json.loads(log.schema().to_json())
     columns = {field["name"]: _type_of(field) for field in schema["fields"]}
     layout = {field["name"]: find_physical_names([field]) for field in schema["fields"]}
-    uri, version, properties = log.table_uri, log.version(), dict(metadata.configuration)
+    uri, version, properties = _locate(log), log.version(), dict(metadata.configuration)
     return TableState(uri, str(metadata.id), version, columns, properties, fingerprint(uri, version), layout)
+
+
+def _locate(log: DeltaTable) -> str:
+    """Return where a table is, as Spark wants it: delta-rs escapes blanks and letters such as an umlaut."""
+    return unquote(log.table_uri).removeprefix("file://")
 
 
 def _type_of(field: Mapping[str, Any]) -> DataType:
@@ -277,7 +282,7 @@ def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, An
     latest version down; so where one is missing, the commits are read one by one.
     """
     entries = [dict(entry) for entry in log.history(limit)]
-    uri, latest = log.table_uri, log.version()
+    uri, latest = _locate(log), log.version()
     if len(entries) == limit or actions(uri, latest - len(entries)) is None:
         return entries
     entries = []
