@@ -15,6 +15,8 @@ WORKERS ?= 2
 # Of the benchmark: 1 is 10 million products.
 SCALE   ?= 1
 FIGURES ?= benchmarks.json
+# What `make test` plays a part of, and ENRICH_SOAK the whole.
+SOAKED  := tests/faults tests/scenarios/test_demo.py tests/scenarios/test_table_join_matrix.py
 SAY     = @printf '\n==> %s\n'
 
 .PHONY: help
@@ -61,8 +63,8 @@ soak: java $(READY) jars ## a million random history-runs, in parts of less than
 	@PYTHONPATH=tests $(BIN)/python -m differential.soak --progress soak.jsonl
 
 .PHONY: soak-faults
-soak-faults: java $(READY) jars ## every fault point of every kind of job, 100 kills, 10,000 acts of administrators (hours)
-	@ENRICH_SOAK=1 $(PYTEST) -o faulthandler_timeout=0 tests/faults
+soak-faults: java $(READY) jars ## every fault point of every kind of job, 100 kills, 10,000 acts of administrators, the demo (hours)
+	@ENRICH_SOAK=1 $(PYTEST) -o faulthandler_timeout=0 $(SOAKED)
 
 .PHONY: bench
 bench: java $(READY) jars ## enrich against a rebuild, a MERGE by hand and the floor: every goal with its verdict (SCALE=1: 10M rows, an hour)

@@ -78,7 +78,8 @@ def spark() -> Iterator[SparkSession]:
 def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
     """The session with ``INTERPRETED`` plans, for tests of which commits there are and which cases there are.
 
-    The random histories and the command line's tests run compiled code, as users do.
+    One world of the random histories, the soak, and the processes of the command line's tests run compiled code, as
+    users do.
     """
     with settings(spark, INTERPRETED):
         yield spark

@@ -21,6 +21,7 @@ from deltalake import DeltaTable
 from cli.shop import write_table
 from kit.command import Call, Start
 from kit.project import suite, write_project
+from kit.session import INTERPRETED
 
 if TYPE_CHECKING:
     from click.testing import Result
@@ -33,9 +34,9 @@ lake: ./lake
 spark:
   master: local[2]
   conf:
-    spark.sql.shuffle.partitions: 2
+    spark.sql.adaptive.enabled: "false"
     spark.hadoop.fs.s3a.secret.key: ${CANARY_SECRET}
-"""
+""" + "".join(f"    {name}: '{value}'\n" for name, value in INTERPRETED.items())
 PEOPLE = """\
 job: people
 sources:

@@ -59,7 +59,9 @@ def cpu_seconds() -> Iterator[list[float]]:
     spent.append(after.children_user + after.children_system - before.children_user - before.children_system)
 
 
-def test_a_first_run_then_a_change_then_nothing(spark: SparkSession, call: Call, start: Start, project: Path) -> None:
+def test_a_first_run_then_a_change_then_nothing(
+    interpreted: SparkSession, call: Call, start: Start, project: Path
+) -> None:
     code, job = run(call, project)
     assert (code, job["status"], job["mode"]) == (0, "created", "bootstrap")
     assert list(job) == JOB_KEYS

@@ -4,6 +4,8 @@
 
 A lane ends before --minutes are over; start it again with the same progress file and it goes on with the next chunk.
 A chunk is one world with 3,000 histories of 5 windows and a seed of its own; its line in the file holds the tally.
+After it, one of its targets is rebuilt, which must change nothing. Every eighth chunk also cuts 2,000 histories of two
+jobs into many windows and into one, and compares.
 Every second chunk is of the chains: other random jobs each time, constants that all histories share, and in every
 second one of these tables whose columns change. Four chunks are played on the ways of small tables, the next four on
 those of large ones.
@@ -18,18 +20,22 @@ import tempfile
 import time
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from differential.alterations import plan_alterations
 from differential.engines import enrich_engine
 from differential.generator import make_histories, make_shared
+from differential.invariants import compare_cuts, refresh_one
 from differential.jobs import with_random_jobs
 from differential.shrink import kept_histories, save_case, shrink
-from differential.trial import Engine, Script, play
+from differential.trial import Engine, Script, Trial
 from differential.worlds import WORLDS
 from kit.session import compile_quickly, small_session
 
-WINDOWS, RANDOM_JOBS = 5, 6
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WINDOWS, RANDOM_JOBS, CUT = 5, 6, 2_000
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -52,7 +58,10 @@ def main(arguments: list[str] | None = None) -> int:
         if started + 1.3 * longest > end:
             break
         number = len(done)
-        line = _chunk(names[number % len(names)], options.seed + number, options.histories, engines[number // 4 % 2])
+        name, seed = names[number % len(names)], options.seed + number
+        line = _chunk(name, seed, options.histories, engines[number // 4 % 2], spark)
+        if number % 8 == 0:
+            line["failures"] += _cuts(seed, min(CUT, options.histories), spark)
         spark.range(1).count()  # a chunk that lost its JVM says nothing of the engine: fail here, before it is kept
         done.append(line)
         with options.progress.open("a", encoding="utf-8") as progress:
@@ -77,14 +86,28 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _chunk(name: str, seed: int, count: int, engine: Engine) -> dict[str, Any]:
+def _cuts(seed: int, count: int, spark: SparkSession) -> int:
+    """Compare many windows with one, over a job that was wrong once and a random one; return how much differs."""
+    world = with_random_jobs(WORLDS["chains"].only("back_before_lone"), 1, seed)
+    with tempfile.TemporaryDirectory(prefix="soak-") as base:
+        _, faults = compare_cuts(Path(base), world, count, seed, spark)
+    for fault in faults:
+        _say(f"{fault}\n{json.dumps([shape.tree for shape in world.shapes])}")
+    return len(faults)
+
+
+def _chunk(name: str, seed: int, count: int, engine: Engine, spark: SparkSession) -> dict[str, Any]:
     """Play one chunk; keep the first failing history, shrunk."""
     world, started = with_random_jobs(WORLDS[name], RANDOM_JOBS, seed), time.monotonic()
     histories = [*kept_histories(name), *make_histories(world, count, WINDOWS, seed)]
     alterations = plan_alterations(world, WINDOWS, seed) if seed // 2 % 2 == 0 else ()
     script = Script(histories, make_shared(world, WINDOWS, seed), alterations)
     with tempfile.TemporaryDirectory(prefix="soak-") as base:
-        tally, failures = play(Path(base) / "p", world, script, engine, seed=seed)
+        trial = Trial(Path(base) / "p", world, script, engine, seed=seed)
+        failures = trial.play()
+        changed = [] if failures else refresh_one(trial, spark, seed)
+    for fault in changed:
+        _say(fault)
     for failure in [f for f in failures if f.history is not None][:1]:
         smallest = shrink(world, failure.shape, script, failure.history or 0, engine)
         if smallest is not None:
@@ -92,8 +115,8 @@ def _chunk(name: str, seed: int, count: int, engine: Engine) -> dict[str, Any]:
     for failure in failures[:5]:
         job = next(shape.tree for shape in world.shapes if shape.name == failure.shape)
         _say(f"{failure}\n{json.dumps(job)}")
-    seconds = round(time.monotonic() - started)
-    return {"world": name, "seed": seed, "seconds": seconds, "failures": len(failures), **asdict(tally)}
+    told = {"world": name, "seed": seed, "seconds": round(time.monotonic() - started)}
+    return {**told, "failures": len(failures) + len(changed), **asdict(trial.tally)}
 
 
 if __name__ == "__main__":

@@ -130,7 +130,7 @@ def check(history: History) -> None:
 
 
 def test_any_history_of_messy_keys_gives_what_clean_keys_would_give(history: History) -> None:
-    for count in (14, 8, 8):
+    for count in (14, 16):
         history.commits(count)
         assert history.lab.run_all().exit_code == 0
         check(history)

@@ -10,23 +10,29 @@ import pytest
 
 from enrich.storage import writes
 from faults.stops import Crash, crash_on, hooked
-from kit.lab import Lab
+from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
+from scenarios.conftest import open_consents
 
 WRITTEN = "CREATE TABLE AS SELECT"
 
 NO_EMAIL = "expect_column_values_to_not_be_null:email"
 
 
-@pytest.fixture
-def held(consents: Lab) -> Lab:
-    """Customers without an e-mail wait in the quarantine: u3 at first."""
-    consents.suite("mails", hold_nulls("email"))
-    job = consents.home / "jobs" / "customers.yml"
+def run_held(lab: Lab) -> None:
+    """Hold customers without an e-mail, and run the job."""
+    open_consents(lab)
+    lab.suite("mails", hold_nulls("email"))
+    job = lab.home / "jobs" / "customers.yml"
     job.write_text(job.read_text() + "expectations: mails\n")
-    first = consents.run()
+    first = lab.run()
     assert (first.status, first.counts.inserted, first.counts.quarantined) == ("created", 2, 1), first.error
-    return consents
+
+
+@pytest.fixture
+def held(prepared: Prepared) -> Lab:
+    """Customers without an e-mail wait in the quarantine: u3 at first."""
+    return prepared("held", run_held)
 
 
 def tables(lab: Lab) -> tuple[set[str], set[str]]:

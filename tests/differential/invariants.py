@@ -1,0 +1,64 @@
+"""What must not matter: a rebuild, how a history is cut into runs, which way a run takes, whether its state is lost.
+
+`make test` and the soak ask the same: here are the questions, there how often and over how many histories.
+"""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections import Counter
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from differential import reader
+from differential.comparison import Tally
+from differential.engines import enrich_engine
+from differential.generator import History, make_histories, make_shared
+from differential.spec import World
+from differential.trial import Script, Trial
+from kit.session import INTERPRETED, settings
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+WINDOWS = 3
+
+
+def refresh_one(trial: Trial, spark: SparkSession, seed: int) -> list[str]:
+    """Rebuild the target of one job that was played, another one with every seed; return what that has changed."""
+    shape = random.Random(seed).choice(trial.world.shapes).name
+    with settings(spark, INTERPRETED):
+        (report,) = enrich_engine(spark, full_refresh=True)(trial.base, [shape])["jobs"]
+    found = (report["error"], report["mode"], report["status"])
+    return [] if found == (None, "full_refresh", "unchanged") else [f"a full refresh of {shape}: {found}"]
+
+
+def compare_cuts(base: Path, world: World, histories: int, seed: int, spark: SparkSession) -> tuple[Tally, list[str]]:
+    """Play the same histories in many windows and in one; return what was played in many, and what differs.
+
+    The many lose their state directory before the last run. The one run after the first goes the other ways.
+    """
+    script = Script(list(make_histories(world, histories, WINDOWS, seed)), make_shared(world, WINDOWS, seed))
+    assert script.shared is not None
+    short = Script([_in_one_window(each) for each in script.histories], _in_one_window(script.shared))
+    many = Trial(base / "many", world, script, enrich_engine(spark), seed=seed)
+    for window in range(WINDOWS):
+        changed = many.write(window)
+        if window == WINDOWS - 1:
+            shutil.rmtree(many.base / "lake" / "_enrich")
+        many.run(window, changed)
+    one = Trial(base / "one", world, short, enrich_engine(spark, other_ways=True), seed=seed + 1)
+    one.play()
+    faults = [str(failure) for trial in (many, one) for failure in trial.failures[:1]]
+    assert all(many.writers[name].rows == one.writers[name].rows for name in many.writers)
+    for shape in world.shapes:
+        rows = [Counter(map(repr, reader.rows(trial.base / "lake" / shape.name))) for trial in (many, one)]
+        if rows[0] != rows[1]:
+            faults.append(f"one window gives other rows than many: {shape.tree}")
+    return many.tally, faults
+
+
+def _in_one_window(history: History) -> History:
+    """Return the history with everything that follows the first run in one window."""
+    return History((history.windows[0], [commit for window in history.windows[1:] for commit in window]))
