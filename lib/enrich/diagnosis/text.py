@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from enrich.base.console import clean, format_count, format_table
-from enrich.diagnosis.reasons import MATCHED, NEAR_MISS, REASONS
+from enrich.diagnosis.reasons import DELETED_AT, MATCHED, NEAR_MISS, REASONS
 
 if TYPE_CHECKING:
     from enrich.diagnosis.causes import FailingRow, FailingRows, RuleCauses
@@ -63,7 +63,10 @@ _DIFFERS = {
 }
 """Kind of a near miss -> what it is."""
 
-_MEANINGS = {**REASONS, MATCHED: "every source has its row; the value itself is what the rule finds wanting"}
+_MEANINGS = REASONS | {
+    MATCHED: "every source has its row; the value itself is what the rule finds wanting",
+    DELETED_AT: "the source had the row, and one of its versions deleted it",
+}
 """What the reasons mean where rows of the target fail a rule."""
 
 

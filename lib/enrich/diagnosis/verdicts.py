@@ -67,19 +67,16 @@ def _choose_rules(project: Project, name: str, index: int | None) -> tuple[Suite
     if suite is None:
         raise ConfigError(f"job {name!r} has no suite", hint=f"name one with `expectations` in {job.file}")
     rules: tuple[SuiteRule, ...] = suite.row_rules
+    chosen = tuple(rule for rule in rules if index in (None, rule.index))
+    if chosen:
+        return chosen
     listed = ", ".join(f"{rule.index} ({rule.label})" for rule in rules)
-    known = f"the rules that do are {listed}" if listed else "none of its rules does"
+    hint = f"the rules that do are {listed}" if listed else "`enrich report` shows what the others found"
     if index is None:
-        if not rules:
-            raise ConfigError(f"no rule of job {name!r} judges each row by itself", hint="`enrich report` shows others")
-        return rules
-    chosen = tuple(rule for rule in rules if rule.index == index)
-    if not chosen:
-        number = len(suite.rules)
-        is_there = 0 <= index < number
-        what = "does not judge each row by itself" if is_there else f"is not among its {number}, counted from 0"
-        raise ConfigError(f"rule {index} of job {name!r} {what}", hint=known if is_there else f"it can be {listed}")
-    return chosen
+        raise ConfigError(f"no rule of job {name!r} judges each row by itself", hint=hint)
+    is_there = any(rule.index == index for rule in suite.rules)
+    lack = "does not judge each row by itself" if is_there else "does not exist, so it judges no row"
+    raise ConfigError(f"rule {index} of job {name!r} {lack}", hint=hint)
 
 
 def _examine(workplace: Workplace, task: Task, rules: Sequence[SuiteRule], most: int) -> tuple[RuleCauses, ...]:
