@@ -174,9 +174,9 @@ def check_command_line(call: Call, monkeypatch: pytest.MonkeyPatch, found: dict[
     assert "--show-keys prints only to a terminal" in refused.stderr
     monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
     with_keys = call("failing", "customers", 1, "--show-keys")
-    lines = [line.split() for line in with_keys.stdout.splitlines()]
-    assert ["--key", "'id=a1'", "no_such_key", "in", "consents"] in lines
-    assert ["--key", "'id=\\u200bu3'", "near_miss", "invisible;", "in", "consents"] in lines
+    words = [line.split() for line in with_keys.stdout.splitlines()]
+    assert ["--key", "'id=a1'", "no_such_key", "in", "consents"] in words
+    assert ["--key", "'id=\\u200bu3'", "near_miss", "invisible;", "in", "consents"] in words
     assert VALUE not in shown.output + as_json.output + with_keys.output
 
 
@@ -254,8 +254,9 @@ def test_what_cannot_be_answered(story: Lab, call: Call) -> None:
     assert story.run().status == "created"
     assert call("failing", "customers", 5, "--output", "json").exit_code == 0
     story.append("customers", {"id": "x", "email": None, "note": None, "ok": None})
-    with pytest.raises(DriftError, match="customers"):
-        enrich.failing(project, "customers", spark=story.spark)
+    for ask in (enrich.failing, enrich.summarise):
+        with pytest.raises(DriftError, match="customers"):
+            ask(project, "customers", spark=story.spark)
     assert call("failing", "customers").exit_code == 6
 
 
@@ -268,7 +269,11 @@ def test_a_sound_target_is_summarised_without_spark(joined: Lab, monkeypatch: py
     monkeypatch.setattr(
         "enrich.operations.workplace.Workplace.session", lambda _: pytest.fail("a session was asked for")
     )
-    assert enrich.summarise(enrich.load_project(joined.home), "customers") == {0: {}}
+    project = enrich.load_project(joined.home)
+    assert enrich.summarise(project, "customers") == {0: {}}
+    joined.append("customers", {"id": "x", "email": None, "ok": None})
+    with pytest.raises(DriftError, match="customers"):
+        enrich.summarise(project, "customers")
 
 
 def test_a_source_that_has_gained_a_column_since(lake: Lab) -> None:

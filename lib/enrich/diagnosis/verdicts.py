@@ -39,7 +39,7 @@ def examine_rules(
     workplace, task = open_recorded(project, name, spark)
     if task.target.table is None:
         raise HistoryError(f"job {name!r} has no target yet", hint=f"run `enrich run {name}` to create it")
-    found = _examine(workplace, task, rules, MOST_KEYS if show_keys else 0)
+    found = _examine(workplace, rewind(task), rules, MOST_KEYS if show_keys else 0)
     return FailingRows(name, task.target.table.version, found)
 
 
@@ -49,10 +49,12 @@ def count_reasons(project: Project, name: str, *, spark: SparkSession | None) ->
     if suite is None or not suite.row_rules:
         return {}
     workplace, task = open_recorded(project, name, spark)
-    recorded = task.recorded_state
-    sound = {each.index for each in recorded.rules if each.failed == 0} if recorded is not None else set()
-    rules = [rule for rule in suite.row_rules if rule.index not in sound] if task.target.table is not None else []
-    found = {each.index: each.reasons for each in _examine(workplace, task, rules, 0)} if rules else {}
+    found = {}
+    if task.target.table is not None:
+        task, recorded = rewind(task), task.recorded_state
+        sound = {each.index for each in recorded.rules if each.failed == 0} if recorded is not None else set()
+        rules = [rule for rule in suite.row_rules if rule.index not in sound]
+        found = {each.index: each.reasons for each in _examine(workplace, task, rules, 0)} if rules else {}
     return {rule.index: found.get(rule.index, {}) for rule in suite.row_rules}
 
 
@@ -80,7 +82,7 @@ def _choose_rules(project: Project, name: str, index: int | None) -> tuple[Suite
 
 
 def _examine(workplace: Workplace, task: Task, rules: Sequence[SuiteRule], most: int) -> tuple[RuleCauses, ...]:
-    """Count the rows that fail, and say why they do; at most ``most`` keys a rule."""
+    """Count the rows that fail, and say why they do; at most ``most`` keys a rule. The task is rewound."""
 
     def answer(work: Work) -> tuple[RuleCauses, ...]:
         rows = _read_whole(work)
@@ -90,12 +92,13 @@ def _examine(workplace: Workplace, task: Task, rules: Sequence[SuiteRule], most:
         wanting = [rule for rule in rules if counted[rule.index].error is None and counted[rule.index].failed]
         if not wanting:
             return tuple(_conclude(rule, counted[rule.index]) for rule in rules)
+        work.expect_rows(sum(counted[rule.index].failed for rule in wanting))
         with silence_gx():
             failing = find_failing(add_facts(work, rows, wanting), wanting, good, list_facts(work, wanting))
             found = classify(work, failing, wanting, most)
         return tuple(_conclude(rule, counted[rule.index], *found.get(rule.index, ())) for rule in rules)
 
-    return answer_inside(workplace, rewind(task), answer)
+    return answer_inside(workplace, task, answer)
 
 
 def _read_whole(work: Work) -> DataFrame:
