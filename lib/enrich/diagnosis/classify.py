@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
 
@@ -145,6 +145,8 @@ def classify(
     if right is not None:
         sides.append(right)
     found = [_classify_side(work, side, failing, rules) for side in sides]
+    if most:  # and so read twice
+        found = [replace(part, rows=work.keep(part.rows)) for part in found]
     counts: dict[int, Counter[Reason]] = {rule.index: Counter() for rule in rules}
     for part in found:
         for row in part.rows.groupBy(RULE, _FACTS).count().collect():
