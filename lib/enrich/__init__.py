@@ -12,7 +12,7 @@
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.base.result import JobResult, RunResult
 from enrich.config import Project
-from enrich.diagnosis import doctor_keys, why
+from enrich.diagnosis import doctor_keys, failing, summarise, why
 from enrich.operations.loading import load_project
 from enrich.operations.planning import PlanResult, plan
 from enrich.operations.runner import run
@@ -27,9 +27,11 @@ __all__ = [
     "RunResult",
     "VerifyResult",
     "doctor_keys",
+    "failing",
     "load_project",
     "plan",
     "run",
+    "summarise",
     "verify",
     "why",
 ]

@@ -13,7 +13,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 import enrich
-from cli.shop import ACCOUNTS, CONSENTS, write_table
+from cli.shop import ACCOUNTS, CONSENTS, JOB, write_table
 from enrich.base.errors import EnvironmentFault
 from enrich.base.state import State
 from enrich.operations.workplace import Options, Workplace
@@ -21,7 +21,7 @@ from enrich.progress.cursor import Cursor, Mark
 from enrich.quality.suites import list_uncounted
 from enrich.storage import tables
 from kit.command import Call
-from kit.project import files_below
+from kit.project import files_below, suite, write_project
 
 TARGET = pa.schema([("id", pa.string()), ("email", pa.string()), ("consent", pa.bool_())])
 Versions = dict[str, int]
@@ -264,11 +264,17 @@ def test_how_long_history_is_kept(files: str | None, log: str | None, seconds: i
     assert tables.compute_retention({name: text for name, text in found.items() if text is not None}) == seconds
 
 
-@pytest.mark.parametrize("command", ["run", "verify", "why customers x email", "doctor keys customers"])
+@pytest.mark.parametrize(
+    "command", ["run", "verify", "why customers x email", "failing customers", "doctor keys customers"]
+)
 def test_what_starts_spark_says_how_large_its_tables_are(
     shop: Path, call: Call, monkeypatch: pytest.MonkeyPatch, command: str
 ) -> None:
-    if command.startswith(("verify", "why")):
+    if command.startswith("failing"):
+        rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "email"}}
+        job = JOB + "expectations: s\n"
+        write_project(shop, {"jobs/customers.yml": job, "expectations/s.json": suite("s", rule)})
+    if command.startswith(("verify", "why", "failing")):
         pretend(shop, {"consents": 2, "accounts": 2})
     sizes: list[int | None] = []
 

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
+
 import pyarrow as pa
 import pytest
 
+from kit import command
+from kit.command import Call
 from kit.lab import Lab, Prepared
 from kit.project import CUSTOMERS
+from scenarios.references import open_references
 
 
 def open_consents(lab: Lab) -> None:
@@ -37,3 +43,17 @@ def consents(prepared: Prepared) -> Lab:
 def joined(prepared: Prepared) -> Lab:
     """Give consents, accounts and their job after its first run."""
     return prepared("joined", run_consents)
+
+
+@pytest.fixture
+def lake(prepared: Prepared) -> Lab:
+    """Give a lake with one row for each reason of `enrich why`; none of its jobs has run yet."""
+    return prepared("references", open_references)
+
+
+@pytest.fixture
+def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
+    """The command line in the test's project, in the tests' session."""
+    monkeypatch.setenv("ENRICH_PROJECT_DIR", str(tmp_path / "project"))
+    with command.restored():
+        yield command.call

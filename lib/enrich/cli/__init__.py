@@ -7,8 +7,9 @@ nothing to do must be back within a second.
 from __future__ import annotations
 
 from enrich.cli.commands import cli
-from enrich.cli.questions import doctor, why
+from enrich.cli.questions import doctor, failing, why
 
+cli.add_command(failing)
 cli.add_command(why)
 cli.add_command(doctor)
 

@@ -1,4 +1,4 @@
-"""The commands that ask about a job's rows and keys: ``why`` and ``doctor``."""
+"""The commands that ask about a job's rows and keys: ``why``, ``failing`` and ``doctor``."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from enrich.cli.options import (
 )
 from enrich.cli.process import log_to_stderr
 from enrich.cli.results import say_found
-from enrich.diagnosis.text import format_answer, format_keys
+from enrich.diagnosis.text import format_answer, format_failing, format_keys
 
 _NEAR_MISSES = "the keys of near misses"
 
@@ -53,6 +53,24 @@ def why(ctx: click.Context, /, *, job: str, output: str, show_keys: bool, **aske
     key, column = (list(parts), key) if parts else (key, column)
     answer = enrich.why(load_chosen_project(ctx), job, key, column, show_keys=show_keys)
     return say_found(output, answer.to_dict(), format_answer(answer, column))
+
+
+@click.command(epilog="Example: enrich failing consents_with_email 0")
+@click.argument("job")
+@click.argument("rule", type=click.IntRange(min=0), required=False, metavar="[RULE]")
+@output_option
+@add_show_keys_option("the keys of failing rows, at most 100 for each rule")
+@add_place_options
+def failing(ctx: click.Context, /, *, job: str, rule: int | None, output: str, show_keys: bool) -> int:
+    """Say how many rows fail the rules, and why.
+
+    Reads the whole target. RULE is the position of an expectation in the suite, from 0; without it, all expectations
+    that judge each row by itself are shown. The reasons are those of `enrich why`. No value is printed.
+    """
+    refuse_stored_keys(output, show_keys=show_keys)
+    log_to_stderr("text", quiet=True)
+    answer = enrich.failing(load_chosen_project(ctx), job, rule, show_keys=show_keys)
+    return say_found(output, answer.to_dict(), format_failing(answer))
 
 
 @click.group(epilog="Example: enrich doctor keys consents_with_email")

@@ -1,4 +1,5 @@
-"""Why a cell is null, and what would heal it: reason codes for one key, near misses among all keys of a job.
+"""Why a cell is null, and what would heal it: reason codes for one key and for all rows that fail a rule, near misses
+among all keys of a job.
 
 Nothing is written, and no value is told.
 """
@@ -12,6 +13,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from enrich.config import Project
+    from enrich.diagnosis.causes import FailingRows
     from enrich.diagnosis.doctor import KeyReport
     from enrich.diagnosis.reasons import Why
 
@@ -52,6 +54,67 @@ def why(
     from enrich.diagnosis.inquiry import ask
 
     return ask(project, job, key, column, spark=spark, show_keys=show_keys)
+
+
+def failing(
+    project: Project,
+    job: str,
+    rule: int | None = None,
+    *,
+    spark: SparkSession | None = None,
+    show_keys: bool = False,
+) -> FailingRows:
+    """Count the rows of a job's target that fail its rules, and say why they do.
+
+    The rules are those of the suite that judge each row by itself. Great Expectations' own conditions count their rows
+    over the whole target. Every row that fails has the reason that ``why`` gives for its cell in the rule's column;
+    with several columns, that of the first cell whose reason is not ``matched``. Writes nothing.
+
+    Args:
+        project: What ``load_project`` gave.
+        job: The job's name.
+        rule: The rule's position in the suite, from 0; None for all of them.
+        spark: A Delta-capable session, left as it was found; None: the active one, or one is built.
+        show_keys: Keep the keys of failing rows in the rules' ``rows``, at most 100 a rule.
+
+    Returns:
+        One entry a rule, in the order of the suite; the counts of its ``reasons`` add up to ``failed``. ``to_dict()``
+        holds no keys and no values. A rule that raises has no counts, and the class of what it raised in ``error``.
+
+    Raises:
+        ConfigError: No such job, no suite, or no such rule among those that judge each row by itself.
+        HistoryError: There is no target, or its definition or sources are not those that it was written from.
+        DriftError: Somebody else changed the target.
+        RunFailed: A snapshot cannot be read.
+    """
+    from enrich.diagnosis.verdicts import examine_rules
+
+    return examine_rules(project, job, rule, spark=spark, show_keys=show_keys)
+
+
+def summarise(project: Project, job: str, *, spark: SparkSession | None = None) -> dict[int, dict[str, int]]:
+    """Return for each rule that judges each row by itself how many rows of the target fail it for which reason.
+
+    The counts of ``failing`` alone. Rules that no row fails, as the record of the target says, are not asked about;
+    when there are no others, Spark is not started.
+
+    Args:
+        project: What ``load_project`` gave.
+        job: The job's name.
+        spark: A Delta-capable session, left as it was found; None: the active one, or one is built.
+
+    Returns:
+        Index of a rule -> reason -> rows. Empty for a rule that no row fails or that raises, and before the first run.
+
+    Raises:
+        ConfigError: No such job.
+        HistoryError: The target's definition or sources are not those that it was written from.
+        DriftError: Somebody else changed the target.
+        RunFailed: A snapshot cannot be read.
+    """
+    from enrich.diagnosis.verdicts import count_reasons
+
+    return count_reasons(project, job, spark=spark)
 
 
 def doctor_keys(

@@ -33,9 +33,10 @@ from enrich.base.spec import (
 )
 from enrich.diagnosis import near, reasons
 from enrich.diagnosis.reasons import Reason
+from enrich.diagnosis.sides import Side
 from enrich.frames import join, normalise
 from enrich.frames.columns import drop_nulls
-from enrich.steps.work import Work
+from enrich.steps.work import FEW, Work
 from enrich.storage import tables
 
 log = logging.getLogger(__name__)
@@ -46,18 +47,38 @@ _REASON, _COUNT = "__enrich_reason", "__enrich_count"
 
 
 @dataclass(frozen=True)
+class Lost:
+    """The keys of a question that the source does not have.
+
+    Attributes:
+        keys: ``__enrich_j*``, distinct, without nulls.
+        few: Whether they are so few that every task gets them all.
+    """
+
+    keys: DataFrame
+    few: bool
+
+    @property
+    def sent(self) -> DataFrame:
+        """The keys, for the small side of a join."""
+        return F.broadcast(self.keys) if self.few else self.keys
+
+
+@dataclass(frozen=True)
 class Question:
     """What some rows refer to in one source.
 
     Attributes:
         columns: The source's columns that are looked up: its key, or a mirror's value.
-        references: ``__enrich_k*`` and ``__enrich_j*``, one row per reference, with nulls.
+        references: ``rows`` and ``__enrich_j*``, one row per reference, with nulls.
+        rows: The columns that hold the key of the target's row: ``__enrich_k*`` or ``__enrich_r*``.
         is_list: Whether a row refers to many keys.
     """
 
     alias: str
     columns: tuple[str, ...]
     references: DataFrame
+    rows: tuple[str, ...]
     is_list: bool = False
 
     @property
@@ -66,15 +87,21 @@ class Question:
         return name_reference(len(self.columns))
 
 
+def list_side_questions(work: Work, side: Side, affected: Affected) -> list[Question]:
+    """Return what rows of one side refer to: the source that has their key first, then in the order of the joins."""
+    spec = work.task.spec
+    if side.right is not None and isinstance(spec, JoinSpec):
+        return _list_right_questions(work, spec, side.right, affected)
+    return list_questions(work, affected)
+
+
 def list_questions(work: Work, affected: Affected) -> list[Question]:
     """Return what the rows of some target keys refer to, the driving source first, then in the order of the joins."""
     spec = work.task.spec
-    names = name_left_key(len(spec.identity))
+    names = tuple(name_left_key(len(spec.identity)))
 
     def own(columns: tuple[str, ...], alias: str) -> Question:
-        parts = zip(names, name_reference(len(names)), strict=True)
-        frame = affected.left.select(*names, *[F.col(name).alias(part) for name, part in parts])
-        return Question(alias, columns, frame)
+        return Question(alias, columns, _repeat_key(affected.left, names), names)
 
     if isinstance(spec, MirrorSpec):
         return [own(spec.value, spec.driving)]
@@ -84,34 +111,38 @@ def list_questions(work: Work, affected: Affected) -> list[Question]:
         if step.kind == "table":
             found.append(own(spec.sources[step.alias].key, step.alias))
         else:
-            asked = _ask_of_step(sources, step, affected)
-            found.append(replace(asked, references=drop_nulls(asked.references, names)))
+            found.append(_ask_of_step(sources, step, affected, names))
     return found
 
 
-def list_right_questions(work: Work, spec: JoinSpec, right: Step, affected: Affected) -> list[Question]:
+def _list_right_questions(work: Work, spec: JoinSpec, right: Step, affected: Affected) -> list[Question]:
     """Return what rows refer to that only the lookup of a right or full foreign-key join has.
 
-    The lookup's own key first, then what later joins look up by its columns; the rows' left key is null.
+    The lookup's own key first, then what later joins look up by its columns.
     """
     assert affected.right is not None  # noqa: S101 - it holds the keys that are asked for
     key = spec.sources[right.alias].key
-    nulls = [F.lit(None).cast(each.dataType).alias(each.name) for each in affected.left.schema]
-    parts = zip(name_right_key(len(key)), name_reference(len(key)), strict=True)
-    own = affected.right.select(*nulls, *[F.col(name).alias(part) for name, part in parts])
+    names = tuple(name_right_key(len(key)))
+    own = Question(right.alias, key, _repeat_key(affected.right, names), names)
     sources = work.now
     later = [step for step in spec.steps[spec.steps.index(right) + 1 :] if step.kind != "table"]
-    return [Question(right.alias, key, own), *(_ask_of_step(sources, step, affected) for step in later)]
+    return [own, *(_ask_of_step(sources, step, affected, names) for step in later)]
 
 
-def _ask_of_step(sources: join.Sources, step: Step, affected: Affected) -> Question:
+def _repeat_key(keys: DataFrame, names: Sequence[str]) -> DataFrame:
+    """Return keys that refer to themselves."""
+    parts = zip(names, name_reference(len(names)), strict=True)
+    return keys.select(*names, *[F.col(name).alias(part) for name, part in parts])
+
+
+def _ask_of_step(sources: join.Sources, step: Step, affected: Affected, names: tuple[str, ...]) -> Question:
     """Return what rows refer to in a lookup, also those that an earlier join removes, with nulls."""
     spec, key = sources.spec, sources.spec.sources[step.alias].key
     keeps_all = {"inner": "left", "right": "full"}
     earlier = [replace(each, how=keeps_all.get(each.how, each.how)) for each in join.list_earlier_steps(spec, step)]
     rows = join.refer(join.apply_steps(sources, affected, earlier), spec, step)
-    rows = rows.select(*affected.left.columns, *name_reference(len(key)))
-    return Question(step.alias, key, rows, step.kind == "list")
+    rows = drop_nulls(rows.select(*names, *name_reference(len(key))), names)
+    return Question(step.alias, key, rows, names, step.kind == "list")
 
 
 def find_reasons(work: Work, asked: Sequence[Question], *, found_keys: bool = False) -> dict[Key, dict[str, Reason]]:
@@ -120,29 +151,59 @@ def find_reasons(work: Work, asked: Sequence[Question], *, found_keys: bool = Fa
     A key is left out where no row gives a reference: the driving row is not there, or its list is empty. The window of
     ``work`` ends at what the target has consumed; ``found_keys`` tells the keys of near misses.
     """
-    held = {each.alias: work.keep(_mark_present(work, each)) for each in asked}
-    lost = [
-        frame.where(~F.col(near.PRESENT)).agg(F.lit(alias).alias("alias"), F.count("*").alias("rows"))
-        for alias, frame in held.items()
-    ]
-    missing = {row["alias"] for row in reduce(lambda a, b: a.unionByName(b), lost).collect() if row["rows"]}
-    frames = [_tell_reasons(work, each, held[each.alias], missing) for each in asked]
 
     @cache
     def read_times(alias: str) -> dict[int, int]:
         return tables.read_commits(tables.open_log(work.task.tables[alias].uri))
 
-    names = name_left_key(len(work.task.spec.identity))
     lists = {each.alias for each in asked if each.is_list}
     elements: dict[tuple[Key, str], list[tuple[Reason, int]]] = {}
-    for row in reduce(lambda a, b: a.unionByName(b), frames).collect():
-        key = tuple(row[name] for name in names)
+    for row in _tell_all_reasons(work, asked).collect():
+        key = tuple(row[name] for name in asked[0].rows)
         reason = _build_reason(row, read_times, found_keys=found_keys)
         elements.setdefault((key, row["alias"]), []).append((reason, int(row[_COUNT])))
     answered: dict[Key, dict[str, Reason]] = {}
     for (key, alias), told in elements.items():
-        answered.setdefault(key, {})[alias] = reasons.explain_list(told) if alias in lists else told[0][0]
+        is_list = alias in lists
+        found = reasons.explain_list(told) if is_list else reasons.choose_worst([reason for reason, _ in told])
+        answered.setdefault(key, {})[alias] = found
     return answered
+
+
+def find_words(work: Work, asked: Sequence[Question]) -> DataFrame:
+    """Return the same as ``find_reasons`` without versions, for any number of keys.
+
+    Returns:
+        ``rows`` of the questions, and for each source ``name_word(alias)``: a struct of the word's position in
+        ``reasons.WORST`` and the set of a near miss, which ``read_word`` turns into a reason. It is null where no row
+        gives a reference.
+    """
+    rank = F.array_position(F.array(*map(F.lit, reasons.WORST)), F.col(_REASON)) - 1
+    word = F.struct(rank.cast("int").alias("rank"), F.col(near.SET))
+    words = [F.min(F.when(F.col("alias") == each.alias, word)).alias(name_word(each.alias)) for each in asked]
+    return _tell_all_reasons(work, asked).groupBy(*asked[0].rows).agg(*words)
+
+
+def name_word(alias: str) -> str:
+    """Return the column that says why rows have a partner in a source, or why not."""
+    return f"__enrich_word_{alias}"
+
+
+def read_word(rank: int, position: int | None) -> Reason:
+    """Return the reason that a struct of ``find_words`` stands for."""
+    return Reason(reasons.WORST[rank], near.kind_of(position) if position is not None else None)
+
+
+def _tell_all_reasons(work: Work, asked: Sequence[Question]) -> DataFrame:
+    """Return what ``_tell_reasons`` does, for all questions."""
+    held = {each.alias: work.keep(_mark_present(work, each)) for each in asked}
+    lost = [
+        frame.where(~F.col(near.PRESENT)).agg(F.lit(alias).alias("alias"), F.count("*").alias("rows"))
+        for alias, frame in held.items()
+    ]
+    missing = {row["alias"]: int(row["rows"]) for row in reduce(lambda a, b: a.unionByName(b), lost).collect()}
+    frames = [_tell_reasons(work, each, held[each.alias], missing[each.alias]) for each in asked]
+    return reduce(lambda a, b: a.unionByName(b), frames)
 
 
 def _build_reason(row: Any, read_times: Callable[[str], Mapping[int, int]], *, found_keys: bool) -> Reason:
@@ -171,12 +232,12 @@ def _rename_parts(rows: DataFrame, asked: Question, *more: str) -> DataFrame:
     return rows.select(*parts, *more)
 
 
-def _tell_reasons(work: Work, asked: Question, marked: DataFrame, missing: set[str]) -> DataFrame:
-    """Return ``__enrich_k*``, ``alias``, reason, version, kind, found key, and for how many references."""
-    names = name_left_key(len(work.task.spec.identity))
+def _tell_reasons(work: Work, asked: Question, marked: DataFrame, missing: int) -> DataFrame:
+    """Return the question's ``rows``, ``alias``, reason, version, kind, found key, and for how many references."""
     nothing = {_ARRIVED: "long", _DELETED: "long", near.SET: "int", near.FOUND: "string"}
-    if asked.alias in missing:
-        lost = work.keep(marked.where(~F.col(near.PRESENT)).select(*asked.names).distinct())
+    if missing:
+        keys = marked.where(~F.col(near.PRESENT)).select(*asked.names).distinct()
+        lost = Lost(work.keep(keys), missing <= FEW)
         for facts in (
             _find_later(work, asked, lost),
             _find_earlier(work, asked, lost),
@@ -198,12 +259,12 @@ def _tell_reasons(work: Work, asked: Question, marked: DataFrame, missing: set[s
     is_near = reason == reasons.NEAR_MISS
     position, found = F.when(is_near, F.col(near.SET)), F.when(is_near, F.col(near.FOUND))
     told = marked.select(
-        *names, reason.alias(_REASON), version, position.alias(near.SET), found.alias(near.FOUND)
+        *asked.rows, reason.alias(_REASON), version, position.alias(near.SET), found.alias(near.FOUND)
     ).withColumn("alias", F.lit(asked.alias))
     return told.groupBy(*told.columns).agg(F.count("*").alias(_COUNT))
 
 
-def _find_later(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
+def _find_later(work: Work, asked: Question, lost: Lost) -> DataFrame | None:
     """Find keys that the source has now: the version that brought them."""
     at, state = work.task.window[asked.alias].to, work.task.tables[asked.alias]
     if state.version == at:
@@ -215,7 +276,7 @@ def _find_later(work: Work, asked: Question, lost: DataFrame) -> DataFrame | Non
     return moves.where(is_there).select(*asked.names, F.col("come").alias(_ARRIVED))
 
 
-def _find_earlier(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
+def _find_earlier(work: Work, asked: Question, lost: Lost) -> DataFrame | None:
     """Find keys that the source had before: the last version that took them away."""
     at, uri = work.task.window[asked.alias].to, work.task.tables[asked.alias].uri
     first = min(tables.read_commits(tables.open_log(uri)), default=at)
@@ -233,14 +294,14 @@ def _find_earlier(work: Work, asked: Question, lost: DataFrame) -> DataFrame | N
     return moves.where(F.col("gone").isNotNull()).select(*asked.names, F.col("gone").alias(_DELETED))
 
 
-def _find_moves(work: Work, asked: Question, lost: DataFrame, window: tuple[int, int]) -> DataFrame | None:
+def _find_moves(work: Work, asked: Question, lost: Lost, window: tuple[int, int]) -> DataFrame | None:
     """Return when each lost key last came and last went; None where the change feed cannot be read."""
     source, uri = work.task.spec.sources[asked.alias], work.task.tables[asked.alias].uri
     columns = list(dict.fromkeys([*source.key, *asked.columns]))
     net = F.sum(WEIGHT)
     try:
         feed = normalise.normalise_keys(tables.read_change_feed(work.session, uri, window, columns), source)
-        rows = _rename_parts(feed, asked, WEIGHT, COMMIT).join(F.broadcast(lost), on=asked.names, how="left_semi")
+        rows = _rename_parts(feed, asked, WEIGHT, COMMIT).join(lost.sent, on=asked.names, how="left_semi")
         netted = rows.groupBy(*asked.names, COMMIT).agg(net.alias(WEIGHT))
         come = F.max(F.when(F.col(WEIGHT) > 0, F.col(COMMIT))).alias("come")
         gone = F.max(F.when(F.col(WEIGHT) < 0, F.col(COMMIT))).alias("gone")
@@ -252,13 +313,13 @@ def _find_moves(work: Work, asked: Question, lost: DataFrame, window: tuple[int,
     return moves
 
 
-def _find_near_misses(work: Work, asked: Question, lost: DataFrame) -> DataFrame | None:
+def _find_near_misses(work: Work, asked: Question, lost: Lost) -> DataFrame | None:
     """Find keys that differ from those that are there by what normalisers remove."""
     kinds = work.task.spec.sources[asked.alias].columns
     texts = [kinds[column] == TEXT_TYPE for column in asked.columns]
     if not any(texts):
         return None
-    candidates = near.find_related(_find_present(work, asked), lost, texts)
-    found = near.find_near_misses(near.add_forms(near.pair_keys(lost, candidates), texts), len(texts))
+    candidates = near.find_related(_find_present(work, asked), lost.keys, texts, few=lost.few)
+    found = near.find_near_misses(near.add_forms(near.pair_keys(lost.keys, candidates), texts), len(texts))
     text = F.concat_ws(",", *[F.col(near.FOUND).getField(name).cast("string") for name in asked.names])
     return found.select(*asked.names, near.SET, text.alias(near.FOUND))

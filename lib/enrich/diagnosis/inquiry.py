@@ -1,87 +1,43 @@
-"""Open a job to ask about it: its sources as its target has consumed them, or as they are now."""
+"""What is asked about a job: one key of its target, all its rows, or how the keys of its joins meet."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from enrich.base.errors import ConfigError, suggest
-from enrich.base.failures import describe_error
 from enrich.base.result import SourceWindow
-from enrich.base.spec import (
-    FAILED_COLUMN,
-    LIVE,
-    TEXT_TYPE,
-    Affected,
-    JobSpec,
-    JoinSpec,
-    Step,
-    name_left_key,
-    name_right_key,
-    quote,
-)
+from enrich.base.spec import FAILED_COLUMN, LIVE, TEXT_TYPE, Affected, JobSpec, JoinSpec, name_left_key, quote
 from enrich.compiler.schemas import find, name_of
 from enrich.config import Project
 from enrich.diagnosis import evidence
 from enrich.diagnosis.doctor import KeyReport, examine_join
 from enrich.diagnosis.keytext import KeyText, key_of, names_all
-from enrich.diagnosis.reasons import (
-    FOREIGN_KEY_NULL,
-    MATCHED,
-    NO_SUCH_KEY,
-    NOT_YET_RUN,
-    Reason,
-    Why,
-    explain_cell,
-    explain_row,
+from enrich.diagnosis.opening import answer_inside, check_name, open_recorded, rewind
+from enrich.diagnosis.reasons import MATCHED, NOT_YET_RUN, Reason, Why, explain_cell, explain_row
+from enrich.diagnosis.sides import (
+    Side,
+    assume_reasons,
+    build_affected,
+    build_left_side,
+    build_right_side,
+    find_dependencies,
 )
-from enrich.expressions import Scope, parse_expression
 from enrich.frames import join, mirror, normalise, quarantine
 from enrich.frames.columns import drop_nulls
-from enrich.operations import choice
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.prepare import Task, open_task
 from enrich.steps.work import Work, identify_rows, read_target
 from enrich.storage import tables
-
-Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True)
-class Side:
-    """Which rows of a target are asked for.
-
-    Attributes:
-        alias: The source whose key they have: the driving one, or for rows without left side the lookup.
-        columns: That source's columns, in the order of the key.
-        identity: The target's columns that hold the key.
-        right: The join that keeps rows without left side, when those are asked for.
-    """
-
-    alias: str
-    columns: tuple[str, ...]
-    identity: tuple[str, ...]
-    right: Step | None = None
-
-    @property
-    def names(self) -> list[str]:
-        """The key's columns in staged frames."""
-        return (name_left_key if self.right is None else name_right_key)(len(self.identity))
 
 
 def ask(
     project: Project, name: str, key: KeyText, column: str | None, *, spark: SparkSession | None, show_keys: bool
 ) -> Why:
     """Answer ``enrich.why``."""
-    workplace = Workplace(project, [name], Options(), "", spark)
-    task = workplace.task(project.jobs[_check_name(project, name)])
+    workplace, task = open_recorded(project, name, spark)
     side = _build_side(task.spec, key)
     parts = key_of(key, side.identity)
     columns = [_find_column(task.spec, column)] if column is not None else list(task.spec.columns)
@@ -92,7 +48,7 @@ def ask(
 
     def answer(work: Work) -> Why:
         spec = work.task.spec
-        affected = _build_affected(work, side, _cast_key(work, side, [parts[each] for each in side.identity]))
+        affected = build_affected(work, side, _cast_key(work, side, [parts[each] for each in side.identity]))
         lookups = _find_reasons(work, side, affected, found_keys=show_keys)
         live, nulls = _read_flags(work, side, affected)
         if side.right is not None and live is None and lookups[side.alias].reason == MATCHED:
@@ -102,18 +58,17 @@ def ask(
             )
         row = explain_row(live, _list_needed(spec, side, lookups, live), _find_rules(work, side, affected))
         cells = {
-            each: explain_cell(row, _find_dependencies(spec, side, each), lookups, is_null=nulls.get(each, True))
+            each: explain_cell(row, find_dependencies(spec, side, each), lookups, is_null=nulls.get(each, True))
             for each in columns
         }
         return Why(name, version, row, lookups, cells)
 
-    return _answer_inside(workplace, _rewind(task), answer)
+    return answer_inside(workplace, rewind(task), answer)
 
 
 def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[evidence.Key, dict[str, Reason]]:
     """Return for every row of a job's target, by its key, why it has a partner in each source, or why not."""
-    workplace = Workplace(project, [name], Options(), "", spark)
-    task = workplace.task(project.jobs[name])
+    workplace, task = open_recorded(project, name, spark)
     if task.target.table is None:
         return {}
 
@@ -122,10 +77,10 @@ def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[e
         assert rows is not None  # noqa: S101 - the table is there
         names = name_left_key(len(spec.identity))
         keys = drop_nulls(rows.select(*[quote(each) for each in spec.identity]).toDF(*names)).distinct()
-        affected = _build_affected(work, _build_left_side(spec), work.keep(keys))
+        affected = build_affected(work, build_left_side(spec), work.keep(keys))
         return evidence.find_reasons(work, evidence.list_questions(work, affected))
 
-    return _answer_inside(workplace, _rewind(task), answer)
+    return answer_inside(workplace, rewind(task), answer)
 
 
 def examine(
@@ -133,7 +88,7 @@ def examine(
 ) -> KeyReport:
     """Answer ``enrich.doctor_keys``."""
     workplace = Workplace(project, [name], Options(full_refresh=True), "", spark)
-    job = project.jobs[_check_name(project, name)]
+    job = project.jobs[check_name(project, name)]
     if alias is not None and alias not in job.join:
         raise ConfigError(f"job {name!r} has no join {alias!r}", hint=suggest(alias, job.join))
     if not job.join:
@@ -147,11 +102,7 @@ def examine(
         wanted = [step for step in steps if alias in (None, step.alias)]
         return KeyReport(name, job.file, tuple(examine_join(work, step, show_keys=show_keys) for step in wanted))
 
-    return _answer_inside(workplace, task, answer)
-
-
-def _check_name(project: Project, name: str) -> str:
-    return choice.choose_jobs(project, [name], ())[0]
+    return answer_inside(workplace, task, answer)
 
 
 def _find_column(spec: JobSpec, column: str) -> str:
@@ -161,37 +112,10 @@ def _find_column(spec: JobSpec, column: str) -> str:
     return found
 
 
-def _rewind(task: Task) -> Task:
-    """Let the task's window end where the target's cursor does."""
-    task = open_task(task, full_refresh=False)
-    consumed = {alias: each.start if each.start is not None else each.to for alias, each in task.window.items()}
-    return replace(task, window={alias: SourceWindow(version, version) for alias, version in consumed.items()})
-
-
-def _answer_inside(workplace: Workplace, task: Task, answer: Callable[[Work], Answer]) -> Answer:
-    """Answer with the job opened in Spark; what Spark raises becomes one line without values."""
-
-    def work(ready: Task, session: SparkSession) -> Answer:
-        with ExitStack() as cleanup:
-            return answer(Work(ready, session, cleanup))
-
-    try:
-        return workplace.open_inside(task, work)
-    except (PySparkException, Py4JJavaError) as error:
-        raise describe_error(error, task.job.job) from error
-
-
-def _build_left_side(spec: JobSpec) -> Side:
-    columns = spec.key_columns if isinstance(spec, JoinSpec) else spec.value
-    return Side(spec.driving, columns, spec.identity)
-
-
 def _build_side(spec: JobSpec, key: KeyText) -> Side:
     """Return what is asked for: rows without left side when the key names just the columns of the lookup's key."""
-    right = spec.right_step() if isinstance(spec, JoinSpec) else None
-    if right is None or not names_all(key, spec.right_identity):
-        return _build_left_side(spec)
-    return Side(right.alias, spec.sources[right.alias].key, spec.right_identity, right)
+    right = build_right_side(spec)
+    return right if right is not None and names_all(key, right.identity) else build_left_side(spec)
 
 
 def _cast_key(work: Work, side: Side, texts: Sequence[str]) -> DataFrame:
@@ -216,37 +140,12 @@ def _cast_key(work: Work, side: Side, texts: Sequence[str]) -> DataFrame:
     return frame
 
 
-def _build_affected(work: Work, side: Side, keys: DataFrame) -> Affected:
-    """Return the keys to look at, and none of the other side."""
-    spec = work.task.spec
-    right = spec.right_step() if isinstance(spec, JoinSpec) else None
-    if right is None or not isinstance(spec, JoinSpec):
-        return Affected(keys)
-    if side.right is not None:
-        return Affected(_build_no_keys(work, spec.driving, spec.key_columns, name_left_key), keys)
-    return Affected(keys, _build_no_keys(work, right.alias, spec.sources[right.alias].key, name_right_key))
-
-
-def _build_no_keys(work: Work, alias: str, columns: Sequence[str], named: Callable[[int], list[str]]) -> DataFrame:
-    return work.snapshot(alias).select(*[quote(each) for each in columns]).toDF(*named(len(columns))).limit(0)
-
-
 def _find_reasons(work: Work, side: Side, affected: Affected, *, found_keys: bool) -> dict[str, Reason]:
-    """Return the reasons of one key, by alias.
-
-    A source that a row refers to not even once has nothing to miss. A row without left side is one that the driving
-    source has no row for; what only the left side would refer to is null.
-    """
-    spec = work.task.spec
-    if side.right is None or not isinstance(spec, JoinSpec):
-        asked = evidence.list_questions(work, affected)
-        lookups = dict.fromkeys(spec.sources, Reason(MATCHED))
-    else:
-        asked = evidence.list_right_questions(work, spec, side.right, affected)
-        lookups = {**dict.fromkeys(spec.sources, Reason(FOREIGN_KEY_NULL)), spec.driving: Reason(NO_SUCH_KEY)}
-        lookups.update({each.alias: Reason(MATCHED) for each in asked})
+    """Return the reasons of one key, by alias."""
+    asked = evidence.list_side_questions(work, side, affected)
     found = evidence.find_reasons(work, asked, found_keys=found_keys)
-    return {**lookups, **next(iter(found.values()), {})}
+    assumed = assume_reasons(work.task.spec, side, [each.alias for each in asked])
+    return {**assumed, **next(iter(found.values()), {})}
 
 
 def _read_flags(work: Work, side: Side, affected: Affected) -> tuple[bool | None, dict[str, bool]]:
@@ -291,24 +190,3 @@ def _find_rules(work: Work, side: Side, affected: Affected) -> list[str]:
     keys = affected.left if side.right is None or affected.right is None else affected.right
     found = keyed.join(keys, on=side.names, how="left_semi").select(FAILED_COLUMN).collect()
     return [str(rule) for row in found for rule in row[FAILED_COLUMN]]
-
-
-def _find_dependencies(spec: JobSpec, side: Side, column: str) -> list[str]:
-    """Return the sources that a target column depends on, in the order of the joins."""
-    if not isinstance(spec, JoinSpec):
-        return [spec.driving]
-    lists = frozenset(step.alias for step in spec.steps if step.kind == "list")
-    scope = Scope(frozenset(spec.sources) - lists, lists, spec.has_key)
-    text = next(output.expression for output in spec.outputs if output.name == column)
-    used = {path[0] for path in parse_expression(text, scope).paths}
-    # What leads to the lookup on the left is not there in a row without left side, and not missed.
-    ends = {each.alias for each in (() if side.right is None else join.list_earlier_steps(spec, side.right))}
-    sharing = [step for step in spec.steps if step.kind == "table"]
-    for step in reversed(spec.steps):
-        if step.alias in used and step is not side.right:
-            used |= step.reads - ends - {spec.driving}
-        if used & {"key", *[each.alias for each in sharing]}:
-            used |= {each.alias for each in sharing if each.keeps_right} - ends
-    if side.right is not None and "key" in used:
-        used.add(spec.driving)
-    return [alias for alias in (spec.driving, *[step.alias for step in spec.steps]) if alias in used]

@@ -192,12 +192,14 @@ def measure_effects(found: DataFrame) -> list[Effect]:
     ]
 
 
-def find_related(lookup: DataFrame, wanted: DataFrame, texts: Sequence[bool]) -> DataFrame:
-    """Return the keys of a lookup that all normalisers together make equal to one of a few wanted ones.
+def find_related(lookup: DataFrame, wanted: DataFrame, texts: Sequence[bool], *, few: bool = True) -> DataFrame:
+    """Return the keys of a lookup that all normalisers together make equal to one of the wanted ones.
 
-    Both are ``__enrich_j*``, those of the lookup distinct; ``texts`` says of each part of the key whether it is text.
+    Both are ``__enrich_j*``, those of the lookup distinct; ``texts`` says of each part of the key whether it is text,
+    and ``few`` whether the wanted ones are so few that every task gets them all.
     """
     names = name_reference(len(texts))
     ours = lookup.select(*names, *_build_canonical(names, texts))
-    theirs = wanted.select(*_build_canonical(names, texts))
-    return ours.join(F.broadcast(theirs.distinct()), on=theirs.columns, how="left_semi").select(*names)
+    theirs = wanted.select(*_build_canonical(names, texts)).distinct()
+    sent = F.broadcast(theirs) if few else theirs
+    return ours.join(sent, on=theirs.columns, how="left_semi").select(*names)

@@ -32,8 +32,8 @@ REASONS = {
 }
 """All reasons and their meanings."""
 
-_WORST = (ARRIVED_AFTER_WINDOW, DELETED_AT, NEAR_MISS, NO_SUCH_KEY, FOREIGN_KEY_NULL)
-"""Of the elements of a list, which reason stands for the list."""
+WORST = (ARRIVED_AFTER_WINDOW, DELETED_AT, NEAR_MISS, NO_SUCH_KEY, FOREIGN_KEY_NULL, MATCHED)
+"""Of several references of one row, which reason stands for the row: the first of these that one of them has."""
 
 
 @dataclass(frozen=True)
@@ -106,9 +106,12 @@ def explain_list(elements: Sequence[tuple[Reason, int]]) -> Reason:
     counts = Counter[str]()
     for reason, number in elements:
         counts[reason.reason] += number
-    wanting = [reason for reason, _ in elements if reason.reason in _WORST]
-    worst = min(wanting, key=lambda reason: _WORST.index(reason.reason), default=Reason(MATCHED))
-    return replace(worst, elements=dict(counts))
+    return replace(choose_worst([reason for reason, _ in elements]), elements=dict(counts))
+
+
+def choose_worst(told: Iterable[Reason]) -> Reason:
+    """Return the reason that stands for several."""
+    return min(told, key=lambda reason: WORST.index(reason.reason), default=Reason(MATCHED))
 
 
 def explain_row(live: bool | None, needed: Iterable[tuple[str, Reason]], rules: Sequence[str]) -> Reason:

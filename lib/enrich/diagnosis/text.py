@@ -1,12 +1,14 @@
-"""The answers of ``why`` and ``doctor keys`` for people."""
+"""The answers of ``why``, ``failing`` and ``doctor keys`` for people."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
 from enrich.base.console import clean, format_count, format_table
+from enrich.diagnosis.reasons import DELETED_AT, MATCHED, NEAR_MISS, REASONS
 
 if TYPE_CHECKING:
+    from enrich.diagnosis.causes import FailingRow, FailingRows, RuleCauses
     from enrich.diagnosis.doctor import JoinKeys, KeyReport
     from enrich.diagnosis.reasons import Reason, Why
 
@@ -48,6 +50,89 @@ def format_detail(reason: Reason) -> str:
     if reason.found is not None:
         parts.append(f"key {quote_key(reason.found)}")
     return clean("; ".join(parts))
+
+
+_DIFFERS = {
+    "case": "a key that differs in case",
+    "blank": "a key that differs in white space",
+    "unicode_form": "a key that differs in its Unicode form",
+    "invisible": "a key that differs invisibly",
+    "other_type": "a key of another type once",
+    "leading_zeros": "a key that differs in leading zeros",
+    "combination": "a key that differs in several ways",
+}
+"""Kind of a near miss -> what it is."""
+
+_MEANINGS = REASONS | {
+    MATCHED: "every source has its row; the value itself is what the rule finds wanting",
+    DELETED_AT: "the source had the row, and one of its versions deleted it",
+}
+"""What the reasons mean where rows of the target fail a rule."""
+
+
+def format_failing(answer: FailingRows) -> str:
+    """Return a paragraph for each rule: how many rows fail it, why, and what to ask next.
+
+    ```
+    3 of 9 rows fail expect_column_values_to_not_be_null email (rule 0): 2 no such key, 1 near miss (a key that ...)
+      rows  reason       detail                 meaning
+         2  no_such_key  in accounts            the source has no row with this key, and as far as its history can ...
+         1  near_miss    invisible; in accounts the source has a key that differs only by something that a ...
+      to ask about one row: enrich why customers --key NAME=VALUE email
+    ```
+    """
+    return "\n\n".join(_format_rule(answer.job, rule) for rule in answer.rules)
+
+
+def _format_rule(job: str, rule: RuleCauses) -> str:
+    name = clean(f"{rule.expectation} {', '.join(rule.columns)} (rule {rule.index})")
+    if rule.error is not None:
+        return f"{name} raised an error, so its rows are not counted: {clean(rule.error)}"
+    first = (
+        f"{rule.failed} of {format_count(rule.checked or 0, 'row')} {'fails' if rule.failed == 1 else 'fail'} {name}"
+    )
+    if not rule.failed:
+        return first
+    told = [_name_reason(word, rows, rule) for word, rows in rule.reasons.items()]
+    lines = [
+        (str(cause.rows), cause.reason.reason, format_detail(cause.reason), _MEANINGS[cause.reason.reason])
+        for cause in rule.causes
+    ]
+    table = format_table(("rows", "reason", "detail", "meaning"), lines, right=(0,))
+    shown = [f"{first}: {', '.join(told)}", *_indent(table)]
+    if rule.rows:
+        shown += _format_rows(rule)
+    column = f" {clean(rule.column)}" if rule.column is not None and not {".", "`"} & set(rule.column) else ""
+    shown.append(f"  to ask about one row: enrich why {clean(job)} --key NAME=VALUE{column}")
+    if not rule.rows:
+        shown.append("  to see which rows: --show-keys, on a terminal")
+    return "\n".join(shown)
+
+
+def _name_reason(word: str, rows: int, rule: RuleCauses) -> str:
+    """Return a reason in a sentence: ``1 near miss (a key that differs invisibly)``."""
+    said = f"{rows} {word.removesuffix('_at').replace('_', ' ')}"
+    kinds = rule.near_misses if word == NEAR_MISS else {}
+    if not kinds:
+        return said
+    told = [_DIFFERS[kind] if len(kinds) == 1 else f"{number}: {_DIFFERS[kind]}" for kind, number in kinds.items()]
+    return f"{said} ({'; '.join(told)})"
+
+
+def _format_rows(rule: RuleCauses) -> list[str]:
+    lines = [(_write_key(row), row.reason.reason, format_detail(row.reason)) for row in rule.rows]
+    more = (rule.failed or 0) - len(rule.rows)
+    table = format_table(("key", "reason", "detail"), lines)
+    return [*_indent(table), *([f"  and {format_count(more, 'row')} more"] if more else [])]
+
+
+def _write_key(row: FailingRow) -> str:
+    """Return a key as the options of ``enrich why``."""
+    return " ".join(f"--key {quote_key(f'{name}={value}')}" for name, value in row.key.items())
+
+
+def _indent(text: str) -> list[str]:
+    return [f"  {line}" for line in text.split("\n")]
 
 
 def quote_key(text: str) -> str:

@@ -24,6 +24,9 @@ from enrich.quality.whole import try_or_split
 Weighted = Sequence[tuple[DataFrame, int]]
 """Frames with the same columns, each with how often its rows count."""
 
+RULE = "__enrich_rule"
+"""The index of a rule that a row fails."""
+
 _PYTHON = (
     "expect_column_values_to_be_json_parseable",
     "expect_column_values_to_match_json_schema",
@@ -101,6 +104,38 @@ def needs_own_rows(rule: SuiteRule) -> bool:
 
 def _note_error(_rule: SuiteRule, error: str) -> RuleCounts:
     return RuleCounts(error=error)
+
+
+def find_failing(
+    frame: DataFrame, rules: Sequence[SuiteRule], labels: Mapping[int, Labels], kept: Sequence[str]
+) -> DataFrame:
+    """Return every row that fails a rule, once for each rule that it fails.
+
+    ```
+    rows         rules                          failing, kept: id
+    1, a@b       0: email not null        ->    2, rule 0
+    2, null      1: email matches @             3, rule 1
+    3, none
+    ```
+
+    Args:
+        frame: Rows with the target's columns.
+        rules: Row rules that ``count_rules`` has counted without an error.
+        labels: What ``label_rows`` gave for them.
+        kept: The columns to keep.
+
+    Returns:
+        ``kept`` and ``RULE``, the rule's index. Read the rows within ``silence_gx``.
+    """
+    alone = [rule for rule in rules if needs_own_rows(rule)]
+    shared = [rule for rule in rules if rule not in alone]
+    parts = [(frame, shared)] if shared else []
+    parts += [(filter_rows(frame, rule), [rule]) for rule in alone]
+    found = []
+    for rows, chosen in parts:
+        marks = [F.when(labels[rule.index].failing(), F.lit(rule.index)) for rule in chosen]
+        found.append(rows.select(*kept, F.explode(F.array_compact(F.array(*marks))).alias(RULE)))
+    return reduce(lambda a, b: a.unionByName(b), found)
 
 
 def _count_alone(rows: Weighted, rule: SuiteRule, labels: Mapping[int, Labels | RuleError]) -> dict[int, RuleCounts]:

@@ -1,0 +1,106 @@
+"""Which rows of a target are asked about: those with a left key, or those that only a lookup has.
+
+A row of a right or full foreign-key join that no driving row refers to has no left key; it is known by the lookup's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from enrich.base.spec import Affected, JobSpec, JoinSpec, Step, name_left_key, name_right_key, quote
+from enrich.diagnosis.reasons import FOREIGN_KEY_NULL, MATCHED, NO_SUCH_KEY, Reason
+from enrich.expressions import Scope, parse_expression
+from enrich.frames import join
+from enrich.steps.work import Work
+
+
+@dataclass(frozen=True)
+class Side:
+    """Which rows of a target are asked for.
+
+    Attributes:
+        alias: The source whose key they have: the driving one, or for rows without left side the lookup.
+        columns: That source's columns, in the order of the key.
+        identity: The target's columns that hold the key.
+        right: The join that keeps rows without left side, when those are asked for.
+    """
+
+    alias: str
+    columns: tuple[str, ...]
+    identity: tuple[str, ...]
+    right: Step | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The key's columns in staged frames."""
+        return (name_left_key if self.right is None else name_right_key)(len(self.identity))
+
+
+def build_left_side(spec: JobSpec) -> Side:
+    """Return the rows with a left key; of a mirror, all."""
+    columns = spec.key_columns if isinstance(spec, JoinSpec) else spec.value
+    return Side(spec.driving, columns, spec.identity)
+
+
+def build_right_side(spec: JobSpec) -> Side | None:
+    """Return the rows without left side; None where the job can have none."""
+    right = spec.right_step() if isinstance(spec, JoinSpec) else None
+    if right is None:
+        return None
+    return Side(right.alias, spec.sources[right.alias].key, spec.right_identity, right)
+
+
+def build_affected(work: Work, side: Side, keys: DataFrame) -> Affected:
+    """Return the keys to look at, and none of the other side."""
+    spec = work.task.spec
+    right = spec.right_step() if isinstance(spec, JoinSpec) else None
+    if right is None or not isinstance(spec, JoinSpec):
+        return Affected(keys)
+    if side.right is not None:
+        return Affected(_build_no_keys(work, spec.driving, spec.key_columns, name_left_key), keys)
+    return Affected(keys, _build_no_keys(work, right.alias, spec.sources[right.alias].key, name_right_key))
+
+
+def _build_no_keys(work: Work, alias: str, columns: Sequence[str], named: Callable[[int], list[str]]) -> DataFrame:
+    return work.snapshot(alias).select(*[quote(each) for each in columns]).toDF(*named(len(columns))).limit(0)
+
+
+def assume_reasons(spec: JobSpec, side: Side, asked: Iterable[str]) -> dict[str, Reason]:
+    """Return the reasons, by alias, of a row that refers to no source, not even with a null.
+
+    A source that a row refers to not even once has nothing to miss. A row without left side is one that the driving
+    source has no row for; what only the left side would refer to is null.
+
+    Args:
+        spec: The job.
+        side: The row's side.
+        asked: The sources that rows of this side may refer to.
+    """
+    if side.right is None:
+        return dict.fromkeys(spec.sources, Reason(MATCHED))
+    nothing = {**dict.fromkeys(spec.sources, Reason(FOREIGN_KEY_NULL)), spec.driving: Reason(NO_SUCH_KEY)}
+    return nothing | dict.fromkeys(asked, Reason(MATCHED))
+
+
+def find_dependencies(spec: JobSpec, side: Side, column: str) -> list[str]:
+    """Return the sources that a target column depends on, in the order of the joins."""
+    if not isinstance(spec, JoinSpec):
+        return [spec.driving]
+    lists = frozenset(step.alias for step in spec.steps if step.kind == "list")
+    scope = Scope(frozenset(spec.sources) - lists, lists, spec.has_key)
+    text = next(output.expression for output in spec.outputs if output.name == column)
+    used = {path[0] for path in parse_expression(text, scope).paths}
+    # What leads to the lookup on the left is not there in a row without left side, and not missed.
+    ends = {each.alias for each in (() if side.right is None else join.list_earlier_steps(spec, side.right))}
+    sharing = [step for step in spec.steps if step.kind == "table"]
+    for step in reversed(spec.steps):
+        if step.alias in used and step is not side.right:
+            used |= step.reads - ends - {spec.driving}
+        if used & {"key", *[each.alias for each in sharing]}:
+            used |= {each.alias for each in sharing if each.keeps_right} - ends
+    if side.right is not None and "key" in used:
+        used.add(spec.driving)
+    return [alias for alias in (spec.driving, *[step.alias for step in spec.steps]) if alias in used]

@@ -1,0 +1,294 @@
+"""Which rows of a whole target fail its rules, and why: the same words as `enrich why`, asked for each row alone."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+
+import enrich
+from enrich.base.errors import DriftError, HistoryError
+from enrich.diagnosis.causes import FailingRows, RuleCauses
+from kit.project import CUSTOMERS, hold_nulls
+from scenarios.references import PAIRS, SHELF, VALUE, WIDE
+
+if TYPE_CHECKING:
+    from kit.command import Call
+    from kit.lab import Lab
+
+NOT_NULL, JSON_SCHEMA = "expect_column_values_to_not_be_null", "expect_column_values_to_match_json_schema"
+WORDS = {"type": "object", "properties": {"a": {"type": "string"}}}
+Rule = dict[str, Any]
+
+
+def rule(kind: str, /, action: str = "warn", **kwargs: Any) -> Rule:
+    return {"type": kind, "kwargs": kwargs, "meta": {"enrich": {"action": action}}}
+
+
+def where(column: str, operator: str, parameter: Any) -> Rule:
+    return {"type": "comparison", "column": {"name": column}, "operator": operator, "parameter": parameter}
+
+
+def ask_each(lab: Lab, job: str, keys: Sequence[Mapping[str, Any]]) -> list[dict[str, str]]:
+    """Ask `why` for one row after the other; return what it says of each of its cells."""
+    project = enrich.load_project(lab.home)
+    answers = [enrich.why(project, job, key, spark=lab.spark) for key in keys]
+    assert all(each.in_target for each in answers)
+    return [{name: reason.reason for name, reason in each.columns.items()} for each in answers]
+
+
+def choose_word(cells: Mapping[str, str], columns: Sequence[str]) -> str:
+    return next((cells[name] for name in columns if cells[name] != "matched"), "matched")
+
+
+def check_against_why(
+    lab: Lab, answer: FailingRows, asks: Callable[[Mapping[str, str]], bool] = lambda _: True
+) -> None:
+    """Hold failing rows of every rule against what `why` says of them; ``asks`` chooses rows by their keys."""
+    keys = {json.dumps(row.key): row.key for each in answer.rules for row in each.rows if asks(row.key)}
+    assert keys
+    told = dict(zip(keys, ask_each(lab, answer.job, list(keys.values())), strict=True))
+    for each in answer.rules:
+        asked = [row for row in each.rows if asks(row.key)]
+        expected = [choose_word(told[json.dumps(row.key)], each.columns) for row in asked]
+        assert [row.reason.reason for row in asked] == expected, each
+        assert each.reasons == Counter(row.reason.reason for row in each.rows)
+        assert each.failed is None or sum(each.reasons.values()) == each.failed == len(each.rows)
+
+
+def find_rule(answer: FailingRows, index: int) -> RuleCauses:
+    return next(each for each in answer.rules if each.index == index)
+
+
+def list_keys(found: RuleCauses) -> set[str]:
+    return {",".join(row.key.values()) for row in found.rows}
+
+
+STORY = [
+    rule(NOT_NULL, column="email"),
+    rule(NOT_NULL, "fail", column="ok", mostly=0.1),
+    {"type": "expect_table_row_count_to_be_between", "kwargs": {"min_value": 1}},
+    rule("expect_column_pair_values_to_be_equal", column_A="id", column_B="email", ignore_row_if="neither"),
+    rule(NOT_NULL, column="email", row_condition=where("ok", "==", True), condition_parser="great_expectations"),
+    rule("expect_column_values_to_not_be_in_set", column="id", value_set=["nobody"]),
+]
+LATER = [
+    # A rule in Python sees no row that its row condition keeps out, or it would raise.
+    rule(
+        JSON_SCHEMA, column="note", json_schema=WORDS, row_condition=where("id", "==", "a1"),
+        condition_parser="great_expectations",
+    ),
+    rule(JSON_SCHEMA, column="note", json_schema=WORDS),
+]  # fmt: skip
+
+
+@pytest.fixture
+def story(lab: Lab) -> Lab:
+    """Consents and accounts after a run: each account is missing, or its address is, for another reason."""
+    text = pa.string()
+    lab.table("consents", "id", {"id": text, "ok": pa.bool_()})
+    lab.table("accounts", "id", {"id": text, "email": text, "note": text})
+
+    def account(key: str, email: str | None, note: str = "n") -> dict[str, Any]:
+        return {"id": key, "email": email, "note": note}
+
+    lab.append("consents", *[{"id": f"u{i}", "ok": i != 4} for i in range(1, 7)])
+    lab.append("accounts", account("u1", VALUE), account("u2", None), account("u4", VALUE))
+    lab.append("accounts", account("\u200bu3", VALUE), account("a1", VALUE, '{"a": 1}'))
+    lab.drop("accounts", "id = 'u4'")
+    lab.job(CUSTOMERS.replace("  ok:", "  note: accounts.note\n  ok:") + "expectations: customers\n")
+    lab.suite("customers", *STORY)
+    return lab
+
+
+def test_failing_rows_of_the_story(story: Lab, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    ran = story.run()
+    assert ran.status == "created"
+    version = ran.target_version
+    story.append("accounts", {"id": "u5", "email": VALUE, "note": "n"})
+    story.suite("customers", *STORY, *LATER)
+    project = enrich.load_project(story.home)
+    answer = enrich.failing(project, "customers", spark=story.spark, show_keys=True)
+
+    assert [each.index for each in answer.rules] == [0, 1, 3, 4, 5, 6, 7]
+    found = answer.to_dict()
+    assert (found["job"], found["target_version"]) == ("customers", version)
+    assert found["rules"][0] == {
+        "index": 0,
+        "expectation": NOT_NULL,
+        "column": "email",
+        "checked": 8,
+        "failed": 5,
+        "reasons": {
+            "arrived_after_window": 1, "deleted_at": 1, "near_miss": 1, "no_such_key": 1, "value_null_in_lookup": 1,
+        },
+        "near_misses": {"invisible": 1},
+    }  # fmt: skip
+    assert list_keys(find_rule(answer, 0)) == {"u2", "u3", "u4", "u5", "u6"}
+    assert (found["rules"][1]["checked"], find_rule(answer, 1).reasons) == (8, {"near_miss": 1, "no_such_key": 1})
+    assert list_keys(find_rule(answer, 1)) == {"a1", "\u200bu3"}
+    pair = found["rules"][2]
+    assert (pair["column"], pair["column_list"], pair["checked"]) == (None, ["id", "email"], 8)
+    assert pair["reasons"]["matched"] == 3  # the address is not the key, but nobody misses a row
+    assert list_keys(find_rule(answer, 4)) == {"u2", "u3", "u5", "u6"}  # u4 is kept out by the row condition
+    assert found["rules"][4]["reasons"] == {}
+    assert (found["rules"][4]["checked"], found["rules"][4]["failed"]) == (8, 0)
+    assert found["rules"][5].items() >= {"checked": 1, "failed": 1, "reasons": {"matched": 1}}.items()
+    broken = found["rules"][6]
+    assert (broken["checked"], broken["failed"], broken["reasons"]) == (None, None, {})
+    assert broken["error"]
+    assert VALUE not in json.dumps(found)
+    assert "u6" not in json.dumps(found)
+    check_against_why(story, answer)
+
+    summary = enrich.summarise(project, "customers", spark=story.spark)
+    assert summary == {each.index: each.reasons for each in answer.rules}
+    check_command_line(call, monkeypatch, found)
+
+
+def check_command_line(call: Call, monkeypatch: pytest.MonkeyPatch, found: dict[str, Any]) -> None:
+    as_json = call("failing", "customers", "--output", "json")
+    assert (as_json.exit_code, json.loads(as_json.stdout)) == (0, found)
+    shown = call("failing", "customers", 0)
+    assert shown.exit_code == 0
+    head, *lines = shown.stdout.splitlines()
+    assert head == (
+        "5 of 8 rows fail expect_column_values_to_not_be_null email (rule 0): 1 arrived after window, 1 deleted,"
+        " 1 near miss (a key that differs invisibly), 1 no such key, 1 value null in lookup"
+    )
+    assert lines[0].split() == ["rows", "reason", "detail", "meaning"]
+    (near,) = [line for line in lines if "near_miss" in line]
+    assert near.strip().startswith("1  near_miss")
+    assert "invisible; in accounts" in near
+    assert lines[-2:] == [
+        "  to ask about one row: enrich why customers --key NAME=VALUE email",
+        "  to see which rows: --show-keys, on a terminal",
+    ]
+    assert "u6" not in shown.stdout
+    refused = call("failing", "customers", "--show-keys")
+    assert (refused.exit_code, refused.stdout) == (2, "")
+    assert "--show-keys prints only to a terminal" in refused.stderr
+    monkeypatch.setattr("click.testing._NamedTextIOWrapper.isatty", lambda _: True)
+    with_keys = call("failing", "customers", 1, "--show-keys")
+    words = [line.split() for line in with_keys.stdout.splitlines()]
+    assert ["--key", "'id=a1'", "no_such_key", "in", "consents"] in words
+    assert ["--key", "'id=\\u200bu3'", "near_miss", "invisible;", "in", "consents"] in words
+    assert VALUE not in shown.output + as_json.output + with_keys.output
+
+
+def test_rows_of_other_joins(lake: Lab) -> None:
+    """Chained foreign keys, a list, lookup-only rows, composite keys, a mirror."""
+    lists = rule("expect_column_values_to_be_null", column="tags")
+    lake.suite(
+        "wide",
+        hold_nulls("title"),
+        rule(NOT_NULL, column="country"),
+        rule(NOT_NULL, column="merchant"),
+        lists,
+        rule("expect_compound_columns_to_be_unique", column_list=["country", "merchant"]),
+        rule(
+            "expect_select_column_values_to_be_unique_within_record",
+            column_list=["country", "merchant", "title"],
+            ignore_row_if="never",
+        ),
+    )
+    lake.job(SHELF)
+    lake.suite("shelf", rule(NOT_NULL, column="id"), rule(NOT_NULL, column="country"), lists)
+    lake.job(PAIRS.replace("how: inner", "how: left") + "expectations: pairs\n")
+    lake.suite("pairs", rule(NOT_NULL, column="stock"))
+    rows = {"m6": ("other", "de"), "m7": (None, "de"), "m8": ("last", "xx"), "m9": ("nowhere", None)}
+    lake.append("merchants", *[{"id": key, "name": name, "country": code} for key, (name, code) in rows.items()])
+    lake.job(
+        "job: mirrored\nkind: mirror\nsources:\n  merchants: {table: merchants, key: id}\nfrom: merchants\n"
+        "mirror: {value: name, conflict: first, columns: [country]}\ntarget: {table: mirrored}\n"
+        "expectations: mirrored\n"
+    )
+    in_set = rule("expect_column_values_to_be_in_set", column="country", value_set=["de"])
+    lake.suite("mirrored", in_set, rule(NOT_NULL, column="country"))
+    assert lake.run_all().exit_code == 0
+    lake.append("merchants", {"id": "m3", "name": f"{VALUE}3", "country": "de"})
+    project = enrich.load_project(lake.home)
+
+    def ask(job: str) -> FailingRows:
+        return enrich.failing(project, job, spark=lake.spark, show_keys=True)
+
+    wide = ask("wide")
+    assert [each.index for each in wide.rules] == [0, 1, 2, 3, 5]  # uniqueness judges no row by itself
+    assert find_rule(wide, 0).failed == 0
+    assert list_keys(find_rule(wide, 1)) == {"p2", "p3", "p4", "p5", "p6", "p9"}
+    assert find_rule(wide, 2).reasons["value_null_in_lookup"] == 1
+    assert find_rule(wide, 3).reasons == {"deleted_at": 1, "matched": 3}
+    assert find_rule(wide, 5).failed
+    check_against_why(lake, wide)
+
+    shelf = ask("shelf")
+    alone = [row for row in find_rule(shelf, 0).rows if "merchant_id" in row.key]
+    assert {row.key["merchant_id"] for row in alone} == {"m6", "m7", "m8", "m9"}
+    assert {row.reason.reason for row in alone} == {"no_such_key"}
+    check_against_why(lake, shelf, lambda key: "merchant_id" in key or key["id"] == "p4")
+
+    pairs = ask("pairs")
+    assert {tuple(row.key.items()) for row in pairs.rules[0].rows} == {
+        (("country", "AT"), ("number", "7")),
+        (("country", "a,number=8"), ("number", "7")),
+    }
+    assert pairs.rules[0].reasons == {"near_miss": 1, "no_such_key": 1}
+    check_against_why(lake, pairs)
+
+    mirrored = ask("mirrored")
+    assert [each.reasons for each in mirrored.rules] == [{"matched": 1}, {"value_null_in_lookup": 1}]
+    check_against_why(lake, mirrored)
+
+
+def test_what_cannot_be_answered(story: Lab, call: Call) -> None:
+    """And what is answered without Spark."""
+    project = enrich.load_project(story.home)
+    with pytest.raises(HistoryError, match="'customers' has no target yet") as caught:
+        enrich.failing(project, "customers")
+    assert (caught.value.exit_code, caught.value.hint) == (5, "run `enrich run customers` to create it")
+    assert enrich.summarise(project, "customers") == {index: {} for index in (0, 1, 3, 4, 5)}
+    assert story.run().status == "created"
+    assert call("failing", "customers", 5, "--output", "json").exit_code == 0
+    story.append("customers", {"id": "x", "email": None, "note": None, "ok": None})
+    for ask in (enrich.failing, enrich.summarise):
+        with pytest.raises(DriftError, match="customers"):
+            ask(project, "customers", spark=story.spark)
+    assert call("failing", "customers").exit_code == 6
+
+
+def test_a_sound_target_is_summarised_without_spark(joined: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its record says that no row fails."""
+    job = joined.home / "jobs" / "customers.yml"
+    job.write_text(job.read_text() + "expectations: customers\n")
+    joined.suite("customers", rule(NOT_NULL, column="id"))
+    assert joined.run().state is not None
+    monkeypatch.setattr(
+        "enrich.operations.workplace.Workplace.session", lambda _: pytest.fail("a session was asked for")
+    )
+    project = enrich.load_project(joined.home)
+    assert enrich.summarise(project, "customers") == {0: {}}
+    joined.append("customers", {"id": "x", "email": None, "ok": None})
+    with pytest.raises(DriftError, match="customers"):
+        enrich.summarise(project, "customers")
+
+
+def test_a_source_that_has_gained_a_column_since(lake: Lab) -> None:
+    """The target and the recorded versions do not have it yet; a list, and the default select, will."""
+    lake.job(WIDE.replace("expectations: wide\n", ""))
+    everything = "job: everything\nsources:\n  products: {table: products, key: id}\n"
+    lake.job(everything + "from: products\ntarget: {table: everything}\nexpectations: everything\n")
+    lake.suite("everything", rule(NOT_NULL, column="title"))
+    assert lake.run_all("wide", "everything").exit_code == 0
+    lake.spark.sql("ALTER TABLE delta.`{}` ADD COLUMN extra STRING".format(lake.path("tags")))
+    lake.spark.sql("ALTER TABLE delta.`{}` ADD COLUMN extra STRING".format(lake.path("products")))
+    lake.append("tags", {"id": "t9", "label": "late", "extra": "x"})
+    project = enrich.load_project(lake.home)
+    told = enrich.why(project, "wide", "p4", "tags", spark=lake.spark).columns["tags"]
+    assert told.reason == "arrived_after_window"
+    assert enrich.why(project, "everything", "p8", "title", spark=lake.spark).columns["title"].reason != "matched"
+    answer = enrich.failing(project, "everything", spark=lake.spark)
+    assert answer.rules[0].reasons == {"value_null_in_lookup": 1}
