@@ -16,7 +16,7 @@ WORKERS ?= 2
 SCALE   ?= 1
 FIGURES ?= benchmarks.json
 # What `make test` plays a part of, and ENRICH_SOAK the whole.
-SOAKED  := tests/faults tests/scenarios/test_demo.py tests/scenarios/test_table_join_matrix.py
+SOAKED  := tests/faults tests/scenarios/test_demo.py tests/scenarios/test_table_join_matrix.py tests/scenarios/test_failing.py
 SAY     = @printf '\n==> %s\n'
 
 .PHONY: help

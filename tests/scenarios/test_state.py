@@ -92,7 +92,7 @@ def test_rules_about_the_whole_target_are_judged_before_anything_is_written(shop
     assert (blocked.findings[2].checked, blocked.findings[2].failed) == (7, 4)
 
     shop.drop("products", "merchant_id = 9")
-    shop.put("products", {"id": 4, "title": "t", "merchant_id": 1})
+    shop.put("products", {"id": 4, "title": "t", "merchant_id": 1}, {"id": 5, "title": "t", "merchant_id": 1})
     assert shop.run().error is None
     shop.drop("products", "id = 4")
     shop.put("products", {"id": 3, "title": "t", "merchant_id": None})
