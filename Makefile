@@ -79,6 +79,10 @@ bench-quick: java $(READY) jars ## the same with 1M rows, fewer changes and fewe
 bench-quality: java $(READY) jars ## runs with 1, 10 and 50 row rules against the run without, as ratios (about 8 minutes)
 	@$(BIN)/python benchmarks/quality.py
 
+.PHONY: bench-state
+bench-state: java $(READY) jars ## rules about the whole target against rules about the changed rows, 10M rows (about 10 minutes)
+	@$(BIN)/python benchmarks/state.py
+
 .PHONY: bench-runs
 bench-runs: java $(READY) jars ## what half a million rows in the runs table cost its readers and writers (about 3 minutes)
 	@$(BIN)/python benchmarks/runs_table.py

@@ -80,10 +80,12 @@ class KnownRows:
     Attributes:
         rows: ``__enrich_k*`` and the source's struct, one row a key.
         others: ``__enrich_k*``, the affected keys whose rows have to be read still; None when there are none.
+        read: Whether some of ``rows`` are read from the source's table, because nothing else tells them.
     """
 
     rows: DataFrame
     others: DataFrame | None = None
+    read: bool = False
 
 
 @dataclass(frozen=True)

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from enrich.base.spec import Affected
     from enrich.steps.stages import Changes
     from enrich.steps.work import Work
+    from enrich.storage.tables import TableState
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,11 @@ class Forecast:
 
 
 IDLE = Forecast(NOTHING, "no source has moved", Extent(), Extent())
+
+
+def foresee_count(target: TableState) -> Forecast:
+    """Tell what a run would do that only counts what the record of its target lacks."""
+    return Forecast(CURSOR, "the record lacks counts of the whole target", extents.measure_table(target.uri), Extent())
 
 
 def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast:
@@ -84,7 +90,7 @@ def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[s
     read = {alias for alias, net in changed.net.items() if net.grown and not spec.sources[alias].trusted}
     for alias in keys.list_sharing(spec):
         known = affected.known.get(alias)
-        if known is None or known.others is not None:
+        if known is None or known.read or known.others is not None:
             read.add(alias)
     for step in spec.steps:
         if step.kind != "table":

@@ -19,7 +19,7 @@ from enrich.config import graph
 from enrich.config.models import Job
 from enrich.config.project import Project
 from enrich.operations.choice import choose_jobs
-from enrich.operations.forecast import IDLE, Forecast, foresee
+from enrich.operations.forecast import IDLE, Forecast, foresee, foresee_count
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import BOOTSTRAP, Task, open_task
 from enrich.progress.since import Said, read_asked
@@ -157,6 +157,8 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
         task = open_task(workplace.task(job), full_refresh=options.full_refresh, bounds=options.bounds)
         sources = {alias: SourcePlan(window) for alias, window in task.window.items()}
         found = JobPlan(name, task.mode, sources, after=after, forecast=IDLE)
+        if task.lacks_state and task.target.table is not None:
+            found = replace(found, has_work=True, forecast=foresee_count(task.target.table))
         if task.everything or task.moved or task.again:
             found = workplace.open_inside(task, lambda complete, session: _count_keys(complete, session, found))
     except Exception as error:  # noqa: BLE001 - a refusal is what a plan is asked for

@@ -195,7 +195,8 @@ def _check_job(workplace: Workplace, job: Job) -> Check:
     status = UPDATED if check.status == REPAIRED else UNCHANGED
     done = workplace.committed.get(job.job)
     outcome = JobResult(job.job, status, REPAIR, target_version=check.target_version, seconds=check.seconds)
-    outcome = replace(outcome, number=done.number if done is not None else None)
+    if done is not None:
+        outcome = replace(outcome, number=done.number, state=done.state)
     recorded = record_outcome(workplace, outcome)
     return replace(check, error=recorded.error, exit_code=recorded.exit_code)
 

@@ -222,7 +222,9 @@ def find_affected_keys(work: Work, changed: Changes) -> Affected | None:
     # Read once: the joins at both ends of the window are about them.
     names = name_left_key(len(work.task.spec.key_columns))
     rows = {alias: work.now.affected_rows(alias, names, found) for alias in keys.list_sharing(work.task.spec)}
-    return replace(found, known={alias: KnownRows(work.keep(each)) for alias, each in rows.items()})
+    read = {alias for alias in rows if alias not in found.known or found.known[alias].others is not None}
+    known = {alias: KnownRows(work.keep(each), read=alias in read) for alias, each in rows.items()}
+    return replace(found, known=known)
 
 
 def _count_left(work: Work, changed: Changes, left: DataFrame) -> tuple[int, Ranges]:
