@@ -36,6 +36,11 @@ def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column) -> t
     return found[:first], {name: (least, most) for name, least, most in ends if least is not None}
 
 
+def mark_rows(names: Sequence[str]) -> dict[str, Column]:
+    """Return what is counted of all rows: ``rows``, which is always true, and ``n0 ..``, that a column is null."""
+    return {"rows": F.lit(True), **{f"n{i}": F.col(quote(name)).isNull() for i, name in enumerate(names)}}
+
+
 def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
     """Leave out rows whose keys are outside the ranges: literals, by which Delta skips files and Parquet row groups."""
     for name, ends in ranges.items():

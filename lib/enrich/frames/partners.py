@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import Step, name_partners
@@ -13,19 +13,28 @@ from enrich.base.state import LookupState
 _PARTS = ("rows", "matched", "nulls")
 
 
-def sum_partners(rows: DataFrame, steps: Sequence[Step]) -> tuple[int, dict[str, LookupState]]:
+def sum_partners(
+    rows: DataFrame, steps: Sequence[Step], marks: Mapping[str, Column] | None = None
+) -> tuple[int, dict[str, LookupState], dict[str, int]]:
     """Count rows, and add up how each join went for them.
 
     Args:
         rows: One ``name_partners`` a step.
         steps: The joins.
+        marks: Conditions that are counted in the same pass, by name.
+
+    Returns:
+        The number of rows; alias -> how the join went; for how many rows each of ``marks`` is true.
     """
+    marks = marks or {}
     sums = [
         F.coalesce(F.sum(F.col(name_partners(step.alias)).getField(part)), F.lit(0))
         for step in steps
         for part in _PARTS
     ]
-    found = rows.agg(F.count("*"), *sums).first()
+    found = rows.agg(F.count("*"), *sums, *[F.count_if(mark) for mark in marks.values()]).first()
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
-    counted = (found[i : i + len(_PARTS)] for i in range(1, len(found), len(_PARTS)))
-    return found[0], {step.alias: LookupState(*each) for step, each in zip(steps, counted, strict=True)}
+    end = 1 + len(sums)
+    counted = (found[i : i + len(_PARTS)] for i in range(1, end, len(_PARTS)))
+    partners = {step.alias: LookupState(*each) for step, each in zip(steps, counted, strict=True)}
+    return found[0], partners, dict(zip(marks, found[end:], strict=True))

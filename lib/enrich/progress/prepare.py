@@ -129,6 +129,11 @@ class Task:
         return select_quarantine_rules(self.suite)
 
     @property
+    def holds_rows(self) -> bool:
+        """True when a rule may keep rows out of the target."""
+        return self.suite is not None and select_quarantine_rules(self.suite) is not None
+
+    @property
     def recorded_state(self) -> State | None:
         """What the target holds, as its record says it for the rules of the suite as it is now; None without record."""
         cursor = self.target.cursor

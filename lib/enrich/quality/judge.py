@@ -38,6 +38,7 @@ class SuiteVerdict:
             ``<type>:<column>``; empty for a good row. None when the suite has no quarantine rule.
         labels: What each row rule says about a row, by index, where it does not measure the rows first.
         open_rules: Rules of scope ``target`` whose counts come from the state of the target: ``judge_state``.
+        counts: What the row rules say of the staged rows, by index, where these are the whole target.
     """
 
     findings: tuple[Finding, ...]
@@ -45,9 +46,12 @@ class SuiteVerdict:
     reasons: Column | None
     labels: Mapping[int, Labels | RuleError] = field(default_factory=dict)
     open_rules: tuple[SuiteRule, ...] = ()
+    counts: Mapping[int, RuleCounts] = field(default_factory=dict)
 
 
-def judge(rows: DataFrame, suite: Suite, published: Published, *, scans: bool = False) -> SuiteVerdict:
+def judge(
+    rows: DataFrame, suite: Suite, published: Published, *, scans: bool = False, whole: bool = False
+) -> SuiteVerdict:
     """Judge staged rows.
 
     Args:
@@ -56,33 +60,37 @@ def judge(rows: DataFrame, suite: Suite, published: Published, *, scans: bool = 
         published: Gives the whole target as it would be after this run, less the staged rows for which the given
             column of reasons is not empty (None: with all staged rows).
         scans: Whether ``published`` reads rows of the target, for the findings.
+        whole: Whether the staged rows are all rows that the target will have.
 
     Returns:
         The verdict. A rule that raises is a finding with ``error`` and closes the gate; nothing is raised.
     """
     if not suite.rules:
         return SuiteVerdict((), (), None)
-    kept = {rule.index for rule in suite.row_rules}
+    kept = set() if whole else {rule.index for rule in suite.row_rules}
     open_rules = tuple(rule for rule in suite.rules if rule.judged_scope == TARGET and rule.index in kept)
     counted = [rule for rule in suite.rules if rule.spec.is_row and not rule.spec.verdict_only]
-    whole = [rule for rule in suite.rules if rule not in counted]
+    others = [rule for rule in suite.rules if rule not in counted]
     found: dict[int, Finding] = {rule.index: rule.unjudged for rule in open_rules}
+    counts: dict[int, RuleCounts] = {}
     labels: dict[int, Labels | RuleError] = label_rows(rows, [rule for rule in counted if not rule.spec.measured])
     for scope in (CHANGED, TARGET):
-        chosen = [rule for rule in counted if rule.judged_scope == scope and rule.index not in found]
+        chosen = [rule for rule in counted if (CHANGED if whole else rule.judged_scope) == scope]
+        chosen = [rule for rule in chosen if rule.index not in found]
         if chosen:
             frame = rows if scope == CHANGED else published(None)
-            counts, _ = count_rules([(frame, 1)], chosen, labels)
-            found.update({rule.index: _judge_counts(rule, counts[rule.index]) for rule in chosen})
+            said, _ = count_rules([(frame, 1)], chosen, labels)
+            found.update({rule.index: _judge_counts(rule, said[rule.index]) for rule in chosen})
+            counts.update(said if whole else {})
     found.update(_try_labels(rows, suite, labels))
     reasons = collect_reasons(suite, labels, found)
     for scope in (CHANGED, TARGET):
-        chosen = [rule for rule in whole if rule.scope == scope]
+        chosen = [rule for rule in others if rule.scope == scope]
         if chosen:
             found.update(judge_whole(rows if scope == CHANGED else published(reasons), chosen))
     scanned = {rule.index for rule in suite.rules if rule.judged_scope == TARGET and rule not in open_rules}
     findings = tuple(replace(found[rule.index], scanned=scans and rule.index in scanned) for rule in suite.rules)
-    return SuiteVerdict(findings, list_closing(suite, findings), reasons, labels, open_rules)
+    return SuiteVerdict(findings, list_closing(suite, findings), reasons, labels, open_rules, counts)
 
 
 def judge_state(

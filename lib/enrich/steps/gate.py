@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_
 from typing import TYPE_CHECKING
@@ -34,11 +34,13 @@ class JudgedRows:
         good: The identity's columns and the target's columns, for the target.
         bad: The same and ``_failed``, for the quarantine; None when no rule quarantines.
         verdict: What the suite says; None without one.
+        tally: What ``mark_rows`` counts over ``good``, where that is known already.
     """
 
     good: DataFrame
     bad: DataFrame | None
     verdict: SuiteVerdict | None = None
+    tally: Mapping[str, int] = field(default_factory=dict)
 
 
 class Closed(Exception):
@@ -190,18 +192,19 @@ def judge_rows(work: Work, rows: Rows, affected: Affected | None) -> JudgedRows:
     live = select_live_rows(work, rows)
     suite = work.task.judging_suite
     if suite is None:
-        return JudgedRows(live, None)
+        return JudgedRows(live, None, tally=rows.tally)
     columns = [F.col(quote(name)) for name in work.task.spec.columns]
     verdict = judge(
         live.select(*columns),
         suite,
         lambda reasons: build_published(work, live, affected, reasons),
         scans=affected is not None and work.task.target.table is not None,
+        whole=bool(rows.tally),
     )
     if not verdict.open_rules:
         require_open(work, verdict.findings, verdict.closing)
     if verdict.reasons is None:
-        return JudgedRows(live, None, verdict)
+        return JudgedRows(live, None, verdict, rows.tally)
     labelled = work.keep(live.withColumn("_failed", verdict.reasons))
     is_good = F.size("_failed") == 0
     return JudgedRows(labelled.where(is_good).drop("_failed"), labelled.where(~is_good), verdict)

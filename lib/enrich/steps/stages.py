@@ -37,7 +37,7 @@ from enrich.compiler.schemas import strip_type
 from enrich.frames import changes as net_changes
 from enrich.frames import join, keys, mirror, normalise, quarantine
 from enrich.frames.changes import NetChanges, Touched
-from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls
+from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, mark_rows
 from enrich.frames.partners import sum_partners
 from enrich.progress.prepare import Task
 from enrich.steps.clock import measure
@@ -310,6 +310,7 @@ class Rows:
         findings: Conflicting mirror values.
         lookups: Alias -> how its join went; empty for mirrors.
         values: A mirror's values, and those with several holders.
+        tally: What ``mark_rows`` counts, over the live rows; empty where they are not the whole target.
     """
 
     frame: DataFrame
@@ -317,6 +318,7 @@ class Rows:
     findings: tuple[Finding, ...] = ()
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     values: tuple[int, int] = (0, 0)
+    tally: Mapping[str, int] = field(default_factory=dict)
 
 
 @measure("join")
@@ -328,7 +330,10 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
         return _compute_mirror(work, spec, changed, affected)
 
     frame = work.keep(join.join_all(work.sources_for(affected), affected))
-    found, partners = sum_partners(frame, spec.steps)
+    # Where all rows are computed and none is held, these are the target's: its state needs no pass of its own.
+    marks = mark_rows(spec.columns) if work.task.everything and not work.task.holds_rows else {}
+    marks = {name: F.col(LIVE) & mark for name, mark in marks.items()}
+    found, partners, tally = sum_partners(frame, spec.steps, marks)
     lookups = {step.alias: Lookup(step.kind, **vars(partners[step.alias])) for step in spec.steps}
     nulls = {kind: sum(each.null_references for each in lookups.values() if each.kind == kind) for kind in _REFERRING}
     counts = Counts(
@@ -336,7 +341,7 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
         null_foreign_keys=nulls["foreign_key"],
         null_list_ids=nulls["list"],
     )
-    return Rows(frame, counts, lookups=lookups)
+    return Rows(frame, counts, lookups=lookups, tally=tally)
 
 
 def _compute_mirror(work: Work, spec: MirrorSpec, changed: Changes, affected: Affected | None) -> Rows:

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from enrich.base.spec import Affected, JoinSpec, KnownRows, name_left_key, name_reference, quote
 from enrich.base.state import LookupState, RuleState, State
 from enrich.frames import join
-from enrich.frames.columns import drop_nulls, pack_rows
+from enrich.frames.columns import drop_nulls, mark_rows, pack_rows
 from enrich.frames.difference import Difference
 from enrich.frames.join import Sources
 from enrich.frames.keys import list_sharing
@@ -129,7 +129,7 @@ def count_target(
     task, columns = work.task, [F.col(quote(name)) for name in work.task.spec.columns]
     good, recorded = judged.good.select(*columns), task.recorded_state
     if task.everything:
-        return CountedState(_count_rows(task, good, lookups))
+        return CountedState(_take_counts(task, judged, lookups) or _count_rows(task, good, lookups))
     if recorded is None:
         scanned = _count_rows(task, build_published(work, judged.good, affected, None), lookups)
         return CountedState(scanned, frozenset(each.index for each in scanned.rules))
@@ -142,6 +142,15 @@ def count_target(
         recorded.rows + grown, tuple(kept), lookups, {name: count + nulls[name] for name, count in before.items()}
     )
     return _complete(work, state, lambda: build_published(work, judged.good, affected, None))
+
+
+def _take_counts(task: Task, judged: JudgedRows, lookups: Lookups) -> State | None:
+    """Return the state when all of it was counted while the rows were computed and judged."""
+    entries, said = list_uncounted(task.suite), judged.verdict.counts if judged.verdict is not None else {}
+    if not judged.tally or any(each.index not in said for each in entries):
+        return None
+    nulls = {name: judged.tally[f"n{i}"] for i, name in enumerate(task.spec.columns)}
+    return State(judged.tally["rows"], tuple(_note(each, said[each.index]) for each in entries), lookups, nulls)
 
 
 def _add(recorded: RuleState, change: RuleState) -> RuleState:
@@ -194,7 +203,7 @@ def _count(rows: Weighted, task: Task, entries: Sequence[RuleState]) -> tuple[in
     chosen = {each.index for each in entries}
     rules = [rule for rule in (task.suite.row_rules if task.suite is not None else ()) if rule.index in chosen]
     names = [name for name in task.spec.columns if name in frame.columns]
-    marks = {"rows": F.lit(True), **{f"n{i}": F.col(quote(name)).isNull() for i, name in enumerate(names)}}
+    marks = mark_rows(names)
     if not rules:  # and so no need for Great Expectations, which takes seconds to import
         counts = count_marks(rows, marks)
         return counts["rows"], {name: counts[f"n{i}"] for i, name in enumerate(names)}, []

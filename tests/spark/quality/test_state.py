@@ -1,9 +1,9 @@
 """The state of the whole target against Great Expectations run by itself over the target, along a random history.
 
-Each of the 2,500 persons has a random history of its own, so that eight runs are 20,000 history-runs. The history of the
-table has everything that may go wrong with kept counts: rows that come, change, go and are held; lookups that change; a
-RESTORE of the target, a full refresh, changes taken again, another writer and a repair; rules that come, go, move and
-change their arguments. The counts of the last test are planted wrong, and every one of them is seen.
+Each of the 2,500 persons has a random history of its own, so that eight runs are 20,000 history-runs. The history of
+the table has everything that may go wrong with kept counts: rows that come, change, go and are held; lookups that
+change; a RESTORE of the target, a full refresh, changes taken again, another writer and a repair; rules that come, go,
+move and change their arguments. The counts of the last test are planted wrong, and every one of them is seen.
 """
 
 from __future__ import annotations
