@@ -14,6 +14,7 @@ import pytest
 
 import enrich
 from enrich.base.errors import DriftError, HistoryError
+from enrich.diagnosis import find_causes
 from enrich.diagnosis.causes import FailingRows, RuleCauses
 from kit.project import CUSTOMERS, hold_nulls
 from scenarios.references import PAIRS, SHELF, VALUE, WIDE
@@ -156,6 +157,9 @@ def test_failing_rows_of_the_story(story: Lab, call: Call, monkeypatch: pytest.M
 
     summary = enrich.summarise(project, "customers", spark=story.spark)
     assert summary == {each.index: each.reasons for each in answer.rules}
+    # The record has the rules of the suite as the run read it.
+    counted = [each for each in found["rules"] if each["failed"] and each["index"] < len(STORY)]
+    assert [each.to_dict() for each in find_causes(project, "customers", spark=story.spark)] == counted
     check_command_line(call, monkeypatch, found)
 
 
@@ -263,7 +267,7 @@ def test_what_cannot_be_answered(story: Lab, call: Call) -> None:
     assert story.run().status == "created"
     assert call("failing", "customers", 5, "--output", "json").exit_code == 0
     story.append("customers", {"id": "x", "email": None, "note": None, "ok": None})
-    for ask in (enrich.failing, enrich.summarise):
+    for ask in (enrich.failing, enrich.summarise, find_causes):
         with pytest.raises(DriftError, match="customers"):
             ask(project, "customers", spark=story.spark)
     assert call("failing", "customers").exit_code == 6
@@ -280,6 +284,7 @@ def test_a_sound_target_is_summarised_without_spark(joined: Lab, monkeypatch: py
     )
     project = enrich.load_project(joined.home)
     assert enrich.summarise(project, "customers") == {0: {}}
+    assert find_causes(project, "customers") == ()
     joined.append("customers", {"id": "x", "email": None, "ok": None})
     with pytest.raises(DriftError, match="customers"):
         enrich.summarise(project, "customers")

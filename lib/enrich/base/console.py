@@ -6,7 +6,7 @@ Everything printed goes through ``clean``: a message may quote a file, and a fil
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
@@ -71,6 +71,39 @@ def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Se
 def format_count(number: int, noun: str) -> str:
     """Return ``1 row`` or ``2 rows``."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
+
+
+# --- why rows fail ---------------------------------------------------------------------------------------------------
+
+_DIFFERS = {
+    "case": "a key that differs in case",
+    "blank": "a key that differs in white space",
+    "unicode_form": "a key that differs in its Unicode form",
+    "invisible": "a key that differs invisibly",
+    "other_type": "a key of another type once",
+    "leading_zeros": "a key that differs in leading zeros",
+    "combination": "a key that differs in several ways",
+}
+"""Kind of a near miss -> what it is."""
+
+
+def format_reasons(reasons: Mapping[str, int], near_misses: Mapping[str, int]) -> str:
+    """Return why rows fail a rule: ``9 no such key, 1 near miss (a key that differs invisibly)``.
+
+    Args:
+        reasons: Reason of ``enrich why`` -> rows.
+        near_misses: Kind -> rows, of the reason ``near_miss``.
+    """
+    return ", ".join(_name_reason(word, rows, near_misses) for word, rows in reasons.items())
+
+
+def _name_reason(word: str, rows: int, near_misses: Mapping[str, int]) -> str:
+    said = f"{rows} {word.removesuffix('_at').replace('_', ' ')}"
+    if word != "near_miss" or not near_misses:
+        return said
+    told = [(_DIFFERS.get(kind, kind), number) for kind, number in near_misses.items()]
+    kinds = [what if len(told) == 1 else f"{number}: {what}" for what, number in told]
+    return f"{said} ({'; '.join(kinds)})"
 
 
 # --- enrich run ------------------------------------------------------------------------------------------------------

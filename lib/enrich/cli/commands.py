@@ -136,6 +136,11 @@ def status(ctx: click.Context, /, *, output: str) -> int:
     "--runs", type=click.IntRange(1, 1000), default=30, show_default=True, help="How many runs of each job to show."
 )
 @add_option("--open", is_flag=True, help="Open the page in a browser.")
+@add_option(
+    "--reasons",
+    is_flag=True,
+    help="Also say why rows fail, as `enrich failing` does; starts Spark, and reads targets and sources.",
+)
 @add_show_keys_option("the keys of quarantined rows as well")
 @add_option(
     "--format",
@@ -153,8 +158,8 @@ def status(ctx: click.Context, /, *, output: str) -> int:
 def report(ctx: click.Context, /, *, output: str, form: str | None, **asked: Any) -> int:
     """Show what the targets hold, and what the runs did and found.
 
-    Reads the runs table and the suites; starts no JVM. Shows names and numbers only, no cell values. Without --fail-on
-    the exit code is 0, whatever the verdict is.
+    Reads the runs table and the suites; starts no JVM, unless rows fail and --reasons asks why. Shows names and numbers
+    only, no cell values. Without --fail-on the exit code is 0, whatever the verdict is.
     """
     from enrich.cli.reports import Wanted, choose_format, make_report
 

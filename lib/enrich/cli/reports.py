@@ -13,19 +13,22 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
+from enrich import diagnosis
+from enrich.base.console import clean
 from enrich.base.errors import ConfigError
 from enrich.base.files import WholeFile
 from enrich.cli.options import refuse_stored_keys
-from enrich.cli.process import put, say_result
+from enrich.cli.process import Interrupted, convert_error, find_interruption, log_to_stderr, put, say_result
 from enrich.cli.results import format_json_line
 from enrich.cli.selection import build_graph, choose
 from enrich.config import Project
-from enrich.report import Report, read_report
+from enrich.report import Report, add_reasons, read_report
 from enrich.report.junit import format_junit
 from enrich.report.keys import format_quarantined_keys
 from enrich.report.latest import find_latest
 from enrich.report.markdown import format_markdown
 from enrich.report.page import render_page
+from enrich.report.reasons import Causes, list_failing
 from enrich.report.text import format_report
 
 NOT_PASSED = 3
@@ -57,6 +60,7 @@ class Wanted:
     json: Path | None
     runs: int
     open: bool
+    reasons: bool
     show_keys: bool
     fail_on: str | None
     format: str
@@ -88,6 +92,8 @@ def make_report(project: Project, wanted: Wanted) -> int:
         page_file = _prepare_page_file(project, wanted.html, cleanup) if wanted.html or wanted.open else None
         data_file = cleanup.enter_context(WholeFile(wanted.json, "--json")) if wanted.json else None
         report = read_report(project, chosen, wanted.runs)
+        if wanted.reasons:
+            report = add_reasons(report, _ask_for_reasons(project, list_failing(report)))
         if data_file is not None:
             data_file.write(json.dumps(report.to_dict(), indent=2))
         if page_file is not None:
@@ -99,6 +105,25 @@ def make_report(project: Project, wanted: Wanted) -> int:
         _open(page_file.path)
     is_failed = wanted.fail_on is not None and report.verdict in FAIL_ON[wanted.fail_on]
     return NOT_PASSED if is_failed else 0
+
+
+def _ask_for_reasons(project: Project, jobs: Sequence[str]) -> dict[str, Sequence[Causes]]:
+    """Return why rows fail, by job; a job that cannot be asked is a warning, and the report goes without its reasons.
+
+    Raises:
+        Interrupted: A signal has come.
+    """
+    log_to_stderr("text", quiet=True)
+    found: dict[str, Sequence[Causes]] = {}
+    for name in jobs:
+        try:
+            found[name] = diagnosis.find_causes(project, name, beside=jobs)
+        except Exception as error:  # whatever keeps one job from an answer, the report is made
+            if code := find_interruption():
+                raise Interrupted(code) from error
+            told = " ".join(str(convert_error(error)).split())
+            put(click.style("warning: ", fg="yellow") + clean(f"no reasons for {name}: {told}"), sys.stderr)
+    return found
 
 
 def _prepare_page_file(project: Project, html: Path | None, cleanup: ExitStack) -> WholeFile:

@@ -6,14 +6,14 @@ Nothing is written, and no value is told.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from enrich.config import Project
-    from enrich.diagnosis.causes import FailingRows
+    from enrich.diagnosis.causes import FailingRows, RuleCauses
     from enrich.diagnosis.doctor import KeyReport
     from enrich.diagnosis.reasons import Why
 
@@ -115,6 +115,33 @@ def summarise(project: Project, job: str, *, spark: SparkSession | None = None) 
     from enrich.diagnosis.verdicts import count_reasons
 
     return count_reasons(project, job, spark=spark)
+
+
+def find_causes(
+    project: Project, job: str, *, spark: SparkSession | None = None, beside: Iterable[str] = ()
+) -> tuple[RuleCauses, ...]:
+    """Say why rows fail those rules of a job that they fail according to the record of the target.
+
+    What ``failing`` says of these rules, for ``enrich.report.add_reasons``. When there are none, Spark is not started.
+
+    Args:
+        project: What ``load_project`` gave.
+        job: The job's name.
+        spark: A Delta-capable session, left as it was found; None: the active one, or one is built.
+        beside: Other jobs that will be asked about as well: a session that is built fits their tables, too.
+
+    Returns:
+        One entry a rule, in the order of the suite, without keys. Rules that the record does not count are left out.
+
+    Raises:
+        ConfigError: No such job.
+        HistoryError: There is no target, or its definition or sources are not those that it was written from.
+        DriftError: Somebody else changed the target.
+        RunFailed: A snapshot cannot be read.
+    """
+    from enrich.diagnosis.verdicts import examine_recorded
+
+    return examine_recorded(project, job, spark=spark, beside=beside)
 
 
 def doctor_keys(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, TypeVar
@@ -33,14 +33,19 @@ def check_name(project: Project, name: str) -> str:
     return choice.choose_jobs(project, [name], ())[0]
 
 
-def open_recorded(project: Project, name: str, spark: SparkSession | None) -> tuple[Workplace, Task]:
+def open_recorded(
+    project: Project, name: str, spark: SparkSession | None, beside: Iterable[str] = ()
+) -> tuple[Workplace, Task]:
     """Return where a job is asked about, and what it had to do at the versions that its target contains.
+
+    A session that is built for it fits the tables of the jobs ``beside`` it, too.
 
     Raises:
         ConfigError: No such job, or it does not fit its tables.
         HistoryError: A source's log does not know the recorded version any more.
     """
-    workplace = Workplace(project, [check_name(project, name)], Options(), "", spark)
+    chosen = choice.choose_jobs(project, [name, *beside], ())
+    workplace = Workplace(project, chosen, Options(), "", spark)
     return workplace, workplace.task(project.jobs[name], as_recorded=True)
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from enrich.base.console import clean, format_count, format_table
-from enrich.diagnosis.reasons import DELETED_AT, MATCHED, NEAR_MISS, REASONS
+from enrich.base.console import clean, format_count, format_reasons, format_table
+from enrich.diagnosis.reasons import DELETED_AT, MATCHED, REASONS
 
 if TYPE_CHECKING:
     from enrich.diagnosis.causes import FailingRow, FailingRows, RuleCauses
@@ -52,17 +52,6 @@ def format_detail(reason: Reason) -> str:
     return clean("; ".join(parts))
 
 
-_DIFFERS = {
-    "case": "a key that differs in case",
-    "blank": "a key that differs in white space",
-    "unicode_form": "a key that differs in its Unicode form",
-    "invisible": "a key that differs invisibly",
-    "other_type": "a key of another type once",
-    "leading_zeros": "a key that differs in leading zeros",
-    "combination": "a key that differs in several ways",
-}
-"""Kind of a near miss -> what it is."""
-
 _MEANINGS = REASONS | {
     MATCHED: "every source has its row; the value itself is what the rule finds wanting",
     DELETED_AT: "the source had the row, and one of its versions deleted it",
@@ -93,13 +82,12 @@ def _format_rule(job: str, rule: RuleCauses) -> str:
     )
     if not rule.failed:
         return first
-    told = [_name_reason(word, rows, rule) for word, rows in rule.reasons.items()]
     lines = [
         (str(cause.rows), cause.reason.reason, format_detail(cause.reason), _MEANINGS[cause.reason.reason])
         for cause in rule.causes
     ]
     table = format_table(("rows", "reason", "detail", "meaning"), lines, right=(0,))
-    shown = [f"{first}: {', '.join(told)}", *_indent(table)]
+    shown = [f"{first}: {format_reasons(rule.reasons, rule.near_misses)}", *_indent(table)]
     if rule.rows:
         shown += _format_rows(rule)
     column = f" {clean(rule.column)}" if rule.column is not None and not {".", "`"} & set(rule.column) else ""
@@ -107,16 +95,6 @@ def _format_rule(job: str, rule: RuleCauses) -> str:
     if not rule.rows:
         shown.append("  to see which rows: --show-keys, on a terminal")
     return "\n".join(shown)
-
-
-def _name_reason(word: str, rows: int, rule: RuleCauses) -> str:
-    """Return a reason in a sentence: ``1 near miss (a key that differs invisibly)``."""
-    said = f"{rows} {word.removesuffix('_at').replace('_', ' ')}"
-    kinds = rule.near_misses if word == NEAR_MISS else {}
-    if not kinds:
-        return said
-    told = [_DIFFERS[kind] if len(kinds) == 1 else f"{number}: {_DIFFERS[kind]}" for kind, number in kinds.items()]
-    return f"{said} ({'; '.join(told)})"
 
 
 def _format_rows(rule: RuleCauses) -> list[str]:

@@ -11,7 +11,7 @@ rows alone, when there are any.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -37,10 +37,36 @@ def examine_rules(
     """Answer ``enrich.failing``."""
     rules = _choose_rules(project, check_name(project, name), rule)
     workplace, task = open_recorded(project, name, spark)
-    if task.target.table is None:
-        raise HistoryError(f"job {name!r} has no target yet", hint=f"run `enrich run {name}` to create it")
+    version = _find_version(task)
     found = _examine(workplace, rewind(task), rules, MOST_KEYS if show_keys else 0)
-    return FailingRows(name, task.target.table.version, found)
+    return FailingRows(name, version, found)
+
+
+def _find_version(task: Task) -> int:
+    """Return the version of the target.
+
+    Raises:
+        HistoryError: There is no target.
+    """
+    if task.target.table is None:
+        name = task.job.job
+        raise HistoryError(f"job {name!r} has no target yet", hint=f"run `enrich run {name}` to create it")
+    return task.target.table.version
+
+
+def examine_recorded(
+    project: Project, name: str, *, spark: SparkSession | None, beside: Iterable[str]
+) -> tuple[RuleCauses, ...]:
+    """Answer ``enrich.diagnosis.find_causes``."""
+    workplace, task = open_recorded(project, name, spark, beside)
+    _find_version(task)
+    task, suite = rewind(task), project.suite(project.jobs[name])
+    recorded = task.recorded_state
+    if suite is None or recorded is None:
+        return ()
+    failing = {each.index for each in recorded.rules if each.failed}
+    rules = [rule for rule in suite.row_rules if rule.index in failing]
+    return _examine(workplace, task, rules, 0) if rules else ()
 
 
 def count_reasons(project: Project, name: str, *, spark: SparkSession | None) -> dict[int, dict[str, int]]:

@@ -17,7 +17,7 @@ from xml.etree import ElementTree as ET
 from enrich.base.console import clean
 from enrich.report.models import JobReport, Report, RuleNow, RuleReport
 from enrich.report.values import format_verdict
-from enrich.report.words import format_number, format_since, list_rules
+from enrich.report.words import format_number, format_since, format_why, list_rules
 
 _FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
 _OF_RULE = {
@@ -86,7 +86,8 @@ def _tell_rule(run: RuleReport | None, now: RuleNow | None) -> Iterator[str]:
     """Yield what the table and the run say of a rule."""
     if now is not None and now.failed is not None:
         since = f" since {format_since(now)}" if now.since else ""
-        yield f"table now: {format_number(now.failed)} of {format_number(now.checked)} rows fail{since}"
+        why = f": {format_why(now)}" if now.reasons else ""
+        yield f"table now: {format_number(now.failed)} of {format_number(now.checked)} rows fail{since}{why}"
     if now is not None and now.error:
         yield f"table now: raised {now.error}"
     if run is not None and run.error:

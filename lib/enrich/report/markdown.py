@@ -19,6 +19,7 @@ from enrich.report.words import (
     format_since,
     format_terms,
     format_whole,
+    format_why,
     select_nulls,
 )
 
@@ -85,7 +86,6 @@ def _format_now(job: JobReport) -> list[str]:
     if job.now is None:
         return []
     now = job.now
-    rules = [_list_rule_now(rule) for rule in now.rules]
     lookups = [
         (
             quote_text(alias),
@@ -104,10 +104,25 @@ def _format_now(job: JobReport) -> list[str]:
     return [
         f"{counted}, counted by the run of {now.counted.at}.",
         "",
-        *_format_table(("rule", "verdict", "failing", "of", "share", "failing since"), rules, right=(2, 3, 4)),
+        *_format_rules_now(now.rules),
         *_format_table(("join", "match rate", "orphans", "null references", "rows"), lookups, right=(1, 2, 3, 4)),
         *_format_table(("nulls in column", "rows", "share"), nulls, right=(1, 2)),
     ]
+
+
+def _format_rules_now(rules: Sequence[RuleNow]) -> list[str]:
+    """Return the rules of the table; why rows fail has a column where it is known."""
+    header = ("rule", "verdict", "failing", "of", "share", "failing since")
+    reasons = [format_why(rule) for rule in rules]
+    if not any(reasons):
+        return _format_table(header, map(_list_rule_now, rules), right=(2, 3, 4))
+    rows = [(*_list_rule_now(rule), _quote_why(why)) for rule, why in zip(rules, reasons, strict=True)]
+    return _format_table((*header, "why rows fail"), rows, right=(2, 3, 4))
+
+
+def _quote_why(why: str) -> str:
+    """Return reasons as they are while they are made of our words."""
+    return why if re.fullmatch(r"[\w ,:;()]*", why, re.ASCII) and "_" not in why else quote_text(why)
 
 
 def _list_rule_now(rule: RuleNow) -> tuple[str, ...]:

@@ -133,6 +133,10 @@ class RuleNow(_Model):
     failed: int | None = None
     share: float | None = Field(None, description="failed / checked; null if no row was judged.")
     error: str | None = None
+    reasons: dict[str, int] | None = Field(
+        None, description="Reason of enrich why -> failing rows; empty if none fails. null: not asked, or not known."
+    )
+    near_misses: dict[str, int] = Field({}, description="Kind -> failing rows that are near misses, if asked.")
     mostly: int | float | None = Field(None, description="The share of rows that must pass, as the suite has it.")
     tolerate: int | float | None = Field(None, description="Rows, or a share, that may fail, as the suite has it.")
     since: RunMark | None = Field(None, description="The first of the runs up to now after which rows failed.")

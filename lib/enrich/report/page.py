@@ -20,6 +20,7 @@ from enrich.report.words import (
     format_since,
     format_terms,
     format_whole,
+    format_why,
     select_nulls,
     select_others,
 )
@@ -58,6 +59,7 @@ def _build_environment() -> Environment:
         "terms": format_terms,
         "allowed": format_allowed,
         "since": format_since,
+        "why": format_why,
         "changes": list_changes,
         "breakable": break_name,
         "null_columns": select_nulls,

@@ -18,6 +18,7 @@ from enrich.report.words import (
     format_since,
     format_terms,
     format_whole,
+    format_why,
     select_nulls,
 )
 
@@ -106,7 +107,8 @@ def _format_rules_now(now: TableNow) -> list[str]:
         for rule in now.rules
     ]
     header = ("rules", "verdict", "failing", "of", "share", "failing since", "failing before", "")
-    return _format_block(header, rows, (2, 3, 4))
+    reasons = [(format_rule(rule), why) for rule in now.rules if (why := format_why(rule))]
+    return [*_format_block(header, rows, (2, 3, 4)), *_format_block(("why rows fail", ""), reasons, ())]
 
 
 def _format_lookups_now(now: TableNow) -> list[str]:

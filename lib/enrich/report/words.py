@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from enrich.base.console import format_reasons
 from enrich.report.models import JobReport, NullsNow, RuleNow, RuleReport, RuleVerdict, TableNow
 
 
@@ -60,6 +61,11 @@ def format_since(rule: RuleNow) -> str:
     if rule.since is None:
         return ""
     return f"{rule.since.at} or before" if rule.since_or_before else rule.since.at
+
+
+def format_why(rule: RuleNow) -> str:
+    """Return why rows fail, as ``enrich failing`` says it; empty where that was not asked or is not known."""
+    return format_reasons(rule.reasons or {}, rule.near_misses)
 
 
 def select_nulls(now: TableNow) -> dict[str, NullsNow]:
