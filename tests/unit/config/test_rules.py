@@ -64,6 +64,9 @@ WRONG = {
     "an alias too many": ("{rule: mass_change, join: notes, at_most: 0}", "the whole target; leave 'join' out"),
     "nulls of a table join": ("{rule: null_foreign_keys, join: notes, at_most: 0}", "not for 'notes': the key of a"),
     "a mirror's rule": ("{rule: value_conflicts, at_most: 0}", "value_conflicts is about mirrors; a join job can have"),
+    "a scope of orphans": ("{rule: new_orphans, join: notes, at_most: 0, scope: target}", "only match_rate and null_"),
+    "a scope of the target": ("{rule: mass_change, at_most: 1, scope: changed}", "take 'scope'; leave it out"),
+    "a scope that is none": ("{rule: match_rate, join: notes, at_least: 0.5, scope: all}", "one of changed, target"),
     "quarantine": ("{rule: mass_change, at_most: 1, action: quarantine}", "must be one of warn, fail"),
 }
 
@@ -82,6 +85,8 @@ def test_rules_are_a_list_without_repetitions(tmp_path: Path) -> None:
     assert faults == [
         (f"jobs/orders.yml:{LINE + 1}", "match_rate is declared twice with the same action and scope; keep one")
     ]
+    both = f"{JOB}  - {RIGHT[0]}\n  - {RIGHT[0].replace('{', '{scope: target, ')}\n"
+    assert len(load_project(write_project(tmp_path, {"jobs/orders.yml": both})).jobs["orders"].rules) == 2
     mapping = f"{JOB}  mass_change: 1\n"
     faults = faults_of(write_project(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": mapping}))
     assert "'rules' must be a list of rules, not a mapping" in faults[0][1]
