@@ -7,7 +7,7 @@ import pyarrow as pa
 from kit.lab import Lab
 from kit.project import hold_nulls
 
-STAGES = ["changes", "keys", "join", "rules", "difference", "write"]
+STAGES = ["changes", "keys", "join", "state", "rules", "difference", "write"]
 
 
 def orders(lab: Lab) -> None:
