@@ -45,6 +45,7 @@ class NetChanges:
         null_images: Images, come or gone, whose key has a null.
         rows: Rows come.
         grown: Number of keys that have more rows than before: only these can have become ambiguous.
+        shrunk: Number of keys that have fewer rows than before.
         crowded: Number of keys of which more than one row came.
         ranges: Parts of ``keys`` -> the least and the greatest value, as ``count_with_ranges`` finds them.
     """
@@ -57,6 +58,7 @@ class NetChanges:
     null_images: int
     rows: int
     grown: int
+    shrunk: int
     crowded: int
     ranges: Ranges
 
@@ -84,12 +86,13 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
     counts = (
         F.count_if(~is_null),
         F.count_if(~is_null & (F.col(WEIGHT) > 0)),
+        F.count_if(~is_null & (F.col(WEIGHT) < 0)),
         F.count_if(~is_null & (F.col(_COME) > 1)),
         F.coalesce(F.sum(_COME), F.lit(0)),
         F.coalesce(F.sum(F.when(is_null, F.col(_COME))), F.lit(0)),
         F.coalesce(F.sum(F.when(is_null, F.col(_IMAGES))), F.lit(0)),
     )
-    (_, count, grown, crowded, come, nulls, null_images), ranges = count_with_ranges(every, names, *counts)
+    (_, count, grown, shrunk, crowded, come, nulls, null_images), ranges = count_with_ranges(every, names, *counts)
     return NetChanges(
         images=images,
         keys=every.where(~is_null).select(*names, WEIGHT),
@@ -99,6 +102,7 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
         null_images=null_images,
         rows=come,
         grown=grown,
+        shrunk=shrunk,
         crowded=crowded,
         ranges=ranges,
     )

@@ -47,6 +47,7 @@ class Difference:
         emptied: Updated rows in which a value becomes null, when that was asked.
         has_copies: Whether several rows of the table may have one identity.
         operations: Operation -> number of its rows in ``rows``, where there are any.
+        nulls: When images were asked for, column -> by how many rows it is null in more of the table than before.
         images: When they were asked for, the changed rows as they are now, weight 1, and as they were, weight -1.
     """
 
@@ -57,6 +58,7 @@ class Difference:
     emptied: int = 0
     has_copies: bool = False
     operations: Mapping[str, int] = field(default_factory=dict)
+    nulls: Mapping[str, int] = field(default_factory=dict)
     images: tuple[tuple[DataFrame, int], ...] = ()
 
     @property
@@ -113,18 +115,27 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         F.coalesce(F.sum(F.greatest(-growth, F.lit(0))), F.lit(0)),
         F.count_if(is_updated & F.col(_EMPTIED)),
         *[F.coalesce(F.sum(_count_steps(letter)), F.lit(0)) for letter in "IUD"],
+        *(map(_count_new_nulls, columns) if remember is not None and table is not None else ()),
     ).first()
     assert counts is not None  # noqa: S101 - an aggregate without groups has one row
     rows = found.withColumn(OPERATION, F.explode(_STEPS))
     rows = rows.select(*names, OPERATION, *[F.col(_NEW).getField(name).alias(name) for name in columns])
     inserted, updated, deleted, emptied = counts[:4]
-    operations = {letter: count for letter, count in zip("IUD", counts[4:], strict=True) if count}
+    operations = {letter: count for letter, count in zip("IUD", counts[4:7], strict=True) if count}
     images: tuple[tuple[DataFrame, int], ...] = ()
     if remember is not None and table is not None:
         now = found.where(F.col(_NEW).isNotNull()).select(_take_image(_NEW, columns, remember).alias(_WAS))
         were = found.where(F.col(_THERE) > 0)
         images = (now.select(f"{_WAS}.*"), 1), (were.select(f"{_WAS}.*"), -1)
-    return Difference(rows, inserted, updated, deleted, emptied, has_copies, operations, images)
+    nulls = dict(zip(columns, counts[7:], strict=True)) if images else {}
+    return Difference(rows, inserted, updated, deleted, emptied, has_copies, operations, nulls, images)
+
+
+def _count_new_nulls(column: str) -> Column:
+    """Count the changed rows that have a null in a column now, less those that had one."""
+    has_now = F.col(_NEW).isNotNull() & F.col(_NEW).getField(column).isNull()
+    had = (F.col(_THERE) > 0) & F.col(_WAS).getField(column).isNull()
+    return F.coalesce(F.sum(has_now.cast("int") - had.cast("int")), F.lit(0))
 
 
 def _take_image(row: str, columns: Sequence[str], remember: Collection[str]) -> Column:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import Affected, JoinSpec, KnownRows, name_left_key, name_reference, quote
@@ -66,6 +66,8 @@ def count_lookups(work: Work, changed: Changes, affected: Affected | None, rows:
         return now
     if recorded is None:
         return _count_partners(work.now, None)
+    if _keeps_partners(spec, changed):
+        return recorded.lookups
     were = _count_partners(*_go_back(work, changed, affected))
     return {alias: recorded.lookups[alias] + each + -were[alias] for alias, each in now.items()}
 
@@ -74,6 +76,13 @@ def _count_partners(sources: Sources, affected: Affected | None) -> Lookups:
     """Count how each join goes for driving rows, as it does on the way to the target; None: for all of them."""
     steps = join.leave_own_rows_out(sources.spec.steps)
     return sum_partners(join.apply_steps(sources, affected, steps), steps)[1]
+
+
+def _keeps_partners(spec: JoinSpec, changed: Changes) -> bool:
+    """Tell whether every row has as many partners as before: only other columns of lookups have changed."""
+    moved = {alias: net for alias, net in changed.net.items() if net.count}
+    is_read = any(alias in step.reads for step in spec.steps for alias in moved)
+    return spec.driving not in moved and not is_read and not any(net.grown or net.shrunk for net in moved.values())
 
 
 def _go_back(work: Work, changed: Changes, affected: Affected) -> tuple[Sources, Affected]:
@@ -134,13 +143,11 @@ def count_target(
         scanned = _count_rows(task, build_published(work, judged.good, affected, None), lookups)
         return CountedState(scanned, frozenset(each.index for each in scanned.rules))
     known = [each for each in recorded.rules if each.is_counted]
-    grown, nulls, entries = _count(target.images, task, known)
-    added = {each.index: each for each in entries}
+    added = {each.index: each for each in _count_entries(target.images, task, known)}
     kept = [_add(each, added[each.index]) if each.index in added else each for each in recorded.rules]
     before = {name: recorded.nulls.get(name, recorded.rows) for name in task.spec.columns}
-    state = State(
-        recorded.rows + grown, tuple(kept), lookups, {name: count + nulls[name] for name, count in before.items()}
-    )
+    nulls = {name: count + target.nulls[name] for name, count in before.items()}
+    state = State(recorded.rows + target.inserted - target.deleted, tuple(kept), lookups, nulls)
     return _complete(work, state, lambda: build_published(work, judged.good, affected, None))
 
 
@@ -185,31 +192,36 @@ def _complete(work: Work, state: State, published: Callable[[], DataFrame]) -> C
     lacking = [each for each in state.rules if not each.is_counted]
     if not lacking:
         return CountedState(state)
-    _, _, found = _count([(published(), 1)], work.task, lacking)
-    counted = {each.index: each for each in found}
+    counted = {each.index: each for each in _count_entries([(published(), 1)], work.task, lacking)}
     rules = tuple(counted.get(each.index, each) for each in state.rules)
     return CountedState(replace(state, rules=rules), frozenset(counted))
 
 
 def _count_rows(task: Task, rows: DataFrame, lookups: Lookups) -> State:
-    """Count all rows of a target."""
-    count, nulls, rules = _count([(rows, 1)], task, list_uncounted(task.suite))
-    return State(count, tuple(rules), lookups, {name: nulls.get(name, count) for name in task.spec.columns})
+    """Count all rows of a target: those of its columns that are null, and what the rules say."""
+    names = [name for name in task.spec.columns if name in rows.columns]
+    entries, marks = list_uncounted(task.suite), mark_rows(names)
+    if entries:
+        said, counts = _count([(rows, 1)], task, entries, marks)
+    else:  # and so no need for Great Expectations, which takes seconds to import
+        said, counts = {}, count_marks([(rows, 1)], marks)
+    nulls = {**dict.fromkeys(task.spec.columns, counts["rows"]), **{n: counts[f"n{i}"] for i, n in enumerate(names)}}
+    return State(counts["rows"], tuple(_note(each, said[each.index]) for each in entries), lookups, nulls)
 
 
-def _count(rows: Weighted, task: Task, entries: Sequence[RuleState]) -> tuple[int, dict[str, int], list[RuleState]]:
-    """Count rows, nulls of the columns that they have, and what the rules of ``entries`` say of them."""
-    frame = rows[0][0]
+def _count_entries(rows: Weighted, task: Task, entries: Sequence[RuleState]) -> list[RuleState]:
+    """Count what the rules of some entries say of rows."""
+    said = _count(rows, task, entries)[0] if entries else {}
+    return [_note(each, said[each.index]) for each in entries]
+
+
+def _count(
+    rows: Weighted, task: Task, entries: Sequence[RuleState], marks: Mapping[str, Column] | None = None
+) -> tuple[dict[int, RuleCounts], dict[str, int]]:
+    assert task.suite is not None  # noqa: S101 - entries are of its rules
     chosen = {each.index for each in entries}
-    rules = [rule for rule in (task.suite.row_rules if task.suite is not None else ()) if rule.index in chosen]
-    names = [name for name in task.spec.columns if name in frame.columns]
-    marks = mark_rows(names)
-    if not rules:  # and so no need for Great Expectations, which takes seconds to import
-        counts = count_marks(rows, marks)
-        return counts["rows"], {name: counts[f"n{i}"] for i, name in enumerate(names)}, []
-    found, counts = count_rules(rows, rules, label_rows(frame, rules), marks)
-    nulls = {name: counts[f"n{i}"] for i, name in enumerate(names)}
-    return counts["rows"], nulls, [_note(each, found[each.index]) for each in entries]
+    rules = [rule for rule in task.suite.row_rules if rule.index in chosen]
+    return count_rules(rows, rules, label_rows(rows[0][0], rules), marks)
 
 
 def _note(entry: RuleState, counts: RuleCounts) -> RuleState:
