@@ -79,10 +79,14 @@ def _count_partners(sources: Sources, affected: Affected | None) -> Lookups:
 
 
 def _keeps_partners(spec: JoinSpec, changed: Changes) -> bool:
-    """Tell whether every row has as many partners as before: only other columns of lookups have changed."""
+    """Tell whether every row has as many partners as before: no key has come or gone, and no reference differs.
+
+    What a driving row refers to in a table join is its key.
+    """
     moved = {alias: net for alias, net in changed.net.items() if net.count}
-    is_read = any(alias in step.reads for step in spec.steps for alias in moved)
-    return spec.driving not in moved and not is_read and not any(net.grown or net.shrunk for net in moved.values())
+    refers = {spec.driving} if any(step.kind != "table" for step in spec.steps) else set()
+    read = refers.union(*[step.reads for step in spec.steps])
+    return not read & moved.keys() and not any(net.grown or net.shrunk for net in moved.values())
 
 
 def _go_back(work: Work, changed: Changes, affected: Affected) -> tuple[Sources, Affected]:
