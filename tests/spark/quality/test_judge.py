@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from enrich.quality.judge import judge
+from enrich.base.state import RuleState
+from enrich.quality.judge import judge, judge_state
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -187,8 +188,13 @@ def test_uniqueness_is_judged_over_the_target_and_row_rules_over_the_changed_row
         (ROWS, {"min_value": 5}, with_(scope="changed")),
         ("expect_compound_columns_to_be_unique", {"column_list": ["email", "n"]}),
     ]
-    found = [(f.checked, f.failed, f.success) for f in run(changed, suite_of(rules), people).findings]
-    assert found == [
+    suite = suite_of(rules)
+    verdict = run(changed, suite, people)
+    assert [rule.index for rule in verdict.open_rules] == [3]
+    # The rule about all rows is judged by the state, without the rows.
+    verdict = judge_state(suite, verdict, {3: RuleState(3, 10, 1)}, set())
+    assert [f.index for f in verdict.closing] == [0, 3, 5]
+    assert [(f.checked, f.failed, f.success) for f in verdict.findings] == [
         (9, 2, False),
         (2, 0, True),
         (2, 0, True),
