@@ -25,7 +25,9 @@ from enrich.frames.keys import list_sharing
 from enrich.frames.partners import sum_partners
 from enrich.progress.prepare import Task
 from enrich.quality.counting import RuleCounts, Weighted, count_marks, count_rules
-from enrich.quality.labels import label_rows
+from enrich.quality.gx import RuleError
+from enrich.quality.judge import SuiteVerdict
+from enrich.quality.labels import Labels, label_rows
 from enrich.quality.suites import list_needed_columns, list_uncounted
 from enrich.steps.clock import measure
 from enrich.steps.gate import JudgedRows, build_published
@@ -147,7 +149,8 @@ def count_target(
         scanned = _count_rows(task, build_published(work, judged.good, affected, None), lookups)
         return CountedState(scanned, frozenset(each.index for each in scanned.rules))
     known = [each for each in recorded.rules if each.is_counted]
-    added = {each.index: each for each in _count_entries(target.images, task, known)}
+    images = () if target.is_empty else target.images
+    added = {each.index: each for each in _count_entries(images, task, known, judged.verdict)}
     kept = [_add(each, added[each.index]) if each.index in added else each for each in recorded.rules]
     before = {name: recorded.nulls.get(name, recorded.rows) for name in task.spec.columns}
     nulls = {name: count + target.nulls[name] for name, count in before.items()}
@@ -213,19 +216,30 @@ def _count_rows(task: Task, rows: DataFrame, lookups: Lookups) -> State:
     return State(counts["rows"], tuple(_note(each, said[each.index]) for each in entries), lookups, nulls)
 
 
-def _count_entries(rows: Weighted, task: Task, entries: Sequence[RuleState]) -> list[RuleState]:
-    """Count what the rules of some entries say of rows."""
-    said = _count(rows, task, entries)[0] if entries else {}
+def _count_entries(
+    rows: Weighted, task: Task, entries: Sequence[RuleState], verdict: SuiteVerdict | None = None
+) -> list[RuleState]:
+    """Count what the rules of some entries say of rows, by the labels of a verdict if there is one."""
+    if not rows or not entries:
+        return []
+    labels = verdict.labels if verdict is not None else None
+    said, _ = _count(rows, task, entries, labels=labels)
     return [_note(each, said[each.index]) for each in entries]
 
 
 def _count(
-    rows: Weighted, task: Task, entries: Sequence[RuleState], marks: Mapping[str, Column] | None = None
+    rows: Weighted,
+    task: Task,
+    entries: Sequence[RuleState],
+    marks: Mapping[str, Column] | None = None,
+    labels: Mapping[int, Labels | RuleError] | None = None,
 ) -> tuple[dict[int, RuleCounts], dict[str, int]]:
     assert task.suite is not None  # noqa: S101 - entries are of its rules
     chosen = {each.index for each in entries}
     rules = [rule for rule in task.suite.row_rules if rule.index in chosen]
-    return count_rules(rows, rules, label_rows(rows[0][0], rules), marks)
+    if labels is None or any(rule.index not in labels for rule in rules):
+        labels = label_rows(rows[0][0], rules)
+    return count_rules(rows, rules, labels, marks)
 
 
 def _note(entry: RuleState, counts: RuleCounts) -> RuleState:
