@@ -135,9 +135,9 @@ class Play:
 
     def start(self) -> Play:
         """Create the sources and make the first run."""
-        self.lab.table("persons", "id", PEOPLE, [self.person(i) for i in range(1, PERSONS)])
+        self.lab.table("persons", "id", PEOPLE, [self.person(i) for i in range(1, PERSONS + 1)])
         self.lab.table("towns", "town", TOWNS, [{"town": t, "region": t.upper()} for t in "abc"])
-        self.lab.table("notes", "id", NOTES, [self.note(i) for i in range(1, PERSONS, 3)])
+        self.lab.table("notes", "id", NOTES, [self.note(i) for i in range(1, PERSONS + 1, 3)])
         self.lab.job(JOB)
         self.write_suite()
         self.run()
