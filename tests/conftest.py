@@ -15,6 +15,7 @@ import pytest
 
 from kit.counts import COUNTED
 from kit.lab import Lab, Prepared
+from kit.sampling import MARKER, choose_tests
 from kit.session import INTERPRETED, compile_quickly, forget_tables, settings, small_session
 
 if TYPE_CHECKING:
@@ -26,16 +27,24 @@ TESTS = Path(__file__).parent
 ORDER = ("unit", "cli", "differential", "faults", "scenarios", "spark")
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--sample", action="store_true", help="play half of the tests marked `sampled`, by the seed")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed of everything random once, for all processes."""
+    config.addinivalue_line("markers", MARKER)
     config.stash[COUNTED] = {}
     if "ENRICH_TEST_SEED" not in os.environ:
         os.environ["ENRICH_TEST_SEED"] = str(random.SystemRandom().randrange(1_000_000))
         os.environ["ENRICH_TEST_SEED_IS_FRESH"] = "1"
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark unit tests; run them first, then what takes longest, so that two processes end at about the same time."""
+    if config.getoption("--sample"):
+        items[:], left_out = choose_tests(items, int(os.environ["ENRICH_TEST_SEED"]))
+        config.hook.pytest_deselected(items=left_out)
 
     def directory(item: pytest.Item) -> str:
         return item.path.relative_to(TESTS).parts[0]

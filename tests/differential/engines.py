@@ -49,8 +49,8 @@ def enrich_engine(spark: SparkSession, *, other_ways: bool = False, **options: A
 def on_other_ways() -> Iterator[None]:
     """Switch every choice that makes runs cheaper to the other side, inside the block.
 
-    The tables of these tests are so small that runs would never write deletion vectors nor filter a lookup before it is
-    joined; and what a run knows from the feed, it reads from the tables here.
+    The tables of these tests are so small that runs would never write deletion vectors, shuffle rows for a MERGE, nor
+    filter a lookup before it is joined; and what a run knows from the feed, it reads from the tables here.
     """
     from enrich.frames import keys
     from enrich.steps import work
@@ -58,6 +58,8 @@ def on_other_ways() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writes, "SMALL_TABLE", -1)
+        patch.setattr(writes, "_FEW", 0)
+        patch.setattr(writes, "_SENT", -1)
         patch.setattr(work, "LARGE_LOOKUP", 0)
         patch.setattr(keys, "find_known_rows", lambda *_: None)
         yield

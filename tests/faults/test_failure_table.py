@@ -21,6 +21,8 @@ from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
 from kit.session import VACUUM_AT_ONCE, settings
 
+pytestmark = pytest.mark.sampled
+
 ROOT = Path(__file__).parents[2]
 COLUMNS = {"id": pa.int64(), "name": pa.string(), "note": pa.string(), "size": pa.int32()}
 MAPPED = (

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
     from differential.trial import Trial
 
+pytestmark = pytest.mark.sampled("truth tables")
+
 PERSONS = Table(
     "persons",
     ("p",),

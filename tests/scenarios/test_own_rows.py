@@ -10,6 +10,8 @@ import pytest
 import enrich
 from kit.lab import Lab, Row
 
+pytestmark = pytest.mark.sampled
+
 JOB = """\
 job: shelf
 sources:

@@ -16,6 +16,8 @@ from enrich.operations.verification import Check, Discrepancy
 from kit.lab import Lab
 from kit.project import hold_nulls
 
+pytestmark = pytest.mark.sampled
+
 NOTHING = Discrepancy()
 
 

@@ -153,22 +153,47 @@ def _sum_images(feed: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
     return summed.where(F.col(WEIGHT) != 0).select(*columns, WEIGHT)
 
 
-def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges | None = None) -> tuple[int, int]:
-    """Count rows that share their key with another one.
+@dataclass(frozen=True)
+class RowCounts:
+    """How many rows a source has.
+
+    Attributes:
+        rows: Rows with a whole key.
+        surplus: Rows among them beyond the first of their key; 0 when nobody looked.
+        null_keys: Rows whose key has a null.
+    """
+
+    rows: int
+    surplus: int
+    null_keys: int
+
+
+def count_rows(rows: DataFrame, source: SourceSpec, *, search: bool) -> RowCounts:
+    """Count a source's rows in one pass; with ``search`` also those that share their key with another one."""
+    keys = _take_keys(rows, source)
+    counted = keys.groupBy(*keys.columns).count() if search else keys.withColumn("count", F.lit(1))
+    is_null = reduce(or_, [F.col(name).isNull() for name in keys.columns])
+    surplus = F.col("count") - 1
+    sums = (F.when(~is_null, F.col("count")), F.when(~is_null, surplus), F.when(is_null, F.col("count")))
+    found = counted.agg(*[F.coalesce(F.sum(each), F.lit(0)) for each in sums]).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    return RowCounts(*found)
+
+
+def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges) -> int:
+    """Count the rows beyond the first of their key, among those keys that have more rows than before the window.
 
     Args:
         rows: The source at the window's end, without null keys.
         source: The source.
-        net: What changed: look only at keys that have more rows than before. None: at all.
-
-    Returns:
-        Rows looked at, and rows beyond the first of their key.
+        net: What changed.
     """
+    grown = net.keys.where(F.col(WEIGHT) > 0).drop(WEIGHT)
+    keys = keep_in_ranges(_take_keys(rows, source), net.ranges)
+    keys = keys.join(grown, on=keys.columns, how="left_semi")
+    return count_rows(keys.toDF(*source.key), source, search=True).surplus
+
+
+def _take_keys(rows: DataFrame, source: SourceSpec) -> DataFrame:
     names = name_reference(len(source.key))
-    keys = rows.select(*[F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)])
-    if net is not None:
-        grown = net.keys.where(F.col(WEIGHT) > 0).drop(WEIGHT)
-        keys = keep_in_ranges(keys, net.ranges).join(grown, on=names, how="left_semi")
-    counted = keys.groupBy(*names).count()
-    found = counted.agg(F.sum("count").alias("rows"), F.sum(F.col("count") - 1).alias("surplus")).first()
-    return (int(found["rows"] or 0), int(found["surplus"] or 0)) if found is not None else (0, 0)
+    return rows.select(*[F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)])

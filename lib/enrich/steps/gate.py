@@ -124,8 +124,12 @@ def _find_shared_keys(work: Work, rows: Rows) -> list[Finding]:
     shared = select_live_rows(work, rows).groupBy(*identity).count().where(F.col("count") > 1)
     if shared.isEmpty():
         return []
-    counted = {source.alias: changes.count_surplus_rows(work.snapshot(source.alias), source) for source in sources}
-    return [build_finding("key_unique", "fail", counts, alias) for alias, counts in counted.items() if counts[1]]
+    found = {each.alias: changes.count_rows(work.read_source(each.alias), each, search=True) for each in sources}
+    return [
+        build_finding("key_unique", "fail", (counts.rows, counts.surplus), alias)
+        for alias, counts in found.items()
+        if counts.surplus
+    ]
 
 
 def _count_join(work: Work, rows: Rows, finding: Finding, how: Lookup | LookupState) -> tuple[int, int]:

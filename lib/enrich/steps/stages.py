@@ -36,7 +36,7 @@ from enrich.base.spec import (
 from enrich.compiler.schemas import strip_type
 from enrich.frames import changes as net_changes
 from enrich.frames import join, keys, mirror, normalise, quarantine
-from enrich.frames.changes import NetChanges, Touched
+from enrich.frames.changes import NetChanges, RowCounts, Touched
 from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, mark_rows
 from enrich.frames.partners import sum_partners
 from enrich.progress.prepare import Task
@@ -93,20 +93,18 @@ def read_changes(work: Work) -> Changes:
     for alias, source in task.spec.sources.items():
         at = task.window[alias]
         if task.everything:
-            rows, surplus = _count_source(work, alias)
-            nulls = work.snapshot(alias, null_keys=True).count()
-            count, come = rows, rows + nulls
+            found = _count_source(work, alias)
+            count, come, nulls, surplus = found.rows, found.rows + found.null_keys, found.null_keys, found.surplus
         elif at.start == at.to or at.start is None:
             count = come = nulls = surplus = 0
         else:
             net[alias] = _read_window(work, alias, (at.start, at.to))
             count, come, nulls = net[alias].count, net[alias].rows, net[alias].null_keys
             search = net[alias].grown and not source.trusted
-            surplus = net_changes.count_surplus_rows(work.snapshot(alias), source, net[alias])[1] if search else 0
+            surplus = net_changes.count_surplus_rows(work.snapshot(alias), source, net[alias]) if search else 0
         if at.gap is not None and not task.everything:  # what the gap brought was never looked at
-            come, surplus = _count_source(work, alias)
-            nulls = work.snapshot(alias, null_keys=True).count()
-            come += nulls
+            found = _count_source(work, alias)
+            come, nulls, surplus = found.rows + found.null_keys, found.null_keys, found.surplus
         window[alias] = _describe_window(task, alias, count, _count_all_keys(net.get(alias), again.get(alias)))
         driving = alias == task.spec.driving
         if nulls:
@@ -133,12 +131,10 @@ def _describe_window(task: Task, alias: str, count: int, widened: int | None) ->
     return SourceWindow(start, at.to, count if widened is None else widened, at.gap)
 
 
-def _count_source(work: Work, alias: str) -> tuple[int, int]:
-    """Count a source's rows and those that share their key."""
+def _count_source(work: Work, alias: str) -> RowCounts:
+    """Count a source's rows, those that share their key, and those without one."""
     source = work.task.spec.sources[alias]
-    if source.trusted:
-        return work.snapshot(alias).count(), 0
-    return net_changes.count_surplus_rows(work.snapshot(alias), source)
+    return net_changes.count_rows(work.read_source(alias), source, search=not source.trusted)
 
 
 def _read_window(work: Work, alias: str, window: tuple[int, int]) -> NetChanges:

@@ -78,14 +78,17 @@ class Work:
 
     def snapshot(self, alias: str, version: int | None = None, *, null_keys: bool = False) -> DataFrame:
         """Return the rows of a source, at the window's end unless told otherwise, with or only without a whole key."""
+        is_null = reduce(or_, [F.col(quote(name)).isNull() for name in self.task.spec.sources[alias].key])
+        return self.read_source(alias, version).where(is_null if null_keys else ~is_null)
+
+    def read_source(self, alias: str, version: int | None = None) -> DataFrame:
+        """Return all rows of a source, at the window's end unless told otherwise."""
         source, state = self.task.spec.sources[alias], self.task.tables[alias]
         names, end = list(source.columns), self.task.window[alias].to
         rows = tables.read_snapshot(self.session, state.uri, end, names)
         if version is not None and version != end:  # the source may have gained columns since
             rows = tables.read_snapshot(self.session, state.uri, version, names, like=rows)
-        rows = normalise.normalise_keys(rows, source)
-        is_null = reduce(or_, [F.col(quote(name)).isNull() for name in source.key])
-        return rows.where(is_null if null_keys else ~is_null)
+        return normalise.normalise_keys(rows, source)
 
     @cached_property
     def now(self) -> join.Sources:
