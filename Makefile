@@ -16,7 +16,7 @@ WORKERS ?= 2
 SCALE   ?= 1
 FIGURES ?= benchmarks.json
 # What `make test` plays a part of, and ENRICH_SOAK the whole.
-SOAKED  := tests/faults tests/scenarios/test_demo.py tests/scenarios/test_table_join_matrix.py tests/scenarios/test_failing.py
+SOAKED  := tests/faults tests/scenarios
 SAY     = @printf '\n==> %s\n'
 
 .PHONY: help
@@ -30,7 +30,7 @@ demo: java $(READY) ## play the first part of a story on real Delta tables, and 
 .PHONY: test
 test: java $(READY) check jars ## make check, then all tests
 	$(SAY) "tests, in $(WORKERS) processes with a JVM each (WORKERS=1 for one)"
-	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --sample
 
 .PHONY: test-fast
 test-fast: java $(READY) jars ## unit tests and a few tests on Spark, to run after every edit
@@ -63,7 +63,7 @@ soak: java $(READY) jars ## a million random history-runs, in parts of less than
 	@PYTHONPATH=tests $(BIN)/python -m differential.soak --progress soak.jsonl
 
 .PHONY: soak-faults
-soak-faults: java $(READY) jars ## every fault point of every kind of job, 100 kills, 10,000 acts of administrators, the demo (hours)
+soak-faults: java $(READY) jars ## every scenario and fault point of every kind of job, 100 kills, 10,000 acts of administrators, the demo (hours)
 	@ENRICH_SOAK=1 $(PYTEST) -o faulthandler_timeout=0 $(SOAKED)
 
 .PHONY: bench
