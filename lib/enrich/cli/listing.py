@@ -94,6 +94,25 @@ def collect_status(project: Project) -> list[dict[str, Any]]:
     ]
 
 
+def find_late(jobs: list[dict[str, Any]], seconds: float) -> dict[str, str]:
+    """Return the jobs with a source whose oldest change has been waiting for longer than ``seconds``, and why.
+
+    A source about which that is not known makes its job late, too: nobody can say that its target is fresh.
+    """
+    found = {}
+    for job in jobs:
+        told = [
+            f"changes of {lag['alias']} have been waiting for {format_waiting(lag['seconds'])}"
+            if lag["seconds"] is not None
+            else f"how long changes of {lag['alias']} have been waiting is not known"
+            for lag in job["sources"].values()
+            if lag["seconds"] is None or lag["seconds"] > seconds
+        ]
+        if told:
+            found[job["job"]] = "; ".join(told)
+    return found
+
+
 def format_status(jobs: list[dict[str, Any]]) -> str:
     """Return the table of ``enrich status``: a line a job and source.
 
