@@ -66,7 +66,11 @@ def format_validation(project: Project) -> str:
 
 
 def format_schema(kind: str) -> str:
-    """Return the JSON Schema of a kind of file, or of the report."""
+    """Return the JSON Schema of a kind of file, of the report, or of a run's result."""
+    if kind == "result":
+        from enrich.report.result_schema import build_result_schema
+
+        return json.dumps(build_result_schema(), indent=2)
     if kind == "report":
         from enrich.report import build_schema
 

@@ -25,7 +25,7 @@ from openlineage.client.facet_v2 import (
     test_run,
 )
 from openlineage.client.transport.file import FileConfig, FileTransport
-from openlineage.client.transport.http import ApiKeyTokenProvider, HttpConfig, HttpTransport, TokenProvider
+from openlineage.client.transport.http import HttpConfig, HttpTransport
 from openlineage.client.transport.transport import Transport
 
 from enrich.base.result import LOCKED, Finding, JobResult
@@ -44,9 +44,9 @@ def build_transport(settings: Lineage, project: Project, api_key: str | None) ->
         path = project.dir / settings.file
         path.parent.mkdir(parents=True, exist_ok=True)
         return FileTransport(FileConfig(log_file_path=str(path), append=True))
-    auth = TokenProvider({}) if api_key is None else ApiKeyTokenProvider({"api_key": api_key})
+    auth = {} if api_key is None else {"auth": {"type": "api_key", "apiKey": api_key}}
     address = {"url": settings.url or "", "endpoint": settings.endpoint, "timeout": float(settings.timeout)}
-    return HttpTransport(HttpConfig.from_dict({**address, "retry": _RETRY, "auth": auth}))
+    return HttpTransport(HttpConfig.from_dict({**address, "retry": _RETRY, **auth}))
 
 
 class Sender:
