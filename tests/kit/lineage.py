@@ -24,7 +24,10 @@ _OF_EVERY_FACET = ("_producer", "_schemaURL", "_deleted")
 @cache
 def find_facets() -> dict[str, type]:
     """Return the classes of the standard by the address of their schema."""
-    modules = [importlib.import_module(f"{generated.__name__}.{each.name}") for each in pkgutil.iter_modules(generated.__path__)]
+    modules = [
+        importlib.import_module(f"{generated.__name__}.{each.name}")
+        for each in pkgutil.iter_modules(generated.__path__)
+    ]
     found = {}
     for module in modules:
         for each in vars(module).values():

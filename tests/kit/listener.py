@@ -50,8 +50,6 @@ def listen(*answers: int, delay: float = 0.0) -> Iterator[Listener]:
             self.send_header("Content-Length", "0")
             self.end_headers()
 
-        do_GET = do_POST
-
         def log_message(self, *_: Any) -> None:
             """Print nothing."""
 

@@ -47,10 +47,19 @@ def read_checkout(directory: str) -> dict[str, Any]:
     return {each["$id"]: each for each in found if "$id" in each}
 
 
+def find_sibling(known: dict[str, Any], address: str) -> Any:
+    """Return the schema of the same facet and of the same major version: a checkout has one version of each."""
+    major, name = address.removeprefix(ROOT).removeprefix("facets/").split("-")[0], address.rpartition("/")[2]
+    (found,) = [key for key in known if key.endswith(f"/{name}") and f"/{major}-" in key]
+    print(f"{found} stands in for {address}")  # noqa: T201 - told where the test fails
+    return known[found]
+
+
 def retrieve(address: str) -> Resource[Any]:
     """Return a schema of the standard."""
     if SPEC is not None:
-        return Resource.from_contents(read_checkout(SPEC)[address])
+        known = read_checkout(SPEC)
+        return Resource.from_contents(known.get(address) or find_sibling(known, address))
     assert address.startswith(ROOT), address
     with urllib.request.urlopen(address, timeout=20) as answer:  # noqa: S310 - https, see above
         return Resource.from_contents(json.load(answer))

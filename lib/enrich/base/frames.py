@@ -32,7 +32,7 @@ def list_frames(error: BaseException) -> Iterator[str]:
         for frame in traceback.extract_tb(current.__traceback__):
             yield f"  {frame.filename}:{frame.lineno} in {frame.name}"
         yield from _list_jvm_frames(current)
-        current = current.__cause__ or (None if current.__suppress_context__ else current.__context__)
+        current = current.__cause__ or current.__context__  # that of "from None", too: its text stays hidden
 
 
 def _list_jvm_frames(error: BaseException) -> Iterator[str]:

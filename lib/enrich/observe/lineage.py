@@ -35,7 +35,8 @@ from enrich.observe.tables import describe_inputs, describe_outputs
 from enrich.progress.prepare import Task
 
 _ENDED_BADLY = {LOCKED: RunState.ABORT}
-_RETRY = {"total": 2, "backoff_factor": 0.1}
+_RETRY = {"total": 2, "read": 0, "backoff_factor": 0.1}
+"""An event whose answer does not come may have been taken: it is not sent again."""
 
 
 def build_transport(settings: Lineage, project: Project, api_key: str | None) -> Transport:
@@ -101,7 +102,7 @@ class Sender:
         inputs: list[InputDataset] | None = None,
         outputs: list[OutputDataset] | None = None,
     ) -> None:
-        version = str(getattr(sys.modules["enrich"], "__version__", "unknown"))
+        version = find_version()
         engine = processing_engine_run.ProcessingEngineRunFacet(version, "enrich")
         known = {"processing_engine": engine, **describe_parent(), **facets}
         kind = job_type_job.JobTypeJobFacet("BATCH", "ENRICH", "JOB")
@@ -113,6 +114,7 @@ class Sender:
                 job=Job(self.namespace, job, {"jobType": kind}),
                 inputs=inputs or [],
                 outputs=outputs or [],
+                producer=f"urn:x-enrich:{version}",
             )
         )
 
@@ -127,6 +129,11 @@ class Sender:
             if value is not None
         ]
         return {"executionParameters": execution_parameters_run.ExecutionParametersRunFacet(parameters)}
+
+
+def find_version() -> str:
+    """Return the version of enrich, as the package says it."""
+    return str(getattr(sys.modules["enrich"], "__version__", "unknown"))
 
 
 def describe_parent() -> dict[str, Any]:

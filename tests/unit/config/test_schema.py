@@ -65,7 +65,10 @@ def test_the_projects_own_files_validate() -> None:
         ("conf", "catalog: main.silver\nstate: ./s\n"),
         ("conf", "lake: ./l\nlineage: {file: e.jsonl, namespace: shop, timeout: 3}\nmetrics: {file: a.prom}\n"),
         ("conf", "lake: ./l\nlineage: {url: 'https://h/', endpoint: api, api_key: {env: KEY}}\n"),
-        ("conf", "lake: ./l\nnotify: {a: {url: {env: A}, headers: {B: {file: c}}, on: block, repeat: false, text: x}}\n"),
+        (
+            "conf",
+            "lake: ./l\nnotify: {a: {url: {env: A}, headers: {B: {file: c}}, on: block, repeat: false, text: x}}\n",
+        ),
     ],
 )
 def test_right_files_validate(kind: str, text: str) -> None:

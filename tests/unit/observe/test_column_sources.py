@@ -61,7 +61,11 @@ def test_a_mirror_that_collects_aggregates_its_keys(shop: Path, get_task: GetTas
 
 def test_a_key_in_another_form_is_not_taken_as_it_is(shop: Path, get_task: GetTask) -> None:
     job = shop / "jobs" / "wide.yml"
-    job.write_text(job.read_text().replace("how: full", "how: left").replace("table: orders, key: id", "table: orders, key: id, normalise: trim"))
+    job.write_text(
+        job.read_text()
+        .replace("how: full", "how: left")
+        .replace("table: orders, key: id", "table: orders, key: id, normalise: trim")
+    )
     assert trace_columns(get_task("wide").spec).direct["id"] == {("orders", "id"): "TRANSFORMATION"}
 
 

@@ -38,7 +38,9 @@ def path(tmp_path: Path) -> Path:
     return tmp_path / "collector" / "enrich.prom"
 
 
-def write(path: Path, *results: JobResult, deployment: str = "prod", jobs: Iterable[str] = ("customers", "orders")) -> None:
+def write(
+    path: Path, *results: JobResult, deployment: str = "prod", jobs: Iterable[str] = ("customers", "orders")
+) -> None:
     lags = {result.job: {"accounts": 61.5} for result in results if result.status != "failed"}
     write_metrics(path, (deployment, frozenset(jobs)), results, lags)
 
@@ -101,7 +103,11 @@ def test_a_failed_run_keeps_what_it_did_not_find_out(path: Path) -> None:
     write(path, JobResult("customers", "failed").failed_with(RunFailed("no")))
     assert told(path, "last_success_timestamp_seconds") == success
     assert (told(path, "last_exit_code"), told(path, "runs_total", "failed")) == (1, 1)
-    assert (told(path, "target_rows"), told(path, "quarantine_rows"), told(path, "rows_total", "inserted")) == (100, 5, 3)
+    assert (told(path, "target_rows"), told(path, "quarantine_rows"), told(path, "rows_total", "inserted")) == (
+        100,
+        5,
+        3,
+    )
     assert told(path, "findings_failing", "warn") == 1
     # A lag of an earlier run would say that nothing has waited since.
     assert told(path, "lag_seconds", "accounts") is None
@@ -145,7 +151,9 @@ def test_a_damaged_file_is_written_anew(path: Path, text: str) -> None:
 
 
 def test_runs_that_end_at_the_same_time_lose_no_count(path: Path) -> None:
-    threads = [threading.Thread(target=write, args=(path, replace(GOOD, job=job))) for job in ("customers", "orders") * 8]
+    threads = [
+        threading.Thread(target=write, args=(path, replace(GOOD, job=job))) for job in ("customers", "orders") * 8
+    ]
     for thread in threads:
         thread.start()
     for thread in threads:

@@ -19,7 +19,9 @@ from kit.listener import listen
 RUN = Run("shop", "prod", "f00d", 5)
 FAILED = JobResult("orders", "failed").failed_with(HistoryError("the log of orders has expired", hint="run x"))
 FINDING = Finding(0, "mass_change", None, "fail", 100, 90, success=False)
-BLOCKED = JobResult("customers", "updated", findings=(FINDING, replace(FINDING, success=True))).failed_with(Blocked("b"))
+BLOCKED = JobResult("customers", "updated", findings=(FINDING, replace(FINDING, success=True))).failed_with(
+    Blocked("b")
+)
 GOOD = JobResult("persons", "unchanged")
 
 

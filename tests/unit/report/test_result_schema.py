@@ -34,7 +34,9 @@ FULL = JobResult(
     9,
     (
         Finding(0, "expect_column_values_to_not_be_null", "email", "warn", 9, 2, success=False),
-        Finding(1, "expect_compound_columns_to_be_unique", None, "fail", 9, 0, None, "KeyError", column_list=("a", "b")),
+        Finding(
+            1, "expect_compound_columns_to_be_unique", None, "fail", 9, 0, None, "KeyError", column_list=("a", "b")
+        ),
         Finding(None, "key_unique", "id", "fail", 9, 0, success=True, source="a", scope="target", scanned=True),
         Finding(None, "mass_change", None, "fail", 9, 9, False, rule=0, bound=("at_most", 0.5), accepted=True),
         Finding(None, "match_rate", None, "warn", 9, 9, True, source="b", rule=1, bound=("at_least", 3)),
@@ -44,7 +46,9 @@ FULL = JobResult(
     stages={"changes": 0.25},
     strategy="merge",
     written=Extent(1, 2048),
-    state=State(100, (RuleState(0, 100, 12), RuleState(3, error="KeyError")), {"b": LookupState(9, 7, 1)}, {"email": 2}),
+    state=State(
+        100, (RuleState(0, 100, 12), RuleState(3, error="KeyError")), {"b": LookupState(9, 7, 1)}, {"email": 2}
+    ),
 )
 
 
