@@ -66,7 +66,7 @@ def retrieve(address: str) -> Resource[Any]:
 
 
 def validate(instance: Any, address: str) -> None:
-    registry: Registry[Any] = Registry(retrieve=retrieve)
+    registry: Registry[Any] = Registry(retrieve=retrieve)  # type: ignore[call-arg]  # attrs by a decorator of its own
     validator = Draft202012Validator({"$ref": address}, registry=registry, format_checker=FormatChecker())
     faults = [f"{error.json_path}: {error.message}" for error in validator.iter_errors(instance)]
     assert faults == [], address

@@ -31,8 +31,8 @@ def test_the_files_are_current(tmp_path: Path) -> None:
         )
     printed = ("report", "result")
     for kind in printed:
-        kept = (ROOT / "conf" / "schema" / f"{kind}.schema.json").read_text(encoding="utf-8")
-        assert kept == format_schema(kind) + "\n", f"enrich schema {kind} > conf/schema/{kind}.schema.json"
+        file = (ROOT / "conf" / "schema" / f"{kind}.schema.json").read_text(encoding="utf-8")
+        assert file == format_schema(kind) + "\n", f"enrich schema {kind} > conf/schema/{kind}.schema.json"
     names = {path.name for path in (ROOT / "conf" / "schema").iterdir()}
     assert names == {*build_schemas(), *(f"{kind}.schema.json" for kind in printed)}
 
