@@ -12,7 +12,7 @@ import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 import enrich
-from cli.shop import ACCOUNTS, write_table
+from cli.shop import ACCOUNTS, CONF, write_table
 from enrich.base.state import LookupState, RuleState, State
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark
@@ -105,3 +105,18 @@ def test_a_wrong_duration_is_refused(project: Path, call: Call, text: str) -> No
     result = call("--project-dir", project, "status", "--max-lag", text)
     assert (result.exit_code, result.stdout) == (2, "")
     assert "30m, 12h, 3d, 2w" in result.stderr
+
+
+def test_a_run_that_ends_its_window_early_leaves_a_lag_in_the_metrics(told: Any, project: Path, call: Call) -> None:
+    """It finds nothing to do, and tells what waits all the same."""
+    told(KEPT)
+    (project / "conf" / "dev.yml").write_text(f"{CONF}metrics: {{file: enrich.prom}}\n")
+    write_table(project / "lake" / "accounts", [{"id": "c", "email": None}], ACCOUNTS)
+    result = call("--project-dir", project, "run", "--until", "accounts=v1,consents=v1", "--output", "json")
+    assert json.loads(result.stdout)["jobs"][0]["status"] == "unchanged"
+    lines = (project / "enrich.prom").read_text().splitlines()
+    lags = dict(line.rsplit(" ", 1) for line in lines if line.startswith("enrich_job_lag_seconds{"))
+    labels = 'job="customers",deployment="dev",source='
+    assert float(lags[f'enrich_job_lag_seconds{{{labels}"accounts"}}']) > 0
+    assert lags[f'enrich_job_lag_seconds{{{labels}"consents"}}'] == "0"
+    assert 'enrich_job_match_ratio{job="customers",deployment="dev",lookup="accounts"} 0.9' in lines

@@ -14,7 +14,7 @@ from jsonschema import Draft202012Validator
 from prometheus_client.parser import text_string_to_metric_families
 
 import enrich
-from cli.shop import ACCOUNTS, CONF, CONSENTS, write_table
+from cli.shop import CONF
 from enrich.report.result_schema import build_result_schema
 from kit import command
 from kit.command import Call
@@ -238,14 +238,3 @@ def test_what_nobody_asks_for_is_not_imported(project: Path) -> None:
         [sys.executable, "-c", code], env=command.environment(), capture_output=True, text=True, check=True
     )
     assert done.stdout.split() == []
-
-
-def test_a_source_that_moved_on_is_a_lag(interpreted: SparkSession, call: Call, project: Path) -> None:
-    """Told after the run that has not taken it: one that ends its window early."""
-    directory = watch(project, "metrics: {file: watch/enrich.prom}\n")
-    write_table(project / "lake" / "accounts", [{"id": "c", "email": "c@example.com"}], ACCOUNTS)
-    write_table(project / "lake" / "consents", [{"id": "d", "consent": True}], CONSENTS)
-    assert call("--project-dir", project, "run", "--until", "accounts=v1").exit_code == 0
-    found = figures(directory)
-    assert found["lag_seconds accounts"] > 0
-    assert found["lag_seconds consents"] == 0
