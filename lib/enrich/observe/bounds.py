@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from contextvars import copy_context
 
 
 class TooLate(TimeoutError):
@@ -25,7 +26,8 @@ def run_within(seconds: float, work: Callable[[], object]) -> None:
         except Exception as error:  # noqa: BLE001 - handed over to the thread that waits
             raised.append(error)
 
-    thread = threading.Thread(target=do, name="enrich-observe", daemon=True)
+    # With the context of the caller: what is logged there belongs to the same run and job.
+    thread = threading.Thread(target=copy_context().run, args=(do,), name="enrich-observe", daemon=True)
     thread.start()
     thread.join(max(seconds, 0.0))
     if raised:

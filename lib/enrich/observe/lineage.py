@@ -7,7 +7,6 @@ schedulers set, names the run that has started it.
 from __future__ import annotations
 
 import os
-import re
 import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
@@ -138,11 +137,14 @@ def find_version() -> str:
 
 def describe_parent() -> dict[str, Any]:
     """Return the facet of the run that started this one, as ``OPENLINEAGE_PARENT_ID`` names it; empty without it."""
-    match = re.fullmatch(r"(.+)/([^/]+)/([0-9a-fA-F-]{36})", os.environ.get("OPENLINEAGE_PARENT_ID", ""))
-    if match is None:
+    parts = os.environ.get("OPENLINEAGE_PARENT_ID", "").rsplit("/", 2)
+    if len(parts) != 3:
         return {}
-    run, job = parent_run.Run(match[3].lower()), parent_run.Job(match[1], match[2])
-    return {"parent": parent_run.ParentRunFacet(run, job)}
+    try:
+        run = parent_run.Run(str(UUID(parts[2])))
+    except ValueError:
+        return {}
+    return {"parent": parent_run.ParentRunFacet(run, parent_run.Job(parts[0], parts[1]))}
 
 
 def describe_test(finding: Finding) -> test_run.TestExecution:

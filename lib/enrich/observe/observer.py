@@ -5,9 +5,10 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
-from enrich.base.errors import ConfigError, EnvironmentFault
+from enrich.base.errors import ConfigError, EnvironmentFault, find_gravest
 from enrich.base.frames import tell_frames
 from enrich.base.result import SKIPPED, JobResult
 from enrich.config.observers import resolve
@@ -74,12 +75,15 @@ class Observer:
         else:
             self._send(f"the end of {job}", lambda sender: sender.abort(job))
 
-    def finish(self) -> None:
+    def finish(self, *, interrupted: bool) -> None:
         """Write the figures and notify: the run is over, whatever came of it."""
-        if self.project.settings.metrics is not None and self.results:
+        self.interrupted = self.interrupted or interrupted
+        if not self.results:
+            return
+        if self.project.settings.metrics is not None:
             self._guard("metrics", METRICS_SECONDS, self._write_metrics)
-        if self.recipients and self.results:
-            self._notify()
+        for name, recipient in self.recipients.items():
+            self._guard(f"notify.{name}", recipient.settings.timeout + 1, partial(self._notify, recipient))
 
     def _guard(self, what: str, seconds: float, work: Callable[[], object]) -> bool:
         """Do something that must not fail the run, nor hold it up; say once what came of it, and return whether it did.
@@ -88,11 +92,12 @@ class Observer:
         """
         from enrich.observe.notify import NotDelivered
 
+        bound = min(seconds, INTERRUPTED_SECONDS) if self.interrupted else seconds
         try:
-            run_within(min(seconds, INTERRUPTED_SECONDS) if self.interrupted else seconds, work)
+            run_within(bound, work)
         except Exception as error:  # noqa: BLE001 - whatever goes wrong here, the run is done and recorded
             tell_frames(error)
-            why = f"nothing for {seconds:.0f} s" if isinstance(error, TooLate) else type(error).__name__
+            why = f"no answer for {bound:g} s" if isinstance(error, TooLate) else type(error).__name__
             why = str(error) if isinstance(error, NotDelivered | ConfigError) else why
             log.warning("%s: not delivered (%s); the run goes on", what, why)
             return False
@@ -128,7 +133,7 @@ class Observer:
             if result.exit_code == 0 and alias in result.sources:
                 contained = result.sources[alias].to
             known = SourceLag(alias, source.table, contained, None, None)
-            seconds = measure_lag(known, self.project.location(source.table)).seconds
+            seconds = measure_lag(known, task.tables[alias].uri).seconds
             if seconds is not None:
                 found[alias] = seconds
         return found
@@ -139,21 +144,15 @@ class Observer:
         targets = {name: str(self.project.location(job.target.table)) for name, job in self.project.jobs.items()}
         self.previous = {name: settled[target] for name, target in targets.items() if target in settled}
 
-    def _notify(self) -> None:
-        from enrich.base.errors import find_gravest
-        from enrich.observe import notify
+    def _notify(self, recipient: Recipient) -> None:
+        """Tell one recipient what it wants to know of this run, if there is anything."""
+        from enrich.observe.notify import Run, build_body, build_event, post
 
         code = find_gravest(result.exit_code for result in self.results)
-        run = notify.Run(self.project.dir.name, self.project.deployment, self.run_id, code)
-        for name, recipient in self.recipients.items():
-            event = notify.build_event(recipient.settings, run, self.results, self.previous)
-            if event is not None:
-                self._post(name, recipient, notify.build_body(recipient.settings, event))
-
-    def _post(self, name: str, recipient: Recipient, body: bytes) -> None:
-        from enrich.observe.notify import post
-
-        self._guard(f"notify.{name}", recipient.settings.timeout + 1, lambda: post(recipient, body))
+        run = Run(self.project.dir.name, self.project.deployment, self.run_id, code)
+        event = build_event(recipient.settings, run, self.results, self.previous)
+        if event is not None:
+            post(recipient, build_body(recipient.settings, event))
 
 
 def _open_recipients(project: Project) -> dict[str, Recipient]:

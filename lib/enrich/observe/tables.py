@@ -16,7 +16,7 @@ from openlineage.client.facet_v2 import (
 
 from enrich.base.errors import EnrichError
 from enrich.base.result import CREATE, REWRITE, Finding, JobResult
-from enrich.config.places import CatalogName, find_quarantine
+from enrich.config.places import find_quarantine
 from enrich.config.project import Project
 from enrich.observe.columns import Source, trace_columns
 from enrich.observe.datasets import Name, describe_alias, describe_schema, name_dataset
@@ -117,9 +117,9 @@ def _describe_version(version: int) -> dataset_version_dataset.DatasetVersionDat
 
 
 def _describe_target_schema(task: Task) -> dict[str, Any]:
-    """Return the facet of the target's columns as its log has them now; empty where only Spark could read it."""
+    """Return the facet of the target's columns as its log has them now; empty where that is not known."""
     place = task.place.uri
-    if place is None or isinstance(place, CatalogName):
+    if place is None:
         return {}
     try:
         return describe_schema(tables.read_state(place).columns)

@@ -89,7 +89,7 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
             with context.work_on(name):
                 results.append(running.take(name, "an earlier job did not succeed" if stopped else None))
     finally:
-        watch.finish()
+        watch.finish(interrupted=len(results) < len(names))
     if running.worked and not dry_run:
         from enrich import report
 

@@ -24,8 +24,8 @@ class Watch(Protocol):
     def abort(self, job: str, done: JobResult | None) -> None:
         """Take note that the run was interrupted; ``done`` is the job's result where it has committed all the same."""
 
-    def finish(self) -> None:
-        """Take note that the run is over."""
+    def finish(self, *, interrupted: bool) -> None:
+        """Take note that the run is over; ``interrupted``: the process has to end soon."""
 
 
 class _Nobody:
@@ -35,7 +35,7 @@ class _Nobody:
     def plan(self, task: Task) -> None: ...
     def end(self, result: JobResult) -> None: ...
     def abort(self, job: str, done: JobResult | None) -> None: ...
-    def finish(self) -> None: ...
+    def finish(self, *, interrupted: bool) -> None: ...
 
 
 def open_watch(project: Project, run_id: str, *, dry_run: bool) -> Watch:
