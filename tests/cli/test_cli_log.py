@@ -46,6 +46,13 @@ def test_a_failed_job_is_told_on_stdout_alone_where_the_log_is_quiet_text(broken
     assert "error: customers: failed" in call("--project-dir", broken, "run").stderr
 
 
+def test_verify_names_its_run_too(project: Path, call: Call) -> None:
+    result = call("--project-dir", project, "verify", "--output", "json", "--log-format", "json")
+    answer = json.loads(result.stdout)
+    (end,) = [line for line in lines(result.stderr) if line["level"] == "error"]
+    assert (end["run_id"], end["job"], end["exit_code"]) == (answer["run_id"], "customers", 5)
+
+
 def test_an_unreadable_project_is_lines_of_json(broken: Path, call: Call) -> None:
     (broken / "jobs" / "customers.yml").write_text("job: customers\nsauces: {}\nfro: x\n")
     result = call("--project-dir", broken, "run", "--log-format", "json")
