@@ -43,8 +43,9 @@ def _list_jvm_frames(error: BaseException) -> Iterator[str]:
             if java is None:
                 return
             yield f"  in the JVM: {java.getClass().getName()}"
-            for frame in list(java.getStackTrace())[:_MOST_JVM_FRAMES]:
-                yield f"    {frame.toString()}"
+            frames = java.getStackTrace()
+            for index in range(min(len(frames), _MOST_JVM_FRAMES)):  # each one is asked of the JVM
+                yield f"    {frames[index].toString()}"
             java = java.getCause()
     except Exception:  # noqa: BLE001 - the JVM may be gone; what is told so far is told
         return
