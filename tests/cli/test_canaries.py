@@ -20,6 +20,7 @@ from deltalake import DeltaTable
 
 from cli.shop import write_table
 from kit.command import Call, Start
+from kit.listener import Listener, listen
 from kit.project import suite, write_project
 from kit.session import INTERPRETED
 
@@ -31,6 +32,10 @@ MARK = "cnry7f3"
 SECRET = {"CANARY_SECRET": f"hunter2-{MARK}"}
 CONF = """\
 lake: ./lake
+lineage: {file: watch/events.jsonl}
+metrics: {file: watch/enrich.prom}
+notify:
+  chat: {url: {env: CANARY_HOOK}, headers: {Authorization: {env: CANARY_SECRET}}}
 spark:
   master: local[2]
   conf:
@@ -198,10 +203,23 @@ def written_texts(home: Path) -> Iterator[tuple[str, str]]:
         yield name, raw
 
 
+@pytest.fixture
+def hook(monkeypatch: pytest.MonkeyPatch) -> Iterator[Listener]:
+    """Who is notified; the secrets are in the environment."""
+    with listen() as listener:
+        monkeypatch.setenv("CANARY_HOOK", f"{listener.url}{MARK}")
+        monkeypatch.setenv(*next(iter(SECRET.items())))
+        yield listener
+
+
 def test_no_marked_value_leaves(
-    interpreted: SparkSession, call: Call, start: Start, planted: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    interpreted: SparkSession,
+    call: Call,
+    start: Start,
+    planted: Path,
+    tmp_path: Path,
+    hook: Listener,
 ) -> None:
-    monkeypatch.setenv(*next(iter(SECRET.items())))
     search, lake = Search(), planted / "lake"
 
     def run(what: str, *args: object) -> tuple[int, dict[str, Any]]:
@@ -211,7 +229,7 @@ def test_no_marked_value_leaves(
         return result.exit_code, {job["job"]: job for job in json.loads(file.read_text())["jobs"]}
 
     # All is said at once: rows held for rules and for a null key, warnings, errors of Spark and of GX, blocked rules.
-    code, jobs = run("first", "--output", "json", "--log-format", "json")
+    code, jobs = run("first", "--output", "json", "--log-format", "json", "--debug")
     assert {name: job["status"] for name, job in jobs.items()} == {
         "people": "created",
         "emails": "created",
@@ -250,8 +268,14 @@ def test_no_marked_value_leaves(
 
     # A process of its own, with the secret in its settings; a message about a setting does not quote it.
     (planted / "jobs" / "emails.yml").unlink()
-    alone = start("--project-dir", planted, "run", "--output", "json", "--log-format", "json", cwd=tmp_path, **SECRET)
+    options = ("--output", "json", "--log-format", "json", "--debug")
+    alone = start("--project-dir", planted, "run", *options, cwd=tmp_path, **SECRET)
     assert alone.returncode == 1, alone.stderr
+    logged = [json.loads(line) for line in alone.stderr.splitlines()]
+    frames = [frame for line in logged for frame in line.get("frames", ())]
+    assert any("in the JVM: " in frame for frame in frames), "--debug has found the causes of a cast that fails"
+    search.said.append(("notifications", b"\n".join(body for _, _, body in hook.received).decode()))
+    assert hook.received
     search.said += [("process: stdout", alone.stdout), ("process: stderr", alone.stderr)]
     (planted / "conf" / "dev.yml").write_text("lake: ${CANARY_SECRET}\n")
     refused = search.heard("conf", call("--project-dir", planted, "run", CANARY_SECRET=f"a\x07{MARK}"))
@@ -262,7 +286,14 @@ def test_no_marked_value_leaves(
     assert [name for name, text in files if MARK in text.lower()] == []
     # The search has seen what it was made for, and finds what is there.
     names = " ".join(name for name, _ in files)
-    for part in ("runs", "people/_delta_log", "people__quarantine/_delta_log", "(decoded)"):
+    for part in (
+        "runs",
+        "people/_delta_log",
+        "people__quarantine/_delta_log",
+        "(decoded)",
+        "events.jsonl",
+        "enrich.prom",
+    ):
         assert part in names
     history = json.dumps([DeltaTable(str(lake / name)).history() for name in KEYS], default=str)
     assert "predicate" in history

@@ -124,7 +124,7 @@ def test_json_logs_are_json(interpreted: SparkSession, call: Call, project: Path
     result = call("--project-dir", project, "run", "--dry-run", "--log-format", "json")
     lines = [json.loads(line) for line in result.stderr.splitlines()]
     assert lines
-    assert all(list(line) == ["time", "level", "logger", "message"] for line in lines)
+    assert all(list(line)[:6] == ["time", "level", "logger", "run_id", "job", "message"] for line in lines)
 
 
 def test_dry_run_counts_and_writes_nothing(interpreted: SparkSession, call: Call, project: Path) -> None:
@@ -187,6 +187,8 @@ def test_other_jobs_run_when_one_fails(interpreted: SparkSession, call: Call, pr
 def test_a_signal_ends_the_run_within_ten_seconds_and_takes_the_jvm_along(
     project: Path, sent: signal.Signals, code: int
 ) -> None:
+    conf = project / "conf" / "dev.yml"
+    conf.write_text(f"{conf.read_text()}lineage: {{file: events.jsonl}}\nmetrics: {{file: enrich.prom}}\n")
     line = command.line("--project-dir", project, "run", "--output", "json")
     pipe = subprocess.PIPE
     with subprocess.Popen(line, stdout=pipe, stderr=pipe, text=True, env=command.environment()) as process:
@@ -205,6 +207,8 @@ def test_a_signal_ends_the_run_within_ten_seconds_and_takes_the_jvm_along(
     assert len(err.splitlines()) == 1, "one line, no traceback"
     answer = json.loads(out)
     assert answer["exit_code"] == code
+    events = [json.loads(event)["eventType"] for event in (project / "events.jsonl").read_text().splitlines()]
+    assert events == ["START", "ABORT"]
     deadline = time.monotonic() + 10
     while any(map(alive, started)) and time.monotonic() < deadline:
         time.sleep(0.1)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +12,7 @@ import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 import enrich
+from cli.shop import ACCOUNTS, CONF, write_table
 from enrich.base.state import LookupState, RuleState, State
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark
@@ -62,3 +64,59 @@ def test_a_record_of_an_older_release_has_no_state(told: Any) -> None:
 def test_before_the_first_run_there_is_no_state(project: Path, call: Call) -> None:
     (job,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
     assert (job["state"], job["target_version"]) == (None, None)
+
+
+def test_max_lag_names_the_jobs_that_are_late(told: Any, project: Path, call: Call) -> None:
+    told(KEPT)
+    fresh = call("--project-dir", project, "status", "--max-lag", "1m", "--output", "json")
+    answer = json.loads(fresh.stdout)
+    assert (fresh.exit_code, answer["exit_code"], answer["late"], answer["max_lag_seconds"]) == (0, 0, [], 60.0)
+    log = project / "lake" / "accounts"
+    write_table(log, [{"id": "c", "email": None}], ACCOUNTS)
+    for version in range(3):
+        _age(log / "_delta_log" / f"{version:020}.json", timedelta(hours=2, seconds=-version))
+    for limit, code in (("1h", 3), ("3h", 0), ("2d", 0)):
+        assert call("--project-dir", project, "status", "--max-lag", limit).exit_code == code
+    late = call("--project-dir", project, "status", "--max-lag", "1h", "--output", "json")
+    answer = json.loads(late.stdout)
+    assert (late.exit_code, answer["exit_code"], answer["late"]) == (3, 3, ["customers"])
+    assert late.stderr == (
+        "error: customers is late: changes of accounts have been waiting for 2 h; run `enrich run customers`\n"
+    )
+
+
+def _age(commit: Path, by: timedelta) -> None:
+    """Let a commit be as old as that."""
+    rows = [json.loads(line) for line in commit.read_text().splitlines()]
+    for row in rows:
+        if "commitInfo" in row:
+            row["commitInfo"]["timestamp"] = int((datetime.now(UTC) - by).timestamp() * 1000)
+    commit.write_text("\n".join(map(json.dumps, rows)))
+
+
+def test_a_job_about_which_nothing_is_known_is_late(bare_project: Path, call: Call) -> None:
+    result = call("--project-dir", bare_project, "status", "--max-lag", "30m")
+    assert result.exit_code == 3
+    assert "how long changes of consents have been waiting is not known" in result.stderr
+
+
+@pytest.mark.parametrize("text", ["", "30", "30 min", "-1h", "yesterday", "999999999w"])
+def test_a_wrong_duration_is_refused(project: Path, call: Call, text: str) -> None:
+    result = call("--project-dir", project, "status", "--max-lag", text)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "30m, 12h, 3d, 2w" in result.stderr
+
+
+def test_a_run_that_ends_its_window_early_leaves_a_lag_in_the_metrics(told: Any, project: Path, call: Call) -> None:
+    """It finds nothing to do, and tells what waits all the same."""
+    told(KEPT)
+    (project / "conf" / "dev.yml").write_text(f"{CONF}metrics: {{file: enrich.prom}}\n")
+    write_table(project / "lake" / "accounts", [{"id": "c", "email": None}], ACCOUNTS)
+    result = call("--project-dir", project, "run", "--until", "accounts=v1,consents=v1", "--output", "json")
+    assert json.loads(result.stdout)["jobs"][0]["status"] == "unchanged"
+    lines = (project / "enrich.prom").read_text().splitlines()
+    lags = dict(line.rsplit(" ", 1) for line in lines if line.startswith("enrich_job_lag_seconds{"))
+    labels = 'job="customers",deployment="dev",source='
+    assert float(lags[f'enrich_job_lag_seconds{{{labels}"accounts"}}']) > 0
+    assert lags[f'enrich_job_lag_seconds{{{labels}"consents"}}'] == "0"
+    assert 'enrich_job_match_ratio{job="customers",deployment="dev",lookup="accounts"} 0.9' in lines

@@ -33,6 +33,7 @@ def restored() -> Iterator[None]:
     handlers = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
     kept, root = (logger.handlers, logger.level, logger.propagate), logging.getLogger().handlers[:]
     yield
+    logging.captureWarnings(capture=False)
     logging.getLogger().handlers[:] = root
     logger.handlers, logger.level, logger.propagate = kept
     for number, handler in handlers.items():

@@ -106,6 +106,7 @@ def test_light_modules_import_neither_spark_nor_expectations():
         ("frames/strange.py", "", "Verbs never import one another"),
         ("steps/gate.py", "import deltalake", "Only storage touches Delta"),
         ("report/text.py", "import great_expectations", "Only quality touches"),
+        ("report/text.py", "import openlineage.client", "Only observe touches"),
         ("config/models.py", "import pyspark", "Files are read without Spark"),
     ],
 )

@@ -153,3 +153,19 @@ def test_the_latest_and_the_recent_outcomes(tmp_path: Path) -> None:
     assert [row["run_id"] for row in recent] == ["t4", "blocked", "u0", "t5"]
     assert recent[-1]["document"] == '{"run": "t5"}'
     assert latest["t"]["at"] == recent[-1]["at"]
+
+
+def test_settled_are_runs_that_came_to_a_verdict(tmp_path: Path) -> None:
+    """Neither a run that found the job locked nor a repair is one."""
+    table = RunsTable(str(tmp_path))
+    assert table.settled() == {}
+    statuses = [
+        ("failed", None),
+        ("blocked", "incremental"),
+        ("locked", None),
+        ("skipped", None),
+        ("updated", "repair"),
+    ]
+    append_all(tmp_path, [outcome(f"r{at}", status=each, mode=mode) for at, (each, mode) in enumerate(statuses)])
+    append_all(tmp_path, [outcome("u0", "u", status="locked"), outcome("v0", "v", mode="incremental")])
+    assert table.settled() == {"t": "blocked", "v": "unchanged"}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from enrich.base.errors import Conflict, EnrichError, EnvironmentFault, HistoryError, RunFailed
+from enrich.base.frames import tell_frames
 
 _GONE = (
     "FAILED_READ_FILE.FILE_NOT_EXIST",
@@ -86,6 +87,7 @@ def _tell_cause(error: Exception) -> str:
 
 def describe_error(error: Exception, job: str) -> EnrichError:
     """Turn what a job raised into one line without values: Spark's own texts quote the data."""
+    tell_frames(error)
     if isinstance(error, EnrichError):
         return error
     if lacking := find_lack(error):

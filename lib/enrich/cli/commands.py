@@ -22,15 +22,20 @@ from enrich.cli.options import (
     add_place_options,
     add_show_keys_option,
     add_window_options,
+    ask_for_frames,
     choose_jobs,
     load_chosen_project,
     log_format_option,
     output_option,
 )
-from enrich.cli.process import CommandLine, keep_results, log_to_stderr, report_error, say_result
+from enrich.cli.process import CommandLine, keep_results, log_to_stderr, report_error, say_error, say_result
 from enrich.cli.results import deliver, format_json_line, say_found
+from enrich.progress.since import read_duration
 
 log = logging.getLogger(__name__)
+
+LATE = 3
+"""What ``status --max-lag`` ends with when a target is late; like ``report --fail-on``, a check that did not pass."""
 
 
 def say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
@@ -55,6 +60,13 @@ def say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> No
     help="The project's directory; default: the nearest one, from here upwards, that has jobs/ and conf/.",
 )
 @add_option("--target", help=f"The deployment: conf/<target>.yml.  [default: {DEFAULT_TARGET}]")
+@add_option(
+    "--debug",
+    is_flag=True,
+    expose_value=False,
+    callback=ask_for_frames,
+    help="Show on stderr from which lines of code an error comes; no messages of other programs, no values.",
+)
 @click.option(
     "-V",
     "--version",
@@ -68,8 +80,8 @@ def say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> No
 def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> None:
     """Keep the results of joins of Delta tables up to date.
 
-    --project-dir and --target may also stand after the command. Every option but --version and --help can be set by an
-    environment variable ENRICH_<OPTION>, for instance ENRICH_TARGET=prod.
+    --project-dir, --target and --debug may also stand after the command. Every option but --version and --help can be
+    set by an environment variable ENRICH_<OPTION>, for instance ENRICH_TARGET=prod.
     """
     ctx.obj = {"project_dir": project_dir, "target": target}
 
@@ -115,17 +127,32 @@ def ls(ctx: click.Context, /, *, output: str) -> int:
     return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, listing.format_jobs(jobs))
 
 
-@cli.command(epilog="Example: enrich --target prod status")
+@cli.command(epilog="Example: enrich --target prod status --max-lag 30m")
+@add_option(
+    "--max-lag",
+    metavar="D",
+    help="Exit with 3 when a change of a source has been waiting for longer than D (30m, 12h, 2d), or when that is not"
+    " known.",
+)
 @output_option
 @add_place_options
-def status(ctx: click.Context, /, *, output: str) -> int:
+def status(ctx: click.Context, /, *, output: str, max_lag: str | None) -> int:
     """Show what each target contains and how far it is behind.
 
     Also shows how many rules have failing rows in the target, how the last run ended, and what has to be done before
     the next run. Reads only logs; starts no JVM.
     """
+    limit = None if max_lag is None else read_duration("--max-lag", max_lag).total_seconds()
     jobs = listing.collect_status(load_chosen_project(ctx))
-    return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, listing.format_status(jobs))
+    found: dict[str, Any] = {**name_deployment(ctx.obj["target"]), "jobs": jobs}
+    late = {} if limit is None else listing.find_late(jobs, limit)
+    code = LATE if late else 0
+    if limit is not None:
+        found |= {"max_lag_seconds": limit, "late": list(late), "exit_code": code}
+    say_found(output, found, listing.format_status(jobs))
+    for job, why in late.items():
+        say_error(f"{job} is late: {why}; run `enrich run {job}`", job)
+    return code
 
 
 @cli.command(epilog="Example: enrich report customers --html customers.html --fail-on warn")
@@ -185,7 +212,9 @@ def validate(ctx: click.Context, /, *, output: str) -> int:
 
 
 @cli.command(epilog="Example: enrich schema job > job.schema.json")
-@click.argument("kind", type=click.Choice(["job", "conf", "report"]), default="job", metavar="[job|conf|report]")
+@click.argument(
+    "kind", type=click.Choice(["job", "conf", "report", "result"]), default="job", metavar="[job|conf|report|result]"
+)
 def schema(kind: str) -> int:
     """Print a JSON Schema for editors and other tools."""
     say_result(listing.format_schema(kind))

@@ -66,7 +66,11 @@ def format_validation(project: Project) -> str:
 
 
 def format_schema(kind: str) -> str:
-    """Return the JSON Schema of a kind of file, or of the report."""
+    """Return the JSON Schema of a kind of file, of the report, or of a run's result."""
+    if kind == "result":
+        from enrich.report.result_schema import build_result_schema
+
+        return json.dumps(build_result_schema(), indent=2)
     if kind == "report":
         from enrich.report import build_schema
 
@@ -92,6 +96,25 @@ def collect_status(project: Project) -> list[dict[str, Any]]:
         }
         for each in inspection.read_status(project)
     ]
+
+
+def find_late(jobs: list[dict[str, Any]], seconds: float) -> dict[str, str]:
+    """Return the jobs with a source whose oldest change has been waiting for longer than ``seconds``, and why.
+
+    A source about which that is not known makes its job late, too: nobody can say that its target is fresh.
+    """
+    found = {}
+    for job in jobs:
+        told = [
+            f"changes of {lag['alias']} have been waiting for {format_waiting(lag['seconds'])}"
+            if lag["seconds"] is not None
+            else f"how long changes of {lag['alias']} have been waiting is not known"
+            for lag in job["sources"].values()
+            if lag["seconds"] is None or lag["seconds"] > seconds
+        ]
+        if told:
+            found[job["job"]] = "; ".join(told)
+    return found
 
 
 def format_status(jobs: list[dict[str, Any]]) -> str:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from enrich.cli.process import show_frames
 from enrich.cli.selection import build_graph, choose
 from enrich.config import Project
 from enrich.operations.loading import load_project
@@ -40,7 +41,7 @@ def add_option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
 
 
 def add_place_options(command: Command) -> Command:
-    """Give a command ``--project-dir`` and ``--target``, which may also stand before it; the later one wins.
+    """Give a command ``--project-dir``, ``--target`` and ``--debug``, which may also stand before it; the later wins.
 
     Both reach the command in ``ctx.obj``, and the context is its first argument. Here they read no environment, or
     ``ENRICH_TARGET`` would overrule ``enrich --target prod run``.
@@ -48,6 +49,7 @@ def add_place_options(command: Command) -> Command:
 
     @click.option("--project-dir", type=click.Path(path_type=Path), hidden=True)
     @click.option("--target", hidden=True)
+    @click.option("--debug", is_flag=True, hidden=True, expose_value=False, callback=ask_for_frames)
     @click.pass_context
     @wraps(command)
     def placed(ctx: click.Context, /, *args: Any, project_dir: Path | None, target: str | None, **named: Any) -> Any:
@@ -59,6 +61,12 @@ def add_place_options(command: Command) -> Command:
         return ctx.invoke(command, ctx, *args, **named)
 
     return placed  # type: ignore[return-value]  # the same command with two options more
+
+
+def ask_for_frames(_ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    """Show the frames of errors when ``--debug`` is given."""
+    if asked:
+        show_frames()
 
 
 def load_chosen_project(ctx: click.Context, *, all_suites: bool = False) -> Project:

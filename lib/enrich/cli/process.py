@@ -7,6 +7,7 @@ import errno
 import json
 import logging
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -14,14 +15,19 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from itertools import pairwise
 from pathlib import Path
 from types import FrameType
 from typing import Any, NoReturn, TextIO
 
 import click
 
+from enrich.base import context
 from enrich.base.console import clean
 from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed
+from enrich.base.frames import tell_frames
+
+log = logging.getLogger("enrich")
 
 GRACE_SECONDS = 8.0
 """After a signal the process ends by itself; where something keeps it, this long afterwards it is ended."""
@@ -45,11 +51,15 @@ class CommandLine(click.Group):
         """Run a command and exit with its code."""
         tolerate_any_text()
         take_signals()
+        begin_log(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
         try:
             code = super().main(args=args, prog_name=prog_name, **extra)
         except click.ClickException as error:
-            put(clean(f"{describe_usage(error)}error: {error.format_message()}"), sys.stderr)
+            if logs_json():
+                say_error(error.format_message())
+            else:
+                put(clean(f"{describe_usage(error)}error: {error.format_message()}"), sys.stderr)
             code = error.exit_code
         except click.Abort:
             code = 130
@@ -74,7 +84,7 @@ def report_error(error: EnrichError, exit_code: int | None = None) -> int:
     """Print an error on stderr, one line a fault, and return ``exit_code``, or the error's own."""
     lines = [str(fault) for fault in error.faults] if isinstance(error, ConfigError) else [str(error)]
     for line in lines:
-        put(click.style("error: ", fg="red") + clean(line), sys.stderr)
+        say_error(line)
     return exit_code or error.exit_code
 
 
@@ -83,6 +93,7 @@ def convert_error(error: BaseException) -> EnrichError:
 
     The text of another library's exception may quote data, so only its class and its place in enrich are told.
     """
+    tell_frames(error)
     if isinstance(error, EnrichError):
         return error
     if isinstance(error, PermissionError) or (isinstance(error, OSError) and error.errno in _DISK_FULL):
@@ -154,6 +165,19 @@ def say_result(text: str) -> None:
         raise EnvironmentFault(f"the result could not be written to stdout: {error.strerror}") from error
 
 
+def say_error(text: str, job: str | None = None) -> None:
+    """Write one line about an error to stderr: as text, or as a line of the log where that is JSON.
+
+    Args:
+        text: What went wrong, and the next step.
+        job: The job that it is about, for the log.
+    """
+    if logs_json():
+        log.error("%s", text, extra={} if job is None else {"job": job})
+    else:
+        put(click.style("error: ", fg="red") + clean(text), sys.stderr)
+
+
 class _Lines(logging.Formatter):
     """``10:57:09 message``, without anything that a terminal would obey."""
 
@@ -164,12 +188,21 @@ class _Lines(logging.Formatter):
 
 
 class _JsonLines(logging.Formatter):
-    """One JSON object a line: time (UTC), level, logger, message."""
+    """One JSON object a line: time (UTC), level, logger, run, job, message; what a line has beyond that comes last."""
 
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z"
-        line = {"time": at, "level": record.levelname.lower(), "logger": record.name, "message": record.getMessage()}
-        return json.dumps(line, separators=(",", ":"))
+        run_id, job = context.current()
+        line = {
+            "time": at,
+            "level": record.levelname.lower(),
+            "logger": record.name,
+            "run_id": run_id,
+            "job": getattr(record, "job", job),
+            "message": record.getMessage(),
+        }
+        further = {name: found for name in _FURTHER if (found := getattr(record, name, None)) is not None}
+        return json.dumps({**line, **further}, separators=(",", ":"))
 
 
 class _Stderr(logging.Handler):
@@ -180,19 +213,50 @@ class _Stderr(logging.Handler):
             put(self.format(record), sys.stderr)
 
 
-def log_to_stderr(log_format: str, *, quiet: bool) -> None:
-    """Send enrich's own log lines to stderr; ``quiet`` leaves warnings and errors.
+_FURTHER = ("status", "exit_code", "error", "frames")
+"""What a line of JSON may say of a job's end, or of an error with ``--debug``."""
+_with_frames: list[bool] = []
 
-    Those of other libraries go nowhere: they quote statements, tracebacks and with them data.
+
+def begin_log(args: Sequence[str]) -> None:
+    """Let what goes wrong before a command has read its options be told in the form that the options ask for."""
+    context.begin_run(None)
+    _with_frames.clear()
+    log.handlers = [each for each in log.handlers if not isinstance(each, _Stderr)]
+    words = (*args, "")
+    given = [word.partition("=")[2] or after for word, after in pairwise(words) if word.startswith("--log-format")]
+    named = [value for name, value in os.environ.items() if re.fullmatch(r"ENRICH_(\w+_)?LOG_FORMAT", name)]
+    if "json" in (given or named):
+        log_to_stderr("json", quiet=True)
+
+
+def logs_json() -> bool:
+    """Return whether the log on stderr is JSON."""
+    return any(isinstance(each.formatter, _JsonLines) for each in log.handlers)
+
+
+def show_frames() -> None:
+    """Show where errors come from, and everything else that is logged for the search for faults."""
+    _with_frames.append(True)
+    log_to_stderr("json" if logs_json() else "text", quiet=True)
+
+
+def log_to_stderr(log_format: str, *, quiet: bool) -> None:
+    """Send enrich's own log lines to stderr; ``quiet`` leaves warnings and errors, unless frames are shown.
+
+    Those of other libraries go nowhere: they quote statements, tracebacks and with them data. So do Python's warnings
+    where the log is JSON, as they are no JSON.
     """
     if not logging.getLogger().handlers:
         logging.getLogger().addHandler(logging.NullHandler())
-    logger = logging.getLogger("enrich")
     handler = _Stderr()
     handler.setFormatter(_JsonLines() if log_format == "json" else _Lines())
-    logger.handlers = [handler]
-    logger.setLevel(logging.WARNING if quiet else logging.INFO)
-    logger.propagate = False
+    if log_format == "text":
+        handler.addFilter(lambda record: not (quiet and hasattr(record, "status")))  # stdout says how a job ended
+    logging.captureWarnings(log_format == "json")
+    log.handlers = [handler]
+    log.setLevel(logging.DEBUG if _with_frames else logging.WARNING if quiet else logging.INFO)
+    log.propagate = False
 
 
 # --- signals ---------------------------------------------------------------------------------------------------------
@@ -234,7 +298,8 @@ def keep_results(done: list[Any], log: logging.Logger) -> Callable[[Any], None]:
         if code and result.exit_code:
             raise Interrupted(code)  # the job "failed" because its JVM was taken away
         done.append(result)
-        log.info("%s: %s", result.job, result.status)
+        told = {name: getattr(result, name) for name in ("job", "status", "exit_code", "error")}
+        log.log(logging.ERROR if result.exit_code else logging.INFO, "%s: %s", result.job, result.status, extra=told)
         if code:
             raise Interrupted(code)
 

@@ -188,6 +188,59 @@ class Spark(Model):
     )
 
 
+class Reference(Model):
+    """Where a secret is: never in a conf file itself, so that no message and no repository holds it."""
+
+    env: Text | None = Field(None, description="The environment variable that holds the value.")
+    file: Text | None = Field(None, description="The file that holds the value; blanks around it are left out.")
+
+
+Seconds = Annotated[int, Field(strict=True, ge=1, le=300)]
+
+
+class Lineage(Model):
+    """Where OpenLineage events go: to a file or to a server, one of the two."""
+
+    file: Text | None = Field(None, description="The file to which each event is appended, as one line of JSON.")
+    url: Text | None = Field(None, description="The server's address, http:// or https://.")
+    endpoint: Text = Field("api/v1/lineage", description="The path at the server that takes events.")
+    api_key: Reference | None = Field(None, description="The key that is sent to the server as a bearer token.")
+    namespace: Text | None = Field(None, description="The namespace of the jobs; default enrich/<deployment>.")
+    timeout: Seconds = Field(5, description="Seconds that one event may take; after one that fails, no more are sent.")
+
+
+class Metrics(Model):
+    """Where figures for Prometheus go."""
+
+    file: Text = Field(description="A file that ends in .prom, in the directory of node exporter's textfile collector.")
+
+
+_Ending = Literal["failure", "block", "recovery"]
+Endings = Annotated[
+    tuple[_Ending, ...],
+    BeforeValidator(_wrap_in_list),
+    _allow_one_or_many({"type": "string", "enum": list(get_args(_Ending))}),
+]
+
+
+class Notify(Model):
+    """Who is told about the end of a run, with an HTTP POST of JSON."""
+
+    url: Reference = Field(description="Where the address is that takes the POST.")
+    headers: dict[StrictStr, Reference] = Field({}, description="Further HTTP headers, and where their values are.")
+    on: Endings = Field(
+        ("failure", "block", "recovery"),
+        description="What is told: a job failed (failure), a rule blocked it (block), it succeeds again (recovery).",
+    )
+    repeat: StrictBool = Field(True, description="false: tell only the first of several equal endings of a job.")
+    text: Text | None = Field(
+        None,
+        description='Send {"text": ...}, as chat programs want it, instead of the whole event. May contain {event},'
+        " {deployment}, {project}, {run_id}, {exit_code}, {jobs}.",
+    )
+    timeout: Seconds = Field(15, description="Seconds after which no further attempt is made.")
+
+
 class Settings(Model):
     """One file of ``conf/``, with environment variables replaced by their values."""
 
@@ -198,6 +251,9 @@ class Settings(Model):
         400, strict=True, ge=1, le=36_500, description="Days after which the runs table forgets a run."
     )
     spark: Spark = Spark(master=None, conf={}, jars=None)
+    lineage: Lineage | None = Field(None, description="OpenLineage events of every run.")
+    metrics: Metrics | None = Field(None, description="Figures of every run, for Prometheus.")
+    notify: dict[StrictStr, Notify] = Field({}, description="Who is told about failures, by a name of your choice.")
 
 
 MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {
@@ -209,9 +265,26 @@ MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {
         ("target",): Target,
         ("rules", "*"): Rule,
     },
-    "conf": {(): Settings, ("spark",): Spark},
+    "conf": {
+        (): Settings,
+        ("spark",): Spark,
+        ("lineage",): Lineage,
+        ("lineage", "api_key"): Reference,
+        ("metrics",): Metrics,
+        ("notify", "*"): Notify,
+        ("notify", "*", "url"): Reference,
+        ("notify", "*", "headers", "*"): Reference,
+    },
 }
 """Which model stands where in which kind of file; ``*`` is a name of the user's."""
+
+
+def find_model(file_kind: str, place: tuple[str, ...]) -> type[Model] | None:
+    """Return the model that stands at a place of a kind of file; None for other mappings."""
+    for pattern, model in MODELS[file_kind].items():
+        if len(pattern) == len(place) and all(at in ("*", step) for at, step in zip(pattern, place, strict=True)):
+            return model
+    return None
 
 
 def keys_of(model: type[Model]) -> tuple[str, ...]:

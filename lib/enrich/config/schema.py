@@ -61,6 +61,8 @@ def build_schemas() -> dict[str, dict[str, Any]]:
     conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
     conf["dependentRequired"] = {"catalog": ["state"]}
     conf["properties"]["spark"].pop("default", None)
+    for name, keys in (("Lineage", ("file", "url")), ("Reference", ("env", "file"))):
+        conf["$defs"][name]["oneOf"] = [{"required": [key]} for key in keys]
     named = {"job": ("A job of enrich", job), "conf": ("A deployment of enrich", conf)}
     return {
         f"{name}.schema.json": {"$schema": _DIALECT, **schema, "title": title}

@@ -14,6 +14,7 @@ from typing import Any
 from enrich.base.errors import ConfigError, Fault
 from enrich.config import places
 from enrich.config.models import Settings
+from enrich.config.observers import check_observers
 from enrich.config.shape import build_settings
 from enrich.config.sparkconf import check_settings
 from enrich.config.yamlfile import PathStep, Tree
@@ -37,6 +38,7 @@ def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tup
         faults += _check_places(tree, tree.value, base)
     if settings is not None:
         faults += check_settings(tree, settings.spark.conf.items())
+        faults += check_observers(tree, settings)
     if faults or settings is None:
         return None, faults
     if settings.spark.jars is not None:  # below the project directory, wherever the process runs

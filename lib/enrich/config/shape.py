@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from enrich.base.errors import Fault, did_you_mean, shown
-from enrich.config.models import MODELS, Job, Settings, keys_of
+from enrich.config.models import MODELS, Job, Reference, Settings, find_model, keys_of
 from enrich.config.yamlfile import PathStep, Tree
 
 _WORDS = {
@@ -146,18 +146,18 @@ def _describe_error(item: Any, path: tuple[PathStep, ...], file_kind: str) -> st
         case "bool_type":
             return f"{name} must be true or false, not {describe(value)}"
         case "model_type" | "dict_type":
+            if find_model(file_kind, tuple(map(str, path))) is Reference:
+                name = f"{name} is a secret: write where it is, {{env: NAME}} or {{file: PATH}}; it"
             return f"{name} must be a mapping of keys and values, not {describe(value)}"
     return f"{name}: {item['msg']}"
 
 
 def _suggest_place(path: tuple[PathStep, ...], file_kind: str) -> str:
     """Return the suggestion for an unknown key: one of its mapping's, or the mapping that does know it."""
-    models = MODELS[file_kind]
-    place = tuple(str(step) for step in path[:-1])
-    model = models.get(place) or models.get((*place[:-1], "*"))
+    model = find_model(file_kind, tuple(str(step) for step in path[:-1]))
     key = str(path[-1])
     known = keys_of(model) if model else ()
-    for other, candidate in models.items():
+    for other, candidate in MODELS[file_kind].items():
         if candidate is not model and key in keys_of(candidate):
             name = ".".join(other).replace("*", "<alias>") if other != ("rules", "*") else "rules"
             return f"; it belongs in {name or 'the file itself'!r}"

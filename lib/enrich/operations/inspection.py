@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
 from enrich.base.errors import ConfigError, EnrichError, Fault
@@ -12,39 +12,11 @@ from enrich.config import CatalogName, Project, sort_jobs
 from enrich.config.models import Job
 from enrich.progress.cursor import TargetState
 from enrich.progress.cursor import read as read_cursor
+from enrich.progress.lag import SourceLag, measure_lag
 from enrich.progress.prepare import check_free, check_sources
 from enrich.quality.suites import check_columns
 from enrich.storage import tables
 from enrich.storage.runs import RunsTable
-
-
-@dataclass(frozen=True)
-class SourceLag:
-    """How far a target is behind one of its sources.
-
-    Attributes:
-        consumed: The last version that the target contains; None before the first run.
-        latest: The source's latest version; None when it cannot be read.
-        seconds: Time since the oldest commit that is not consumed yet; 0 when there is none, None when unknown.
-        lag_seconds: Time between the newest commit consumed and the newest there.
-        days_left: Days until the source forgets what is not consumed yet; 0 when that has begun, None when nothing is
-            waiting or its properties cannot be understood.
-        gaps: Versions that a run was told to skip, each from the one before it to the last.
-    """
-
-    alias: str
-    table: str
-    consumed: int | None
-    latest: int | None
-    seconds: float | None
-    lag_seconds: float | None = None
-    days_left: float | None = None
-    gaps: tuple[tuple[int, int], ...] = ()
-
-    @property
-    def versions(self) -> int | None:
-        """How many versions are not consumed yet."""
-        return None if self.latest is None else self.latest - (-1 if self.consumed is None else self.consumed)
 
 
 @dataclass(frozen=True)
@@ -129,28 +101,7 @@ def _measure_lag(project: Project, job: Job, alias: str, target: TargetState) ->
     mark = target.cursor.sources.get(alias) if target.cursor else None
     consumed, gaps = (None, ()) if mark is None else (mark.to, mark.gaps)
     place = project.location(reference)
-    if isinstance(place, CatalogName):
-        return SourceLag(alias, reference, consumed, None, None, gaps=gaps)
-    try:
-        log = tables.open_log(place)
-    except EnrichError:
-        return SourceLag(alias, reference, consumed, None, None, gaps=gaps)
-    latest, properties = log.version(), tables.read_open_state(log).properties
-    if consumed is not None and latest <= consumed:
-        return SourceLag(alias, reference, consumed, latest, 0.0, 0.0, gaps=gaps)
-    commits, now = tables.read_commits(log), datetime.now(UTC).timestamp()
-    waiting = [at / 1000 for version, at in commits.items() if consumed is None or version > consumed]
-    seconds = max(0.0, now - min(waiting)) if waiting else None
-    if consumed is None:
-        return SourceLag(alias, reference, consumed, latest, seconds)
-    newest = commits.get(consumed)
-    behind = None if newest is None else (commits[max(commits)] - newest) / 1000
-    kept = tables.compute_retention(properties)
-    if consumed + 1 < min(commits, default=0):
-        left: float | None = 0.0
-    else:
-        left = None if kept is None or seconds is None else max(0.0, round((kept - seconds) / 86400, 2))
-    return SourceLag(alias, reference, consumed, latest, seconds, behind, left, gaps)
+    return measure_lag(SourceLag(alias, reference, consumed, None, None, gaps=gaps), place)
 
 
 def validate(project: Project) -> list[Fault]:

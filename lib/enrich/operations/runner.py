@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
+from enrich.base import context
 from enrich.base.errors import SourceMoved
 from enrich.base.failures import describe_error
 from enrich.base.faults import pass_point
@@ -18,6 +19,7 @@ from enrich.config.models import Job
 from enrich.config.project import Project
 from enrich.operations.choice import choose_accepted, choose_jobs
 from enrich.operations.retries import retry
+from enrich.operations.watching import Watch, open_watch
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import Task, announce, open_task
 from enrich.progress.since import Said, read_asked
@@ -75,20 +77,19 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     aliases = {name: project.jobs[name].sources for name in names}
     bounds = read_asked(aliases, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
     options = Options(full_refresh, dry_run, retry_quarantined, accepted, bounds)
-    running = _Running(Workplace(project, names, options, uuid.uuid4().hex, spark))
+    run_id = uuid.uuid4().hex
+    watch = open_watch(project, run_id, dry_run=dry_run)
+    context.begin_run(run_id)
+    running = _Running(Workplace(project, names, options, run_id, spark), watch, on_result)
     running.workplace.pin()
     results: list[JobResult] = []
-    for name in names:
-        stopped = fail_fast and any(each.exit_code for each in results)
-        try:
-            result = running.skip(name, "an earlier job did not succeed") if stopped else running.run_job(name)
-        except BaseException:  # a signal: what is committed is told, then it takes its way
-            if on_result is not None and name in running.done:
-                on_result(running.done[name])
-            raise
-        results.append(result)
-        if on_result is not None:
-            on_result(result)
+    try:
+        for name in names:
+            stopped = fail_fast and any(each.exit_code for each in results)
+            with context.work_on(name):
+                results.append(running.take(name, "an earlier job did not succeed" if stopped else None))
+    finally:
+        watch.finish(interrupted=len(results) < len(names))
     if running.worked and not dry_run:
         from enrich import report
 
@@ -98,15 +99,43 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
 
 @dataclass
 class _Running:
-    """One run: its workplace, and what became of each job."""
+    """One run: its workplace, who is told of it, and what became of each job."""
 
     workplace: Workplace
+    watch: Watch
+    on_result: Callable[[JobResult], None] | None = None
     done: dict[str, JobResult] = field(default_factory=dict)
 
     @property
     def worked(self) -> bool:
         """True when a job did more than to find that nothing had changed."""
         return self.workplace.built is not None or any(each.status != UNCHANGED for each in self.done.values())
+
+    def take(self, name: str, stopped: str | None) -> JobResult:
+        """Run a job, or skip it for the reason ``stopped``, and tell what became of it.
+
+        A signal takes its way, but what is committed is told first.
+        """
+        try:
+            result = self.run_job(name) if stopped is None else self.skip(name, stopped)
+        except BaseException:
+            self._give_up(name)
+            if self.on_result is not None and name in self.done:
+                self.on_result(self.done[name])
+            raise
+        try:
+            if self.on_result is not None:
+                self.on_result(result)
+        except BaseException:
+            self._give_up(name)
+            raise
+        self.watch.end(result)
+        return result
+
+    def _give_up(self, name: str) -> None:
+        """Tell those who watch that the run ends here."""
+        done = self.done.get(name)
+        self.watch.abort(name, done if done is not None and done.exit_code == 0 else None)
 
     def skip(self, name: str, why: str) -> JobResult:
         """Note a job that is not run because of another one."""
@@ -118,6 +147,7 @@ class _Running:
         for other in graph.find_upstream(self.workplace.project, name):
             if why := self._find_obstacle(other):
                 return self.skip(name, f"it reads job {other!r}, which {why}")
+        self.watch.start(name)
         started = time.monotonic()
         try:
             with locks.hold_lock(self.workplace.project.state, name, self.workplace.run_id):
@@ -162,6 +192,7 @@ class _Running:
         options = self.workplace.options
         log.info("%s: reading versions", job.job)
         task = open_task(self.workplace.task(job), full_refresh=options.full_refresh, bounds=options.bounds)
+        self.watch.plan(task)
         table = task.target.table
         if table is not None and task.is_idle:
             unchanged = JobResult(
@@ -173,6 +204,7 @@ class _Running:
 
         def flow(complete: Task, own: SparkSession) -> JobResult:
             announce(complete)
+            self.watch.plan(complete)
             return pipeline.run_job(complete, own, self.workplace.runs)
 
         return replace(self.workplace.open_inside(task, flow), quarantine=self.workplace.count_quarantined(job))

@@ -13,6 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+from enrich.base import context
 from enrich.base.errors import Blocked, EnrichError, find_gravest
 from enrich.base.failures import describe_error
 from enrich.base.result import FAILED, LOCKED, UNCHANGED, UPDATED, JobResult, name_deployment
@@ -173,9 +174,11 @@ def verify(
     """
     names = choose_jobs(project, jobs, ())
     workplace = Workplace(project, names, Options(dry_run=not repair), uuid.uuid4().hex, spark)
+    context.begin_run(workplace.run_id)
     found: list[Check] = []
     for name in names:
-        found.append(_check_job(workplace, project.jobs[name]))
+        with context.work_on(name):
+            found.append(_check_job(workplace, project.jobs[name]))
         if on_result is not None:
             on_result(found[-1])
     return VerifyResult(workplace.run_id, project.deployment, tuple(found))

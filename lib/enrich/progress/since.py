@@ -202,6 +202,21 @@ def read_moment(option: str, text: str, now: datetime, whole: str | None = None)
     raise _refuse_unknown(option, whole if whole is not None else text)
 
 
+def read_duration(option: str, text: str) -> timedelta:
+    """Read a duration: ``30m``, ``12h``, ``3d``, ``2w``.
+
+    Raises:
+        ConfigError: It is none, or longer than any calendar.
+    """
+    found = _DURATION.fullmatch(text.strip())
+    try:
+        if found:
+            return timedelta(**{_UNITS[found[2]]: int(found[1])})
+    except OverflowError:
+        pass
+    raise ConfigError(f"{option} {text!r} is not a duration", hint="valid forms are 30m, 12h, 3d, 2w")
+
+
 def _refuse_unknown(option: str, text: str) -> ConfigError:
     return ConfigError(f"{option} {text!r} is not a version, time or duration", hint=f"valid forms are {FORMS}")
 

@@ -196,6 +196,13 @@ class RunsTable:
         rows = self._select(f"SELECT target, {last} FROM this WHERE event = 'outcome' GROUP BY target")  # noqa: S608
         return {row["target"]: row for row in rows}
 
+    def settled(self) -> dict[str, str]:
+        """Return the status of the last run of each target that came to a verdict: not skipped, nor locked."""
+        last = "last_value(status ORDER BY at) AS status"
+        runs = "event = 'outcome' AND status NOT IN ('skipped', 'locked') AND (mode IS NULL OR mode <> 'repair')"
+        rows = self._select(f"SELECT target, {last} FROM this WHERE {runs} GROUP BY target")  # noqa: S608 - constants
+        return {row["target"]: row["status"] for row in rows}
+
     def recent(self, limit: int) -> list[dict[str, Any]]:
         """Return the last ``limit`` outcomes of each job, target and status, oldest first."""
         place = "row_number() OVER (PARTITION BY job, target, status ORDER BY at DESC) AS place"

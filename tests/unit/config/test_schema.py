@@ -29,10 +29,12 @@ def test_the_files_are_current(tmp_path: Path) -> None:
         assert kept.read_text(encoding="utf-8") == path.read_text(encoding="utf-8"), (
             "python -m enrich.config.schema conf/schema"
         )
-    report = (ROOT / "conf" / "schema" / "report.schema.json").read_text(encoding="utf-8")
-    assert report == format_schema("report") + "\n", "enrich schema report > conf/schema/report.schema.json"
+    printed = ("report", "result")
+    for kind in printed:
+        file = (ROOT / "conf" / "schema" / f"{kind}.schema.json").read_text(encoding="utf-8")
+        assert file == format_schema(kind) + "\n", f"enrich schema {kind} > conf/schema/{kind}.schema.json"
     names = {path.name for path in (ROOT / "conf" / "schema").iterdir()}
-    assert names == {*build_schemas(), "report.schema.json"}
+    assert names == {*build_schemas(), *(f"{kind}.schema.json" for kind in printed)}
 
 
 def test_the_projects_own_files_validate() -> None:
@@ -61,6 +63,12 @@ def test_the_projects_own_files_validate() -> None:
         ("conf", CONF),
         ("conf", "lake: ./l\n"),
         ("conf", "catalog: main.silver\nstate: ./s\n"),
+        ("conf", "lake: ./l\nlineage: {file: e.jsonl, namespace: shop, timeout: 3}\nmetrics: {file: a.prom}\n"),
+        ("conf", "lake: ./l\nlineage: {url: 'https://h/', endpoint: api, api_key: {env: KEY}}\n"),
+        (
+            "conf",
+            "lake: ./l\nnotify: {a: {url: {env: A}, headers: {B: {file: c}}, on: block, repeat: false, text: x}}\n",
+        ),
     ],
 )
 def test_right_files_validate(kind: str, text: str) -> None:
@@ -88,6 +96,13 @@ def test_right_files_validate(kind: str, text: str) -> None:
         ("conf", "lake: ./l\ncatalog: a\nstate: s\n"),
         ("conf", "catalog: main.silver\n"),
         ("conf", "lake: ./l\nspark: {conf: {a: []}}\n"),
+        ("conf", "lake: ./l\nlineage: {}\n"),
+        ("conf", "lake: ./l\nlineage: {file: a, url: 'https://h/'}\n"),
+        ("conf", "lake: ./l\nlineage: {file: a, timeout: 0}\n"),
+        ("conf", "lake: ./l\nmetrics: {}\n"),
+        ("conf", "lake: ./l\nnotify: {a: {url: 'https://h/'}}\n"),
+        ("conf", "lake: ./l\nnotify: {a: {url: {env: A, file: b}}}\n"),
+        ("conf", "lake: ./l\nnotify: {a: {url: {env: A}, on: success}}\n"),
     ],
 )
 def test_wrong_files_do_not(kind: str, text: str) -> None:

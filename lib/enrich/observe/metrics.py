@@ -1,0 +1,205 @@
+"""Figures for Prometheus: one file in the text format, for node exporter's textfile collector.
+
+The file is read before it is written: counters go on from what it says, and jobs that are not in this run stay.
+
+    # TYPE enrich_job_rows_total counter
+    enrich_job_rows_total{job="customers",deployment="prod",change="inserted"} 12
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import re
+import time
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from enrich.base.files import WholeFile
+from enrich.base.result import BLOCKED, CREATED, FAILED, LOCKED, SKIPPED, UNCHANGED, UPDATED, JobResult
+
+FAMILIES: dict[str, tuple[str, str]] = {
+    "runs_total": ("counter", "Runs of the job, by how they ended."),
+    "last_run_timestamp_seconds": ("gauge", "When the job was run last, whatever came of it."),
+    "last_success_timestamp_seconds": ("gauge", "When the job was run last with exit code 0."),
+    "last_exit_code": ("gauge", "The exit code of the last run of the job."),
+    "duration_seconds": ("gauge", "How long the last run of the job took."),
+    "stage_duration_seconds": ("gauge", "How long each stage of the last run took, where it needed Spark."),
+    "rows_total": ("counter", "Rows of the target that runs have inserted, updated and deleted."),
+    "lag_seconds": ("gauge", "How long the oldest change of a source that the target lacks had waited after the run."),
+    "match_ratio": ("gauge", "Share of the references that are not null that have a partner, over the whole target."),
+    "target_rows": ("gauge", "Rows of the target."),
+    "quarantine_rows": ("gauge", "Rows of the quarantine."),
+    "findings_failing": ("gauge", "Findings of the last run that judged rows that did not pass, by their action."),
+    "rules_failing": ("gauge", "Rules that rows of the whole target fail."),
+}
+"""Name after ``enrich_job_`` -> its type, and what it means."""
+
+_PREFIX = "enrich_job_"
+_STATUSES = (CREATED, UPDATED, UNCHANGED, BLOCKED, FAILED, SKIPPED, LOCKED)
+_ACTIONS = ("warn", "quarantine", "fail")
+_LINE = re.compile(rf"{_PREFIX}(\w+)\{{(.*)\}} (\S+)")
+_LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"(?:,|$)')
+_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
+
+Labels = tuple[tuple[str, str], ...]
+"""Further labels of a sample, after ``job`` and ``deployment``."""
+
+
+@dataclass
+class JobFigures:
+    """The samples of one job in one deployment: family -> further labels -> value."""
+
+    samples: dict[str, dict[Labels, float]] = field(default_factory=dict)
+
+    def put(self, family: str, values: Mapping[Labels, float]) -> None:
+        """Let ``values`` take the place of a family's samples; none: take them out."""
+        self.samples[family] = dict(values)
+
+    def add(self, family: str, values: Mapping[Labels, float]) -> None:
+        """Add ``values`` to a family's samples."""
+        known = self.samples.setdefault(family, {})
+        for labels, value in values.items():
+            known[labels] = known.get(labels, 0) + value
+
+
+Figures = dict[tuple[str, str], JobFigures]
+"""(deployment, job) -> its samples."""
+
+
+def write_metrics(
+    path: Path,
+    deployment: tuple[str, Collection[str]],
+    results: Collection[JobResult],
+    lags: Mapping[str, Mapping[str, float]],
+) -> None:
+    """Bring the file up to date in one step; two runs that end at the same time wait for each other.
+
+    Args:
+        path: The file; its directory is made where it is missing.
+        deployment: Its name, and the jobs of its project: those that are gone leave the file.
+        results: The jobs of this run.
+        lags: Job -> alias -> seconds, where that is known.
+
+    Raises:
+        OSError: The file cannot be read or written.
+        ConfigError: The same, found before the writing.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with _hold(path), WholeFile(path, "metrics.file") as whole:
+        figures = read_figures(path.read_text(encoding="utf-8") if path.exists() else "")
+        name, jobs = deployment
+        kept = {place: each for place, each in figures.items() if place[0] != name or place[1] in jobs}
+        for result in results:
+            update_figures(kept.setdefault((name, result.job), JobFigures()), result, lags.get(result.job, {}))
+        whole.write(format_figures(kept))
+
+
+@contextmanager
+def _hold(path: Path) -> Iterator[None]:
+    """Hold the file's lock, a hidden file beside it that the collector does not read."""
+    descriptor = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o666)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)
+
+
+def update_figures(figures: JobFigures, result: JobResult, lags: Mapping[str, float]) -> None:
+    """Put what one run did into a job's figures; what the run could not find out stays as it was.
+
+    The lag is an exception: a figure of an earlier run would say that nothing has waited since.
+    """
+    figures.add("runs_total", {(("status", each),): int(each == result.status) for each in _STATUSES})
+    if result.status == SKIPPED:
+        return
+    now = round(time.time(), 3)
+    figures.put("last_run_timestamp_seconds", {(): now})
+    figures.put("last_exit_code", {(): result.exit_code})
+    figures.put("duration_seconds", {(): result.seconds})
+    figures.put("stage_duration_seconds", {(("stage", name),): each for name, each in result.stages.items()})
+    figures.put("lag_seconds", {(("source", alias),): round(each, 3) for alias, each in lags.items()})
+    if result.exit_code == 0:
+        counts = result.counts
+        figures.put("last_success_timestamp_seconds", {(): now})
+        written = {"inserted": counts.inserted, "updated": counts.updated, "deleted": counts.deleted}
+        figures.add("rows_total", {(("change", change),): rows for change, rows in written.items()})
+    if result.exit_code == 0 or result.status == BLOCKED:
+        figures.put("quarantine_rows", {(): result.quarantine.rows if result.quarantine is not None else 0})
+    if any(each.success is not None or each.error is not None for each in result.findings):
+        failing = [each.action for each in result.findings if each.success is False or each.error is not None]
+        figures.put("findings_failing", {(("action", each),): failing.count(each) for each in _ACTIONS})
+    if result.state is not None:
+        _put_state(figures, result)
+
+
+def _put_state(figures: JobFigures, result: JobResult) -> None:
+    """Put what the whole target holds; a join without references has no share."""
+    state = result.state
+    if state is None:
+        return
+    figures.put("target_rows", {(): state.rows})
+    figures.put("rules_failing", {(): sum(bool(rule.failed) or rule.error is not None for rule in state.rules)})
+    references = {alias: (each.matched, each.rows - each.null_references) for alias, each in state.lookups.items()}
+    shares: dict[Labels, float] = {
+        (("lookup", alias),): matched / rows for alias, (matched, rows) in references.items() if rows > 0
+    }
+    figures.put("match_ratio", shares)
+
+
+# --- the text format -------------------------------------------------------------------------------------------------
+
+
+def read_figures(text: str) -> Figures:
+    """Return what an earlier run wrote; lines that no run writes are left out."""
+    found: Figures = {}
+    for line in text.splitlines():
+        match = _LINE.fullmatch(line)
+        if match is None or match[1] not in FAMILIES:
+            continue
+        labels = {name: re.sub(r"\\(.)", _unescape, value) for name, value in _LABEL.findall(match[2])}
+        job, deployment = labels.pop("job", None), labels.pop("deployment", None)
+        value = _read_number(match[3])
+        if job is None or deployment is None or value is None:
+            continue
+        figures = found.setdefault((deployment, job), JobFigures())
+        figures.samples.setdefault(match[1], {})[tuple(labels.items())] = value
+    return found
+
+
+def _unescape(match: re.Match[str]) -> str:
+    return "\n" if match[1] == "n" else match[1]
+
+
+def _read_number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def format_figures(figures: Figures) -> str:
+    """Return the file's text: a family after the other, each with its HELP and TYPE lines."""
+    lines: list[str] = []
+    for family, (kind, meaning) in FAMILIES.items():
+        samples = [
+            _format_sample(family, (("job", job), ("deployment", deployment), *labels), value)
+            for (deployment, job), each in sorted(figures.items())
+            for labels, value in each.samples.get(family, {}).items()
+        ]
+        if samples:
+            name = f"{_PREFIX}{family}"
+            lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *samples]
+    return "\n".join(lines)
+
+
+def _format_sample(family: str, labels: Labels, value: float) -> str:
+    told = ",".join(f'{name}="{_escape(text)}"' for name, text in labels)
+    return f"{_PREFIX}{family}{{{told}}} {int(value) if float(value).is_integer() else repr(float(value))}"
+
+
+def _escape(text: str) -> str:
+    return "".join(_ESCAPES.get(char, char) for char in text)

@@ -1,0 +1,177 @@
+"""Tell somebody when a job fails, is blocked, or succeeds again: an HTTP POST of JSON.
+
+    {"version": 1, "event": "failure", "project": "shop", "deployment": "prod", "run_id": "...", "exit_code": 1,
+     "at": "...", "jobs": [{"job": "customers", "event": "failure", "status": "failed", "previous_status": "updated",
+     "exit_code": 1, "error": "...", "findings": [...]}]}
+
+Names, numbers and messages of enrich, never a cell value. Neither the address nor a header is ever told.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from http.client import HTTPException
+from typing import Any
+
+from enrich.base.result import BLOCKED, FAILED, LOCKED, SKIPPED, JobResult
+from enrich.config.models import Notify
+from enrich.config.observers import FIELD
+
+VERSION = 1
+FAILURE, BLOCK, RECOVERY = "failure", "block", "recovery"
+GRAVITY = (FAILURE, BLOCK, RECOVERY)
+"""The gravest first: it names the event of a run with several jobs."""
+_BAD = {FAILED: FAILURE, BLOCKED: BLOCK}
+_PAUSES = (0.5, 1.0, 2.0, 4.0, 8.0)
+"""Seconds before another attempt."""
+_PASSING = frozenset({408, 425, 429})
+"""Answers after which another attempt may succeed, beside all from 500 on."""
+_LONGEST_ATTEMPT = 10.0
+
+
+class NotDelivered(Exception):
+    """Nobody took the message; says why without the address."""
+
+
+@dataclass(frozen=True)
+class Recipient:
+    """Who is told, with the secrets in place.
+
+    Attributes:
+        settings: What the conf file says.
+        url: The address; kept out of every text that is shown.
+        headers: Further headers.
+    """
+
+    settings: Notify
+    url: str = field(repr=False)
+    headers: Mapping[str, str] = field(repr=False)
+
+
+@dataclass(frozen=True)
+class Run:
+    """What is said of the run as a whole."""
+
+    project: str
+    deployment: str
+    run_id: str
+    exit_code: int
+
+
+def find_event(result: JobResult, previous: str | None) -> str | None:
+    """Return what happened to a job: ``failure``, ``block``, ``recovery``, or None for what nobody asks about.
+
+    Args:
+        result: How the job ended.
+        previous: Its status before, of the last run that neither skipped nor waited; None when there was none.
+    """
+    if result.status in (SKIPPED, LOCKED):
+        return None
+    return _BAD.get(result.status) or (RECOVERY if previous in _BAD else None)
+
+
+def build_event(
+    settings: Notify, run: Run, results: Iterable[JobResult], previous: Mapping[str, str]
+) -> dict[str, Any] | None:
+    """Return what a recipient is told of a run; None when there is nothing for it.
+
+    Args:
+        settings: What it wants to know.
+        run: The run.
+        results: Its jobs.
+        previous: Job -> its status before.
+    """
+    jobs = []
+    for result in results:
+        before = previous.get(result.job)
+        event = find_event(result, before)
+        again = event != RECOVERY and before is not None and _BAD.get(before) == event
+        if event in settings.on and (settings.repeat or not again):
+            jobs.append(_describe_job(result, str(event), before))
+    if not jobs:
+        return None
+    return {
+        "version": VERSION,
+        "event": min((job["event"] for job in jobs), key=GRAVITY.index),
+        **vars(run),
+        "at": datetime.now(UTC).isoformat(timespec="seconds"),
+        "jobs": jobs,
+    }
+
+
+def _describe_job(result: JobResult, event: str, previous: str | None) -> dict[str, Any]:
+    failing = [each.to_dict() for each in result.findings if each.success is False or each.error is not None]
+    return {
+        "job": result.job,
+        "event": event,
+        "status": result.status,
+        "previous_status": previous,
+        "exit_code": result.exit_code,
+        "error": result.error,
+        "findings": failing,
+    }
+
+
+def build_body(settings: Notify, event: Mapping[str, Any]) -> bytes:
+    """Return the JSON to send: the whole event, or a text where the recipient wants one."""
+    return json.dumps(event if settings.text is None else {"text": format_text(settings.text, event)}).encode()
+
+
+def format_text(template: str, event: Mapping[str, Any]) -> str:
+    """Return a template with the fields of an event put in; ``{jobs}`` becomes a line for each job."""
+    lines = [f"{job['job']}: {job['event']} ({job['status']}){_describe_why(job)}" for job in event["jobs"]]
+    known = {**event, "jobs": "\n".join(lines)}
+    return FIELD.sub(lambda match: str(known[match[1]]), template)
+
+
+def _describe_why(job: Mapping[str, Any]) -> str:
+    return "" if job["error"] is None else f", exit {job['exit_code']}: {job['error']}"
+
+
+class _NoRedirect(urllib.request.HTTPRedirectHandler):
+    """Follow no redirect: it would carry the headers, and with them the secrets, to another place."""
+
+    def redirect_request(self, *_: Any, **__: Any) -> None:
+        return None
+
+
+def post(recipient: Recipient, body: bytes, pause: Callable[[float], None] = time.sleep) -> None:
+    """Send ``body``, several times when it fails for a reason that may pass, until the recipient's time is up.
+
+    Raises:
+        NotDelivered: Nobody took it.
+    """
+    opener, end = urllib.request.build_opener(_NoRedirect), time.monotonic() + recipient.settings.timeout
+    headers = {"Content-Type": "application/json", "User-Agent": "enrich", **recipient.headers}
+    request = urllib.request.Request(recipient.url, body, headers, method="POST")  # noqa: S310 - http or https only
+    for attempt, seconds in enumerate((*_PAUSES, None), start=1):
+        left = end - time.monotonic()
+        why, passes = _attempt(opener, request, min(max(left, 0.1), _LONGEST_ATTEMPT))
+        if why is None:
+            return
+        if not passes or seconds is None or time.monotonic() + seconds >= end:
+            raise NotDelivered(f"{why}, after {attempt} attempt{'s' if attempt > 1 else ''}")
+        pause(seconds)
+
+
+def _attempt(
+    opener: urllib.request.OpenerDirector, request: urllib.request.Request, seconds: float
+) -> tuple[str | None, bool]:
+    """Send a request once; return why it failed, None for success, and whether another attempt may succeed."""
+    try:
+        with opener.open(request, timeout=seconds):
+            return None, False
+    except urllib.error.HTTPError as error:
+        with error:
+            return f"HTTP {error.code}", error.code in _PASSING or error.code >= 500
+    except urllib.error.URLError as error:
+        reason = error.reason
+        return type(reason).__name__ if isinstance(reason, BaseException) else type(error).__name__, True
+    except (OSError, HTTPException) as error:
+        return type(error).__name__, True

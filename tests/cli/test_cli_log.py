@@ -1,0 +1,140 @@
+"""What stderr says: lines of JSON with run and job, errors too; and with ``--debug`` where an error comes from."""
+
+from __future__ import annotations
+
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from enrich.base.frames import list_frames
+from kit.command import Call
+
+KEYS = ["time", "level", "logger", "run_id", "job", "message"]
+
+
+def lines(text: str) -> list[dict[str, Any]]:
+    found = [json.loads(line) for line in text.splitlines()]
+    assert found
+    assert all(list(line)[: len(KEYS)] == KEYS for line in found)
+    return found
+
+
+@pytest.fixture
+def broken(bare_project: Path) -> Path:
+    """A project whose sources do not exist: its jobs fail before Spark is needed."""
+    return bare_project
+
+
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]], ids=["loud", "quiet"])
+def test_a_failed_job_is_a_line_with_its_error(broken: Path, call: Call, quiet: list[str]) -> None:
+    result = call("--project-dir", broken, "run", "--output", "json", "--log-format", "json", *quiet)
+    (end,) = [line for line in lines(result.stderr) if line["level"] == "error"]
+    answer = json.loads(result.stdout)
+    assert (end["run_id"], end["job"]) == (answer["run_id"], "customers")
+    assert (end["status"], end["exit_code"], end["error"]) == ("failed", 2, answer["jobs"][0]["error"])
+    told = [line for line in lines(result.stderr) if line["message"] == "customers: reading versions"]
+    assert [(line["run_id"], line["job"]) for line in told] == ([] if quiet else [(answer["run_id"], "customers")])
+
+
+def test_a_failed_job_is_told_on_stdout_alone_where_the_log_is_quiet_text(broken: Path, call: Call) -> None:
+    result = call("--project-dir", broken, "run", "--quiet")
+    assert (result.exit_code, result.stderr) == (2, "")
+    assert "failed" in result.stdout
+    assert "error: customers: failed" in call("--project-dir", broken, "run").stderr
+
+
+def test_verify_names_its_run_too(project: Path, call: Call) -> None:
+    result = call("--project-dir", project, "verify", "--output", "json", "--log-format", "json")
+    answer = json.loads(result.stdout)
+    (end,) = [line for line in lines(result.stderr) if line["level"] == "error"]
+    assert (end["run_id"], end["job"], end["exit_code"]) == (answer["run_id"], "customers", 5)
+
+
+def test_an_unreadable_project_is_lines_of_json(broken: Path, call: Call) -> None:
+    (broken / "jobs" / "customers.yml").write_text("job: customers\nsauces: {}\nfro: x\n")
+    result = call("--project-dir", broken, "run", "--log-format", "json")
+    found = lines(result.stderr)
+    assert result.exit_code == 2
+    assert len(found) > 1
+    assert all((line["level"], line["run_id"], line["job"]) == ("error", None, None) for line in found)
+    assert any("jobs/customers.yml:2" in line["message"] for line in found)
+
+
+@pytest.mark.parametrize(
+    ("args", "environment"),
+    [
+        (["run", "--log-format", "json", "--nonsense"], {}),
+        (["run", "--log-format=json", "--nonsense"], {}),
+        (["run", "--nonsense"], {"ENRICH_LOG_FORMAT": "json"}),
+        (["run", "--nonsense"], {"ENRICH_RUN_LOG_FORMAT": "json"}),
+        (["status", "--max-lag", "soon"], {"ENRICH_LOG_FORMAT": "json"}),
+    ],
+)
+def test_a_wrong_command_line_is_a_line_of_json(
+    broken: Path, call: Call, args: list[str], environment: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    result = call("--project-dir", broken, *args)
+    assert result.exit_code == 2
+    (line,) = lines(result.stderr)
+    assert line["level"] == "error"
+
+
+def test_text_stays_text(broken: Path, call: Call) -> None:
+    first = call("--project-dir", broken, "run", "--log-format", "json", "--nonsense").stderr
+    second = call("--project-dir", broken, "run", "--nonsense").stderr
+    assert first.startswith("{")
+    assert second.startswith("Usage: enrich run")
+
+
+def fail(value: str) -> None:
+    secret = value * 2
+    raise KeyError(f"cell {secret}")
+
+
+def test_frames_tell_lines_of_code_and_no_values() -> None:
+    try:
+        try:
+            fail("s3cret")
+        except KeyError as error:
+            raise ValueError("about s3cret") from error
+    except ValueError as error:
+        found = list(list_frames(error))
+    text = "\n".join(found)
+    assert "s3cret" not in text
+    assert found[0] == "ValueError"
+    assert "caused by KeyError" in found
+    assert f"{__file__}:{fail.__code__.co_firstlineno + 2} in fail" in found[-1]
+
+
+@pytest.mark.parametrize("args", [["--debug", "run"], ["run", "--debug"], ["run", "--debug", "--quiet"]])
+def test_debug_shows_frames_of_a_failed_job(broken: Path, call: Call, args: list[str]) -> None:
+    result = call("--project-dir", broken, *args)
+    assert " where it comes from, without messages and values:\nConfigError\n" in result.stderr
+    assert "enrich/storage/tables.py:" in result.stderr
+    assert "enrich/storage/tables.py:" not in call("--project-dir", broken, "run").stderr, "only where it is asked for"
+
+
+def test_debug_in_json_is_a_list(broken: Path, call: Call) -> None:
+    result = call("--project-dir", broken, "run", "--log-format", "json", ENRICH_DEBUG="1")
+    (line,) = [line for line in lines(result.stderr) if line["level"] == "debug"]
+    assert line["job"] == "customers"
+    assert line["frames"][0] == "ConfigError"
+
+
+def test_debug_works_with_commands_that_have_no_log(tmp_path: Path, call: Call) -> None:
+    result = call("--project-dir", tmp_path, "ls", "--debug")
+    assert result.exit_code == 2
+    assert "enrich/config/project.py:" in result.stderr
+
+
+def test_the_log_of_a_program_around_it_is_left_alone(broken: Path) -> None:
+    import enrich
+
+    before = (logging.getLogger("enrich").handlers[:], logging.getLogger("enrich").level)
+    enrich.run(enrich.load_project(broken))
+    assert (logging.getLogger("enrich").handlers, logging.getLogger("enrich").level) == before

@@ -1,0 +1,32 @@
+"""Whatever it waits for, a run waits so long and no longer."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from enrich.observe.bounds import TooLate, run_within
+
+
+def test_work_is_waited_for() -> None:
+    done = threading.Event()
+    run_within(5, done.set)
+    assert done.is_set()
+
+
+def test_work_that_takes_longer_is_left_behind() -> None:
+    go, begun = threading.Event(), time.monotonic()
+    with pytest.raises(TooLate):
+        run_within(0.2, lambda: go.wait(10))
+    assert 0.2 <= time.monotonic() - begun < 2
+    (left,) = [each for each in threading.enumerate() if each.name == "enrich-observe"]
+    assert left.daemon, "it must not keep the process alive"
+    go.set()
+    left.join()
+
+
+def test_what_work_raises_is_raised() -> None:
+    with pytest.raises(ZeroDivisionError):
+        run_within(5, lambda: 1 / 0)
