@@ -17,7 +17,36 @@ from enrich.config.models import JOIN_KINDS, MODELS, Join, keys_of
 if TYPE_CHECKING:
     from pydantic_core import core_schema
 
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DIALECT = "http://json-schema.org/draft-07/schema#"
+"""Draft 7: what every editor's YAML support knows."""
+
+DEFINED = "#/definitions/{model}"
+
+
+def finish_schema(kind: str, title: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema of pydantic's, made with ``DEFINED``, as one of draft 7 that names itself.
+
+    Args:
+        kind: ``job``, ``conf`` or ``report``; part of ``$id``. It is a name and no address: nobody has to be asked.
+        title: What it is a schema of.
+        schema: With the parts under ``$defs``, as pydantic leaves them.
+    """
+    parts = schema.pop("$defs", {})
+    whole = {"$schema": DIALECT, "$id": f"urn:enrich:schema:{kind}", **schema, "title": title, "definitions": parts}
+    found: dict[str, Any] = _wrap_references(whole)
+    return found
+
+
+def _wrap_references(value: Any) -> Any:
+    """Move every ``$ref`` that has something beside it, which draft 7 would ignore, into an ``allOf``."""
+    if isinstance(value, list):
+        return [_wrap_references(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _wrap_references(item) for key, item in value.items()}
+    if "$ref" in found and len(found) > 1:
+        found["allOf"] = [{"$ref": found.pop("$ref")}]
+    return found
 
 
 class _Schema(GenerateJsonSchema):
@@ -38,7 +67,7 @@ class _Schema(GenerateJsonSchema):
 
 def build_schemas() -> dict[str, dict[str, Any]]:
     """Return the schemas by file name: ``job.schema.json`` and ``conf.schema.json``."""
-    job = MODELS["job"][()].model_json_schema(by_alias=True, schema_generator=_Schema)
+    job = MODELS["job"][()].model_json_schema(by_alias=True, ref_template=DEFINED, schema_generator=_Schema)
     job["allOf"] = [
         {
             "if": {"properties": {"kind": {"const": "mirror"}}, "required": ["kind"]},
@@ -57,15 +86,12 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         }
         for kind, (needed, optional) in JOIN_KINDS.items()
     ]
-    conf = MODELS["conf"][()].model_json_schema(by_alias=True, schema_generator=_Schema)
+    conf = MODELS["conf"][()].model_json_schema(by_alias=True, ref_template=DEFINED, schema_generator=_Schema)
     conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
-    conf["dependentRequired"] = {"catalog": ["state"]}
+    conf["dependencies"] = {"catalog": ["state"]}
     conf["properties"]["spark"].pop("default", None)
     named = {"job": ("A job of enrich", job), "conf": ("A deployment of enrich", conf)}
-    return {
-        f"{name}.schema.json": {"$schema": _DIALECT, **schema, "title": title}
-        for name, (title, schema) in named.items()
-    }
+    return {f"{kind}.schema.json": finish_schema(kind, title, schema) for kind, (title, schema) in named.items()}
 
 
 def write_schemas(directory: Path) -> None:
