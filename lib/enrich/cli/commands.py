@@ -15,6 +15,7 @@ from enrich.base.errors import ConfigError
 from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
 from enrich.cli import listing
 from enrich.cli.checks import plan, verify
+from enrich.cli.initial import init
 from enrich.cli.options import (
     DEFAULT_TARGET,
     add_job_options,
@@ -167,20 +168,21 @@ def report(ctx: click.Context, /, *, output: str, form: str | None, **asked: Any
 
 
 @cli.command(epilog="Example: enrich validate || exit 1")
+@add_option("--offline", is_flag=True, help="Check the files alone and open no table, for pre-commit and CI.")
 @output_option
 @add_place_options
-def validate(ctx: click.Context, /, *, output: str) -> int:
+def validate(ctx: click.Context, /, *, offline: bool, output: str) -> int:
     """Check files, suites and the schemas of the sources.
 
     Starts no JVM and writes nothing. Prints each fault as one line on stderr, and then exits with 2.
     """
-    project, faults = listing.find_faults(lambda: load_chosen_project(ctx, all_suites=True))
+    project, faults = listing.find_faults(lambda: load_chosen_project(ctx, all_suites=True), offline=offline)
     if output == "json":
         found = [{"where": fault.where, "message": fault.message} for fault in faults]
         head = name_deployment(ctx.obj["target"])
         say_result(format_json_line({**head, "exit_code": 2 if faults else 0, "faults": found}))
     elif project is not None and not faults:
-        say_result(listing.format_validation(project))
+        say_result(listing.format_validation(project, offline=offline))
     return report_error(ConfigError.of(faults)) if faults else 0
 
 
@@ -189,19 +191,6 @@ def validate(ctx: click.Context, /, *, output: str) -> int:
 def schema(kind: str) -> int:
     """Print a JSON Schema for editors and other tools."""
     say_result(listing.format_schema(kind))
-    return 0
-
-
-@cli.command(epilog="Example: enrich init shop, then: enrich --project-dir shop validate")
-@click.argument("directory", type=click.Path(path_type=Path), default=Path(), metavar="[DIR]")
-def init(directory: Path) -> int:
-    """Write a small project to start from.
-
-    Creates conf/, jobs/ and expectations/ with one job in DIR (default: the current directory).
-    """
-    from enrich.demo.directory import copy_example
-
-    say_result("\n".join(copy_example(directory)))
     return 0
 
 
@@ -227,5 +216,6 @@ def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bo
     return play(directory, () if everything else sections or (FIRST,), say_result)
 
 
+cli.add_command(init)
 cli.add_command(plan)
 cli.add_command(verify)

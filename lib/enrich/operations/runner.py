@@ -18,6 +18,7 @@ from enrich.config.models import Job
 from enrich.config.project import Project
 from enrich.operations.choice import choose_accepted, choose_jobs
 from enrich.operations.retries import retry
+from enrich.operations.samples import create_sample_tables
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import Task, announce, open_task
 from enrich.progress.since import Said, read_asked
@@ -76,6 +77,8 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     bounds = read_asked(aliases, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
     options = Options(full_refresh, dry_run, retry_quarantined, accepted, bounds)
     running = _Running(Workplace(project, names, options, uuid.uuid4().hex, spark))
+    if not dry_run:
+        running.workplace.pins |= create_sample_tables(project, names)
     running.workplace.pin()
     results: list[JobResult] = []
     for name in names:

@@ -20,6 +20,7 @@ from enrich.config import graph
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, find_quarantine
 from enrich.config.project import Project
+from enrich.operations.samples import find_missing_sample
 from enrich.progress import cursor, window
 from enrich.progress.cursor import TargetState
 from enrich.progress.prepare import TargetPlace, Task, check_free, check_sources, compile_task
@@ -201,7 +202,9 @@ class Workplace:
         try:
             return self.table(job.sources[alias].table)
         except ConfigError as error:
-            raise ConfigError(error.message, hint=error.hint, where=job.at("sources", alias)) from None
+            sample = find_missing_sample(self.project, job.sources[alias].table)
+            hint = f"`enrich run` makes it from {sample.name}" if sample else error.hint
+            raise ConfigError(error.message, hint=hint, where=job.at("sources", alias)) from None
 
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""
