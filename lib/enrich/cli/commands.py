@@ -15,6 +15,7 @@ from enrich.base.errors import ConfigError
 from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
 from enrich.cli import listing
 from enrich.cli.checks import plan, verify
+from enrich.cli.completion import complete_deployments, complete_jobs, complete_rules
 from enrich.cli.initial import init
 from enrich.cli.options import (
     DEFAULT_TARGET,
@@ -55,7 +56,11 @@ def say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> No
     type=click.Path(path_type=Path),
     help="The project's directory; default: the nearest one, from here upwards, that has jobs/ and conf/.",
 )
-@add_option("--target", help=f"The deployment: conf/<target>.yml.  [default: {DEFAULT_TARGET}]")
+@add_option(
+    "--target",
+    shell_complete=complete_deployments,
+    help=f"The deployment: conf/<target>.yml.  [default: {DEFAULT_TARGET}]",
+)
 @click.option(
     "-V",
     "--version",
@@ -79,7 +84,14 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
 @add_job_options
 @add_window_options
 @add_option("--retry-quarantined", is_flag=True, help="Compute the quarantined rows again, even if no source changed.")
-@add_option("--accept", "accept", multiple=True, metavar="RULE", help="Let the job rule RULE only warn, not block.")
+@add_option(
+    "--accept",
+    "accept",
+    multiple=True,
+    metavar="RULE",
+    shell_complete=complete_rules,
+    help="Let the job rule RULE only warn, not block.",
+)
 @add_option("--dry-run", is_flag=True, help="Do everything except writing.")
 @add_option("--fail-fast", is_flag=True, help="After the first job that does not succeed, skip the others.")
 @output_option
@@ -130,7 +142,7 @@ def status(ctx: click.Context, /, *, output: str) -> int:
 
 
 @cli.command(epilog="Example: enrich report customers --html customers.html --fail-on warn")
-@click.argument("jobs", nargs=-1, metavar="[JOB]...")
+@click.argument("jobs", nargs=-1, metavar="[JOB]...", shell_complete=complete_jobs)
 @add_option("--html", type=click.Path(path_type=Path), metavar="F", help="Write the report to F, as one HTML page.")
 @add_option("--json", type=click.Path(path_type=Path), metavar="F", help="Write the report to F, as JSON.")
 @add_option(
