@@ -1,4 +1,4 @@
-"""What interactive shells offer after TAB: a real bash or zsh on a terminal of its own, and a real fish that is asked."""
+"""What interactive shells offer after TAB: a bash or zsh on a terminal of its own, and a fish that is asked."""
 
 from __future__ import annotations
 

@@ -84,8 +84,8 @@ def _read_sample(tree: Tree, home: Path, folder: str, table: str, faults: list[F
     files = [f"{table}{ending}" for ending in _ENDINGS]
     there = [name for name in files if (home / name).is_file()]
     if len(there) != 1:
-        said = "has both" if there else "has neither"
-        faults.append(Fault(f"table {table!r} {said} {' and '.join(files)}; one is needed", tree.at(table)))
+        said = f"both {files[0]} and {files[1]}; keep one" if there else f"neither {files[0]} nor {files[1]}; write one"
+        faults.append(Fault(f"table {table!r} has {said}", tree.at(table)))
     if not tree.mapping(table):
         faults.append(Fault(f"table {table!r} needs its columns: {{column: type}}", tree.at(table)))
     for column, text in tree.mapping(table).items():

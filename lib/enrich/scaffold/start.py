@@ -13,11 +13,12 @@ TEMPLATE = Path(__file__).parent / "template"
 _HIDDEN = "github"
 """A directory of the template whose copy begins with a dot: packaging tools leave hidden files out."""
 
+_ELSEWHERE = "name another directory: enrich init DIR"
+
 IGNORED = "lake/\n"
 """What ``.gitignore`` of a new project says: tables do not belong into version control."""
 
 NEXT = """\
-Next, in this directory:
   enrich validate                                 # are the files right?
   enrich run                                      # makes the sample tables in lake/, and then the targets
   enrich report                                   # what the targets hold
@@ -54,8 +55,13 @@ def format_schemas() -> dict[str, str]:
     return {f"conf/schema/{name}": json.dumps(schemas[name], indent=2, ensure_ascii=False) + "\n" for name in schemas}
 
 
-def write_files(directory: Path, files: Mapping[str, str]) -> None:
+def write_files(directory: Path, files: Mapping[str, str], hint: str = _ELSEWHERE) -> None:
     """Write new files, all or none.
+
+    Args:
+        directory: Where to; made when it is missing.
+        files: Path from there -> content.
+        hint: What to do when one is there already.
 
     Raises:
         ConfigError: One is there already, or a file is in the place of a directory.
@@ -64,7 +70,7 @@ def write_files(directory: Path, files: Mapping[str, str]) -> None:
     if there := [name for name in sorted(files) if (directory / name).exists() or (directory / name).is_symlink()]:
         verb = "exists" if len(there) == 1 else "exist"
         message = f"{', '.join(str(directory / name) for name in there)} {verb} already; nothing was written"
-        raise ConfigError(message, hint="move them away, or name another directory: enrich init DIR")
+        raise ConfigError(message, hint=hint)
     for name in files:
         for parent in list((directory / name).relative_to(directory).parents)[:-1]:
             _refuse_file(directory / parent)
@@ -91,4 +97,4 @@ def _refuse_mixture(directory: Path) -> None:
     if found:
         listed = ", ".join(str(directory / path) for path in found)
         message = f"this directory has files of a project already: {listed}; nothing was written"
-        raise ConfigError(message, hint="name another directory: enrich init DIR")
+        raise ConfigError(message, hint=_ELSEWHERE)

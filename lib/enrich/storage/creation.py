@@ -78,8 +78,8 @@ def _cast(values: Any, field: Any, name: str) -> Any:
             try:
                 value.cast(field.type)
             except pa.ArrowInvalid:
-                message = f"{name}: row {row} has no {field.type} in column {field.name!r}"
-                hint = "correct the value or the type; times are written 2026-01-31T09:30:00Z"
+                message = f"{name}: row {row} does not have the type of column {field.name!r} in tables.yml"
+                hint = "correct the value or the type; dates are written 2026-01-31, times 2026-01-31T09:30:00Z"
                 raise ConfigError(message, hint=hint) from None
         raise
 
