@@ -159,10 +159,6 @@ def test_init_validate_and_schema_import_no_spark(start: Start, tmp_path: Path, 
     write_deltalake(str(tmp_path / "tags"), pa.table({"tag_id": ["t1"]}), configuration=FEED)
     if args[0] == "validate":  # without suites: Great Expectations, which looks at them, brings Spark where it is
         write_project(tmp_path, {"conf/dev.yml": CONF, "jobs/customers.yml": JOB})
-        for suite in (
-            tmp_path / "expectations"
-        ).iterdir():  # what checks them is Great Expectations, which brings pandas
-            suite.write_text('{"name": "none", "expectations": []}')
     code = (
         f"import sys; from enrich.cli import cli\ntry: cli.main({args})\n"
         "finally: print(*{'pyspark', 'delta', 'py4j'} & set(sys.modules), 'loaded')"

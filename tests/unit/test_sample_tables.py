@@ -182,6 +182,18 @@ def test_validate_takes_the_columns_from_the_declarations(tmp_path: Path, offlin
     assert not (home / "lake").exists()
 
 
+def test_a_column_that_the_job_before_does_not_select_is_found_without_tables(tmp_path: Path) -> None:
+    after = (
+        "job: after\nsources:\n  joined: {table: joined, key: id}\nfrom: joined\n"
+        "select: {id: joined.id, who: joined.nmae}\ntarget: {table: after}\n"
+    )
+    home = shop(tmp_path / "shop")
+    (home / "jobs" / "after.yml").write_text(after)
+    (fault,) = inspection.validate(enrich.load_project(home), offline=True)
+    assert str(fault) == "jobs/after.yml:5: 'nmae' is not a column of 'joined' (table joined); did you mean 'name'?"
+    assert inspection.validate(enrich.load_project(home)) == [fault]
+
+
 def test_offline_no_table_is_opened(tmp_path: Path) -> None:
     home = shop(tmp_path / "shop", dev_yml="lake: ./lake\n")
     (home / "lake" / "orders" / "_delta_log").mkdir(parents=True)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
 from enrich.base.errors import ConfigError, EnrichError, Fault
 from enrich.base.spec import DataType
-from enrich.compiler import compile_job
+from enrich.compiler import check_file, compile_job
 from enrich.config import CatalogName, Project, sort_jobs
 from enrich.config.models import Job
 from enrich.operations.samples import find_missing_sample, read_samples
@@ -190,7 +191,16 @@ def validate(project: Project, *, offline: bool = False) -> list[Fault]:
         }
         if len(columns) == len(job.sources):
             faults += _check_job(project, job, outside, columns)
+        else:
+            faults += check_file(job, _find_selected(project, job, columns.keys()))
     return list(dict.fromkeys(faults))
+
+
+def _find_selected(project: Project, job: Job, read: Collection[str]) -> dict[str, Collection[str]]:
+    """Return the columns of those sources not in ``read`` that other jobs write, where their files name them."""
+    written = {project.location(each.target.table): each for each in project.jobs.values() if each.select is not None}
+    sources = {alias: project.location(source.table) for alias, source in job.sources.items() if alias not in read}
+    return {alias: written[place].select or () for alias, place in sources.items() if place in written}
 
 
 def _check_target(project: Project, job: Job) -> list[Fault]:
