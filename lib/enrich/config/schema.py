@@ -49,25 +49,28 @@ def _wrap_references(value: Any) -> Any:
     return found
 
 
-class _Schema(GenerateJsonSchema):
+class FileSchema(GenerateJsonSchema):
     """What a file may hold: a key is given a value or left out, so there is no null."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        """Leave out null."""
         return self.generate_inner(schema["schema"])
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """Leave out a default of null."""
         generated = super().default_schema(schema)
         if generated.get("default", ...) is None:
             del generated["default"]
         return generated
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the signature is pydantic's
+        """Leave out titles, which would repeat the names."""
         return False
 
 
 def build_schemas() -> dict[str, dict[str, Any]]:
     """Return the schemas by file name: ``job.schema.json`` and ``conf.schema.json``."""
-    job = MODELS["job"][()].model_json_schema(by_alias=True, ref_template=DEFINED, schema_generator=_Schema)
+    job = MODELS["job"][()].model_json_schema(by_alias=True, ref_template=DEFINED, schema_generator=FileSchema)
     job["allOf"] = [
         {
             "if": {"properties": {"kind": {"const": "mirror"}}, "required": ["kind"]},
@@ -86,7 +89,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         }
         for kind, (needed, optional) in JOIN_KINDS.items()
     ]
-    conf = MODELS["conf"][()].model_json_schema(by_alias=True, ref_template=DEFINED, schema_generator=_Schema)
+    conf = MODELS["conf"][()].model_json_schema(by_alias=True, ref_template=DEFINED, schema_generator=FileSchema)
     conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
     conf["dependencies"] = {"catalog": ["state"]}
     conf["properties"]["spark"].pop("default", None)

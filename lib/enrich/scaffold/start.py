@@ -21,6 +21,7 @@ IGNORED = "lake/\n"
 NEXT = """\
   enrich validate                                 # are the files right?
   enrich run                                      # makes the sample tables in lake/, and then the targets
+  enrich test                                     # plays tests/orders_with_customer.yml
   enrich report                                   # what the targets hold
   enrich why orders_with_customer o4 customer     # why is the customer of this order null?"""
 
