@@ -189,9 +189,26 @@ def test_a_column_that_the_job_before_does_not_select_is_found_without_tables(tm
     )
     home = shop(tmp_path / "shop")
     (home / "jobs" / "after.yml").write_text(after)
-    (fault,) = inspection.validate(enrich.load_project(home), offline=True)
+    project = enrich.load_project(home)
+    (fault,) = inspection.validate(project, offline=True)
     assert str(fault) == "jobs/after.yml:5: 'nmae' is not a column of 'joined' (table joined); did you mean 'name'?"
-    assert inspection.validate(enrich.load_project(home)) == [fault]
+    assert inspection.validate(project) == [fault]
+
+
+def test_beside_such_a_source_the_columns_of_the_others_are_checked(tmp_path: Path) -> None:
+    home = shop(tmp_path / "shop")
+    after = (
+        JOB.replace("joined", "after")
+        .replace("table: people", "table: joined")
+        .replace("orders.person", "orders.persn")
+    )
+    (home / "jobs" / "after.yml").write_text(after)
+    project = enrich.load_project(home)
+    for offline in (True, False):
+        faults = [str(fault) for fault in inspection.validate(project, offline=offline)]
+        assert faults == [
+            "jobs/after.yml:7: 'persn' is not a column of 'orders' (table orders); did you mean 'person'?"
+        ]
 
 
 def test_offline_no_table_is_opened(tmp_path: Path) -> None:

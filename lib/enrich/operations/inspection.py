@@ -192,14 +192,14 @@ def validate(project: Project, *, offline: bool = False) -> list[Fault]:
         if len(columns) == len(job.sources):
             faults += _check_job(project, job, outside, columns)
         else:
-            faults += check_file(job, _find_selected(project, job, columns.keys()))
+            faults += check_file(job, _find_selected(project, job) | columns)
     return list(dict.fromkeys(faults))
 
 
-def _find_selected(project: Project, job: Job, read: Collection[str]) -> dict[str, Collection[str]]:
-    """Return the columns of those sources not in ``read`` that other jobs write, where their files name them."""
+def _find_selected(project: Project, job: Job) -> dict[str, Collection[str]]:
+    """Return the columns of those sources that other jobs write, where their files name them."""
     written = {project.location(each.target.table): each for each in project.jobs.values() if each.select is not None}
-    sources = {alias: project.location(source.table) for alias, source in job.sources.items() if alias not in read}
+    sources = {alias: project.location(source.table) for alias, source in job.sources.items()}
     return {alias: written[place].select or () for alias, place in sources.items() if place in written}
 
 
