@@ -183,7 +183,7 @@ def format_job(name: str, driving: Table, links: Sequence[Link], left: Sequence[
     lines += [f"target: {{table: {format_text(name)}}}"]
     rules = [link for link in links if link.share]
     if rules:
-        lines += ["rules:", "  # less than what was counted, so that the first run passes"]
+        lines += ["rules:", "  # 5 percentage points below what was counted"]
     for link in rules:
         least = max(0, math.floor((link.share or 0) * 100) - 5) / 100
         lines += [
