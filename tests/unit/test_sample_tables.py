@@ -110,7 +110,10 @@ def test_a_dry_run_makes_no_table_and_says_who_does(tmp_path: Path) -> None:
         ("catalog: main.silver\nstate: ./s\nsamples: ./samples\n", "only for tables on this machine"),
         ("lake: s3a://bucket/lake\nsamples: ./samples\n", "only for tables on this machine"),
         ("lake: ./lake\nsamples: s3a://bucket/samples\n", "only for tables on this machine"),
-        ("lake: ./lake\nsamples: ./elsewhere\n", "elsewhere/tables.yml: expected a file, but no such file"),
+        (
+            "lake: ./lake\nsamples: ./elsewhere\n",
+            "elsewhere/tables.yml: there is no such file, but 'samples' in conf/ names its directory",
+        ),
     ],
 )
 def test_samples_are_for_a_lake_on_this_machine(tmp_path: Path, conf: str, said: str) -> None:
@@ -242,3 +245,15 @@ def test_a_type_is_read_as_it_is_written(text: str) -> None:
 )
 def test_what_is_no_type_is_none(text: str) -> None:
     assert parse_type(text) is None
+
+
+def test_a_source_that_another_job_writes_names_that_job(tmp_path: Path) -> None:
+    home = shop(tmp_path / "shop")
+    (home / "jobs" / "after.yml").write_text(
+        "job: after\nsources:\n  joined: {table: joined, key: id}\nfrom: joined\n"
+        "select: {id: joined.id}\ntarget: {table: after}\n"
+    )
+    result = enrich.run(enrich.load_project(home), jobs=["after"])
+    assert result.exit_code == 2
+    assert str(result.jobs[0].error).endswith("job joined writes it: run `enrich run joined` first")
+    assert not (home / "lake" / "orders").exists()

@@ -53,7 +53,11 @@ def read_samples(project: Project) -> dict[str, Sample]:
         return {}
     home = Path(resolve_directory(named, project.dir))
     folder = str(home.relative_to(project.dir)) if home.is_relative_to(project.dir) else str(home)
-    tree = read_tree(home / DECLARED, f"{folder}/{DECLARED}")
+    name = f"{folder}/{DECLARED}"
+    if not (home / DECLARED).exists():
+        message = "there is no such file, but 'samples' in conf/ names its directory; write it, or remove that line"
+        raise ConfigError.of([Fault(message, name)])
+    tree = read_tree(home / DECLARED, name)
     faults: list[Fault] = []
     if not isinstance(tree.value, dict):
         raise ConfigError.of([Fault("write the tables as 'table: {column: type}'", tree.at())])

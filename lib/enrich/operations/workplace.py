@@ -202,9 +202,18 @@ class Workplace:
         try:
             return self.table(job.sources[alias].table)
         except ConfigError as error:
-            sample = find_missing_sample(self.project, job.sources[alias].table)
-            hint = f"`enrich run` makes it from {sample.name}" if sample else error.hint
+            hint = self._find_maker(job.sources[alias].table) or error.hint
             raise ConfigError(error.message, hint=hint, where=job.at("sources", alias)) from None
+
+    def _find_maker(self, reference: str) -> str | None:
+        """Return what makes a source that does not exist; None where nothing of this project does."""
+        place, jobs = self.project.location(reference), self.project.jobs
+        if isinstance(place, str) and (tables.exists(place) or tables.is_occupied(place)):
+            return None
+        if writer := next((name for name in jobs if self.project.location(jobs[name].target.table) == place), None):
+            return f"job {writer} writes it: run `enrich run {writer}` first"
+        sample = find_missing_sample(self.project, reference)
+        return f"`enrich run` makes it from {sample.name}" if sample else None
 
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""
