@@ -23,7 +23,8 @@ NEXT = """\
   enrich run                                      # makes the sample tables in lake/, and then the targets
   enrich test                                     # plays tests/orders_with_customer.yml
   enrich report                                   # what the targets hold
-  enrich why orders_with_customer o4 customer     # why is the customer of this order null?"""
+  enrich why orders_with_customer o4 customer     # why is the customer of this order null?
+run, test and why need Java 17 or 21, and what `pip install "enrich-delta[all]"` installs."""
 
 
 def write_project(directory: Path) -> list[str]:
