@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from datetime import date
 from decimal import Decimal
 from pathlib import Path
@@ -257,3 +258,18 @@ def test_a_source_that_another_job_writes_names_that_job(tmp_path: Path) -> None
     assert result.exit_code == 2
     assert str(result.jobs[0].error).endswith("job joined writes it: run `enrich run joined` first")
     assert not (home / "lake" / "orders").exists()
+
+
+def _create(home: Path) -> int | None:
+    from enrich.storage.creation import create_table
+
+    return create_table(home / "lake" / "people", {"id": "string", "name": "string"}, home / "people.csv", "people.csv")
+
+
+def test_of_several_runs_at_once_one_makes_the_table(tmp_path: Path) -> None:
+    (tmp_path / "people.csv").write_text("id,name\n" + "".join(f"p{i},Ann\n" for i in range(20_000)))
+    with ThreadPoolExecutor(8) as workers:
+        made = list(workers.map(_create, [tmp_path] * 8))
+    assert sorted(made, key=str) == [20_000, *[None] * 7]
+    assert DeltaTable(str(tmp_path / "lake" / "people")).version() == 0
+    assert [path.name for path in (tmp_path / "lake").iterdir()] == ["people"]

@@ -19,7 +19,6 @@ from enrich.compiler.schemas import kind_of, parse_type
 from enrich.config import Project
 from enrich.config.places import resolve_directory
 from enrich.config.yamlfile import Tree, read_tree
-from enrich.storage import tables
 
 log = logging.getLogger("enrich")
 
@@ -120,10 +119,10 @@ def create_sample_tables(project: Project, jobs: Collection[str]) -> dict[str, E
     read = {str(project.location(each.table)) for name in jobs for each in project.jobs[name].sources.values()}
     for place in sorted(read & samples.keys()):
         sample = samples[place]
-        if tables.exists(place) or tables.is_occupied(place):
+        if not _is_free(place):
             continue
         try:
-            rows = create_table(place, sample.columns, sample.file, sample.name)
+            rows = create_table(Path(place), sample.columns, sample.file, sample.name)
         except EnrichError as error:
             failed[place] = error
             continue
@@ -136,4 +135,10 @@ def find_missing_sample(project: Project, reference: str) -> Sample | None:
     """Return the sample from which a run would make a table that does not exist; None where there is no such."""
     place = str(project.location(reference))
     sample = read_samples(project).get(place)
-    return None if sample is None or tables.exists(place) or tables.is_occupied(place) else sample
+    return sample if sample is not None and _is_free(place) else None
+
+
+def _is_free(place: str) -> bool:
+    """Return whether there is nothing at a place: no directory, or an empty one."""
+    directory = Path(place)
+    return not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))

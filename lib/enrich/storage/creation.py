@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -15,11 +17,14 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 
-def create_table(uri: str, columns: Mapping[str, DataType], file: Path, name: str) -> int | None:
-    """Make a table, its change feed on, from a file of rows: one commit with the table and its rows.
+def create_table(place: Path, columns: Mapping[str, DataType], file: Path, name: str) -> int | None:
+    """Make a table, its change feed on, from a file of rows.
+
+    The table is written beside its place and then moved there in one step, which fails when something is there. Two
+    writers of an empty place would both succeed: delta-rs takes two first commits for two appends.
 
     Args:
-        uri: Where to; nothing must be there.
+        place: Where to, on this machine; nothing must be there, or an empty directory.
         columns: Name -> Delta type.
         file: Comma-separated values with a header, or one JSON object in each line (``.jsonl``).
         name: What messages call the file.
@@ -37,12 +42,16 @@ def create_table(uri: str, columns: Mapping[str, DataType], file: Path, name: st
     fields = [{"name": each, "type": kind, "nullable": True, "metadata": {}} for each, kind in columns.items()]
     schema = Schema.from_json(json.dumps({"type": "struct", "fields": fields}))
     rows = _read_json_lines(file, name, schema) if file.suffix == ".jsonl" else _read_csv(file, name, schema)
+    scratch = place.with_name(f".{place.name[:100]}.{uuid.uuid4().hex[:12]}")
     try:
-        write_deltalake(uri, rows, mode="error", configuration={CHANGE_FEED: "true"})
+        write_deltalake(str(scratch), rows, mode="error", configuration={CHANGE_FEED: "true"})
+        scratch.rename(place)
     except (DeltaError, OSError) as error:
-        if exists(uri):
+        if exists(str(place)):
             return None
-        raise RunFailed(f"{uri} cannot be created ({type(error).__name__})", hint="check the storage") from None
+        raise RunFailed(f"{place} cannot be created ({type(error).__name__})", hint="check the storage") from None
+    finally:
+        shutil.rmtree(scratch, ignore_errors=True)
     return int(rows.num_rows)
 
 
