@@ -20,32 +20,31 @@ if TYPE_CHECKING:
 DIALECT = "http://json-schema.org/draft-07/schema#"
 """Draft 7: what every editor's YAML support knows."""
 
-DEFINED = "#/definitions/{model}"
-
 
 def finish_schema(kind: str, title: str, schema: dict[str, Any]) -> dict[str, Any]:
-    """Return a schema of pydantic's, made with ``DEFINED``, as one of draft 7 that names itself.
+    """Return a schema of pydantic's as one of draft 7 that names itself.
 
     Args:
         kind: ``job``, ``conf`` or ``report``; part of ``$id``. It is a name and no address: nobody has to be asked.
         title: What it is a schema of.
-        schema: With the parts under ``$defs``, as pydantic leaves them.
+        schema: As pydantic makes it, with its parts under ``$defs``; they are under ``definitions`` afterwards.
     """
     parts = schema.pop("$defs", {})
     whole = {"$schema": DIALECT, "$id": f"urn:enrich:schema:{kind}", **schema, "title": title, "definitions": parts}
-    found: dict[str, Any] = _wrap_references(whole)
+    found: dict[str, Any] = _convert_references(whole)
     return found
 
 
-def _wrap_references(value: Any) -> Any:
-    """Move every ``$ref`` that has something beside it, which draft 7 would ignore, into an ``allOf``."""
+def _convert_references(value: Any) -> Any:
+    """Let each ``$ref`` lead to ``definitions``, by ``allOf`` where it has neighbours, which draft 7 would ignore."""
     if isinstance(value, list):
-        return [_wrap_references(item) for item in value]
+        return [_convert_references(item) for item in value]
     if not isinstance(value, dict):
         return value
-    found = {key: _wrap_references(item) for key, item in value.items()}
-    if "$ref" in found and len(found) > 1:
-        found["allOf"] = [{"$ref": found.pop("$ref")}]
+    found = {key: _convert_references(item) for key, item in value.items()}
+    if isinstance(found.get("$ref"), str):
+        reference = {"$ref": found.pop("$ref").replace("#/$defs/", "#/definitions/")}
+        return found | {"allOf": [reference]} if found else reference
     return found
 
 
@@ -70,7 +69,7 @@ class FileSchema(GenerateJsonSchema):
 
 def build_schemas() -> dict[str, dict[str, Any]]:
     """Return the schemas by file name: ``job.schema.json`` and ``conf.schema.json``."""
-    job = MODELS["job"][()].model_json_schema(by_alias=True, ref_template=DEFINED, schema_generator=FileSchema)
+    job = MODELS["job"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
     job["allOf"] = [
         {
             "if": {"properties": {"kind": {"const": "mirror"}}, "required": ["kind"]},
@@ -89,7 +88,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         }
         for kind, (needed, optional) in JOIN_KINDS.items()
     ]
-    conf = MODELS["conf"][()].model_json_schema(by_alias=True, ref_template=DEFINED, schema_generator=FileSchema)
+    conf = MODELS["conf"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
     conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
     conf["dependencies"] = {"catalog": ["state"]}
     conf["properties"]["spark"].pop("default", None)

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from enrich.config.schema import DEFINED, finish_schema
+from enrich.config.schema import finish_schema
 
 Verdict = Literal["failed", "blocked", "skipped", "warned", "not_checked", "never_run", "passed"]
 RuleVerdict = Literal["error", "blocked", "held", "warned", "tolerated", "not_checked", "passed"]
@@ -231,5 +231,5 @@ class Report(_Model):
 
 def build_schema() -> dict[str, Any]:
     """Return the JSON Schema of a report."""
-    found = Report.model_json_schema(by_alias=True, mode="serialization", ref_template=DEFINED)
+    found = Report.model_json_schema(by_alias=True, mode="serialization")
     return finish_schema("report", "A report of enrich", found)
