@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import write_deltalake
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 import enrich
 from enrich.report import write_latest
@@ -66,7 +66,7 @@ def test_json_is_one_line_that_fits_the_published_schema(ran: Path, call: Call, 
     kept = json.loads((tmp_path / "r.json").read_text())
     assert kept | {"generated": ""} == report | {"generated": ""}
     schema = json.loads((ROOT / "conf" / "schema" / "report.schema.json").read_text())
-    Draft202012Validator(schema).validate(report)
+    Draft7Validator(schema).validate(report)
     assert (report["version"], report["verdict"], len(report["jobs"][0]["runs"])) == (1, "warned", 2)
     assert (
         len(json.loads(call("--project-dir", ran, "report", "--runs", 1, "--output", "json").stdout)["jobs"][0]["runs"])

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 import enrich
 from cli.shop import JOB
@@ -60,7 +60,7 @@ def read_reasons(text: str) -> dict[str, Any]:
     """Return the reasons of each job's only rule, from a report that fits the schema."""
     report = json.loads(text)
     schema = json.loads((ROOT / "conf" / "schema" / "report.schema.json").read_text())
-    Draft202012Validator(schema).validate(report)
+    Draft7Validator(schema).validate(report)
     return {job["job"]: job["now"]["rules"][0]["reasons"] for job in report["jobs"]}
 
 

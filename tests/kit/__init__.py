@@ -4,6 +4,7 @@
     lab       -> a project with a lake beside it: sources written by delta-rs, runs, targets read by delta-rs
     session   -> the one Spark session of a process
     command   -> the command line: in this process, or as a process of its own
+    shells    -> what an interactive bash, zsh or fish offers after TAB
     processes -> what runs below a process, as /proc has it
     history   -> runs as the runs table and the result JSON tell them, without running anything
     hostile   -> names that must be escaped, and a report that has them everywhere

@@ -112,13 +112,14 @@ def test_ranges_are_of_kinds_by_which_files_are_skipped(interpreted: SparkSessio
 def test_rows_are_measured_by_what_they_contain(interpreted: SparkSession) -> None:
     """More than a few rows are sent to every task of a MERGE only where they are narrow."""
     kinds = "id long, name string, items array<struct<a: string>>, note map<string, string>, raw binary"
-    narrow, wide = ("n", [("a",)], {}, b"r"), ("n" * 1000, [("a" * 1000,)], {"b": "c" * 1000}, b"d" * 1000)
-    sizes = [
-        writes._measure_rows(interpreted.createDataFrame([(key, *row) for key in range(10)], kinds))
-        for row in (narrow, wide)
-    ]
-    assert 10 * 50 < sizes[0] < 10 * 200
-    assert 10 * 4000 < sizes[1] < 10 * 6000
+
+    def measure(row: tuple[Any, ...]) -> int:
+        return writes._measure_rows(interpreted.createDataFrame([(key, *row) for key in range(10)], kinds))
+
+    narrow = measure(("n", [("a",)], {}, b"r"))
+    wide = measure(("n" * 1000, [("a" * 1000,)], {"b": "c" * 1000}, b"d" * 1000))
+    assert 10 * 50 < narrow < 10 * 200
+    assert 10 * 4000 < wide < 10 * 6000
     nulls = interpreted.createDataFrame([(1, None, None, None, None)], kinds)
     assert 0 < writes._measure_rows(nulls) < 200
     assert writes._measure_rows(nulls.limit(0)) == 0

@@ -15,6 +15,8 @@ from enrich.base.errors import ConfigError
 from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
 from enrich.cli import listing
 from enrich.cli.checks import plan, verify
+from enrich.cli.completion import complete_deployments, complete_jobs, complete_rules
+from enrich.cli.initial import init
 from enrich.cli.options import (
     DEFAULT_TARGET,
     add_job_options,
@@ -59,7 +61,11 @@ def say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> No
     type=click.Path(path_type=Path),
     help="The project's directory; default: the nearest one, from here upwards, that has jobs/ and conf/.",
 )
-@add_option("--target", help=f"The deployment: conf/<target>.yml.  [default: {DEFAULT_TARGET}]")
+@add_option(
+    "--target",
+    shell_complete=complete_deployments,
+    help=f"The deployment: conf/<target>.yml.  [default: {DEFAULT_TARGET}]",
+)
 @add_option(
     "--debug",
     is_flag=True,
@@ -90,7 +96,14 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
 @add_job_options
 @add_window_options
 @add_option("--retry-quarantined", is_flag=True, help="Compute the quarantined rows again, even if no source changed.")
-@add_option("--accept", "accept", multiple=True, metavar="RULE", help="Let the job rule RULE only warn, not block.")
+@add_option(
+    "--accept",
+    "accept",
+    multiple=True,
+    metavar="RULE",
+    shell_complete=complete_rules,
+    help="Let the job rule RULE only warn, not block.",
+)
 @add_option("--dry-run", is_flag=True, help="Do everything except writing.")
 @add_option("--fail-fast", is_flag=True, help="After the first job that does not succeed, skip the others.")
 @output_option
@@ -156,7 +169,7 @@ def status(ctx: click.Context, /, *, output: str, max_lag: str | None) -> int:
 
 
 @cli.command(epilog="Example: enrich report customers --html customers.html --fail-on warn")
-@click.argument("jobs", nargs=-1, metavar="[JOB]...")
+@click.argument("jobs", nargs=-1, metavar="[JOB]...", shell_complete=complete_jobs)
 @add_option("--html", type=click.Path(path_type=Path), metavar="F", help="Write the report to F, as one HTML page.")
 @add_option("--json", type=click.Path(path_type=Path), metavar="F", help="Write the report to F, as JSON.")
 @add_option(
@@ -194,20 +207,21 @@ def report(ctx: click.Context, /, *, output: str, form: str | None, **asked: Any
 
 
 @cli.command(epilog="Example: enrich validate || exit 1")
+@add_option("--offline", is_flag=True, help="Check the files alone and open no table, for pre-commit and CI.")
 @output_option
 @add_place_options
-def validate(ctx: click.Context, /, *, output: str) -> int:
+def validate(ctx: click.Context, /, *, offline: bool, output: str) -> int:
     """Check files, suites and the schemas of the sources.
 
     Starts no JVM and writes nothing. Prints each fault as one line on stderr, and then exits with 2.
     """
-    project, faults = listing.find_faults(lambda: load_chosen_project(ctx, all_suites=True))
+    project, faults = listing.find_faults(lambda: load_chosen_project(ctx, all_suites=True), offline=offline)
     if output == "json":
         found = [{"where": fault.where, "message": fault.message} for fault in faults]
         head = name_deployment(ctx.obj["target"])
         say_result(format_json_line({**head, "exit_code": 2 if faults else 0, "faults": found}))
     elif project is not None and not faults:
-        say_result(listing.format_validation(project))
+        say_result(listing.format_validation(project, offline=offline))
     return report_error(ConfigError.of(faults)) if faults else 0
 
 
@@ -218,19 +232,6 @@ def validate(ctx: click.Context, /, *, output: str) -> int:
 def schema(kind: str) -> int:
     """Print a JSON Schema for editors and other tools."""
     say_result(listing.format_schema(kind))
-    return 0
-
-
-@cli.command(epilog="Example: enrich init shop, then: enrich --project-dir shop validate")
-@click.argument("directory", type=click.Path(path_type=Path), default=Path(), metavar="[DIR]")
-def init(directory: Path) -> int:
-    """Write a small project to start from.
-
-    Creates conf/, jobs/ and expectations/ with one job in DIR (default: the current directory).
-    """
-    from enrich.demo.directory import copy_example
-
-    say_result("\n".join(copy_example(directory)))
     return 0
 
 
@@ -256,5 +257,6 @@ def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bo
     return play(directory, () if everything else sections or (FIRST,), say_result)
 
 
+cli.add_command(init)
 cli.add_command(plan)
 cli.add_command(verify)

@@ -50,19 +50,23 @@ def format_source(alias: str, reference: str) -> str:
     return alias if alias == reference else f"{alias}={reference}"
 
 
-def find_faults(load: Callable[[], Project]) -> tuple[Project | None, tuple[Fault, ...]]:
-    """Load a project and hold it against its tables' logs; return it and everything that is wrong."""
+def find_faults(load: Callable[[], Project], *, offline: bool = False) -> tuple[Project | None, tuple[Fault, ...]]:
+    """Load a project and hold it against its tables' logs; return it and everything that is wrong.
+
+    Offline no table is opened, and only files are compared with one another.
+    """
     try:
         project = load()
     except ConfigError as error:
         return None, error.faults
-    return project, (*inspection.validate(project), *inspection.validate_suites(project))
+    return project, (*inspection.validate(project, offline=offline), *inspection.validate_suites(project))
 
 
-def format_validation(project: Project) -> str:
+def format_validation(project: Project, *, offline: bool = False) -> str:
     """Return the good news of ``enrich validate``."""
+    seen = " (offline: files alone, no table was opened)" if offline else ""
     jobs, suites = format_count(len(project.jobs), "job"), format_count(len(project.suites), "suite")
-    return f"{jobs}, {suites}, deployment {project.deployment}: no faults"
+    return f"{jobs}, {suites}, deployment {project.deployment}: no faults{seen}"
 
 
 def format_schema(kind: str) -> str:

@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from enrich.cli.completion import complete_deployments, complete_jobs, complete_patterns
 from enrich.cli.process import show_frames
 from enrich.cli.selection import build_graph, choose
 from enrich.config import Project
@@ -48,7 +49,7 @@ def add_place_options(command: Command) -> Command:
     """
 
     @click.option("--project-dir", type=click.Path(path_type=Path), hidden=True)
-    @click.option("--target", hidden=True)
+    @click.option("--target", hidden=True, shell_complete=complete_deployments)
     @click.option("--debug", is_flag=True, hidden=True, expose_value=False, callback=ask_for_frames)
     @click.pass_context
     @wraps(command)
@@ -90,14 +91,21 @@ def _combine(*decorators: Callable[[Command], Command]) -> Callable[[Command], C
 
 
 add_job_options = _combine(
-    click.argument("jobs", nargs=-1, metavar="[JOB]..."),
+    click.argument("jobs", nargs=-1, metavar="[JOB]...", shell_complete=complete_jobs),
     add_option(
         "--select",
         multiple=True,
         metavar="P",
+        shell_complete=complete_patterns,
         help="Take jobs whose names match P ('user_*'); '+job' adds the jobs that it reads, 'job+' those that read it.",
     ),
-    add_option("--exclude", multiple=True, metavar="P", help="Leave out jobs whose names match P."),
+    add_option(
+        "--exclude",
+        multiple=True,
+        metavar="P",
+        shell_complete=complete_patterns,
+        help="Leave out jobs whose names match P.",
+    ),
 )
 
 _add_format_option = partial(add_option, type=click.Choice(["text", "json"]), default="text", show_default=True)

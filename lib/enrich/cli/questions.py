@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 import enrich
+from enrich.cli.completion import complete_jobs
 from enrich.cli.options import (
     add_option,
     add_place_options,
@@ -23,7 +24,7 @@ _NEAR_MISSES = "the keys of near misses"
 
 
 @click.command(epilog="Example: enrich why consents_with_email user_4 email")
-@click.argument("job")
+@click.argument("job", shell_complete=complete_jobs)
 @click.argument("key", required=False, metavar="KEY")
 @click.argument("column", required=False, metavar="[COLUMN]")
 @add_option(
@@ -56,7 +57,7 @@ def why(ctx: click.Context, /, *, job: str, output: str, show_keys: bool, **aske
 
 
 @click.command(epilog="Example: enrich failing consents_with_email 0")
-@click.argument("job")
+@click.argument("job", shell_complete=complete_jobs)
 @click.argument("rule", type=click.IntRange(min=0), required=False, metavar="[RULE]")
 @output_option
 @add_show_keys_option("the keys of failing rows, at most 100 for each rule")
@@ -79,7 +80,7 @@ def doctor() -> None:
 
 
 @doctor.command(epilog="Example: enrich doctor keys consents_with_email --join accounts")
-@click.argument("job")
+@click.argument("job", shell_complete=complete_jobs)
 @add_option("--join", metavar="ALIAS", help="Look at this lookup only.")
 @output_option
 @add_show_keys_option(_NEAR_MISSES)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from enrich.base.errors import Fault, did_you_mean
 from enrich.base.spec import TEXT_TYPE, DataType
@@ -17,10 +17,17 @@ class Columns:
     Args:
         job: The job.
         tables: Alias -> column -> type; None when only the file is looked at, then every column exists.
+        names: Alias -> columns, where they are known and their types are not; only with ``tables`` None.
     """
 
-    def __init__(self, job: Job, tables: Mapping[str, dict[str, DataType]] | None) -> None:
+    def __init__(
+        self,
+        job: Job,
+        tables: Mapping[str, dict[str, DataType]] | None,
+        names: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
         self.job = job
+        self.names = names or {}
         self.open = tables is None
         self.tables: Mapping[str, dict[str, DataType]] = tables or {alias: {} for alias in job.sources}
         self.faults: list[Fault] = []
@@ -33,12 +40,13 @@ class Columns:
     def named(self, alias: str, name: str, *path: str | int) -> str:
         """Resolve a column that the file names literally, and note it as used."""
         if self.open:
+            if alias in self.names and find(name, self.names[alias]) is None:
+                self._refuse_column(alias, name, self.names[alias], *path)
             return name
         columns = self.tables[alias]
         found = find(name, columns)
         if found is None:
-            table = self.job.sources[alias].table
-            self.fault(f"{name!r} is not a column of {alias!r} (table {table}){did_you_mean(name, columns)}", *path)
+            self._refuse_column(alias, name, columns, *path)
             return name
         self.used[alias].add(found)
         kind = columns[found]
@@ -53,6 +61,10 @@ class Columns:
                 *path,
             )
         return found
+
+    def _refuse_column(self, alias: str, name: str, known: Collection[str], *path: str | int) -> None:
+        table = self.job.sources[alias].table
+        self.fault(f"{name!r} is not a column of {alias!r} (table {table}){did_you_mean(name, known)}", *path)
 
     def keys(self) -> dict[str, tuple[str, ...]]:
         """Resolve the key columns of all sources; a type that cannot be a key is a fault."""

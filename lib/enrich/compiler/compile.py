@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -50,9 +50,14 @@ def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Type
     return plan
 
 
-def check_file(job: Job) -> list[Fault]:
-    """Return what a job's file alone shows to be wrong in its expressions and its target's columns."""
-    columns = Columns(job, None)
+def check_file(job: Job, names: Mapping[str, Collection[str]] | None = None) -> list[Fault]:
+    """Return what a job's file alone shows to be wrong in its expressions and its target's columns.
+
+    Args:
+        job: The job.
+        names: Alias -> columns of those sources whose columns are known without their tables.
+    """
+    columns = Columns(job, None, names)
     _resolve(job, columns, None)
     return columns.faults
 

@@ -17,28 +17,60 @@ from enrich.config.models import JOIN_KINDS, MODELS, Join, keys_of
 if TYPE_CHECKING:
     from pydantic_core import core_schema
 
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DIALECT = "http://json-schema.org/draft-07/schema#"
+"""Draft 7: what every editor's YAML support knows."""
 
 
-class _Schema(GenerateJsonSchema):
+def finish_schema(kind: str, title: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema of pydantic's as one of draft 7 that names itself.
+
+    Args:
+        kind: ``job``, ``conf``, ``report`` or ``result``; part of ``$id``, which is a name and no address: nobody is
+            asked.
+        title: What it is a schema of.
+        schema: As pydantic makes it, with its parts under ``$defs``; they are under ``definitions`` afterwards.
+    """
+    parts = schema.pop("$defs", {})
+    whole = {"$schema": DIALECT, "$id": f"urn:enrich:schema:{kind}", **schema, "title": title, "definitions": parts}
+    found: dict[str, Any] = _convert_references(whole)
+    return found
+
+
+def _convert_references(value: Any) -> Any:
+    """Let each ``$ref`` lead to ``definitions``, by ``allOf`` where it has neighbours, which draft 7 would ignore."""
+    if isinstance(value, list):
+        return [_convert_references(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _convert_references(item) for key, item in value.items()}
+    if isinstance(found.get("$ref"), str):
+        reference = {"$ref": found.pop("$ref").replace("#/$defs/", "#/definitions/")}
+        return found | {"allOf": [reference]} if found else reference
+    return found
+
+
+class FileSchema(GenerateJsonSchema):
     """What a file may hold: a key is given a value or left out, so there is no null."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        """Leave out null."""
         return self.generate_inner(schema["schema"])
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """Leave out a default of null."""
         generated = super().default_schema(schema)
         if generated.get("default", ...) is None:
             del generated["default"]
         return generated
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the signature is pydantic's
+        """Leave out titles, which would repeat the names."""
         return False
 
 
 def build_schemas() -> dict[str, dict[str, Any]]:
     """Return the schemas by file name: ``job.schema.json`` and ``conf.schema.json``."""
-    job = MODELS["job"][()].model_json_schema(by_alias=True, schema_generator=_Schema)
+    job = MODELS["job"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
     job["allOf"] = [
         {
             "if": {"properties": {"kind": {"const": "mirror"}}, "required": ["kind"]},
@@ -57,17 +89,14 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         }
         for kind, (needed, optional) in JOIN_KINDS.items()
     ]
-    conf = MODELS["conf"][()].model_json_schema(by_alias=True, schema_generator=_Schema)
+    conf = MODELS["conf"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
     conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
-    conf["dependentRequired"] = {"catalog": ["state"]}
+    conf["dependencies"] = {"catalog": ["state"]}
     conf["properties"]["spark"].pop("default", None)
     for name, keys in (("Lineage", ("file", "url")), ("Reference", ("env", "file"))):
         conf["$defs"][name]["oneOf"] = [{"required": [key]} for key in keys]
     named = {"job": ("A job of enrich", job), "conf": ("A deployment of enrich", conf)}
-    return {
-        f"{name}.schema.json": {"$schema": _DIALECT, **schema, "title": title}
-        for name, (title, schema) in named.items()
-    }
+    return {f"{kind}.schema.json": finish_schema(kind, title, schema) for kind, (title, schema) in named.items()}
 
 
 def write_schemas(directory: Path) -> None:

@@ -12,8 +12,6 @@ MARKER = ".enrich-demo"
 _MARK = "Written by `enrich demo`, which deletes this directory's content when it starts again.\n"
 PROJECT = Path(__file__).parent / "project"
 PARTS = ("conf", "jobs", "expectations")
-EXAMPLE = ("dev", "prod", "consents_with_email")
-"""Which files of the demo's project, by name without ending, ``enrich init`` writes."""
 
 
 def start_over(directory: Path, jobs: Collection[str] | None = None) -> Path:
@@ -43,25 +41,6 @@ def start_over(directory: Path, jobs: Collection[str] | None = None) -> Path:
         if jobs is not None and file.stem not in jobs:
             file.unlink()
     return directory
-
-
-def copy_example(directory: Path) -> list[str]:
-    """Write a project of one job into ``directory`` and return what was written, relative to it.
-
-    Raises:
-        ConfigError: One of the three folders is there already.
-    """
-    for part in PARTS:
-        if (directory / part).exists():
-            raise ConfigError(
-                f"{str(directory / part)!r} exists already", hint="name another directory: enrich init DIR"
-            )
-    files = [path for path in sorted(PROJECT.rglob("*")) if path.is_file() and path.stem in EXAMPLE]
-    for path in files:
-        copy = directory / path.relative_to(PROJECT)
-        copy.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, copy)
-    return [str(path.relative_to(PROJECT)) for path in files]
 
 
 def _delete_content(directory: Path) -> None:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 from enrich.base.errors import ConfigError, EnrichError, Fault
-from enrich.compiler import compile_job
+from enrich.base.spec import DataType
+from enrich.compiler import check_file, compile_job
 from enrich.config import CatalogName, Project, sort_jobs
 from enrich.config.models import Job
+from enrich.operations.samples import find_missing_sample, read_samples
 from enrich.progress.cursor import TargetState
 from enrich.progress.cursor import read as read_cursor
 from enrich.progress.lag import SourceLag, measure_lag
@@ -104,28 +107,51 @@ def _measure_lag(project: Project, job: Job, alias: str, target: TargetState) ->
     return measure_lag(SourceLag(alias, reference, consumed, None, None, gaps=gaps), place)
 
 
-def validate(project: Project) -> list[Fault]:
+def validate(project: Project, *, offline: bool = False) -> list[Fault]:
     """Hold every job against the logs of its tables and every suite against its job.
 
-    A source that another job writes may not exist yet; it is then taken on trust.
+    A source that another job writes may not exist yet; it is then taken on trust. One that a run would make from sample
+    data is taken as `tables.yml` declares it.
+
+    Args:
+        project: The project.
+        offline: Open no table: look only at jobs all of whose sources are declared as sample data.
     """
     faults: list[Fault] = []
+    samples = read_samples(project)
     written = {project.location(job.target.table) for job in project.jobs.values()}
     for name in sort_jobs(project.jobs, project):
         job = project.jobs[name]
         found: dict[str, tables.TableState] = {}
+        columns: dict[str, dict[str, DataType]] = {}
         for alias, source in job.sources.items():
             place = project.location(source.table)
-            if isinstance(place, CatalogName) or (place in written and not tables.exists(place)):
+            if place in samples and (offline or find_missing_sample(project, source.table)):
+                columns[alias] = samples[str(place)].columns
+                continue
+            if offline or isinstance(place, CatalogName) or (place in written and not tables.exists(place)):
                 continue
             try:
                 found[alias] = tables.read_state(place)
+                columns[alias] = found[alias].columns
             except EnrichError as error:
                 faults.append(Fault(f"{error.message}; {error.hint}", job.at("sources", alias)))
-        faults += _check_target(project, job)
-        if len(found) == len(job.sources):
-            faults += _check_job(project, job, found, written)
+        faults += [] if offline else _check_target(project, job)
+        outside = {
+            alias: state for alias, state in found.items() if project.location(job.sources[alias].table) not in written
+        }
+        if len(columns) == len(job.sources):
+            faults += _check_job(project, job, outside, columns)
+        else:
+            faults += check_file(job, _find_selected(project, job) | columns)
     return list(dict.fromkeys(faults))
+
+
+def _find_selected(project: Project, job: Job) -> dict[str, Collection[str]]:
+    """Return the columns of those sources that other jobs write, where their files name them."""
+    written = {project.location(each.target.table): each for each in project.jobs.values() if each.select is not None}
+    sources = {alias: project.location(source.table) for alias, source in job.sources.items()}
+    return {alias: written[place].select or () for alias, place in sources.items() if place in written}
 
 
 def _check_target(project: Project, job: Job) -> list[Fault]:
@@ -143,15 +169,17 @@ def _check_target(project: Project, job: Job) -> list[Fault]:
     return []
 
 
-def _check_job(project: Project, job: Job, found: dict[str, tables.TableState], written: set[Any]) -> list[Fault]:
+def _check_job(
+    project: Project, job: Job, outside: dict[str, tables.TableState], columns: dict[str, dict[str, DataType]]
+) -> list[Fault]:
+    """Compile a job; ``outside`` are its sources that no job writes, ``columns`` those of all its sources."""
     faults: list[Fault] = []
-    outside = {a: t for a, t in found.items() if project.location(job.sources[a].table) not in written}
     try:
         check_sources(job, outside)
     except ConfigError as error:
         faults += error.faults
     try:
-        plan = compile_job(job, {alias: table.columns for alias, table in found.items()})
+        plan = compile_job(job, columns)
     except ConfigError as error:
         return faults + list(error.faults)
     suite = project.suite(job)

@@ -8,6 +8,7 @@ from enrich import config
 from enrich.base.errors import ConfigError
 from enrich.compiler import check_file
 from enrich.config import Project
+from enrich.operations.samples import read_samples
 from enrich.quality.suites import check_columns
 
 
@@ -30,6 +31,10 @@ def load_project(
         suite = project.suite(job)
         if suite is not None and job.select is not None:
             faults += check_columns(suite, tuple(job.select))
+    try:
+        read_samples(project)
+    except ConfigError as error:
+        faults += error.faults
     if faults:
         raise ConfigError.of(dict.fromkeys(faults))
     return project

@@ -19,6 +19,7 @@ from enrich.config.models import Job
 from enrich.config.project import Project
 from enrich.operations.choice import choose_accepted, choose_jobs
 from enrich.operations.retries import retry
+from enrich.operations.samples import create_sample_tables
 from enrich.operations.watching import Watch, open_watch
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import Task, announce, open_task
@@ -81,6 +82,8 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     watch = open_watch(project, run_id, dry_run=dry_run)
     context.begin_run(run_id)
     running = _Running(Workplace(project, names, options, run_id, spark), watch, on_result)
+    if not dry_run:
+        running.workplace.pins |= create_sample_tables(project, names)
     running.workplace.pin()
     results: list[JobResult] = []
     try:

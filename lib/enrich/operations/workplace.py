@@ -20,6 +20,7 @@ from enrich.config import graph
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, find_quarantine
 from enrich.config.project import Project
+from enrich.operations.samples import find_missing_sample
 from enrich.progress import cursor, window
 from enrich.progress.cursor import TargetState
 from enrich.progress.prepare import TargetPlace, Task, check_free, check_sources, compile_task
@@ -201,7 +202,18 @@ class Workplace:
         try:
             return self.table(job.sources[alias].table)
         except ConfigError as error:
-            raise ConfigError(error.message, hint=error.hint, where=job.at("sources", alias)) from None
+            hint = self._find_maker(job.sources[alias].table) or error.hint
+            raise ConfigError(error.message, hint=hint, where=job.at("sources", alias)) from None
+
+    def _find_maker(self, reference: str) -> str | None:
+        """Return what makes a source that does not exist; None where nothing of this project does."""
+        place, jobs = self.project.location(reference), self.project.jobs
+        if isinstance(place, str) and (tables.exists(place) or tables.is_occupied(place)):
+            return None
+        if writer := next((name for name in jobs if self.project.location(jobs[name].target.table) == place), None):
+            return f"job {writer} writes it: run `enrich run {writer}` first"
+        sample = find_missing_sample(self.project, reference)
+        return f"`enrich run` makes it from {sample.name}" if sample else None
 
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from enrich.config.schema import finish_schema
+
 Verdict = Literal["failed", "blocked", "skipped", "warned", "not_checked", "never_run", "passed"]
 RuleVerdict = Literal["error", "blocked", "held", "warned", "tolerated", "not_checked", "passed"]
 
@@ -230,5 +232,4 @@ class Report(_Model):
 def build_schema() -> dict[str, Any]:
     """Return the JSON Schema of a report."""
     found = Report.model_json_schema(by_alias=True, mode="serialization")
-    dialect = "https://json-schema.org/draft/2020-12/schema"
-    return {"$schema": dialect, **found, "title": "A report of enrich"}
+    return finish_schema("report", "A report of enrich", found)

@@ -9,6 +9,8 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from enrich.config.schema import finish_schema
+
 ExitCode = Literal[0, 1, 2, 3, 4, 5, 6, 7, 130, 143]
 
 
@@ -137,6 +139,4 @@ class ResultOfRun(_Model):
 
 def build_result_schema() -> dict[str, Any]:
     """Return the JSON Schema of a result."""
-    found = ResultOfRun.model_json_schema(by_alias=True)
-    dialect = "https://json-schema.org/draft/2020-12/schema"
-    return {"$schema": dialect, **found, "title": "The result of a run of enrich"}
+    return finish_schema("result", "The result of a run of enrich", ResultOfRun.model_json_schema(by_alias=True))

@@ -125,14 +125,14 @@ def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], in
     """
     from deltalake import DeltaTable
 
-    texts = f"array_to_string({_quote_name(column)}, chr(31))"
+    texts = f"array_to_string({quote_name(column)}, chr(31))"
     found = query_rows(DeltaTable(uri), f"SELECT {texts} AS texts, count(*) AS count FROM this GROUP BY 1")  # noqa: S608
     return [(tuple(row["texts"].split("\x1f")), row["count"]) for row in found]
 
 
 def read_first_rows(uri: str, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
     """Return the columns of a table's first ``limit`` rows, in the order of these columns, without Spark."""
-    listed = ", ".join(map(_quote_name, columns))
+    listed = ", ".join(map(quote_name, columns))
     return query_rows(open_log(uri), f"SELECT {listed} FROM this ORDER BY {listed} LIMIT {limit}")  # noqa: S608
 
 
@@ -148,7 +148,7 @@ def query(log: DeltaTable, statement: str) -> Table:
     return QueryBuilder().register("this", log).execute(statement).read_all()
 
 
-def _quote_name(column: str) -> str:
+def quote_name(column: str) -> str:
     """Quote a column as DataFusion wants it."""
     return '"' + column.replace('"', '""') + '"'
 

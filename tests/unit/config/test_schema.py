@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 from enrich.cli.listing import format_schema
 from enrich.config.schema import build_schemas, write_schemas
@@ -16,10 +16,10 @@ from unit.config.small_project import CONF, JOIN, MIRROR, edited
 ROOT = Path(__file__).parents[3]
 
 
-def validator(kind: str) -> Draft202012Validator:
+def validator(kind: str) -> Draft7Validator:
     schema = json.loads((ROOT / "conf" / "schema" / f"{kind}.schema.json").read_text(encoding="utf-8"))
-    Draft202012Validator.check_schema(schema)
-    return Draft202012Validator(schema)
+    Draft7Validator.check_schema(schema)
+    return Draft7Validator(schema)
 
 
 def test_the_files_are_current(tmp_path: Path) -> None:
@@ -107,3 +107,19 @@ def test_right_files_validate(kind: str, text: str) -> None:
 )
 def test_wrong_files_do_not(kind: str, text: str) -> None:
     assert list(validator(kind).iter_errors(load_tree(text, "x.yml").value))
+
+
+@pytest.mark.parametrize("kind", ["job", "conf", "report"])
+def test_a_schema_names_itself_and_says_nothing_that_draft_7_ignores(kind: str) -> None:
+    schema = json.loads(format_schema(kind))
+    assert schema["$schema"] == "http://json-schema.org/draft-07/schema#"
+    assert schema["$id"] == f"urn:enrich:schema:{kind}"
+    text = json.dumps(schema)
+    assert not [word for word in ("$defs", "dependentRequired", "dependentSchemas", "unevaluated") if word in text]
+
+    def walk(value: object) -> None:
+        for item in value.values() if isinstance(value, dict) else value if isinstance(value, list) else ():
+            assert not (isinstance(item, dict) and "$ref" in item and len(item) > 1), item
+            walk(item)
+
+    walk(schema)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 from enrich.report import Report, build_report, build_schema, read_report
 from enrich.report.models import JobReport
@@ -26,7 +26,7 @@ def told(tmp_path: Path) -> Any:
 
     def _told(*rows: dict[str, Any], runs: int = 30) -> JobReport:
         report = build_report([(project.jobs["customers"], rows)], project, runs)
-        Draft202012Validator(build_schema()).validate(report.to_dict())
+        Draft7Validator(build_schema()).validate(report.to_dict())
         return report.jobs[0]
 
     return _told

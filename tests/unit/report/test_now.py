@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 from enrich.base.state import LookupState, RuleState, State
 from enrich.report import Report, build_report, build_schema
@@ -27,7 +27,7 @@ def told(tmp_path: Path) -> Any:
     def _told(rules: list[dict[str, Any]], *rows: dict[str, Any], runs: int = 30) -> JobReport:
         project = project_in(tmp_path, rules=rules)
         report = build_report([(project.jobs["customers"], rows)], project, runs)
-        Draft202012Validator(build_schema()).validate(report.to_dict())
+        Draft7Validator(build_schema()).validate(report.to_dict())
         return report.jobs[0]
 
     return _told

@@ -9,7 +9,7 @@ from typing import Any
 from xml.etree import ElementTree as ET
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 from enrich.diagnosis.causes import Cause, FailingRows, RuleCauses
 from enrich.diagnosis.reasons import REASONS, Reason
@@ -59,7 +59,7 @@ def test_reasons_stand_beside_the_counts(tmp_path: Path) -> None:
     plain = tell(tmp_path, 12, 0, None)
     assert list_reasons(plain) == [None, None, None]
     told = add_reasons(plain, {"customers": [found(0, *CAUSES)]})
-    Draft202012Validator(build_schema()).validate(told.to_dict())
+    Draft7Validator(build_schema()).validate(told.to_dict())
     rules = told.to_dict()["jobs"][0]["now"]["rules"]
     assert [(each["reasons"], each["near_misses"]) for each in rules] == [
         ({"no_such_key": 9, "deleted_at": 2, "near_miss": 1}, {"invisible": 1}),

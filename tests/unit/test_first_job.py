@@ -1,0 +1,193 @@
+"""`enrich init --from`: what is guessed from tables, and the job file that says so; without a JVM."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable, write_deltalake
+
+import enrich
+from enrich.operations import inspection
+from enrich.scaffold.firstjob import Written, write_first_job
+from enrich.storage import probe
+from kit.lab import FEED
+from kit.project import CONF, CUSTOMERS, files_below, write_project
+
+PRODUCTS: dict[str, list[Any]] = {
+    "title": ["a", "b", "c", "d"],
+    "product_id": ["p1", "p2", "p3", "p4"],
+    "merchant_id": ["m1", "m2", "m9", None],
+    "tag_ids": [["t1"], ["t2", "t9"], [], None],
+}
+MERCHANTS = {"merchant_id": ["m1", "m2"], "name": ["x", "y"], "country_code": ["CH", "DE"]}
+COUNTRIES = {"code": ["CH", "DE"], "name": ["Switzerland", "Germany"]}
+TAGS = {"tag_id": ["t1", "t2"], "label": ["new", "old"]}
+
+
+def put(home: Path, *, feed: bool = True, **tables: Any) -> None:
+    for name, columns in tables.items():
+        write_deltalake(str(home / "lake" / name), pa.table(columns), configuration=FEED if feed else {})
+
+
+def guess(home: Path, *names: str) -> tuple[Written, enrich.Project, str]:
+    """Write a first job; return what was done, the project, and the job file."""
+    done = write_first_job([str(home / "lake" / name) for name in names], home, "dev")
+    (file,) = [name for name in done.files if name.startswith("jobs/")]
+    return done, enrich.load_project(home), (home / file).read_text()
+
+
+def test_all_kinds_of_joins_are_found_and_the_job_is_valid(tmp_path: Path) -> None:
+    put(tmp_path, countries=COUNTRIES, products=PRODUCTS, merchants=MERCHANTS, tags=TAGS)
+    done, project, text = guess(tmp_path, "countries", "products", "merchants", "tags")
+    assert (done.notes, inspection.validate(project)) == ([], [])
+    (job,) = project.jobs.values()
+    assert job.from_ == "products"
+    assert {alias: source.key for alias, source in job.sources.items()} == {
+        "products": ("product_id",), "merchants": ("merchant_id",), "countries": ("code",), "tags": ("tag_id",),
+    }  # fmt: skip
+    assert {alias: (join.kind, join.on, join.elements) for alias, join in job.join.items()} == {
+        "merchants": ("foreign_key", ("products.merchant_id",), None),
+        "countries": ("foreign_key", ("merchants.country_code",), None),
+        "tags": ("list", None, "products.tag_ids"),
+    }
+    assert [(rule.join, rule.at_least, rule.scope) for rule in job.rules] == [
+        ("merchants", 0.61, "target"), ("countries", 0.95, "target"), ("tags", 0.61, "target"),
+    ]  # fmt: skip
+    assert "GUESSES" in text
+    assert "# product_id is unique in all 4 rows" in text
+    assert (
+        "# merchant_id has the name of the key merchant_id of merchants; 2 of 3 different values are in merch" in text
+    )
+    assert not [value for value in ("Switzerland", "m9", "t9") if value in text]
+
+
+def test_equal_keys_are_a_table_join(tmp_path: Path) -> None:
+    put(tmp_path, consents={"customer_id": ["a", "b"], "ok": [True, False]}, accounts={"customer_id": ["a", "c"]})
+    _, project, _ = guess(tmp_path, "consents", "accounts")
+    (job,) = project.jobs.values()
+    assert (job.job, job.join["accounts"].kind) == ("consents_with_accounts", "table")
+
+
+def test_a_new_project_names_the_lake_of_the_tables(tmp_path: Path) -> None:
+    put(tmp_path, tags=TAGS)
+    done, project, _ = guess(tmp_path, "tags")
+    assert project.lake == str(tmp_path / "lake")
+    assert (tmp_path / "conf" / "dev.yml").read_text().splitlines()[1] == "lake: ./lake"
+    assert set(done.files) == {
+        "conf/dev.yml", "conf/schema/conf.schema.json", "conf/schema/job.schema.json", "jobs/tags_checked.yml",
+    }  # fmt: skip
+
+
+def test_in_a_project_tables_are_named_as_its_lake_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = write_project(tmp_path / "shop", {"conf/dev.yml": CONF, "jobs/customers.yml": CUSTOMERS})
+    put(home, tags=TAGS)
+    write_deltalake(str(home / "more" / "sides"), pa.table({"tag_id": ["t1"], "side": ["x"]}), configuration=FEED)
+    write_deltalake(str(tmp_path / "far"), pa.table({"tag_id": ["t1"], "way": ["x"]}), configuration=FEED)
+    monkeypatch.chdir(home)
+    done = write_first_job(["tags", "more/sides", "../far"], None, "dev")
+    assert done.home == home
+    job = enrich.load_project(home).jobs["tags_with_sides_far"]
+    assert [source.table for source in job.sources.values()] == ["tags", "./more/sides", str(tmp_path / "far")]
+
+
+def test_a_composite_key_is_found(tmp_path: Path) -> None:
+    put(tmp_path, lines={"order_no": [1, 1, 2], "line_no": [1, 2, 1], "amount": [1.5, 2.5, 3.5]})
+    _, project, text = guess(tmp_path, "lines")
+    assert project.jobs["lines_checked"].sources["lines"].key == ("line_no", "order_no")
+    assert "# line_no and order_no are together unique in all 3 rows" in text
+
+
+def test_where_no_key_is_found_the_file_says_so_loudly(tmp_path: Path) -> None:
+    put(tmp_path, notes={"note_id": [1, 1, None], "text": ["a", "a", "b"]})
+    _, _, text = guess(tmp_path, "notes")
+    assert "# NO KEY WAS FOUND: note_id has 1 different value in all 3 rows; correct it before you run" in text
+
+
+def test_a_null_or_a_second_row_makes_no_key(tmp_path: Path) -> None:
+    put(tmp_path, items={"item_id": [1, 2, None], "item_code": ["a", "a", "b"], "name": ["x", "y", "z"]})
+    _, project, _ = guess(tmp_path, "items")
+    assert project.jobs["items_checked"].sources["items"].key == ("name",)
+
+
+def test_what_is_sampled_is_said_and_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The fourth product has the key of the first one: three rows do not show it."""
+    monkeypatch.setattr(probe, "SAMPLED_ROWS", 3)
+    monkeypatch.setattr("enrich.scaffold.guess.SAMPLED_ROWS", 3)
+    put(tmp_path, products={"product_id": ["p1", "p2", "p3", "p1"], "merchant_id": ["m1"] * 4}, merchants=MERCHANTS)
+    _, _, text = guess(tmp_path, "products", "merchants")
+    assert "# product_id is unique in the first 3 of 4 rows" in text
+    monkeypatch.setattr(probe, "SAMPLED_VALUES", 1)
+    assert probe.measure_matches(
+        str(tmp_path / "lake" / "merchants"), "country_code", str(tmp_path / "lake" / "products"), "product_id"
+    ) == probe.Matches(1, 0)
+
+
+def test_tables_without_rows_are_guessed_by_name(tmp_path: Path) -> None:
+    for name, columns in (("orders", ["order_id", "customer_id"]), ("customers", ["customer_id", "name"])):
+        schema = pa.schema([(column, pa.string()) for column in columns])
+        DeltaTable.create(str(tmp_path / "lake" / name), schema, configuration=FEED)
+    done, project, text = guess(tmp_path, "orders", "customers")
+    assert done.notes == []
+    assert project.jobs["orders_with_customers"].join["customers"].on == ("orders.customer_id",)
+    assert "the table is empty: guessed from the name alone" in text
+    assert project.jobs["orders_with_customers"].rules == ()
+
+
+def test_types_that_differ_are_not_joined(tmp_path: Path) -> None:
+    put(tmp_path, orders={"order_id": ["o1"], "tag_id": [1]}, tags=TAGS)
+    done, project, text = guess(tmp_path, "orders", "tags")
+    assert list(project.jobs) == ["orders_checked"]
+    assert "# not joined, because no column seems to refer to its key: tags" in text
+    assert done.notes == ["tags is not in the job: no column of the other tables seems to refer to its key"]
+
+
+def test_a_name_that_only_ends_like_a_key_needs_matches(tmp_path: Path) -> None:
+    orders = {"order_id": ["o1", "o2"], "old_tag_id": ["t1", "t2"], "parent_tag_id": ["z1", "z2"]}
+    put(tmp_path, orders=orders, tags=TAGS)
+    _, project, _ = guess(tmp_path, "orders", "tags")
+    assert project.jobs["orders_with_tags"].join["tags"].on == ("orders.old_tag_id",)
+
+
+def test_strange_names_give_a_file_that_is_valid(tmp_path: Path) -> None:
+    names = ["id", "order no", "a`b", "on", "12", "null", "_run_id", "x#y", "Order_No", "naïve: x", "a.b"]
+    put(tmp_path, feed=True, **{"we-ird": {name: ["v"] for name in names}})
+    done, project, _ = guess(tmp_path, "we-ird")
+    assert (done.notes, inspection.validate(project)) == ([], [])
+    (job,) = project.jobs.values()
+    assert job.sources["we_ird"].table == "we-ird"
+    assert len(job.select or ()) == len(names)
+
+
+def test_a_table_without_change_feed_is_noted_with_the_statement(tmp_path: Path) -> None:
+    put(tmp_path, feed=False, tags=TAGS)
+    (note,) = guess(tmp_path, "tags")[0].notes
+    assert "has no change feed; run: ALTER TABLE" in note
+
+
+@pytest.mark.parametrize(
+    ("references", "said"),
+    [
+        (["nothing"], "there is no table at"),
+        (["main.crm.tags"], "which can only be read with Spark"),
+        (["tags"], "is something at"),
+    ],
+)
+def test_refusals_write_nothing(tmp_path: Path, references: list[str], said: str) -> None:
+    home = write_project(tmp_path / "shop", {"conf/dev.yml": CONF, "jobs/customers.yml": CUSTOMERS})
+    put(home, tags=TAGS, tags_checked=TAGS)
+    before = files_below(home)
+    with pytest.raises(enrich.ConfigError, match=said):
+        write_first_job(references, home, "dev")
+    assert files_below(home) == before
+
+
+def test_a_job_file_is_never_overwritten(tmp_path: Path) -> None:
+    put(tmp_path, tags=TAGS)
+    guess(tmp_path, "tags")
+    (tmp_path / "jobs" / "tags_checked.yml").write_text("# mine")
+    with pytest.raises(enrich.ConfigError, match=r"tags_checked\.yml exists already; nothing was written"):
+        write_first_job([str(tmp_path / "lake" / "tags")], tmp_path, "dev")
+    assert (tmp_path / "jobs" / "tags_checked.yml").read_text() == "# mine"
