@@ -42,6 +42,11 @@ test-lowest: $(LOWEST)/.ready ## what needs no JVM, with every dependency at the
 	$(SAY) "tests without a JVM, with the lowest versions"
 	@$(LOWEST)/bin/python -m pytest -q tests/unit tests/cli/test_cli_commands.py tests/cli/test_cli_output.py
 
+.PHONY: test-world
+test-world: java $(READY) jars ## tests that start real outside systems, such as an empty environment for the wheel (below 30 minutes)
+	$(SAY) "tests with real outside systems"
+	@$(PYTEST) tests/world
+
 .PHONY: check
 check: $(READY) ## format, lint, types, import directions
 	$(SAY) "format"
