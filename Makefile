@@ -122,7 +122,7 @@ java:
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
 	found="$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' || true)"; \
 	case "$$found" in 17|21) ;; \
-	*) echo "Spark 4.1 runs on Java 17 or 21; '$$java' gives $${found:-none}: install openjdk-17-jre-headless or set JAVA_HOME" >&2; \
+	*) echo "Spark 4 runs on Java 17 or 21; '$$java' gives $${found:-none}: install openjdk-17-jre-headless or set JAVA_HOME" >&2; \
 	exit 7;; esac
 
 .PHONY: jars

@@ -46,8 +46,8 @@ ENVIRONMENTS: dict[str, Callable[[Path], dict[str, str | None]]] = {
 }
 SAID = {
     "no java": "no Java found",
-    "java 11": "is Java 11, Spark 4.1 runs on Java 17 or 21",
-    "java 25": "is Java 25, Spark 4.1 runs on Java 17 or 21",
+    "java 11": "is Java 11, Spark 4 runs on Java 17 or 21",
+    "java 25": "is Java 25, Spark 4 runs on Java 17 or 21",
     "JAVA_HOME is nothing": "JAVA_HOME is ",
     "a jar directory without jars": "lacks delta-spark_4.1_2.13-4.4.0.jar, delta-storage-4.4.0.jar",
     "Spark Connect": "SPARK_REMOTE asks for Spark Connect",

@@ -68,7 +68,7 @@ def test_functions_stay_under_50_lines():
 
 
 def test_every_installed_distribution_is_pinned_and_installed_as_pinned():
-    bundled = {"pip", "setuptools", "wheel", "enrich"}  # what `python -m venv` brings, and ourselves
+    bundled = {"pip", "setuptools", "wheel", "enrich-delta"}  # what `python -m venv` brings, and ourselves
     installed = {canonical(dist.name): dist.version for dist in distributions() if canonical(dist.name) not in bundled}
     if sys.prefix != str(ROOT / ".venv"):
         pytest.skip("not in the environment that make builds")
