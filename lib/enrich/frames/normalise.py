@@ -106,5 +106,6 @@ def _compose_with_pandas(column: Column) -> Column:
         return texts.str.normalize("NFC")
 
     nfc.__annotations__ = {"texts": pd.Series, "return": pd.Series}
-    found: Column = pandas_udf(nfc, TEXT_TYPE)(column)
+    wrap: Any = pandas_udf  # its overloads do not know functions whose annotations come later
+    found: Column = wrap(nfc, TEXT_TYPE)(column)
     return found
