@@ -16,7 +16,15 @@ from pathlib import Path
 
 from kit.project import ROOT
 
-SHIPPED = ("pyproject.toml", "README.md", "LICENSE", "MANIFEST.in", "CHANGELOG.md", "constraints.txt")
+SHIPPED = (
+    "pyproject.toml",
+    "README.md",
+    "LICENSE",
+    "MANIFEST.in",
+    "CHANGELOG.md",
+    "CONTRIBUTING.md",
+    "constraints.txt",
+)
 """What a distribution is built from, beside lib/."""
 
 Done = subprocess.CompletedProcess[str]
