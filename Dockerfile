@@ -1,4 +1,3 @@
-# syntax=docker/dockerfile:1
 # enrich with Spark, Delta's jars and the class-data archive; runs as a user without rights, without the network.
 #
 #   packaging/collect                            # the wheels and the jars, into dist/image

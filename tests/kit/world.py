@@ -9,7 +9,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,7 +41,7 @@ def clean_environment(**changes: str) -> dict[str, str]:
     return kept | changes
 
 
-def run(command: list[object], *, cwd: Path, timeout: float = 300, **changes: str) -> Done:
+def run(command: Sequence[object], *, cwd: Path, timeout: float = 300, **changes: str) -> Done:
     """Run a command to its end in ``clean_environment``; its exit code is for the caller to look at."""
     return subprocess.run(
         [str(word) for word in command],
@@ -54,7 +54,7 @@ def run(command: list[object], *, cwd: Path, timeout: float = 300, **changes: st
     )
 
 
-def must_run(command: list[object], *, cwd: Path, timeout: float = 900, **changes: str) -> str:
+def must_run(command: Sequence[object], *, cwd: Path, timeout: float = 900, **changes: str) -> str:
     """Run a command that must end with 0; return its stdout."""
     done = run(command, cwd=cwd, timeout=timeout, **changes)
     assert done.returncode == 0, (
@@ -135,7 +135,7 @@ def wait_until(is_done: Callable[[], bool], what: str, seconds: float = 60) -> N
 
 
 @contextmanager
-def running(command: list[object], *, cwd: Path, log: Path, **changes: str) -> Iterator[subprocess.Popen[bytes]]:
+def running(command: Sequence[object], *, cwd: Path, log: Path, **changes: str) -> Iterator[subprocess.Popen[bytes]]:
     """Keep a program running for the block, and end it with everything that it has started."""
     environment: Mapping[str, str] = clean_environment(**changes)
     with log.open("ab") as sink:
