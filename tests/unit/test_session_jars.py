@@ -134,6 +134,12 @@ def test_the_installed_pyspark_decides_which_jars_are_taken(monkeypatch, spark, 
     assert Release.installed() == Release(minor, "4.4.0")
 
 
+@pytest.mark.parametrize(("spark", "fitting"), [("4.0.2", "4.0"), ("4.1.0", "4.1"), ("3.5.1", None), ("4.10.0", None)])
+def test_a_session_that_lacks_jars_is_told_which(spark, fitting):
+    release = Release.fitting(spark)
+    assert (release.spark if release else None) == fitting
+
+
 def test_releases_that_were_not_tried_together_are_refused(monkeypatch):
     monkeypatch.setattr(jars, "version", {"pyspark": "4.2.1", "delta-spark": "4.4.1"}.__getitem__)
     said = fault(Release.installed)

@@ -20,9 +20,9 @@ SPARK = "spark"
 EXPECTATIONS = "gx"
 
 MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {SPARK: ("pyspark", "delta", "py4j", "pandas"), EXPECTATIONS: ("great_expectations",)}
+    {SPARK: ("pyspark", "delta", "py4j"), EXPECTATIONS: ("great_expectations",)}
 )
-"""Extra -> the packages that it brings and that enrich imports."""
+"""Extra -> the packages that it brings and that enrich imports; a cluster may bring them in another way."""
 
 PURPOSE = {SPARK: "Spark with Delta", EXPECTATIONS: "Great Expectations"}
 

@@ -87,6 +87,11 @@ class Release:
             )
         return found
 
+    @classmethod
+    def fitting(cls, spark: str) -> Release | None:
+        """Return the release for a version of Spark, whatever is installed here; None where there is none."""
+        return next((cls(*pair) for pair in PAIRS if spark.startswith(f"{pair[0]}.")), None)
+
     @property
     def coordinate(self) -> str:
         """The Maven coordinate that brings all five."""
