@@ -42,6 +42,11 @@ test-lowest: $(LOWEST)/.ready ## what needs no JVM, with every dependency at the
 	$(SAY) "tests without a JVM, with the lowest versions"
 	@$(LOWEST)/bin/python -m pytest -q tests/unit tests/cli/test_cli_commands.py tests/cli/test_cli_output.py
 
+.PHONY: test-world
+test-world: java $(READY) jars ## tests that start real outside systems, such as an empty environment for the wheel (below 30 minutes)
+	$(SAY) "tests with real outside systems"
+	@$(PYTEST) tests/world
+
 .PHONY: check
 check: $(READY) ## format, lint, types, import directions
 	$(SAY) "format"
@@ -117,7 +122,7 @@ java:
 	@java="$${JAVA_HOME:+$$JAVA_HOME/bin/}java"; \
 	found="$$("$$java" -version 2>&1 | sed -n 's/.* version "\([0-9]*\).*/\1/p' || true)"; \
 	case "$$found" in 17|21) ;; \
-	*) echo "Spark 4.1 runs on Java 17 or 21; '$$java' gives $${found:-none}: install openjdk-17-jre-headless or set JAVA_HOME" >&2; \
+	*) echo "Spark 4 runs on Java 17 or 21; '$$java' gives $${found:-none}: install openjdk-17-jre-headless or set JAVA_HOME" >&2; \
 	exit 7;; esac
 
 .PHONY: jars

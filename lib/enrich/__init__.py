@@ -10,6 +10,7 @@
 """
 
 from enrich.base.errors import ConfigError, EnrichError
+from enrich.base.extras import read_version
 from enrich.base.result import JobResult, RunResult
 from enrich.config import Project
 from enrich.diagnosis import doctor_keys, failing, summarise, why
@@ -17,6 +18,8 @@ from enrich.operations.loading import load_project
 from enrich.operations.planning import PlanResult, plan
 from enrich.operations.runner import run
 from enrich.operations.verification import VerifyResult, verify
+
+__version__ = read_version()
 
 __all__ = [
     "ConfigError",
@@ -26,6 +29,7 @@ __all__ = [
     "Project",
     "RunResult",
     "VerifyResult",
+    "__version__",
     "doctor_keys",
     "failing",
     "load_project",

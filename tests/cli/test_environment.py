@@ -10,6 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from enrich.spark.jars import Release
+
 SYSTEM = f"{Path(sys.executable).parent}:/usr/bin:/bin"
 
 
@@ -46,10 +48,10 @@ ENVIRONMENTS: dict[str, Callable[[Path], dict[str, str | None]]] = {
 }
 SAID = {
     "no java": "no Java found",
-    "java 11": "is Java 11, Spark 4.1 runs on Java 17 or 21",
-    "java 25": "is Java 25, Spark 4.1 runs on Java 17 or 21",
+    "java 11": "is Java 11, Spark 4 runs on Java 17 or 21",
+    "java 25": "is Java 25, Spark 4 runs on Java 17 or 21",
     "JAVA_HOME is nothing": "JAVA_HOME is ",
-    "a jar directory without jars": "lacks delta-spark_4.1_2.13-4.4.0.jar, delta-storage-4.4.0.jar",
+    "a jar directory without jars": f"lacks {', '.join(Release.installed().names[:2])}",
     "Spark Connect": "SPARK_REMOTE asks for Spark Connect",
     "another Spark's home": "spark-core_2.13-3.5.1.jar",
 }

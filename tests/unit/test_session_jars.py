@@ -8,6 +8,7 @@ import subprocess
 import sys
 import tempfile
 from concurrent.futures import ThreadPoolExecutor
+from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -122,8 +123,40 @@ def test_nothing_but_the_jars_is_left_in_the_cache(resolver):
     assert {path.name for path in cached().iterdir()} == set(RELEASE.names)
 
 
-def test_the_digests_of_the_installed_release_are_shipped():
-    assert set(jars.DIGESTS) == set(RELEASE.names)
+def test_the_digests_of_every_release_that_works_are_shipped():
+    assert set(jars.DIGESTS) == {name for pair in jars.PAIRS for name in Release(*pair).names}
+    assert (RELEASE.spark, RELEASE.delta) in jars.PAIRS
+
+
+@pytest.mark.parametrize(("spark", "minor"), [("4.0.1", "4.0"), ("4.1.4", "4.1")])
+def test_the_installed_pyspark_decides_which_jars_are_taken(monkeypatch, spark, minor):
+    monkeypatch.setattr(jars, "version", {"pyspark": spark, "delta-spark": "4.4.0"}.__getitem__)
+    assert Release.installed() == Release(minor, "4.4.0")
+
+
+@pytest.mark.parametrize(("spark", "fitting"), [("4.0.2", "4.0"), ("4.1.0", "4.1"), ("3.5.1", None), ("4.10.0", None)])
+def test_a_session_that_lacks_jars_is_told_which(spark, fitting):
+    release = Release.fitting(spark)
+    assert (release.spark if release else None) == fitting
+
+
+def test_releases_that_were_not_tried_together_are_refused(monkeypatch):
+    monkeypatch.setattr(jars, "version", {"pyspark": "4.2.1", "delta-spark": "4.4.1"}.__getitem__)
+    said = fault(Release.installed)
+    assert "pyspark 4.2.1 and delta-spark 4.4.1 are installed" in said
+    assert "pyspark 4.0 with delta-spark 4.4.0 or pyspark 4.1 with delta-spark 4.4.0" in said
+    assert "enrich-delta[spark]" in said
+
+
+@pytest.mark.parametrize("missing", ["pyspark", "delta-spark"])
+def test_the_jars_of_what_is_not_installed_ask_for_the_extra(monkeypatch, missing):
+    def read(name: str) -> str:
+        if name == missing:
+            raise PackageNotFoundError(name)
+        return {"pyspark": "4.1.4", "delta-spark": "4.4.0"}[name]
+
+    monkeypatch.setattr(jars, "version", read)
+    assert "run `pip install 'enrich-delta[spark]'`" in fault(Release.installed)
 
 
 @pytest.mark.parametrize("known", [{}, {**SMALL, RELEASE.names[1]: SMALL[RELEASE.names[0]]}])

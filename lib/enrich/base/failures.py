@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from enrich.base.errors import Conflict, EnrichError, EnvironmentFault, HistoryError, RunFailed
+from enrich.base.extras import find_missing_extra
 from enrich.base.frames import tell_frames
 
 _GONE = (
@@ -65,6 +66,8 @@ def find_lack(error: Exception) -> EnvironmentFault | None:
 
     Where Spark names a condition, that alone is searched: the text beside it may quote a cell.
     """
+    if missing := find_missing_extra(error):
+        return missing
     text = f"{type(error).__name__}: {_tell_cause(error)}"
     for words, what, hint in _LACKS:
         if re.search(words, text, re.DOTALL):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -30,7 +31,7 @@ from enrich.cli.options import (
     log_format_option,
     output_option,
 )
-from enrich.cli.process import CommandLine, keep_results, log_to_stderr, report_error, say_error, say_result
+from enrich.cli.process import CommandLine, keep_results, log_to_stderr, put, report_error, say_error, say_result
 from enrich.cli.results import deliver, format_json_line, say_found
 from enrich.progress.since import read_duration
 
@@ -43,12 +44,7 @@ LATE = 3
 def say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
     """Print the installed version and leave."""
     if asked and not ctx.resilient_parsing:
-        from importlib.metadata import PackageNotFoundError, version
-
-        try:
-            say_result(f"enrich {version('enrich')}")
-        except PackageNotFoundError:
-            say_result("enrich, from a source tree that is not installed")
+        say_result(f"enrich {enrich.__version__}")
         ctx.exit()
 
 
@@ -222,6 +218,8 @@ def validate(ctx: click.Context, /, *, offline: bool, output: str) -> int:
         say_result(format_json_line({**head, "exit_code": 2 if faults else 0, "faults": found}))
     elif project is not None and not faults:
         say_result(listing.format_validation(project, offline=offline))
+        if note := listing.describe_unchecked(project):
+            put(note, sys.stderr)
     return report_error(ConfigError.of(faults)) if faults else 0
 
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from enrich.base.console import clean, format_count, format_table
 from enrich.base.errors import ConfigError, Fault
+from enrich.base.extras import EXPECTATIONS, has_extra, install
 from enrich.cli.selection import build_graph
 from enrich.config import Project
 from enrich.operations import inspection
@@ -67,6 +68,16 @@ def format_validation(project: Project, *, offline: bool = False) -> str:
     seen = " (offline: files alone, no table was opened)" if offline else ""
     jobs, suites = format_count(len(project.jobs), "job"), format_count(len(project.suites), "suite")
     return f"{jobs}, {suites}, deployment {project.deployment}: no faults{seen}"
+
+
+def describe_unchecked(project: Project) -> str | None:
+    """Return what ``enrich validate`` has left out on this machine; None when it has looked at everything."""
+    if not project.suites or has_extra(EXPECTATIONS):
+        return None
+    return (
+        "note: enrich has checked the suites, Great Expectations itself has not, because it is not installed; "
+        f"run `{install(EXPECTATIONS)}` for that"
+    )
 
 
 def format_schema(kind: str) -> str:

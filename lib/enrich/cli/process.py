@@ -25,6 +25,7 @@ import click
 from enrich.base import context
 from enrich.base.console import clean
 from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed
+from enrich.base.extras import find_missing_extra
 from enrich.base.frames import tell_frames
 
 log = logging.getLogger("enrich")
@@ -99,6 +100,8 @@ def convert_error(error: BaseException) -> EnrichError:
     if isinstance(error, PermissionError) or (isinstance(error, OSError) and error.errno in _DISK_FULL):
         name = f" {error.filename}" if isinstance(error.filename, str) else ""
         return EnvironmentFault(f"{error.strerror}:{name}", hint="check the permissions and the disk, then run again")
+    if missing := find_missing_extra(error):
+        return missing
     here = str(Path(__file__).resolve().parent.parent)
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if frame.filename.startswith(here)]
     place = f" at {Path(frames[-1].filename).relative_to(here)}:{frames[-1].lineno}" if frames else ""

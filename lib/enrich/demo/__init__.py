@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import enrich
 from enrich.base.console import format_finding, format_window
+from enrich.base.extras import EXPECTATIONS, SPARK, require_extra
 from enrich.base.result import CREATED, UPDATED, RunResult
 from enrich.config import Project
 from enrich.demo import picture
@@ -53,8 +54,10 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
 
     Raises:
         ConfigError: The directory has other content, or a section is unknown.
-        EnvironmentFault: Spark does not start.
+        EnvironmentFault: Spark does not start, or an extra is not installed.
     """
+    for extra in (SPARK, EXPECTATIONS):
+        require_extra(extra)
     from enrich.spark.session import get_session
 
     began, chosen = time.monotonic(), read_sections(names)

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from enrich.base.extras import SPARK, require_extra
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -51,6 +53,7 @@ def why(
         DriftError: Somebody else changed the target.
         RunFailed: A snapshot cannot be read.
     """
+    require_extra(SPARK)
     from enrich.diagnosis.inquiry import ask
 
     return ask(project, job, key, column, spark=spark, show_keys=show_keys)
@@ -87,6 +90,7 @@ def failing(
         DriftError: Somebody else changed the target.
         RunFailed: A snapshot cannot be read.
     """
+    require_extra(SPARK)
     from enrich.diagnosis.verdicts import examine_rules
 
     return examine_rules(project, job, rule, spark=spark, show_keys=show_keys)
@@ -112,6 +116,7 @@ def summarise(project: Project, job: str, *, spark: SparkSession | None = None) 
         DriftError: Somebody else changed the target.
         RunFailed: A snapshot cannot be read.
     """
+    require_extra(SPARK)
     from enrich.diagnosis.verdicts import count_reasons
 
     return count_reasons(project, job, spark=spark)
@@ -139,6 +144,7 @@ def find_causes(
         DriftError: Somebody else changed the target.
         RunFailed: A snapshot cannot be read.
     """
+    require_extra(SPARK)
     from enrich.diagnosis.verdicts import examine_recorded
 
     return examine_recorded(project, job, spark=spark, beside=beside)
@@ -170,6 +176,7 @@ def doctor_keys(
         ConfigError: No such job or join.
         RunFailed: A snapshot cannot be read.
     """
+    require_extra(SPARK)
     from enrich.diagnosis.inquiry import examine
 
     return examine(project, job, join, spark=spark, show_keys=show_keys)

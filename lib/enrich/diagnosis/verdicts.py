@@ -16,6 +16,7 @@ from collections.abc import Iterable, Sequence
 from pyspark.sql import DataFrame, SparkSession
 
 from enrich.base.errors import ConfigError, HistoryError
+from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.spec import quote
 from enrich.config import Project
 from enrich.diagnosis.causes import MOST_KEYS, Cause, FailingRow, FailingRows, RuleCauses
@@ -109,6 +110,7 @@ def _choose_rules(project: Project, name: str, index: int | None) -> tuple[Suite
 
 def _examine(workplace: Workplace, task: Task, rules: Sequence[SuiteRule], most: int) -> tuple[RuleCauses, ...]:
     """Count the rows that fail, and say why they do; at most ``most`` keys a rule. The task is rewound."""
+    require_extra(EXPECTATIONS)
 
     def answer(work: Work) -> tuple[RuleCauses, ...]:
         rows = _read_whole(work)

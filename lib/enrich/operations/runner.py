@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from enrich.base import context
 from enrich.base.errors import SourceMoved
+from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.failures import describe_error
 from enrich.base.faults import pass_point
 from enrich.base.result import CREATED, FAILED, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
@@ -203,6 +204,8 @@ class _Running:
             )
             held = self.workplace.count_quarantined(job)
             return replace(unchanged, findings=task.unjudged, quarantine=held, state=task.recorded_state)
+        if task.suite is not None:
+            require_extra(EXPECTATIONS)  # before a JVM starts
         from enrich import pipeline
 
         def flow(complete: Task, own: SparkSession) -> JobResult:

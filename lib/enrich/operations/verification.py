@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base import context
 from enrich.base.errors import Blocked, EnrichError, find_gravest
+from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.failures import describe_error
 from enrich.base.result import FAILED, LOCKED, UNCHANGED, UPDATED, JobResult, name_deployment
 from enrich.base.state import State
@@ -207,6 +208,8 @@ def _check_job(workplace: Workplace, job: Job) -> Check:
 def _compare_job(workplace: Workplace, job: Job) -> Check:
     task = reopen_task(workplace.task(job, as_recorded=True))
     task = replace(task, job=job.model_copy(update={"rules": ()}))  # they say when a run may write, not what is right
+    if task.suite is not None:
+        require_extra(EXPECTATIONS)  # before a JVM starts
     check = workplace.open_inside(task, lambda complete, own: _compare_rows(complete, own, workplace))
     workplace.note_commit(job)
     return check

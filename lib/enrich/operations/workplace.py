@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from enrich.base.errors import ConfigError, EnrichError
+from enrich.base.extras import SPARK, require_extra
 from enrich.base.faults import pass_point
 from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
@@ -90,6 +91,7 @@ class Workplace:
     def session(self) -> SparkSession:
         """Return the run's session, built at its first use."""
         if self.built is None:
+            require_extra(SPARK)
             from enrich.spark.session import get_session
 
             if self.given is None:

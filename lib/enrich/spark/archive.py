@@ -44,9 +44,12 @@ def find_archive(jars: Sequence[Path]) -> Path | None:
 
 
 def _name_archive(jars: Sequence[Path]) -> Path:
-    """Return where the archive is kept: its name says of which Java, Spark and jars it is."""
+    """Return where the archive is kept: its name says of which Java, Spark and jars it is.
+
+    Times count in whole seconds: the layers of an image keep no fractions.
+    """
     java = Path(os.path.realpath(require_java()))
-    parts = [java, java.stat().st_mtime_ns, find_spark_home(), *jars, *[jar.stat().st_mtime_ns for jar in jars]]
+    parts = [java, int(java.stat().st_mtime), find_spark_home(), *jars, *[int(jar.stat().st_mtime) for jar in jars]]
     digest = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
     return find_cache_directory() / "classes" / f"{digest[:16]}.jsa"
 

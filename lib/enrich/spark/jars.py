@@ -1,5 +1,7 @@
 """Provide the five Delta jars that pyspark lacks: resolved once from Maven into a cache, or taken from a directory.
 
+The installed pyspark, 4.0 or 4.1, decides which: the name of Delta's first jar has Spark's minor version in it.
+
 The resolver is Spark's own (Ivy), so the machine's settings for it count: proxies in ``JAVA_TOOL_OPTIONS``, mirrors in
 ``spark.jars.ivySettings`` or ``spark.jars.repositories``, ``~/.m2`` and ``~/.ivy2`` as first places to look.
 ``python -m enrich.spark`` fills the cache ahead of time. See ``docs/adr/0003-delta-jars.md``.
@@ -17,17 +19,22 @@ import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from importlib.metadata import distribution, version
+from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
 
 from enrich.base.errors import EnvironmentFault
+from enrich.base.extras import SPARK, describe_missing, install
 from enrich.spark.java import require_java
 
 log = logging.getLogger(__name__)
 
 SCALA = "2.13"
 
+PAIRS = (("4.0", "4.4.0"), ("4.1", "4.4.0"))
+"""Spark's minor version and Delta's version, where both were tried together: docs/adr/0018-distribution.md."""
+
 DIGESTS = {
+    "delta-spark_4.0_2.13-4.4.0.jar": "49e899667168b9412f83cbe894ce264107d7b896d6c5e12edca4e216845c1104",
     "delta-spark_4.1_2.13-4.4.0.jar": "75a9400986853c061f5109f012547de2545a5759e5e752e5ef633dabe16a4f10",
     "delta-storage-4.4.0.jar": "c46735481fa8e326b0957be02b4420cbcab4b325bb08009b7f2045a95133f1cc",
     "delta-kernel-api-4.4.0.jar": "ee9b5a14ac3b7efdff4d61a58478fe8eb0e5a3fbca43889dca7290795fe79a11",
@@ -62,8 +69,28 @@ class Release:
 
     @classmethod
     def installed(cls) -> Release:
-        """Return the installed releases of pyspark and delta-spark."""
-        return cls(".".join(version("pyspark").split(".")[:2]), version("delta-spark"))
+        """Return the installed releases of pyspark and delta-spark.
+
+        Raises:
+            EnvironmentFault: One of them is not installed, or there are no jars for the two.
+        """
+        try:
+            spark, delta = version("pyspark"), version("delta-spark")
+        except PackageNotFoundError as error:
+            raise describe_missing(SPARK, str(error.name)) from None
+        found = cls(".".join(spark.split(".")[:2]), delta)
+        if (found.spark, found.delta) not in PAIRS:
+            known = " or ".join(f"pyspark {pair[0]} with delta-spark {pair[1]}" for pair in PAIRS)
+            raise EnvironmentFault(
+                f"pyspark {spark} and delta-spark {delta} are installed, enrich works with {known}",
+                hint=f"run `{install(SPARK)}`",
+            )
+        return found
+
+    @classmethod
+    def fitting(cls, spark: str) -> Release | None:
+        """Return the release for a version of Spark, whatever is installed here; None where there is none."""
+        return next((cls(*pair) for pair in PAIRS if spark.startswith(f"{pair[0]}.")), None)
 
     @property
     def coordinate(self) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from enrich.base.errors import EnvironmentFault
 
 SUPPORTED = (17, 21)
-"""Major versions that Spark 4.1 is released for; Hadoop's security calls are gone from Java 24 on."""
+"""Major versions that Spark 4.0 and 4.1 are released for; Hadoop's security calls are gone from Java 24 on."""
 
 ADVICE = "install a Java 17 (for example openjdk-17-jre-headless) and put it on PATH, or set JAVA_HOME"
 
@@ -28,7 +28,7 @@ def require_java() -> Path:
     major = _find_major(java)
     if major not in SUPPORTED:
         raise EnvironmentFault(
-            f"{_describe(java)} is Java {major}, Spark 4.1 runs on Java {' or '.join(map(str, SUPPORTED))}", hint=ADVICE
+            f"{_describe(java)} is Java {major}, Spark 4 runs on Java {' or '.join(map(str, SUPPORTED))}", hint=ADVICE
         )
     return java
 

@@ -225,9 +225,10 @@ def _require_delta(session: SparkSession) -> None:
     try:
         jvm.org.apache.spark.util.Utils.classForName(EXTENSION, True, False)
     except Exception as error:
+        release = Release.fitting(session.version)
         raise EnvironmentFault(
             "the active Spark session is set up for Delta, but its JVM does not have the Delta jars",
-            hint=f"start it with spark-submit --packages {Release.installed().coordinate}",
+            hint=f"start it with spark-submit --packages {release.coordinate}" if release else "use Spark 4.0 or 4.1",
         ) from error
 
 

@@ -5,7 +5,6 @@ Between machines, and where a file system has no locks, the transaction number o
 
 from __future__ import annotations
 
-import fcntl
 import json
 import logging
 import os
@@ -14,10 +13,17 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
+from types import ModuleType
 
 from enrich.base.errors import EnvironmentFault, Locked
 from enrich.base.faults import pass_point
 from enrich.storage.tables import find_local_path
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows: files and logs can be read there, but no job can run
+    fcntl = None
 
 log = logging.getLogger("enrich")
 
@@ -30,8 +36,13 @@ def hold_lock(state: str, job: str, run_id: str) -> Iterator[None]:
 
     Raises:
         Locked: Another process holds it.
-        EnvironmentFault: The state directory cannot be written.
+        EnvironmentFault: The state directory cannot be written, or this is Windows.
     """
+    if fcntl is None:
+        raise EnvironmentFault(
+            "a job cannot run on this system: it has no file locks of the POSIX kind",
+            hint="on Windows, run enrich inside WSL; `ls`, `validate`, `status` and `report` work without",
+        )
     local = find_local_path(state)
     if local is None:
         yield

@@ -158,7 +158,7 @@ def find_local_path(uri: str) -> Path | None:
     parsed = urlparse(uri)
     if parsed.scheme == "file":
         return Path(unquote(parsed.path))
-    return Path(uri) if parsed.scheme == "" else None
+    return Path(uri) if len(parsed.scheme) < 2 else None  # one letter is a drive of Windows
 
 
 def read_open_state(log: DeltaTable) -> TableState:

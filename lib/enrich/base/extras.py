@@ -1,0 +1,81 @@
+"""The distribution as pip knows it: its name, its version, and the extras that not every installation has.
+
+The base install reads files and logs. Spark and Great Expectations are extras, because a cluster brings its own Spark
+and because `enrich validate` needs neither: docs/adr/0018-distribution.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib.metadata import PackageNotFoundError, version
+from importlib.util import find_spec
+from types import MappingProxyType
+
+from enrich.base.errors import EnvironmentFault
+
+DISTRIBUTION = "enrich-delta"
+"""The name to install by; the import name and the command are ``enrich``."""
+
+SPARK = "spark"
+EXPECTATIONS = "gx"
+
+MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {SPARK: ("pyspark", "delta", "py4j"), EXPECTATIONS: ("great_expectations",)}
+)
+"""Extra -> the packages that it brings and that enrich imports; a cluster may bring them in another way."""
+
+PURPOSE = {SPARK: "Spark with Delta", EXPECTATIONS: "Great Expectations"}
+
+
+def read_version() -> str:
+    """Return the installed version; ``0+source`` where the source tree is on the path and not installed."""
+    try:
+        return version(DISTRIBUTION)
+    except PackageNotFoundError:
+        return "0+source"
+
+
+def has_extra(extra: str) -> bool:
+    """Tell whether the packages of an extra can be imported, wherever they come from; imports none of them."""
+    return not _find_missing(extra)
+
+
+def require_extra(extra: str) -> None:
+    """Check that the packages of an extra are there.
+
+    Raises:
+        EnvironmentFault: One is missing; the hint is the line that installs it.
+    """
+    if missing := _find_missing(extra):
+        raise describe_missing(extra, missing[0])
+
+
+def describe_missing(extra: str, module: str) -> EnvironmentFault:
+    """Return the error for a package of an extra that is not there."""
+    return EnvironmentFault(
+        f"this needs {PURPOSE[extra]}, and the package {module!r} is not installed", hint=f"run `{install(extra)}`"
+    )
+
+
+def install(extra: str) -> str:
+    """Return the line that installs an extra."""
+    return f"pip install '{DISTRIBUTION}[{extra}]'"
+
+
+def find_missing_extra(error: BaseException) -> EnvironmentFault | None:
+    """Return what an import that failed means to users; None where it is not about a package of an extra."""
+    name = (getattr(error, "name", None) or "").partition(".")[0]
+    if not isinstance(error, ModuleNotFoundError):
+        return None
+    return next((describe_missing(extra, name) for extra, modules in MODULES.items() if name in modules), None)
+
+
+def _find_missing(extra: str) -> list[str]:
+    return [module for module in MODULES[extra] if not _is_there(module)]
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return find_spec(module) is not None
+    except (ImportError, ValueError):
+        return False
