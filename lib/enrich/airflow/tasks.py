@@ -56,5 +56,5 @@ def name_asset(location: Location) -> str:
     """
     if isinstance(location, CatalogName):
         return quote(str(location))
-    scheme, separator, path = location.rpartition("://")
-    return f"{scheme or 'file'}{separator or '://'}{quote(path, safe="/:")}"
+    scheme, _, path = location.rpartition("://")
+    return f"{scheme or 'file'}://{quote(path, safe='/:')}"

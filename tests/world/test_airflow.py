@@ -1,0 +1,239 @@
+"""Jobs as tasks of a real Airflow, 2.11 and 3: `airflow dags test`, and a scheduler with SQLite.
+
+One story for each version, told by what Airflow's database and the tables hold afterwards.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import shutil
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from cli.shop import ACCOUNTS, CONF, CONSENTS, JOB, write_table
+from kit.airflow import Site, install_airflow
+from kit.processes import alive, descendants, needs_proc
+from kit.project import ROOT, write_project
+from kit.world import must_run, wait_until
+
+REACHABLE = """\
+job: reachable
+sources:
+  customers: {table: customers, key: id}
+from: customers
+where: customers.email is not null
+target: {table: reachable}
+"""
+
+HOLD = """\
+import os, pathlib, time
+from enrich.base import faults
+from enrich.cli import main
+
+def hold(name):
+    if name == "create.before":
+        pathlib.Path(__file__).with_name("holding").write_text(str(os.getpid()))
+        time.sleep(600)
+
+faults.hook = hold
+main()
+"""
+
+FILES = {
+    "conf/dev.yml": CONF,
+    "jobs/customers.yml": JOB,
+    "jobs/reachable.yml": REACHABLE,
+    "jobs/checked.yml": JOB.replace("customers", "checked")
+    + "rules:\n  - {rule: match_rate, join: accounts, at_least: 1.0, action: fail}\n",
+    "jobs/held.yml": JOB.replace("customers", "held"),
+}
+
+
+def count_rows(site: Site, table: str) -> int:
+    return int(DeltaTable(str(site.home / "shop" / "lake" / table)).to_pyarrow_table().num_rows)
+
+
+def read_told(site: Site, run: str) -> object:
+    """Return what the task behind ``customers`` was given."""
+    return json.loads((site.home / f"told-{run}.json").read_text())
+
+
+@pytest.fixture(scope="module", params=["3", "2"])
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Site:
+    """An Airflow with the DAGs of these tests, and a project with its sources: three consents, two accounts."""
+    major = request.param
+    if major == "2" and sys.version_info >= (3, 13):
+        pytest.skip("Airflow 2.11 cannot be installed: it ends at Python 3.12")
+    directory = tmp_path_factory.mktemp(f"airflow{major}")
+    site = Site(major, install_airflow(major, directory / "environments"), directory / "home")
+    site.begin()
+    home = write_project(site.home / "shop", FILES)
+    write_table(home / "lake" / "consents", [{"id": key, "consent": True} for key in "abc"], CONSENTS)
+    write_table(home / "lake" / "accounts", [{"id": key, "email": f"{key}@example.com"} for key in "ab"], ACCOUNTS)
+    (site.home / "hold.py").write_text(HOLD)
+    shutil.copy(Path(__file__).with_name("airflow_dags.py"), site.home / "dags")
+    return site
+
+
+@pytest.fixture(scope="module")
+def tested(site: Site) -> str:
+    """The run that ``airflow dags test`` makes: the targets' first one."""
+    site.airflow("dags", "test", "shop")
+    (run,) = (run for run, *_ in site.runs("shop"))
+    return run
+
+
+@contextmanager
+def locked(site: Site, job: str) -> Iterator[None]:
+    """Have the lock of a job, as another run would."""
+    with (site.home / "shop" / "lake" / "_enrich" / "locks" / f"{job}.lock").open("a") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
+@dataclass
+class Story:
+    """What the tests below need to know about the time in which the scheduler ran."""
+
+    waited: tuple[str, int] | None = None
+    killed: set[int] | None = None
+
+
+@pytest.fixture(scope="module")
+def story(site: Site, tested: str) -> Story:
+    """What a scheduler does with runs that must wait, update, have nothing to do, are refused, and are killed."""
+    seen = Story()
+    write_table(site.home / "shop" / "lake" / "accounts", [{"id": "c", "email": "c@example.com"}], ACCOUNTS)
+    with site.scheduling():
+        with locked(site, "customers"):
+            site.trigger("shop", "updates")
+            wait_until(
+                lambda: site.tasks("shop", "updates").get("customers", ("",))[0] == "up_for_retry", "a retry", 300
+            )
+            seen.waited = site.tasks("shop", "updates")["customers"]
+        site.trigger("blocked", "refused")
+        site.wait_for_run("shop", "updates")
+        site.wait_for_run("blocked", "refused")
+        wait_until(lambda: [state for *_, state in site.runs("mail")] == ["success"], "the DAG that waits", 120)
+        site.trigger("shop", "idles")
+        site.trigger("bounded", "bounded")
+        site.wait_for_run("shop", "idles")
+        site.wait_for_run("bounded", "bounded")
+        seen.killed = kill_task(site)
+    return seen
+
+
+def kill_task(site: Site) -> set[int]:
+    """Fail a task from outside while its run is about to commit; return the processes that it had."""
+    site.trigger("held", "killed")
+    marker = site.home / "holding"
+    wait_until(marker.exists, "the run that is to be killed", 300)
+    pid = int(marker.read_text())
+    processes = {pid, *descendants(pid)}
+    site.change("update task_instance set state = 'failed' where dag_id = 'held'")
+    wait_until(lambda: not any(map(alive, processes)), "the end of the processes", 120)
+    return processes
+
+
+def test_dags_test_runs_each_job_after_those_that_it_reads(site: Site, tested: str) -> None:
+    assert site.tasks("shop", tested) == {
+        "customers": ("success", 1),
+        "reachable": ("success", 1),
+        "tell": ("success", 1),
+    }
+    query = "select end_date from task_instance where task_id = ? union all select start_date from task_instance"
+    ended, started = site.ask(f"{query} where task_id = ?", "customers", "reachable")
+    assert ended < started
+    assert (count_rows(site, "customers"), count_rows(site, "reachable")) == (3, 2)
+
+
+def test_the_result_is_a_dict_for_the_tasks_behind_it(site: Site, tested: str) -> None:
+    assert read_told(site, tested) == {"job": "customers", "status": "created", "inserted": 3}
+
+
+def test_a_run_that_must_wait_is_tried_again(site: Site, story: Story) -> None:
+    assert story.waited is not None
+    assert story.waited[0] == "up_for_retry"
+    assert site.tasks("shop", "updates") == {
+        "customers": ("success", 2),
+        "reachable": ("success", 1),
+        "tell": ("success", 1),
+    }
+    assert read_told(site, "updates") == {"job": "customers", "status": "updated", "inserted": 0}
+    assert count_rows(site, "reachable") == 3
+
+
+def test_a_run_with_nothing_to_do_is_skipped(site: Site, story: Story) -> None:
+    """What follows on a skipped job is asked all the same: its other sources may have changes."""
+    assert site.tasks("shop", "idles") == {
+        "customers": ("skipped", 1),
+        "reachable": ("skipped", 1),
+        "tell": ("skipped", 1),
+    }
+    assert {run: state for run, _, state in site.runs("shop")}["idles"] == "success"
+
+
+def test_a_refused_run_is_not_tried_again(site: Site, story: Story) -> None:
+    assert site.tasks("blocked", "refused") == {"rules.checked": ("failed", 1)}
+    log = site.read_log("blocked", "rules.checked")
+    assert "enrich run checked ended with exit code 3" in log
+    assert not (site.home / "shop" / "lake" / "checked").exists()
+
+
+def test_a_dag_that_waits_for_a_target_starts_when_it_was_updated(site: Site, tested: str, story: Story) -> None:
+    """Once for the scheduler's update; skipped, refused and killed runs tell nobody."""
+    updates = [(task, run) for task, run in site.updates() if run != tested]
+    assert updates == [("customers", "updates"), ("reachable", "updates")]
+    ((_, kind, state),) = site.runs("mail")
+    assert (kind, state) == ("asset_triggered" if site.major == "3" else "dataset_triggered", "success")
+
+
+def test_the_interval_and_the_variables_reach_the_command(site: Site, story: Story) -> None:
+    assert site.tasks("bounded", "bounded") == {"customers": ("skipped", 1)}
+    log = site.read_log("bounded", "customers")
+    (line,) = (line for line in log.splitlines() if "Running: " in line)
+    assert "--skip-code 99 --until 20" in line
+    assert '"message":"--until is 20' in log.replace('\\"', '"')
+
+
+@needs_proc
+def test_a_task_that_is_ended_takes_its_processes_with_it(site: Site, story: Story) -> None:
+    assert story.killed is not None
+    assert len(story.killed) >= 2  # Python and its JVM
+    assert site.tasks("held", "killed")["held"][0] == "failed"
+    assert not (site.home / "shop" / "lake" / "held").exists()
+
+
+def test_the_sample_has_a_task_for_each_job(site: Site, tmp_path: Path) -> None:
+    code = (
+        f"import runpy\ndag = runpy.run_path({str(ROOT / 'jobs' / 'airflow_dag.py')!r})['dag']\n"
+        "print('found', dag.task_ids, dag.get_task('reachable_customers').upstream_task_ids)"
+    )
+    said = must_run(
+        [site.environment.python, "-c", code], cwd=tmp_path, timeout=200, **site.settings, LAKE="s3a://bucket/lake"
+    )
+    tasks, before = said.split("found ")[1].split("] ")
+    assert all(f"'{path.stem}'" in tasks for path in (ROOT / "jobs").glob("*.yml"))
+    assert before.strip() == "{'consents_with_email'}"
+
+
+def test_parsing_ten_jobs_takes_a_small_part_of_what_airflow_takes(site: Site, tmp_path: Path) -> None:
+    """Processor time, because other programs may keep the machine busy: 0.15 s here, and 0.8 to 1.3 s for Airflow."""
+    jobs = 10
+    files = {f"jobs/j{number}.yml": JOB.replace("customers", f"j{number}") for number in range(jobs)}
+    home = write_project(tmp_path / "ten", {"conf/dev.yml": CONF, **files})
+    code = (
+        "import time\nfrom airflow import DAG\nairflow = time.process_time()\nfrom enrich.airflow import build_dag\n"
+        f"dag = build_dag({str(home)!r})\nprint('took', time.process_time() - airflow, airflow, len(dag.tasks))"
+    )
+    said = must_run([site.environment.python, "-c", code], cwd=tmp_path, timeout=200, **site.settings)
+    ours, airflows, tasks = map(float, said.split("took ")[1].split())
+    assert tasks == jobs
+    assert ours <= 0.3, f"{ours:.2f} s, and {airflows:.2f} s for Airflow itself"
