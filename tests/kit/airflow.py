@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import secrets
 import sqlite3
@@ -62,6 +61,7 @@ class Site:
             "AIRFLOW__USAGE_DATA_COLLECTION__ENABLED": "False",
             "AIRFLOW__SCHEDULER__JOB_HEARTBEAT_SEC": "1",
             "AIRFLOW__SCHEDULER__SCHEDULER_HEARTBEAT_SEC": "1",
+            "PATH": f"{self.environment.home / 'bin'}:{os.environ['PATH']}",  # schedulers start `airflow` by its name
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
             "PYTHONPATH": str(ROOT / "lib"),
@@ -104,7 +104,9 @@ class Site:
             yield
 
     def trigger(self, dag: str, run: str) -> None:
-        """Start a run of a DAG."""
+        """Start a run of a DAG, as soon as Airflow has read the DAG."""
+        query = "select 1 from serialized_dag where dag_id = ?"
+        wait_until(lambda: bool(self.ask(query, dag)), f"the DAG {dag}", 200)
         self.airflow("dags", "trigger", "--run-id", run, dag)
 
     def ask(self, query: str, *values: object) -> list[tuple[Any, ...]]:
@@ -142,16 +144,7 @@ class Site:
         wait_until(lambda: state() in ("success", "failed"), f"{dag} {run}", seconds)
         return state()
 
-    def read_log(self, dag: str, task: str, attempt: int = 1) -> str:
-        """Return the messages of a task's only run, as Airflow keeps them."""
-        (path,) = (self.home / "logs" / f"dag_id={dag}").glob(f"*/task_id={task}/attempt={attempt}.log")
-        return "\n".join(_read_message(line) for line in path.read_text().splitlines())
-
-
-def _read_message(line: str) -> str:
-    """Return the message of a line of a log, which in Airflow 3 is JSON."""
-    try:
-        found = json.loads(line)
-    except ValueError:
-        return line
-    return str(found.get("event", line)) if isinstance(found, dict) else line
+    def read_log(self, dag: str, run: str, task: str) -> str:
+        """Return the log of a task's first attempt, as Airflow keeps it: in Airflow 3 a line is JSON."""
+        place = self.home / "logs" / f"dag_id={dag}" / f"run_id={run}" / f"task_id={task}"
+        return (place / "attempt=1.log").read_text()

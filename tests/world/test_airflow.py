@@ -123,9 +123,9 @@ def story(site: Site, tested: str) -> Story:
         site.wait_for_run("blocked", "refused")
         wait_until(lambda: [state for *_, state in site.runs("mail")] == ["success"], "the DAG that waits", 120)
         site.trigger("shop", "idles")
-        site.trigger("bounded", "bounded")
+        site.trigger("bounded", "open")
         site.wait_for_run("shop", "idles")
-        site.wait_for_run("bounded", "bounded")
+        site.wait_for_run("bounded", "open")
         seen.killed = kill_task(site)
     return seen
 
@@ -182,7 +182,7 @@ def test_a_run_with_nothing_to_do_is_skipped(site: Site, story: Story) -> None:
 
 def test_a_refused_run_is_not_tried_again(site: Site, story: Story) -> None:
     assert site.tasks("blocked", "refused") == {"rules.checked": ("failed", 1)}
-    log = site.read_log("blocked", "rules.checked")
+    log = site.read_log("blocked", "refused", "rules.checked")
     assert "enrich run checked ended with exit code 3" in log
     assert not (site.home / "shop" / "lake" / "checked").exists()
 
@@ -195,12 +195,22 @@ def test_a_dag_that_waits_for_a_target_starts_when_it_was_updated(site: Site, te
     assert (kind, state) == ("asset_triggered" if site.major == "3" else "dataset_triggered", "success")
 
 
-def test_the_interval_and_the_variables_reach_the_command(site: Site, story: Story) -> None:
-    assert site.tasks("bounded", "bounded") == {"customers": ("skipped", 1)}
-    log = site.read_log("bounded", "customers")
-    (line,) = (line for line in log.splitlines() if "Running: " in line)
-    assert "--skip-code 99 --until 20" in line
-    assert '"message":"--until is 20' in log.replace('\\"', '"')
+def test_the_interval_and_the_variables_reach_the_command(site: Site, tested: str) -> None:
+    """The variable asks for messages as JSON, the interval ends when the DAG run begins, after all commits."""
+    said = site.airflow("dags", "test", "bounded")
+    (run,) = (run for run, *_ in site.runs("bounded") if run != "open")
+    assert site.tasks("bounded", run) == {"customers": ("skipped", 1)}
+    ((end,),) = site.ask("select data_interval_end from dag_run where run_id = ?", run)
+    told = end[:19].replace(" ", "T")
+    assert f"--skip-code 99 --until {told}" in said
+    assert f'"message":"--until is {told}' in said
+
+
+def test_without_an_interval_all_changes_are_taken(site: Site, tested: str, story: Story) -> None:
+    """A person starts a DAG of Airflow 3: there is no interval. Airflow 2 always makes one."""
+    assert site.tasks("bounded", "open") == {"customers": ("skipped", 1)}
+    log = site.read_log("bounded", "open", "customers")
+    assert ("this DAG run has no data interval" in log, "--until" in log) == (site.major == "3", site.major == "2")
 
 
 @needs_proc
