@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import secrets
+import socket
 import sqlite3
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import AbstractContextManager, ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -91,17 +92,22 @@ class Site:
 
     @contextmanager
     def scheduling(self) -> Iterator[None]:
-        """Keep the scheduler running, and what it needs."""
-        commands = [["scheduler"]]
-        if self.major == "3":
-            server = ["api-server", "--host", "127.0.0.1", "--port", str(self.port), "--workers", "1"]
-            commands = [server, ["dag-processor"], ["scheduler"]]
+        """Keep the scheduler running, and in Airflow 3 what reads the DAGs and what the tasks talk to."""
         with ExitStack() as stack:
-            for command in commands:
-                line: list[object] = [self.environment.command("airflow"), *command]
-                log = self.home / f"{command[0]}.log"
-                stack.enter_context(running(line, cwd=self.home, log=log, **self.settings))
+            if self.major == "3":
+                stack.enter_context(self._running("api-server", "--host", "127.0.0.1", "--port", str(self.port)))
+                wait_until(self._answers, "the API server", 200)
+                stack.enter_context(self._running("dag-processor"))
+            stack.enter_context(self._running("scheduler"))
             yield
+
+    def _running(self, command: str, *args: str) -> AbstractContextManager[object]:
+        line: list[object] = [self.environment.command("airflow"), command, *args]
+        return running(line, cwd=self.home, log=self.home / f"{command}.log", **self.settings)
+
+    def _answers(self) -> bool:
+        with socket.socket() as probe:
+            return probe.connect_ex(("127.0.0.1", self.port)) == 0
 
     def trigger(self, dag: str, run: str) -> None:
         """Start a run of a DAG, as soon as Airflow has read the DAG."""
@@ -131,9 +137,21 @@ class Site:
 
     def updates(self) -> list[tuple[str, str]]:
         """Return which task updated an asset, and in which run, in order."""
-        table = "asset_event" if self.major == "3" else "dataset_event"
-        found = self.ask(f"select source_task_id, source_run_id from {table} order by id")
+        found = self.ask(f"select source_task_id, source_run_id from {self._asset}_event order by id")
         return [(task, run) for task, run in found]
+
+    def started(self, dag: str) -> list[tuple[str, str, str]]:
+        """Return by which runs of other DAGs a DAG was started: that run, and kind and state of its own."""
+        query = (
+            f"select source_run_id, run_type, state from dag_run"
+            f" join dagrun_{self._asset}_event on dag_run_id = dag_run.id"
+            f" join {self._asset}_event on {self._asset}_event.id = event_id where dag_run.dag_id = ?"
+        )
+        return [(source, kind, state) for source, kind, state in self.ask(query, dag)]
+
+    @property
+    def _asset(self) -> str:
+        return "asset" if self.major == "3" else "dataset"
 
     def wait_for_run(self, dag: str, run: str, seconds: float = 400) -> str:
         """Wait until a run has ended, and return its state."""
