@@ -30,7 +30,9 @@ def tell(result: dict[str, Any], **context: object) -> None:
     (HOME / f"told-{context['run_id']}.json").write_text(json.dumps(counts))
 
 
-with build_dag(SHOP, dag_id="shop", jobs=["customers", "reachable"], operator_args=SOON) as shop:
+# As often as it takes the test to see that a try has failed, and to let go of the lock.
+PATIENT = {**SOON, "retries": 50, "retry_delay": timedelta(seconds=3)}
+with build_dag(SHOP, dag_id="shop", jobs=["customers", "reachable"], operator_args=PATIENT) as shop:
     tell(shop.get_task("customers").output)
 
 # An option that only this DAG has, and templates: the interval's end, and a variable of the process.
