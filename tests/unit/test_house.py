@@ -107,6 +107,8 @@ def test_light_modules_import_neither_spark_nor_expectations():
         ("steps/gate.py", "import deltalake", "Only storage touches Delta"),
         ("report/text.py", "import great_expectations", "Only quality touches"),
         ("config/models.py", "import pyspark", "Files are read without Spark"),
+        ("airflow/tasks.py", "import enrich.operations.runner", "Imports point downwards"),
+        ("airflow/process.py", "import enrich.airflow.operators", "What Airflow runs"),
     ],
 )
 def test_the_import_contracts_forbid_what_they_say(tmp_path, module, line, contract):
