@@ -7,17 +7,27 @@
 >>> project = enrich.load_project("path/to/project", target="dev")      # files only, no JVM
 >>> result = enrich.run(project, jobs=["products_with_merchant"])       # doctest: +SKIP
 >>> result.exit_code, result.to_dict()                                   # doctest: +SKIP
+
+The names are imported when they are first used: who parses a DAG (`enrich.airflow`) imports this package, and nothing
+but the reader of the project's files.
 """
 
-from enrich.base.errors import ConfigError, EnrichError
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from enrich.base.extras import read_version
-from enrich.base.result import JobResult, RunResult
-from enrich.config import Project
-from enrich.diagnosis import doctor_keys, failing, summarise, why
-from enrich.operations.loading import load_project
-from enrich.operations.planning import PlanResult, plan
-from enrich.operations.runner import run
-from enrich.operations.verification import VerifyResult, verify
+
+if TYPE_CHECKING:
+    from enrich.base.errors import ConfigError, EnrichError
+    from enrich.base.result import JobResult, RunResult
+    from enrich.config import Project
+    from enrich.diagnosis import doctor_keys, failing, summarise, why
+    from enrich.operations.loading import load_project
+    from enrich.operations.planning import PlanResult, plan
+    from enrich.operations.runner import run
+    from enrich.operations.verification import VerifyResult, verify
 
 __version__ = read_version()
 
@@ -39,3 +49,27 @@ __all__ = [
     "verify",
     "why",
 ]
+
+_MODULES = {
+    "enrich.base.errors": ("ConfigError", "EnrichError"),
+    "enrich.base.result": ("JobResult", "RunResult"),
+    "enrich.config": ("Project",),
+    "enrich.diagnosis": ("doctor_keys", "failing", "summarise", "why"),
+    "enrich.operations.loading": ("load_project",),
+    "enrich.operations.planning": ("PlanResult", "plan"),
+    "enrich.operations.runner": ("run",),
+    "enrich.operations.verification": ("VerifyResult", "verify"),
+}
+_HOME = {name: module for module, names in _MODULES.items() for name in names}
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name from its module, once."""
+    if name not in _HOME:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    globals()[name] = found = getattr(importlib.import_module(_HOME[name]), name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

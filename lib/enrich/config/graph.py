@@ -27,7 +27,7 @@ def sort_jobs(jobs: Iterable[str], project: Project) -> list[str]:
         ConfigError: Jobs read each other in a circle, which is printed.
     """
     wanted = set(jobs)
-    edges = _find_edges(project)
+    edges = find_edges(project)
     if cycle := find_cycle(edges):
         raise ConfigError.of([Fault(describe_cycle(cycle), project.jobs[cycle[0]].at("sources"))])
     sorter = TopologicalSorter(edges)
@@ -41,14 +41,23 @@ def sort_jobs(jobs: Iterable[str], project: Project) -> list[str]:
     return [job for job in result if job in wanted]
 
 
+def find_edges(project: Project) -> dict[str, tuple[str, ...]]:
+    """Return for each job of the project those whose target it reads."""
+    targets = {name: project.location(job.target.table) for name, job in project.jobs.items()}
+    sources = {
+        name: [project.location(source.table) for source in job.sources.values()] for name, job in project.jobs.items()
+    }
+    return connect(targets, sources)
+
+
 def find_upstream(project: Project, job: str) -> tuple[str, ...]:
     """Return the jobs whose target ``job`` reads directly, by name."""
-    return _find_edges(project)[job]
+    return find_edges(project)[job]
 
 
 def find_downstream(project: Project, job: str) -> tuple[str, ...]:
     """Return the jobs that read the target of ``job`` directly, by name."""
-    return tuple(sorted(other for other, read in _find_edges(project).items() if job in read))
+    return tuple(sorted(other for other, read in find_edges(project).items() if job in read))
 
 
 def connect(targets: Mapping[str, Location], sources: Mapping[str, Iterable[Location]]) -> dict[str, tuple[str, ...]]:
@@ -76,12 +85,3 @@ def find_cycle(edges: Mapping[str, tuple[str, ...]]) -> list[str] | None:
 def describe_cycle(cycle: list[str]) -> str:
     """Return the message for jobs that wait for each other."""
     return f"jobs read each other in a circle: {' -> '.join(cycle)}; let one of them read a source table instead"
-
-
-def _find_edges(project: Project) -> dict[str, tuple[str, ...]]:
-    """Return for each job of the project those whose target it reads."""
-    targets = {name: project.location(job.target.table) for name, job in project.jobs.items()}
-    sources = {
-        name: [project.location(source.table) for source in job.sources.values()] for name, job in project.jobs.items()
-    }
-    return connect(targets, sources)

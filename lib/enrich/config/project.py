@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -72,16 +73,26 @@ class Project:
 
 
 def load_project(
-    path: str | os.PathLike[str] | None = None, target: str = "dev", *, all_suites: bool = False
+    path: str | os.PathLike[str] | None = None,
+    target: str = "dev",
+    *,
+    all_suites: bool = False,
+    environ: Mapping[str, str] | None = None,
 ) -> Project:
     """Read a project's files; no table is touched and no JVM starts.
 
-    The arguments are those of ``enrich.load_project``, which also checks each job's expressions and columns.
+    ``path`` and ``target`` are those of ``enrich.load_project``, which also checks each job's expressions and columns.
+
+    Args:
+        path: The project directory.
+        target: The deployment.
+        all_suites: Read the suites that no job names, too.
+        environ: What ``${NAME}`` in ``conf/`` stands for; None: this process's environment.
 
     Raises:
         ConfigError: With one fault for each thing that is wrong, in the order of files and lines.
     """
-    reader = _Reader(find_project(path))
+    reader = _Reader(find_project(path), os.environ if environ is None else environ)
     deployments = reader.files("conf", _YAML)
     settings = reader.settings(target, deployments)
     trees = reader.job_trees()
@@ -124,6 +135,7 @@ class _Reader:
     """Reads the files of one project directory and gathers their faults."""
 
     base: Path
+    environ: Mapping[str, str]
     faults: list[Fault] = field(default_factory=list)
 
     def files(self, folder: str, endings: tuple[str, ...]) -> dict[str, str]:
@@ -169,7 +181,7 @@ class _Reader:
         tree = self.tree(files[name])
         if tree is None:
             return None
-        settings, faults = load_settings(tree, self.base, os.environ)
+        settings, faults = load_settings(tree, self.base, self.environ)
         self.faults += faults
         return settings
 

@@ -1,0 +1,132 @@
+"""The command that a task runs, and what its exit code and its output mean to Airflow. Needs no Airflow.
+
+========================  ==========  ==========================================================================
+exit code                 verdict     what Airflow does
+========================  ==========  ==========================================================================
+0                         success     stores the result, and tells who waits for the target's asset
+99                        skip        marks the task as skipped; the asset is not updated
+2, 3, 5, 6                fail        fails the task, whatever ``retries`` says: somebody has to act first
+1, 4, 7, 130, 143, ...    retry       tries again, as often as ``retries`` says; a signal's number is such a code
+========================  ==========  ==========================================================================
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+from enrich.base.errors import ConfigError
+
+SKIP_CODE = 99
+"""What ``enrich run`` ends with when there was nothing to do."""
+
+NO_RETRY = frozenset({2, 3, 5, 6})
+"""Exit codes after which running again does not help (``docs/operations.md``)."""
+
+Verdict = Literal["success", "skip", "fail", "retry"]
+
+_SET_HERE = {
+    "--project-dir": "give project_dir to the operator",
+    "--target": "give target to the operator",
+    "--select": "a task runs one job",
+    "--output": "the task reads the JSON",
+    "--skip-code": f"a task that has nothing to do is skipped by the code {SKIP_CODE}",
+    "--dry-run": "a task that writes nothing must not say that its target was updated; use a BashOperator",
+}
+
+
+@dataclass(frozen=True)
+class Command:
+    """One call of ``enrich run``.
+
+    Attributes:
+        project_dir: The project directory, absolute.
+        job: The job to run.
+        target: The deployment.
+        executable: How ``enrich`` is called, as a list of words.
+        arguments: Further options of ``enrich run``.
+    """
+
+    project_dir: str
+    job: str
+    target: str = "dev"
+    executable: tuple[str, ...] = ("enrich",)
+    arguments: tuple[str, ...] = ()
+
+    def line(self, until: datetime | None = None) -> list[str]:
+        """Return the words of the command; no shell ever reads them.
+
+        Args:
+            until: Where the window ends, with a time zone; None: at the latest versions.
+
+        Raises:
+            ConfigError: ``arguments`` has an option that the task sets itself.
+        """
+        self.check(ends=until is not None)
+        place = ["--project-dir", self.project_dir, "--target", self.target]
+        own = ["--output", "json", "--skip-code", str(SKIP_CODE)]
+        end = [] if until is None else ["--until", until.isoformat()]
+        return [*self.executable, *place, "run", *own, *end, *self.arguments, "--", self.job]
+
+    def check(self, *, ends: bool = False) -> None:
+        """Refuse options that the task sets itself; ``ends`` says that ``--until`` is one of them.
+
+        Raises:
+            ConfigError: There is one.
+        """
+        known = {**_SET_HERE, **({"--until": "until_interval_end gives it already"} if ends else {})}
+        for word in self.arguments:
+            option = word.partition("=")[0]
+            if option in known:
+                raise ConfigError(f"arguments of job {self.job!r} must not have {option}", hint=known[option])
+        if not self.executable or not all(self.executable):
+            raise ConfigError("executable is empty", hint="leave it out, or name the command enrich on the worker")
+
+
+def split_executable(executable: str | Sequence[str]) -> tuple[str, ...]:
+    """Return an executable as a list of words; a text is one word, whatever it contains."""
+    return (executable,) if isinstance(executable, str) else tuple(executable)
+
+
+def decide(exit_code: int) -> Verdict:
+    """Return what an exit code means to Airflow; negative codes are signals, as Python has them."""
+    if exit_code == 0:
+        return "success"
+    if exit_code == SKIP_CODE:
+        return "skip"
+    return "fail" if exit_code in NO_RETRY else "retry"
+
+
+def read_result(stdout: str) -> dict[str, Any] | None:
+    """Return the result, which is the last line of the output; None when this is no JSON object."""
+    lines = stdout.strip().splitlines()
+    try:
+        found = json.loads(lines[-1]) if lines else None
+    except ValueError:
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def describe_end(job: str, exit_code: int, result: Mapping[str, Any] | None) -> str:
+    """Return one line that says how a run ended, and what it said itself; results hold no cell values."""
+    ended = f"was ended by signal {-exit_code}" if exit_code < 0 else f"ended with exit code {exit_code}"
+    if result is None:
+        told = "it printed no result; its messages are in the log above"
+    else:
+        errors = [each.get("error") for each in result.get("jobs") or () if each.get("error")]
+        told = "; ".join(errors) or result.get("error") or "its messages are in the log above"
+    advice = "; running again does not help before this is done" if decide(exit_code) == "fail" else ""
+    return f"enrich run {job} {ended}: {told}{advice}"
+
+
+def describe_success(result: Mapping[str, Any]) -> str:
+    """Return one line with what a run did to its target."""
+    counts = ("inserted", "updated", "deleted", "quarantined")
+    jobs = result.get("jobs") or ()
+    return "; ".join(
+        f"{each.get('job')}: {each.get('status')}, " + ", ".join(f"{each.get(name, 0)} {name}" for name in counts)
+        for each in jobs
+    )
