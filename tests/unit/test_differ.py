@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kit.differ import assert_same_rows, side_by_side
+from enrich.testing.differ import assert_same_rows, side_by_side
 
 
 def test_rows_are_aligned_by_key_and_differing_cells_marked() -> None:
@@ -24,7 +24,7 @@ def test_rows_are_aligned_by_key_and_differing_cells_marked() -> None:
     ]
     assert side_by_side(expected, found, ["id"]).splitlines() == [
         "4 of 5 rows differ, aligned by id; cells between > and < differ",
-        "     expected         | got",
+        "     expected         | found",
         "  != id=1 name=>a<    | id=1 name=>x<",
         "  -- id=3 name=c      | (no such row)",
         "  ++ (no such row)    | id=4 name=d",

@@ -17,10 +17,10 @@ from enrich.config.models import JOIN_KINDS, MODELS, Join, keys_of
 if TYPE_CHECKING:
     from pydantic_core import core_schema
 
-_DIALECT = "https://json-schema.org/draft/2020-12/schema"
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
-class _Schema(GenerateJsonSchema):
+class FileSchema(GenerateJsonSchema):
     """What a file may hold: a key is given a value or left out, so there is no null."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
@@ -38,7 +38,7 @@ class _Schema(GenerateJsonSchema):
 
 def build_schemas() -> dict[str, dict[str, Any]]:
     """Return the schemas by file name: ``job.schema.json`` and ``conf.schema.json``."""
-    job = MODELS["job"][()].model_json_schema(by_alias=True, schema_generator=_Schema)
+    job = MODELS["job"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
     job["allOf"] = [
         {
             "if": {"properties": {"kind": {"const": "mirror"}}, "required": ["kind"]},
@@ -57,13 +57,13 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         }
         for kind, (needed, optional) in JOIN_KINDS.items()
     ]
-    conf = MODELS["conf"][()].model_json_schema(by_alias=True, schema_generator=_Schema)
+    conf = MODELS["conf"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
     conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
     conf["dependentRequired"] = {"catalog": ["state"]}
     conf["properties"]["spark"].pop("default", None)
     named = {"job": ("A job of enrich", job), "conf": ("A deployment of enrich", conf)}
     return {
-        f"{name}.schema.json": {"$schema": _DIALECT, **schema, "title": title}
+        f"{name}.schema.json": {"$schema": DIALECT, **schema, "title": title}
         for name, (title, schema) in named.items()
     }
 

@@ -1,8 +1,8 @@
-"""A failing comparison as a picture: expected and got beside each other, rows aligned by key, differing cells marked.
+"""A failing comparison as a picture: expected and found beside each other, rows aligned by key, differing cells marked.
 
     >>> print(side_by_side([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], [{"id": 1, "name": "x"}], key=["id"]))
     2 of 2 rows differ, aligned by id; cells between > and < differ
-         expected       | got
+         expected       | found
       != id=1 name=>a<  | id=1 name=>x<
       -- id=2 name=b    | (no such row)
 
@@ -66,7 +66,7 @@ def side_by_side(expected: Iterable[Row], found: Iterable[Row], key: Sequence[st
     width = max(len("expected"), *(len(left) for _, left, _ in lines))
     by = f", aligned by {', '.join(key)}" if key else ""
     picture = [f"{len(differing)} of {len(pairs)} rows differ{by}; cells between > and < differ"]
-    picture.append(f"     {'expected':<{width}} | got")
+    picture.append(f"     {'expected':<{width}} | found")
     picture += [f"  {mark} {left:<{width}} | {right}".rstrip() for mark, left, right in lines]
     if len(differing) > limit:
         picture.append(f"  ... and {len(differing) - limit} more")
