@@ -185,7 +185,9 @@ def validate(ctx: click.Context, /, *, output: str) -> int:
 
 
 @cli.command(epilog="Example: enrich schema job > job.schema.json")
-@click.argument("kind", type=click.Choice(["job", "conf", "test", "report"]), default="job", metavar="[job|conf|test|report]")
+@click.argument(
+    "kind", type=click.Choice(["job", "conf", "test", "report"]), default="job", metavar="[job|conf|test|report]"
+)
 def schema(kind: str) -> int:
     """Print a JSON Schema for editors and other tools."""
     say_result(listing.format_schema(kind))

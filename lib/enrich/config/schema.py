@@ -24,15 +24,18 @@ class FileSchema(GenerateJsonSchema):
     """What a file may hold: a key is given a value or left out, so there is no null."""
 
     def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        """Leave out null."""
         return self.generate_inner(schema["schema"])
 
     def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """Leave out a default of null."""
         generated = super().default_schema(schema)
         if generated.get("default", ...) is None:
             del generated["default"]
         return generated
 
     def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the signature is pydantic's
+        """Leave out titles, which would repeat the names."""
         return False
 
 
@@ -63,8 +66,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
     conf["properties"]["spark"].pop("default", None)
     named = {"job": ("A job of enrich", job), "conf": ("A deployment of enrich", conf)}
     return {
-        f"{name}.schema.json": {"$schema": DIALECT, **schema, "title": title}
-        for name, (title, schema) in named.items()
+        f"{name}.schema.json": {"$schema": DIALECT, **schema, "title": title} for name, (title, schema) in named.items()
     }
 
 

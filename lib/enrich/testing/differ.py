@@ -44,7 +44,8 @@ def canonical(cell: Any) -> Any:
 def assert_same_rows(expected: Iterable[Row], found: Iterable[Row], key: Sequence[str], *, limit: int = 20) -> None:
     """Compare two tables as multisets of rows; where they differ, fail with the picture."""
     picture = side_by_side(expected, found, key, limit=limit)
-    assert not picture, picture
+    if picture:
+        raise AssertionError(picture)
 
 
 def side_by_side(expected: Iterable[Row], found: Iterable[Row], key: Sequence[str], *, limit: int = 20) -> str:

@@ -82,7 +82,8 @@ class Lake:
     def assert_rows(self, name: str, key: Sequence[str], text: str) -> None:
         """Compare all rows of a table with a text table; fail with the rows that differ side by side."""
         columns = self.columns(name)
-        assert columns is not None, f"there is no table {name!r}"  # noqa: S101 - an assertion of a test
+        if columns is None:
+            raise AssertionError(f"there is no table {name!r}")
         table = read_text_table(text, name)
         if wrong := sorted(columns.keys() ^ set(table.columns)):
             raise AssertionError(f"not in both the table and the text: {', '.join(wrong)}")

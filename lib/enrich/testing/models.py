@@ -17,7 +17,8 @@ Rows = Annotated[Any, WithJsonSchema({"anyOf": [_TEXT_TABLE, _MAPPINGS]})]
 Keys = Annotated[Any, WithJsonSchema({"type": "array", "items": {"not": {"type": "array"}}})]
 """A list of single values, or of mappings."""
 JobNames = Annotated[
-    Names, WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string"}}]})
+    Names,
+    WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string"}}]}),
 ]
 Status = Literal["created", "updated", "unchanged", "blocked", "failed", "skipped", "locked"]
 
@@ -85,7 +86,7 @@ class Round(Commit):
     exit_code: StrictInt = Field(0, description="The run's exit code.")
     status: Annotated[
         Any,
-        WithJsonSchema({"anyOf": [{"enum": list(Status.__args__)}, {"type": "object"}]}),  # type: ignore[attr-defined]
+        WithJsonSchema({"anyOf": [{"enum": list(Status.__args__)}, {"type": "object"}]}),
     ] = Field(None, description="The status of all jobs of the round, or job -> status.")
     expect: dict[StrictStr, Rows] = Field({}, description="Target -> all of its rows.")
     changed: dict[StrictStr, Rows] = Field(
@@ -107,7 +108,9 @@ class ScenarioFile(Model):
 
     title: Text | None = Field(None, description="What the scenario shows; if left out, the name of the file.")
     about: Text | None = Field(None, description="More about it, for the reader.")
-    tables: dict[StrictStr, Table] = Field(description="The given tables, by the reference that the jobs have for them.")
+    tables: dict[StrictStr, Table] = Field(
+        description="The given tables, by the reference that the jobs have for them."
+    )
     jobs: Names | None = Field(
         None, description="The jobs that run; if left out, those that the given tables are enough for."
     )

@@ -72,7 +72,9 @@ def _describe(scenario: Scenario) -> str:
     return f"{Path(scenario.file).name} {scenario.title}"
 
 
-def play_scenarios(project: Project, scenarios: Sequence[Scenario], spark: SparkSession | None = None) -> Iterator[Outcome]:
+def play_scenarios(
+    project: Project, scenarios: Sequence[Scenario], spark: SparkSession | None = None
+) -> Iterator[Outcome]:
     """Play scenarios one after the other, each in a temporary directory of its own, and yield what came of each.
 
     Raises:

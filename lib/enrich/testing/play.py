@@ -24,7 +24,6 @@ from enrich.testing.compare import (
     compare_run,
     compare_target,
 )
-from enrich.testing.differ import Row
 from enrich.testing.lake import CommitRefused, Lake
 from enrich.testing.redirect import name_quarantine, redirect
 from enrich.testing.scenario import Round, Scenario

@@ -37,7 +37,8 @@ def read_scenarios(project: Project, paths: Collection[Path]) -> list[Scenario]:
     Raises:
         ConfigError: With the faults of all files.
     """
-    found, faults = [], []
+    found: list[Scenario] = []
+    faults: list[Fault] = []
     for path in paths:
         try:
             found.append(read_scenario(project, path))
@@ -107,24 +108,21 @@ class _Reader:
 
     def build_tables(self) -> dict[str, Given]:
         names = name_tables(self.project)
-        known = {
-            source.table: None for job in self.project.jobs.values() for source in job.sources.values()
-        }
+        known = {source.table: None for job in self.project.jobs.values() for source in job.sources.values()}
         found: dict[str, Given] = {}
         for reference, table in self.file.tables.items():
             name = self.find_name(reference, names)
             if name is None:
-                self.fault(
-                    f"no job reads a table {reference!r}{did_you_mean(reference, known)}", "tables", reference
-                )
+                self.fault(f"no job reads a table {reference!r}{did_you_mean(reference, known)}", "tables", reference)
                 continue
             if twin := next((other for other, each in found.items() if each.name == name), None):
                 self.fault(f"{reference!r} is the same table as {twin!r}", "tables", reference)
             columns = self.read_columns(reference, table)
             for key in table.key:
                 if key not in table.columns:
-                    self.fault(f"the key {key!r} is not a column{did_you_mean(key, table.columns)}",
-                               "tables", reference, "key")
+                    self.fault(
+                        f"the key {key!r} is not a column{did_you_mean(key, table.columns)}", "tables", reference, "key"
+                    )
             given = Given(name, table.key, columns, ())
             rows = self.rows.read_typed(given, table.rows, "tables", reference, "rows")
             found[reference] = replace(given, rows=rows)
@@ -153,11 +151,14 @@ class _Reader:
         """Return the jobs of the scenario, in their order."""
         names, given = name_tables(self.project), {table.name for table in tables.values()}
         read = {
-            name: {source.table: names[identify(self.project.location(source.table))] for source in job.sources.values()}
+            name: {
+                source.table: names[identify(self.project.location(source.table))] for source in job.sources.values()
+            }
             for name, job in self.project.jobs.items()
         }
-        written = {name: names[identify(self.project.location(job.target.table))]
-                   for name, job in self.project.jobs.items()}
+        written = {
+            name: names[identify(self.project.location(job.target.table))] for name, job in self.project.jobs.items()
+        }
         if self.file.jobs is not None:
             chosen = self.check_jobs(self.file.jobs, self.project.jobs, "jobs")
         else:
@@ -170,7 +171,9 @@ class _Reader:
                 self.fault(f"the target of job {job!r} is a given table; leave out one of them", "jobs")
             for reference, name in read[job].items():
                 if name not in there:
-                    message = f"job {job!r} reads {reference!r}, which is neither given nor the target of a job that runs"
+                    message = (
+                        f"job {job!r} reads {reference!r}, which is neither given nor the target of a job that runs"
+                    )
                     self.fault(message, "jobs" if self.file.jobs is not None else "tables")
         return tuple(sort_jobs(chosen, self.project))
 
@@ -186,7 +189,8 @@ def _find_fed_jobs(read: Mapping[str, Mapping[str, str]], written: Mapping[str, 
     there, chosen = set(given), list[str]()
     while True:
         more = [
-            job for job, sources in read.items()
+            job
+            for job, sources in read.items()
             if job not in chosen and written[job] not in given and set(sources.values()) <= there
         ]
         if not more:
@@ -295,9 +299,7 @@ class _Rounds:
             if not self.reader.check_jobs([name], known, *path, where, name):
                 continue
             why = self.read_why(name, each.why[name], (*path, "why", name)) if name in each.why else None
-            found[name] = ExpectedJob(
-                statuses.get(name), each.findings.get(name), each.counts.get(name), why, lines
-            )
+            found[name] = ExpectedJob(statuses.get(name), each.findings.get(name), each.counts.get(name), why, lines)
         return found
 
     def read_status(self, status: Any, path: tuple[PathStep, ...], jobs: Collection[str]) -> dict[str, str]:

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from enrich.config import Project
-from enrich.config.places import find_quarantine, identify
 from enrich.config.models import Job
+from enrich.config.places import find_quarantine, identify
 
 _BARE = re.compile(r"\w[\w-]*")
 

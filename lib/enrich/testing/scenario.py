@@ -1,4 +1,4 @@
-"""A scenario as it is played: its file's content, checked against the project, rows of given tables with their types."""
+"""A scenario as it is played: what its file says, checked against the project; given rows have their types."""
 
 from __future__ import annotations
 

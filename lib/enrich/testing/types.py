@@ -1,8 +1,8 @@
 """Types as a scenario writes them, and cells of these types: from YAML or text to the values that Arrow takes.
 
-    bigint          7             -> 7
-    date            2026-01-31    -> datetime.date(2026, 1, 31)
-    map<string,int> {a: 1}        -> [("a", 1)]
+bigint          7             -> 7
+date            2026-01-31    -> datetime.date(2026, 1, 31)
+map<string,int> {a: 1}        -> [("a", 1)]
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def _fail(cell: Any, wanted: str) -> CellError:
     return CellError(f"{shown} is not {wanted}")
 
 
-def _refuse(cell: Any, name: str) -> Any:
+def _refuse(_cell: Any, name: str) -> Any:
     raise CellError(f"a cell of type {name} cannot be written in a scenario; leave the column out, with partial: true")
 
 
