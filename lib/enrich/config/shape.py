@@ -165,8 +165,9 @@ def _describe_error(item: Any, path: tuple[PathStep, ...], kind: FileKind) -> st
         case "tuple_type":
             wanted = f"list of {path[-1]}" if path[-1] in _LISTS else "name or a list of names"
             return f"{name} must be a {wanted}, not {describe(value)}"
-        case "bool_type":
-            return f"{name} must be true or false, not {describe(value)}"
+        case "int_type" | "bool_type":
+            wanted = "a whole number" if item["type"] == "int_type" else "true or false"
+            return f"{name} must be {wanted}, not {describe(value)}"
         case "model_type" | "dict_type":
             return f"{name} must be a mapping of keys and values, not {describe(value)}"
     return f"{name}: {item['msg']}"

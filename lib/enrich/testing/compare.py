@@ -59,14 +59,28 @@ def compare_target(name: str, expected: ExpectedTarget, found: FoundTable, *, is
     """Yield how a target's rows differ from those that a round expects."""
     if expected.whole is not None:
         yield from compare_rows(name, expected.whole, found, is_partial=is_partial)
-    if expected.changed is None and expected.gone is None:
-        return
+    if expected.changed is not None or expected.gone is not None:
+        yield from _compare_changes(name, expected, found, is_partial=is_partial)
+
+
+def _compare_changes(
+    name: str, expected: ExpectedTarget, found: FoundTable, *, is_partial: bool
+) -> Iterator[Difference]:
+    """Yield how a target differs from what it was before the round, less ``gone``, with ``changed``."""
     line = expected.lines.get("changed") or expected.lines["gone"]
     changed = expected.changed or WrittenRows((), line, ())
-    columns = found.columns or {}
+    if found.columns is None:
+        if changed.rows or expected.gone:
+            yield Difference(line, name, "there is no table")
+        return
+    columns = found.columns
     try:
-        new = type_rows(changed, columns) if found.columns is not None else [dict(row.cells) for row in changed.rows]
         gone = [_type_key(key, found) for key in expected.gone or ()]
+    except CellError as error:
+        yield Difference(expected.lines.get("gone", line), name, str(error))
+        return
+    try:
+        new = type_rows(changed, columns)
     except CellError as error:
         yield Difference(line, name, str(error))
         return

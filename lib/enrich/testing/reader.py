@@ -123,7 +123,7 @@ class _Reader:
                     self.fault(
                         f"the key {key!r} is not a column{did_you_mean(key, table.columns)}", "tables", reference, "key"
                     )
-            given = Given(name, table.key, columns, ())
+            given = Given(name, tuple(key for key in table.key if key in columns), columns, ())
             rows = self.rows.read_typed(given, table.rows, "tables", reference, "rows")
             found[reference] = replace(given, rows=rows)
         return found

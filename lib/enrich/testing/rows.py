@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -54,7 +54,7 @@ class RowReader:
 
     def read_typed(self, table: Given, value: Any, *path: PathStep) -> tuple[TypedRow, ...]:
         """Return rows of a given table; columns that a row does not name are null."""
-        return tuple(self._type_row(table, row) for row in self.read(value, *path).rows)
+        return tuple(self._type(table, self.read(value, *path)))
 
     def read_updates(self, table: Given, value: Any, *path: PathStep) -> tuple[TypedRow, ...]:
         """Return rows of a given table with the columns that they name; all name the key and the same columns."""
@@ -64,13 +64,14 @@ class RowReader:
                 self.fault(f"the row does not name {missing[0]!r}; rows of one update name the same columns", row.line)
         return tuple({name: row[name] for name in written.columns if name in row} for row in self._type(table, written))
 
-    def _type(self, table: Given, written: WrittenRows) -> Iterable[TypedRow]:
+    def _type(self, table: Given, written: WrittenRows) -> list[TypedRow]:
+        for name in written.columns:
+            if name not in table.columns:
+                line = next((row.line for row in written.rows if name in row.cells), written.line)
+                self.fault(f"the table has no column {name!r}{did_you_mean(name, table.columns)}", line)
         return [self._type_row(table, row) for row in written.rows]
 
     def _type_row(self, table: Given, row: WrittenRow) -> TypedRow:
-        for name in row.cells:
-            if name not in table.columns:
-                self.fault(f"the table has no column {name!r}{did_you_mean(name, table.columns)}", row.line)
         try:
             return {name: type_cell(row.cells.get(name), name, kind) for name, kind in table.columns.items()}
         except CellError as error:

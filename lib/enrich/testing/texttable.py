@@ -4,7 +4,8 @@
     1  | Ann         | 7.5
     2  | " a | b "   | null
 
-Lines of dashes and bars at both ends of a line mean nothing, so that tables copied from a console can be read, too.
+Lines of dashes mean nothing, and neither do bars at both ends of a line where the first line has them: tables that are
+copied from a console can be read, too.
 """
 
 from __future__ import annotations
@@ -47,12 +48,14 @@ def read_text_table(text: str, name: str = "table", line: int = 1) -> TextTable:
     """
     faults: list[Fault] = []
     found: list[tuple[int, tuple[CellText, ...]]] = []
-    for number, each in enumerate(text.splitlines()):
-        if not each.strip() or _RULE.fullmatch(each.strip()):
+    is_framed = False
+    for number, each in enumerate(map(str.strip, text.splitlines())):
+        if not each or _RULE.fullmatch(each):
             continue
         where = f"{name}:{line + number}"
+        is_framed = is_framed if found else each.startswith("|") and each.endswith("|")
         try:
-            cells = tuple(_split_line(each.strip()))
+            cells = tuple(_split_line(each.removeprefix("|").removesuffix("|") if is_framed else each))
         except ValueError as error:
             faults.append(Fault(str(error), where))
             continue
@@ -77,10 +80,6 @@ def _check_cells(cells: tuple[CellText, ...], head: tuple[CellText, ...], *, is_
 
 def _split_line(line: str) -> Iterator[CellText]:
     """Yield a line's cells; a bar inside a cell that begins with a quotation mark ends none."""
-    if line.startswith("|"):
-        line = line[1:]
-    if line.endswith("|"):
-        line = line[:-1]
     rest: str | None = line
     while rest is not None:
         rest = rest.lstrip()
