@@ -113,11 +113,11 @@ def test_the_report_says_what_differs_and_where(project: Lab, call: Call) -> Non
         "  FAIL round 2: a row is wrong, and so is its reason",
         f"    {at('    customers: |', row)}: customers",
         "      1 of 2 rows differ, aligned by id; cells between > and < differ",
-        "           expected                     | found",
-        "        != id=u1 email=>one@example.com< | id=u1 email=>new@example.com<".replace("  | f", "| f"),
+        "           expected                      | found",
+        "        != id=u1 email=>one@example.com< | id=u1 email=>new@example.com<",
         f"    {at('    customers:', row)}: why customers",
         "      1 of 1 rows differ, aligned by id; cells between > and < differ",
-        "           expected                      | found",
+        "           expected                     | found",
         "        != id=u1 accounts=>no_such_key< | id=u1 accounts=>matched<",
         "  FAIL round 3: the quarantine is wrong",
         f"    {at('  counts: {customers: {inserted: 2}}', quarantine)}: counts of customers",
@@ -125,8 +125,7 @@ def test_the_report_says_what_differs_and_where(project: Lab, call: Call) -> Non
     ], text
     assert f"{at('    customers: [u9]', quarantine)}: customers" in text
     assert "1 of 1 keys were not in the table before the round" in text
-    assert "-- " not in text.split("round 3")[0]
-    assert "++ (no such row) | id=u3 email=three@example.com ok=True" in text
+    assert "++ (no such row) | id=u3 email=three@example.com ok=true" in text
     assert "quarantine of customers\n      expected 1 rows, found 0" in text
     block = text.split("round 4: ")[1].split("round 5")[0]
     assert "exit code\n      expected 0, found 3\n      customers: blocked\n" in block
@@ -136,7 +135,7 @@ def test_the_report_says_what_differs_and_where(project: Lab, call: Call) -> Non
     assert "delete into accounts\n      1 of 2 keys are not in the table" in text.split("round 5: ")[1]
     suite = ET.fromstring(format_junit([outcome]))  # noqa: S314 - our own document
     assert (suite.get("tests"), suite.get("failures")) == ("5", "4")
-    assert not list((project.home / "lake").glob("*")) if (project.home / "lake").exists() else True
+    assert not (project.home / "lake").exists()
 
 
 def test_the_samples_are_as_their_scenario_says(lab: Lab, call: Call) -> None:

@@ -11,7 +11,7 @@ from enrich.base.errors import did_you_mean
 from enrich.base.result import Finding, JobResult, RunResult
 from enrich.base.spec import DataType
 from enrich.testing import models
-from enrich.testing.differ import Row, canonical, side_by_side
+from enrich.testing.differ import Row, canonical, show_cell, side_by_side
 from enrich.testing.rows import type_cell, type_rows
 from enrich.testing.scenario import ExpectedJob, ExpectedTarget, Round, WrittenRows
 from enrich.testing.types import CellError, CellText
@@ -182,7 +182,7 @@ def _show_cell(cell: Any) -> Any:
 
 
 def _show_row(row: Row) -> str:
-    return " ".join(f"{name}={'null' if cell is None else cell}" for name, cell in row.items())
+    return " ".join(f"{name}={show_cell(cell)}" for name, cell in row.items())
 
 
 # --- results ---------------------------------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
 
+from enrich.config.yamlfile import resolve_scalar
+
 Row = Mapping[str, Any]
 _ABSENT = object()
 _SHOWN_CELL = 60
@@ -139,13 +141,32 @@ def _texts(left: Row | None, right: Row | None, names: Sequence[str]) -> tuple[s
 def _line(row: Row, names: Sequence[str], differs: Callable[[str], bool]) -> str:
     cells = []
     for name in names:
-        text = _shown(row.get(name, _ABSENT))
+        text = show_cell(row.get(name, _ABSENT))
         cells.append(f"{name}=>{text}<" if differs(name) else f"{name}={text}")
     return " ".join(cells)
 
 
-def _shown(cell: Any) -> str:
+def show_cell(cell: Any) -> str:
+    """Return a cell as YAML would have it, cut after 60 characters."""
     if cell is _ABSENT:
         return "(no such column)"
-    text = str(cell) if isinstance(cell, str) and cell.isprintable() and cell.strip() == cell and cell else repr(cell)
+    text = _written(cell)
     return text if len(text) <= _SHOWN_CELL else f"{text[:_SHOWN_CELL]}... ({len(text)} characters)"
+
+
+def _written(cell: Any) -> str:
+    """Return a cell as YAML would have it: ``null``, ``[a, {b: true}]``; a text that would not be one, in quotes."""
+    if cell is None:
+        return "null"
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, Mapping):
+        return f"{{{', '.join(f'{name}: {_written(value)}' for name, value in cell.items())}}}"
+    if isinstance(cell, list | tuple):
+        if cell and all(isinstance(item, tuple) for item in cell):  # a map, as Arrow gives it
+            return f"{{{', '.join(f'{_written(key)}: {_written(value)}' for key, value in cell)}}}"
+        return f"[{', '.join(map(_written, cell))}]"
+    if isinstance(cell, str):
+        is_plain = cell.isprintable() and cell.strip() == cell and isinstance(resolve_scalar(cell), str)
+        return cell if is_plain else repr(cell)
+    return str(cell)

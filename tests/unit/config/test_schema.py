@@ -31,8 +31,10 @@ def test_the_files_are_current(tmp_path: Path) -> None:
         )
     report = (ROOT / "conf" / "schema" / "report.schema.json").read_text(encoding="utf-8")
     assert report == format_schema("report") + "\n", "enrich schema report > conf/schema/report.schema.json"
+    test = (ROOT / "conf" / "schema" / "test.schema.json").read_text(encoding="utf-8")
+    assert test == format_schema("test") + "\n", "enrich schema test > conf/schema/test.schema.json"
     names = {path.name for path in (ROOT / "conf" / "schema").iterdir()}
-    assert names == {*build_schemas(), "report.schema.json"}
+    assert names == {*build_schemas(), "report.schema.json", "test.schema.json"}
 
 
 def test_the_projects_own_files_validate() -> None:
