@@ -144,9 +144,55 @@ def test_the_samples_are_as_their_scenario_says(lab: Lab, call: Call) -> None:
     for folder in ("jobs", "conf", "expectations"):
         shutil.copytree(ROOT / folder, home / folder)
     (home / "tests").mkdir()
-    shutil.copy(ROOT / "tests" / "samples.yml", home / "tests")
+    for path in (ROOT / "tests").glob("*.yml"):
+        shutil.copy(path, home / "tests")
     done = call("--project-dir", home, "test")
     assert done.exit_code == 0, done.output
     assert "ok   tests/samples.yml: The sample project" in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("1 scenario passed in ")
+    assert done.stdout.splitlines()[-1].startswith("2 scenarios passed in ")
     assert {path.name for path in home.iterdir()} == {"jobs", "conf", "expectations", "tests"}
+
+
+PYTHON_TEST = """
+import enrich
+import pytest
+
+
+def test_it(enrich_spark, enrich_lake):
+    enrich_lake.create("consents", "id", "id | ok: boolean\\nu1 | true")
+    enrich_lake.create("accounts", "id", "id | email\\nu1 | one@example.com")
+    project = enrich_lake.redirect(enrich.load_project("HOME"))
+    assert enrich.run(project, ["customers"], spark=enrich_spark).exit_code == 0
+    enrich_lake.assert_rows("customers", ["id"], "id | email | ok\\nu1 | one@example.com | true")
+    with pytest.raises(AssertionError, match="1 of 1 rows differ"):
+        enrich_lake.assert_rows("customers", ["id"], "id | email | ok\\nu1 | null | true")
+"""
+
+
+class Reports:
+    """What a run of pytest inside a test says of its tests."""
+
+    def __init__(self) -> None:
+        self.found: dict[str, pytest.TestReport] = {}
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.when == "call":
+            self.found[report.nodeid] = report
+
+
+def test_pytest_plays_scenarios_and_has_fixtures(project: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    home = project.home
+    head, _, _ = SCENARIO.partition("- title: a row is wrong")
+    (home / "tests" / "customers.yml").write_text(head.partition("  why:")[0].replace("two@example.com | f", "x | f"))
+    (home / "tests" / "test_lakes.py").write_text(PYTHON_TEST.replace("HOME", str(home)))
+    (home / "pytest.ini").write_text("[pytest]\n")
+    monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")
+    reports = Reports()
+    args = ["-q", "-p", "enrich.testing.plugin", "-p", "no:cacheprovider", "--enrich", f"--rootdir={home}"]
+    code = pytest.main([*args, "-c", str(home / "pytest.ini"), str(home / "tests")], plugins=[reports])
+    assert code == 1
+    outcomes = {name: report.outcome for name, report in reports.found.items()}
+    assert outcomes == {"tests/customers.yml::customers": "failed", "tests/test_lakes.py::test_it": "passed"}
+    told = str(reports.found["tests/customers.yml::customers"].longrepr)
+    assert told.startswith("FAIL tests/customers.yml: consents and their accounts")
+    assert "!= id=u2 email=>x< | id=u2 email=>two@example.com<" in told

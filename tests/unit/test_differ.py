@@ -57,7 +57,17 @@ def test_a_long_picture_is_cut() -> None:
 
 
 def test_cells_are_shown_as_yaml_has_them() -> None:
-    row = {"id": 1, "a": None, "b": True, "c": "7", "d": 7, "e": ["x", None], "f": {"g": "y"}, "h": [("k", False)], "i": ""}
+    row = {
+        "id": 1,
+        "a": None,
+        "b": True,
+        "c": "7",
+        "d": 7,
+        "e": ["x", None],
+        "f": {"g": "y"},
+        "h": [("k", False)],
+        "i": "",
+    }
     picture = side_by_side([], [row], ["id"])
     assert picture.splitlines()[-1].split(" | ")[1] == (
         "id=1 a=null b=true c='7' d=7 e=[x, null] f={g: y} h={k: false} i=''"

@@ -79,6 +79,19 @@ class Played:
     seconds: float
 
 
+SETTINGS = {
+    # On tables of ten rows every partition more is a task more.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # Nobody looks at descriptions of plans.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "0",
+    # Room for what hundreds of small queries throw away.
+    "spark.driver.extraJavaOptions": "-Xms1g -Xmn512m -XX:MetaspaceSize=256m",
+}
+"""How Spark is set for scenarios; what they give does not depend on it."""
+
+
 def get_session() -> SparkSession:
     """Return the session of scenarios: the active one, or a small local one.
 
@@ -87,7 +100,7 @@ def get_session() -> SparkSession:
     """
     from enrich.spark import session
 
-    return session.get_session(Spark(master="local[2]", conf={}, jars=None), lambda: 0)
+    return session.get_session(Spark(master="local[2]", conf=SETTINGS, jars=None), lambda: 0)
 
 
 def set_stage(project: Project, scenario: Scenario, directory: Path, spark: SparkSession) -> Stage:
