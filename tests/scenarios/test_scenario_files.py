@@ -126,7 +126,7 @@ def test_the_report_says_what_differs_and_where(project: Lab, call: Call) -> Non
     assert f"{at('    customers: [u9]', quarantine)}: customers" in text
     assert "1 of 1 keys were not in the table before the round" in text
     assert "++ (no such row) | id=u3 email=three@example.com ok=true" in text
-    assert "quarantine of customers\n      expected 1 rows, found 0" in text
+    assert "quarantine of customers\n      expected 1 row, found 0" in text
     block = text.split("round 4: ")[1].split("round 5")[0]
     assert "exit code\n      expected 0, found 3\n      customers: blocked\n" in block
     assert "fail mass_change: 3 of 3 rows failed" in block

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from enrich.base.console import format_finding
+from enrich.base.console import format_count, format_finding
 from enrich.base.errors import did_you_mean
 from enrich.base.result import Finding, JobResult, RunResult
 from enrich.base.spec import DataType
@@ -132,7 +132,9 @@ def compare_quarantine(
         yield from compare_rows(what, expected, table, is_partial=is_partial)
     elif len(rows) != expected:
         held = "\n".join(f"  {_show_row(row)}" for row in rows)
-        yield Difference(line, what, f"expected {expected} rows, found {len(rows)}" + (f"\n{held}" if held else ""))
+        yield Difference(
+            line, what, f"expected {format_count(expected, 'row')}, found {len(rows)}" + (f"\n{held}" if held else "")
+        )
 
 
 def _check_columns(expected: WrittenRows, found: FoundTable, *, is_partial: bool) -> Iterator[str]:

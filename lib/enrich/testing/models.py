@@ -123,6 +123,7 @@ class ScenarioFile(Model):
 WRITES = ("insert", "upsert", "update", "delete")
 ABOUT_TARGETS = ("expect", "changed", "gone", "quarantine")
 ABOUT_JOBS = ("findings", "counts", "why")
+ABOUT_RUNS = ("full_refresh", "retry_quarantined", "accept", "exit_code", "status")
 
 
 def _is_data(path: tuple[PathStep, ...]) -> bool:

@@ -1,7 +1,7 @@
 """A plugin for pytest: it collects scenario files when it is asked to, and has fixtures for tests in Python.
 
-pytest loads it by itself, in every project that is tested where enrich is installed. So it imports next to nothing,
-adds one option, and does nothing unless it is used.
+pytest loads it by itself, in every project that is tested where enrich is installed. So it imports neither Spark nor
+Delta, and does nothing unless it is used.
 """
 
 from __future__ import annotations

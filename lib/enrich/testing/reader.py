@@ -13,9 +13,9 @@ from enrich.config import Project, sort_jobs
 from enrich.config.places import identify
 from enrich.config.shape import build_model, describe
 from enrich.config.yamlfile import PathStep, Tree, read_tree
-from enrich.diagnosis.reasons import REASONS
+from enrich.diagnosis.reasons import MATCHED, REASONS
 from enrich.testing import models
-from enrich.testing.models import ABOUT_JOBS, ABOUT_TARGETS, KIND, WRITES, ScenarioFile, Status
+from enrich.testing.models import ABOUT_JOBS, ABOUT_RUNS, ABOUT_TARGETS, KIND, WRITES, ScenarioFile, Status
 from enrich.testing.redirect import name_tables
 from enrich.testing.rows import RowReader
 from enrich.testing.scenario import ExpectedJob, ExpectedTarget, Given, Round, Scenario, Write, WrittenRows
@@ -212,6 +212,10 @@ class _Rounds:
         path = ("rounds", number - 1)
         line = self.reader.tree.line
         jobs = self.jobs if each.run is None else self.reader.check_jobs(each.run, self.jobs, *path, "run")
+        if not jobs and not self.reader.rows.faults:
+            for key in ABOUT_RUNS:
+                if key in each.model_fields_set:
+                    self.reader.fault(f"the round runs no job, so that {key!r} means nothing", *path, key)
         if each.doctor is not None:
             self.reader.check_jobs([each.doctor], self.jobs, *path, "doctor")
         options = {name: getattr(each, name) for name in ("full_refresh", "retry_quarantined", "accept")}
@@ -320,8 +324,8 @@ class _Rounds:
         aliases = self.reader.project.jobs[job].sources
         for row in written.rows:
             for alias in aliases:
-                if alias in row.cells and row.cells[alias] not in REASONS:
-                    word = str(row.cells[alias])
+                word = str(row.cells.get(alias, MATCHED))
+                if word not in REASONS:
                     self.reader.rows.fault(f"{word!r} is not a reason{did_you_mean(word, REASONS)}", row.line)
         if written.rows and not set(written.columns) & set(aliases):
             self.reader.fault(f"the rows name none of the aliases {', '.join(aliases)}", *path)

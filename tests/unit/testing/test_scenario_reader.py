@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import os
+import random
 import subprocess
 import sys
+from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
+from typing import Any
 
 import pytest
 from jsonschema import Draft202012Validator
@@ -122,6 +127,7 @@ WRONG = [
     (edited(("status: created", "status: craeted")), "14: 'status' is 'craeted', but must be one of created"),
     (edited(("status: created", "status: {custmers: created}")), "14: there is no job 'custmers' here; did you mean"),
     (edited(("status: created", "run: far")), "14: there is no job 'far' here"),
+    (edited(("status: created", "run: []\n  exit_code: 3")), "15: the round runs no job, so that 'exit_code' means"),
     (edited(("status: created", "run: 7")), "14: "),
     (edited(("status: created", "exit_code: high")), "14: 'rounds.exit_code' must be a whole number, not text"),
     (edited(("status: created", "title: two")), "14: duplicate key 'title'"),
@@ -270,3 +276,79 @@ def test_importing_it_imports_neither_spark_nor_delta() -> None:
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
     done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=True)
     assert not {"pyspark", "delta", "deltalake", "pandas", "great_expectations"} & set(done.stdout.split())
+
+
+# --- anything else ---------------------------------------------------------------------------------------------------
+
+RICH = {
+    "title": "all keys",
+    "jobs": ["customers"],
+    "partial": True,
+    "tables": {
+        "consents": {"key": "id", "columns": {"id": "string", "ok": "boolean"}, "rows": "id | ok\nu1 | true\n"},
+        "accounts": {"key": ["id"], "columns": {"id": "string", "email": "string"}, "rows": [{"id": "u1"}]},
+    },
+    "rounds": [
+        {
+            "title": "one",
+            "commits": [{"insert": {"consents": [{"id": "u2"}]}, "delete": {"accounts": ["u1"]}}],
+            "doctor": "customers",
+            "run": ["customers"],
+            "full_refresh": True,
+            "accept": ["mass_change"],
+            "exit_code": 0,
+            "status": {"customers": "created"},
+            "changed": {"customers": [{"id": "u1"}]},
+            "gone": {"customers": [{"id": "u2"}]},
+            "quarantine": {"customers": 0},
+            "findings": {"customers": [{"expectation": "x", "failed": 1}]},
+            "counts": {"customers": {"inserted": 1}},
+            "why": {"customers": [{"id": "u1", "accounts": "matched"}]},
+        }
+    ],
+}
+VALUES: list[Any] = [
+    None,
+    7,
+    -1.5,
+    True,
+    "x",
+    "",
+    "a | b",
+    [],
+    {},
+    [None],
+    [[]],
+    {"a": None},
+    {"id": ["u1"]},
+    [{"id": None}],
+]
+
+
+def nodes(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    for step, item in value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ():
+        yield from nodes(item, (*path, step))
+
+
+def replaced(path: tuple[Any, ...], value: Any) -> Any:
+    if not path:
+        return value
+    root = copy.deepcopy(RICH)
+    place: Any = root
+    for step in path[:-1]:
+        place = place[step]
+    place[path[-1]] = value
+    return root
+
+
+def test_any_value_anywhere_is_read_or_refused_at_a_line(project: Project, seed: int) -> None:
+    assert read(project, json.dumps(RICH)).rounds[0].options["accept"] == ("mass_change",)
+    told = []
+    for path, value in random.Random(seed).sample(list(product(nodes(RICH), VALUES)), 200):
+        try:
+            read(project, json.dumps(replaced(path, value), indent=1))
+        except ConfigError as error:
+            told += error.faults
+    assert len(told) > 100
+    assert {str(fault) for fault in told if not (fault.where or "").startswith("tests/x.yml:")} == set()
