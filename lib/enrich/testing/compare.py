@@ -10,6 +10,7 @@ from enrich.base.console import format_count, format_finding
 from enrich.base.errors import did_you_mean
 from enrich.base.result import Finding, JobResult, RunResult
 from enrich.base.spec import DataType
+from enrich.config.yamlfile import resolve_scalar
 from enrich.testing import models
 from enrich.testing.differ import Row, canonical, show_cell, side_by_side
 from enrich.testing.rows import type_cell, type_rows
@@ -103,7 +104,7 @@ def compare_rows(name: str, expected: WrittenRows, found: FoundTable, *, is_part
     """Yield how all rows of a table differ from those that are written."""
     if found.columns is None:
         if expected.rows:
-            shown = [{column: _show_cell(cell) for column, cell in row.cells.items()} for row in expected.rows]
+            shown = [{column: _guess_cell(cell) for column, cell in row.cells.items()} for row in expected.rows]
             picture = side_by_side(shown, [], _known(found.key, expected.columns))
             yield Difference(expected.line, name, f"there is no table\n{picture}")
         return
@@ -179,8 +180,9 @@ def _known(key: Sequence[str], columns: Sequence[str]) -> list[str]:
     return [name for name in key if name in columns]
 
 
-def _show_cell(cell: Any) -> Any:
-    return (None if cell == "null" else str(cell)) if isinstance(cell, CellText) else cell
+def _guess_cell(cell: Any) -> Any:
+    """Return a cell whose type nobody knows, because there is no table, as YAML would read it."""
+    return resolve_scalar(str(cell)) if isinstance(cell, CellText) else cell
 
 
 def _show_row(row: Row) -> str:
