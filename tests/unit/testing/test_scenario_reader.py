@@ -17,7 +17,7 @@ import pytest
 from jsonschema import Draft202012Validator
 
 import enrich
-from enrich.base.errors import ConfigError
+from enrich.base.errors import ConfigError, Fault
 from enrich.config import Project
 from enrich.config.yamlfile import read_tree
 from enrich.testing.outcome import choose_scenarios
@@ -344,7 +344,7 @@ def replaced(path: tuple[Any, ...], value: Any) -> Any:
 
 def test_any_value_anywhere_is_read_or_refused_at_a_line(project: Project, seed: int) -> None:
     assert read(project, json.dumps(RICH)).rounds[0].options["accept"] == ("mass_change",)
-    told = []
+    told: list[Fault] = []
     for path, value in random.Random(seed).sample(list(product(nodes(RICH), VALUES)), 200):
         try:
             read(project, json.dumps(replaced(path, value), indent=1))
