@@ -17,7 +17,7 @@ import pytest
 from deltalake import DeltaTable
 
 from cli.shop import ACCOUNTS, CONSENTS, write_table
-from enrich.demo.tables import Lake
+from enrich.testing import Lake
 from kit import command
 from kit.command import Call, Start
 from kit.processes import alive, descendants, needs_proc

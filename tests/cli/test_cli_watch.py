@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 from prometheus_client.parser import text_string_to_metric_families
 
 import enrich
@@ -74,7 +74,7 @@ def test_a_real_run_tells_them_all(interpreted: SparkSession, call: Call, projec
     results = [json.loads(each.stdout) for each in (failed, created, idle)]
     assert [each["jobs"][0]["status"] for each in results] == ["failed", "created", "unchanged"]
     for result in results:
-        Draft202012Validator(build_result_schema()).validate(result)
+        Draft7Validator(build_result_schema()).validate(result)
 
     kinds = ["START", "FAIL", "START", "COMPLETE", "START", "COMPLETE"]
     assert [event["eventType"] for event in events(directory)] == kinds

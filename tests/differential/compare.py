@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from differential.spec import Row
-from kit.differ import canonical
+from enrich.testing.differ import canonical
 
 
 def canonical_row(row: Row, columns: Sequence[str], maps: frozenset[str] = frozenset()) -> tuple[Any, ...]:

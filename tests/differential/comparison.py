@@ -15,7 +15,7 @@ from differential.columns import history_of
 from differential.compare import canonical_row, difference
 from differential.model import identity, net_change
 from differential.spec import Row, Rule, Shape, World, list_watches, target_types
-from kit.differ import side_by_side
+from enrich.testing.differ import side_by_side
 
 
 @dataclass

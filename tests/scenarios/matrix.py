@@ -8,7 +8,7 @@ from typing import Any
 
 from differential.columns import history_of, without_number
 from differential.trial import Trial
-from kit.differ import assert_same_rows
+from enrich.testing.differ import assert_same_rows
 
 Row = dict[str, Any]
 

@@ -16,10 +16,11 @@ from deltalake import DeltaTable
 from enrich.base.errors import ConfigError
 from enrich.config import load_project
 from enrich.demo import add_sources, picture, play
-from enrich.demo.directory import MARKER, start_over
-from enrich.demo.story import Section, compute_expected_tables, read_sections
-from enrich.demo.tables import Lake
+from enrich.demo.directory import MARKER, PROJECT, start_over
+from enrich.demo.story import compute_expected_tables, job_of, list_aliases, list_columns, read_sections
 from enrich.diagnosis.reasons import REASONS
+from enrich.testing import Lake
+from enrich.testing.scenario import Scenario
 from faults.shop import SOAK
 
 if TYPE_CHECKING:
@@ -32,8 +33,16 @@ PLAYED = () if SOAK else ("consents", "reachable", OTHERS[int(os.environ["ENRICH
 BLOCK = re.compile(r"<!-- demo: (\w+) -->\n(.*?)<!-- end -->", re.DOTALL)
 
 
-def section(name: str) -> Section:
-    return read_sections((name,))[0]
+def sections(*names: str) -> list[Scenario]:
+    return read_sections(load_project(PROJECT), names)
+
+
+def section(name: str) -> Scenario:
+    return sections(name)[0]
+
+
+def titles(part: Scenario) -> list[str]:
+    return [*list_columns(part), *(["why"] if list_aliases(part) else [])]
 
 
 # --- the story itself, without Spark ---------------------------------------------------------------------------------
@@ -44,26 +53,24 @@ def test_the_story_is_the_one_that_the_issue_tells() -> None:
     emails = [[row[1] for row in table.values()] for _, table in tables]
     assert (len(emails[0]), emails[0].count(None)) == (10, 2)
     assert emails[1].count(None) == 0
-    assert tables[2][0].status == "unchanged"
+    assert tables[2][0].results["consents_with_email"].status == "unchanged"
     erased = next(table for each, table in tables if "GDPR" in each.title)
     assert "eight@example.com" not in [row[1] for row in erased.values()]
     assert erased["user_8"][-1] == "deleted_at"
     assert {row[-1] for key, row in tables[-2][1].items() if "user_11" in key} == {"near_miss"}
-    assert tables[-1][0].heal
+    assert tables[-1][0].doctor == "consents_with_email"
     assert [row[1] for key, row in tables[-1][1].items() if "user_11" in key] == ["eleven@example.com"]
     assert {row[-1] for _, table in tables for row in table.values()} <= REASONS.keys()
 
 
 def test_the_samples_write_what_the_story_reads(tmp_path: Path) -> None:
     project = load_project(start_over(tmp_path / "demo"))
-    for each in read_sections():
-        job = project.jobs[each.job]
-        if job.select is not None:
-            assert tuple(job.select) == each.columns
-        written = {table for part in read_sections() for table in part.tables} | {
-            other.job for other in read_sections()
-        }
-        assert {source.table for source in job.sources.values()} <= written
+    for each in sections():
+        for job in map(project.jobs.__getitem__, each.jobs):
+            if job.select is not None and job.job == job_of(each):
+                assert list(job.select) == list_columns(each)
+            written = {*each.tables, *each.jobs}
+            assert {source.table for source in job.sources.values()} <= written
 
 
 def test_what_the_doctor_suggests_goes_into_the_sources_alone(tmp_path: Path) -> None:
@@ -78,7 +85,7 @@ def test_what_the_doctor_suggests_goes_into_the_sources_alone(tmp_path: Path) ->
 
 
 def test_changes_are_shown_as_old_and_new() -> None:
-    part = section("consents")
+    part = titles(section("consents"))
     before = {"user_2": ("user_2", None, True, True, "no_such_key"), "user_10": ("user_10", "x", True, True, "matched")}
     after = {"user_2": ("user_2", "y", True, True, "matched"), "user_3": ("user_3", "z", None, True, "matched")}
     lines = picture.draw_changes(part, before, after | {"user_1": before["user_10"]}).splitlines()
@@ -99,7 +106,7 @@ def test_readme_shows_the_table_that_the_story_ends_with() -> None:
     def drawn(found: re.Match[str]) -> str:
         part = section(found[1])
         *_, (_, table) = compute_expected_tables(part)
-        shown = "\n".join(line.rstrip() for line in picture.draw_table(part, table).splitlines())
+        shown = "\n".join(line.rstrip() for line in picture.draw_table(titles(part), table).splitlines())
         return f"<!-- demo: {found[1]} -->\n```\n{shown}\n```\n<!-- end -->"
 
     fresh = BLOCK.sub(drawn, text)
@@ -178,7 +185,7 @@ def test_every_round_is_as_the_story_says(played: tuple[Path, int, list[str]]) -
     assert any("normalise: [visible]" in line for line in lines)
     assert any("to make 1 reference match" in line for line in lines)
     assert any(line.startswith("Every round was as expected") for line in lines[-2:])
-    assert sum(line.startswith("round ") for line in lines) == sum(len(each.rounds) for each in read_sections(PLAYED))
+    assert sum(line.startswith("round ") for line in lines) == sum(len(each.rounds) for each in sections(*PLAYED))
 
 
 def test_the_run_afterwards_goes_on_from_there_without_a_jvm(played: tuple[Path, int, list[str]]) -> None:
@@ -195,7 +202,9 @@ def test_the_run_afterwards_goes_on_from_there_without_a_jvm(played: tuple[Path,
     )
     assert done.returncode == 0, done.stdout + done.stderr
     jobs = json.loads(done.stdout)["jobs"]
-    assert {job["job"]: job["status"] for job in jobs} == {each.job: "unchanged" for each in read_sections(PLAYED)}
+    assert {job["job"]: job["status"] for job in jobs} == {
+        job: "unchanged" for each in sections(*PLAYED) for job in each.jobs
+    }
 
 
 def test_an_erased_address_is_in_no_current_row_nor_in_any_log(played: tuple[Path, int, list[str]]) -> None:
@@ -211,15 +220,15 @@ def test_an_erased_address_is_in_no_current_row_nor_in_any_log(played: tuple[Pat
 def test_a_round_that_is_not_as_the_story_says_fails_the_demo(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    import enrich
     from enrich.base.result import JobResult, RunResult
 
     def idle(project: object, jobs: list[str], **how: object) -> RunResult:
         return RunResult("r", "dev", tuple(JobResult(job, "unchanged") for job in jobs))
 
-    monkeypatch.setattr(enrich, "run", idle)
+    monkeypatch.setattr("enrich.testing.play.run", idle)
     lines: list[str] = []
     assert play(tmp_path / "demo", ("mirror",), lines.append) == 1
     text = "\n".join(lines)
-    assert "FAIL status: unchanged, expected created" in text
+    assert "expected created, found unchanged" in text
+    assert "FAIL" in text
     assert "rounds were NOT as expected" in text

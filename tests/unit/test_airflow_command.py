@@ -26,9 +26,11 @@ NASTY = "a b; touch $(pwd) 'x' {{ y }}"
 
 @pytest.mark.parametrize(
     ("code", "verdict"),
-    {0: "success", 99: "skip"}.items()
-    | dict.fromkeys((2, 3, 5, 6), "fail").items()
-    | dict.fromkeys((1, 4, 7, 130, 143, -9, -15, 127), "retry").items(),
+    [
+        *((0, "success"), (99, "skip")),
+        *((code, "fail") for code in (2, 3, 5, 6)),
+        *((code, "retry") for code in (1, 4, 7, 130, 143, -9, -15, 127)),
+    ],
 )
 def test_what_exit_codes_mean(code, verdict):
     assert decide(code) == verdict

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kit.differ import assert_same_rows, side_by_side
+from enrich.testing.differ import assert_same_rows, side_by_side
 
 
 def test_rows_are_aligned_by_key_and_differing_cells_marked() -> None:
@@ -24,7 +24,7 @@ def test_rows_are_aligned_by_key_and_differing_cells_marked() -> None:
     ]
     assert side_by_side(expected, found, ["id"]).splitlines() == [
         "4 of 5 rows differ, aligned by id; cells between > and < differ",
-        "     expected         | got",
+        "     expected         | found",
         "  != id=1 name=>a<    | id=1 name=>x<",
         "  -- id=3 name=c      | (no such row)",
         "  ++ (no such row)    | id=4 name=d",
@@ -34,7 +34,7 @@ def test_rows_are_aligned_by_key_and_differing_cells_marked() -> None:
 
 def test_a_column_that_one_side_lacks_differs() -> None:
     picture = side_by_side([{"id": 1}], [{"id": 1, "name": None}], ["id"])
-    assert picture.splitlines()[-1] == "  != id=1 name=>(no such column)< | id=1 name=>None<"
+    assert picture.splitlines()[-1] == "  != id=1 name=>(no such column)< | id=1 name=>null<"
 
 
 def test_equal_is_what_the_engine_calls_equal() -> None:
@@ -54,3 +54,21 @@ def test_a_long_picture_is_cut() -> None:
     picture = side_by_side(rows, [], ["id"], limit=3)
     assert picture.endswith("... and 27 more")
     assert "... (200 characters)" in picture
+
+
+def test_cells_are_shown_as_yaml_has_them() -> None:
+    row = {
+        "id": 1,
+        "a": None,
+        "b": True,
+        "c": "7",
+        "d": 7,
+        "e": ["x", None],
+        "f": {"g": "y"},
+        "h": [("k", False)],
+        "i": "",
+    }
+    picture = side_by_side([], [row], ["id"])
+    assert picture.splitlines()[-1].split(" | ")[1] == (
+        "id=1 a=null b=true c='7' d=7 e=[x, null] f={g: y} h={k: false} i=''"
+    )

@@ -13,10 +13,12 @@ from enrich.base.errors import EnvironmentFault
 from enrich.cli.commands import cli
 from enrich.cli.process import report_error
 from enrich.cli.questions import doctor, failing, why
+from enrich.cli.scenarios import play_tests
 
 cli.add_command(failing)
 cli.add_command(why)
 cli.add_command(doctor)
+cli.add_command(play_tests)
 
 
 def main() -> None:

@@ -225,7 +225,10 @@ def validate(ctx: click.Context, /, *, offline: bool, output: str) -> int:
 
 @cli.command(epilog="Example: enrich schema job > job.schema.json")
 @click.argument(
-    "kind", type=click.Choice(["job", "conf", "report", "result"]), default="job", metavar="[job|conf|report|result]"
+    "kind",
+    type=click.Choice(["job", "conf", "test", "report", "result"]),
+    default="job",
+    metavar="[job|conf|test|report|result]",
 )
 def schema(kind: str) -> int:
     """Print a JSON Schema for editors and other tools."""

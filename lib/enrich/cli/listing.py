@@ -90,6 +90,10 @@ def format_schema(kind: str) -> str:
         from enrich.report import build_schema
 
         return json.dumps(build_schema(), indent=2)
+    if kind == "test":
+        from enrich.testing.schema import build_schema as build_test_schema
+
+        return json.dumps(build_test_schema(), indent=2)
     from enrich.config.schema import build_schemas
 
     return json.dumps(build_schemas()[f"{kind}.schema.json"], indent=2)

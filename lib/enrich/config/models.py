@@ -284,14 +284,6 @@ MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {
 """Which model stands where in which kind of file; ``*`` is a name of the user's."""
 
 
-def find_model(file_kind: str, place: tuple[str, ...]) -> type[Model] | None:
-    """Return the model that stands at a place of a kind of file; None for other mappings."""
-    for pattern, model in MODELS[file_kind].items():
-        if len(pattern) == len(place) and all(at in ("*", step) for at, step in zip(pattern, place, strict=True)):
-            return model
-    return None
-
-
 def keys_of(model: type[Model]) -> tuple[str, ...]:
     """Return the keys that a file may hold for ``model``."""
     return tuple(field.alias or name for name, field in model.model_fields.items())

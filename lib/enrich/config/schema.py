@@ -25,8 +25,8 @@ def finish_schema(kind: str, title: str, schema: dict[str, Any]) -> dict[str, An
     """Return a schema of pydantic's as one of draft 7 that names itself.
 
     Args:
-        kind: ``job``, ``conf``, ``report`` or ``result``; part of ``$id``, which is a name and no address: nobody is
-            asked.
+        kind: ``job``, ``conf``, ``test``, ``report`` or ``result``; part of ``$id``, which is a name and no address:
+            nobody is asked.
         title: What it is a schema of.
         schema: As pydantic makes it, with its parts under ``$defs``; they are under ``definitions`` afterwards.
     """

@@ -7,20 +7,21 @@ found before, so that it is one fault and not two.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
 from enrich.base.errors import Fault, did_you_mean, shown
-from enrich.config.models import MODELS, Job, Reference, Settings, find_model, keys_of
+from enrich.config.models import MODELS, Job, Model, Reference, Settings, keys_of
 from enrich.config.yamlfile import PathStep, Tree
 
 _WORDS = {
     type(None): "nothing", bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list",
 }  # fmt: skip
-_Model = TypeVar("_Model", Job, Settings)
+_LISTS = ("rules", "rounds", "commits")
+_Model = TypeVar("_Model", bound=Model)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _EXPRESSION_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
 
@@ -30,9 +31,26 @@ def describe(value: Any) -> str:
     return _WORDS.get(type(value), "a mapping")
 
 
+@dataclass(frozen=True)
+class FileKind:
+    """What is to be known of a kind of file in order to read it.
+
+    Attributes:
+        models: Which model stands where; ``*`` is a name of the user's, or an item of a list.
+        names: How messages name these places; those that are not here, as paths.
+        is_text: Tells where numbers and truth values are texts as well.
+        is_data: Tells below which paths values are the user's rows, which are left as they are.
+    """
+
+    models: Mapping[tuple[str, ...], type[Model]]
+    names: Mapping[tuple[str, ...], str]
+    is_text: Callable[[tuple[PathStep, ...]], bool] = lambda _: False
+    is_data: Callable[[tuple[PathStep, ...]], bool] = lambda _: False
+
+
 def build_job(tree: Tree) -> tuple[Job | None, list[Fault]]:
     """Return the job of a file, or None, with the faults of its shape."""
-    job, faults = _build(Job, "job", tree, _is_expression)
+    job, faults = build_model(Job, tree, _JOB)
     if job is not None:
         job._tree = tree
     return job, faults
@@ -40,21 +58,19 @@ def build_job(tree: Tree) -> tuple[Job | None, list[Fault]]:
 
 def build_settings(tree: Tree) -> tuple[Settings | None, list[Fault]]:
     """Return the settings of a file whose variables are put in, or None, with the faults of its shape."""
-    return _build(Settings, "conf", tree, lambda path: path[:2] == ("spark", "conf"))
+    return build_model(Settings, tree, _CONF)
 
 
-def _build(
-    model: type[_Model], file_kind: str, tree: Tree, is_text: Callable[[tuple[PathStep, ...]], bool]
-) -> tuple[_Model | None, list[Fault]]:
+def build_model(model: type[_Model], tree: Tree, kind: FileKind) -> tuple[_Model | None, list[Fault]]:
     """Return an instance of ``model``, or None, with the faults; of what has no value there is one already."""
-    values = _Values(tree, is_text)
+    values = _Values(tree, kind)
     data = values.copy(tree.value)
     try:
         built = model.model_validate(data, by_alias=True, by_name=False)
     except ValidationError as error:
         for item in error.errors(include_url=False, include_context=True):
             if item["type"] == "missing" or item["input"] is not None:
-                values.fault(_describe_error(item, item["loc"], file_kind), item["loc"])
+                values.fault(_describe_error(item, item["loc"], kind), item["loc"])
         return None, values.faults
     return (None if values.faults else built), values.faults
 
@@ -69,16 +85,22 @@ def _is_expression(path: tuple[PathStep, ...]) -> bool:
     return False
 
 
+_JOB = FileKind(MODELS["job"], {("rules", "*"): "rules"}, _is_expression)
+_CONF = FileKind(MODELS["conf"], {}, lambda path: path[:2] == ("spark", "conf"))
+
+
 @dataclass(frozen=True)
 class _Values:
     """A file's values on their way to the model: texts where the model wants texts, single values checked."""
 
     tree: Tree
-    is_text: Callable[[tuple[PathStep, ...]], bool]
+    kind: FileKind
     faults: list[Fault] = field(default_factory=list)
 
     def copy(self, value: Any, path: tuple[PathStep, ...] = ()) -> Any:
-        """Return ``value`` with scalars as the file writes them where ``is_text(path)``."""
+        """Return ``value`` with scalars as the file writes them where the kind of file says so."""
+        if self.kind.is_data(path):
+            return value
         if isinstance(value, dict):
             for key in value:
                 self.check_name(key, (*path, key))
@@ -89,7 +111,7 @@ class _Values:
             self.fault(f"{_describe_path(path)} has no value; give one or leave it out", path)
         elif isinstance(value, str):
             self.check_text(value, path)
-        elif self.is_text(path):
+        elif self.kind.is_text(path):
             text = self.tree.texts[path]
             return text.lower() if isinstance(value, bool) else text
         return value
@@ -110,7 +132,7 @@ class _Values:
             return
         if not value.strip():
             self.fault(f"{_describe_path(path)} is empty; give a value or leave it out", path)
-        elif (_EXPRESSION_CONTROL if self.is_text(path) else _CONTROL).search(value):
+        elif (_EXPRESSION_CONTROL if self.kind.is_text(path) else _CONTROL).search(value):
             self.fault(f"{_describe_path(path)} contains a control character or a line break", path)
 
 
@@ -122,7 +144,7 @@ def _describe_path(path: tuple[PathStep, ...]) -> str:
     return f"'{dotted}'{item}" if names else "the file"
 
 
-def _describe_error(item: Any, path: tuple[PathStep, ...], file_kind: str) -> str:
+def _describe_error(item: Any, path: tuple[PathStep, ...], kind: FileKind) -> str:
     """Return one pydantic error in our words."""
     value = item["input"]
     name = _describe_path(path)
@@ -131,7 +153,7 @@ def _describe_error(item: Any, path: tuple[PathStep, ...], file_kind: str) -> st
             where = f" in {_describe_path(path[:-1])}" if len(path) > 1 else ""
             return f"'{path[-1]}' is missing{where}"
         case "extra_forbidden":
-            return f"unknown key {path[-1]!r}{_suggest_place(path, file_kind)}"
+            return f"unknown key {path[-1]!r}{_suggest_place(path, kind)}"
         case "literal_error":
             known = re.findall(r"'([^']*)'", item["ctx"]["expected"])
             given = repr(shown(value)) if isinstance(value, str) else describe(value)
@@ -141,24 +163,33 @@ def _describe_error(item: Any, path: tuple[PathStep, ...], file_kind: str) -> st
             hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
             return f"{name} must be text, not {describe(value)}{hint}"
         case "tuple_type":
-            wanted = "list of rules" if path == ("rules",) else "name or a list of names"
+            wanted = f"list of {path[-1]}" if path[-1] in _LISTS else "name or a list of names"
             return f"{name} must be a {wanted}, not {describe(value)}"
-        case "bool_type":
-            return f"{name} must be true or false, not {describe(value)}"
+        case "int_type" | "bool_type":
+            wanted = "a whole number" if item["type"] == "int_type" else "true or false"
+            return f"{name} must be {wanted}, not {describe(value)}"
         case "model_type" | "dict_type":
-            if find_model(file_kind, tuple(map(str, path))) is Reference:
+            if _find_model(kind, path) is Reference:
                 name = f"{name} is a secret: write where it is, {{env: NAME}} or {{file: PATH}}; it"
             return f"{name} must be a mapping of keys and values, not {describe(value)}"
     return f"{name}: {item['msg']}"
 
 
-def _suggest_place(path: tuple[PathStep, ...], file_kind: str) -> str:
+def _suggest_place(path: tuple[PathStep, ...], kind: FileKind) -> str:
     """Return the suggestion for an unknown key: one of its mapping's, or the mapping that does know it."""
-    model = find_model(file_kind, tuple(str(step) for step in path[:-1]))
+    model = _find_model(kind, path[:-1])
     key = str(path[-1])
     known = keys_of(model) if model else ()
-    for other, candidate in MODELS[file_kind].items():
+    for other, candidate in kind.models.items():
         if candidate is not model and key in keys_of(candidate):
-            name = ".".join(other).replace("*", "<alias>") if other != ("rules", "*") else "rules"
+            name = kind.names.get(other, ".".join(other).replace("*", "<alias>"))
             return f"; it belongs in {name or 'the file itself'!r}"
     return did_you_mean(key, known)
+
+
+def _find_model(kind: FileKind, place: tuple[PathStep, ...]) -> type[Model] | None:
+    """Return the model that stands at a place of a kind of file; None for other mappings."""
+    for pattern, model in kind.models.items():
+        if len(pattern) == len(place) and all(at in ("*", str(step)) for at, step in zip(pattern, place, strict=True)):
+            return model
+    return None

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from enrich.base.console import clean, format_count, format_table
-from enrich.demo.story import Commit, Row, Section
+from enrich.demo.story import Row
+from enrich.testing.scenario import Given, Write
 
 LEGEND = (
     "why: matched, or the reason of `enrich why` why there is no partner: no_such_key (not there yet), deleted_at (it "
     "was deleted), foreign_key_null, near_miss (there is a key that differs only by invisible characters)"
 )
+_DONE = {"insert": "inserted", "upsert": "upserted", "update": "updated", "delete": "deleted"}
 
 
 def format_cell(value: Any) -> str:
@@ -19,23 +22,26 @@ def format_cell(value: Any) -> str:
         return "null"
     if isinstance(value, bool):
         return str(value).lower()
+    if isinstance(value, dict):
+        return " ".join(map(format_cell, value.values()))
     if isinstance(value, list):
-        return f"[{', '.join(' '.join(format_cell(part) for part in element) for element in value)}]"
+        return f"[{', '.join(map(format_cell, value))}]"
     return clean(str(value))
 
 
-def format_commit(commit: Commit) -> str:
+def format_given(tables: Mapping[str, Given]) -> str:
+    """Return what is there at first: ``customer_accounts: 8 rows``."""
+    return "; ".join(f"{name}: {format_count(len(table.rows), 'row')}" for name, table in tables.items())
+
+
+def format_commit(commit: Sequence[Write]) -> str:
     """Return what another system committed: ``customer_accounts: 2 upserted``."""
-    told = []
-    for name in commit.tables:
-        counts = {"upserted": len(commit.upsert.get(name, [])), "deleted": len(commit.delete.get(name, []))}
-        told.append(f"{name}: {', '.join(f'{number} {verb}' for verb, number in counts.items() if number)}")
-    return "; ".join(told)
-
-
-def list_titles(section: Section) -> list[str]:
-    """Return the titles of a target's columns."""
-    return ["", *section.columns, *(["why"] if section.why else [])]
+    names = dict.fromkeys(write.table for write in commit)
+    counts = {
+        name: ", ".join(f"{len(each.rows)} {_DONE[each.verb]}" for each in commit if each.table == name)
+        for name in names
+    }
+    return "; ".join(f"{name}: {count}" for name, count in counts.items())
 
 
 def split_numbers(key: Any) -> tuple[Any, ...]:
@@ -44,13 +50,13 @@ def split_numbers(key: Any) -> tuple[Any, ...]:
     return stem, int(str(key).removeprefix(stem) or 0)
 
 
-def draw_table(section: Section, rows: dict[Any, Row]) -> str:
+def draw_table(titles: Sequence[str], rows: Mapping[Any, Row]) -> str:
     """Return a target as it is."""
     lines = [[" ", *map(format_cell, rows[key])] for key in sorted(rows, key=split_numbers)]
-    return format_table(list_titles(section), lines)
+    return format_table(["", *titles], lines)
 
 
-def draw_changes(section: Section, before: dict[Any, Row], after: dict[Any, Row]) -> str:
+def draw_changes(titles: Sequence[str], before: Mapping[Any, Row], after: Mapping[Any, Row]) -> str:
     """Return the rows that changed, and how many did not: ``+`` new, ``-`` gone, ``~`` changed, as ``old => new``.
 
     ```
@@ -71,19 +77,8 @@ def draw_changes(section: Section, before: dict[Any, Row], after: dict[Any, Row]
     as_before = f"{format_count(same, 'row')} as before"
     if not lines:
         return as_before
-    return "\n".join([format_table(list_titles(section), lines), *([as_before] if same else [])])
+    return "\n".join([format_table(["", *titles], lines), *([as_before] if same else [])])
 
 
 def _format_step(old: Any, new: Any) -> str:
     return format_cell(new) if old == new else f"{format_cell(old)} => {format_cell(new)}"
-
-
-def draw_difference(section: Section, found: dict[Any, Row], expected: dict[Any, Row]) -> str:
-    """Return the rows that are not as expected, in two lines each."""
-    lines = []
-    for key in sorted({*found, *expected}, key=split_numbers):
-        if found.get(key) != expected.get(key):
-            for label, row in (("found", found.get(key)), ("expected", expected.get(key))):
-                cells = map(format_cell, row) if row else ["(no row)", *[""] * len(list_titles(section)[2:])]
-                lines.append([label, *cells])
-    return format_table(list_titles(section), lines)

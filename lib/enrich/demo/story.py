@@ -1,4 +1,4 @@
-"""The demo's script: made-up tables, what other systems commit to them, and what each target must then contain."""
+"""The demo's script: scenario files, as users write them for ``enrich test``, and what the demo shows of them."""
 
 from __future__ import annotations
 
@@ -6,98 +6,83 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field
-
 from enrich.base.errors import ConfigError
+from enrich.config import Project
+from enrich.testing.reader import read_scenario
+from enrich.testing.scenario import Round, Scenario, WrittenRow
+from enrich.testing.types import CellText, convert_cell
 
 STORY = Path(__file__).parent / "story"
 
 Row = tuple[Any, ...]
-"""A target row: one value a column of the section, then the reason in sections that tell one."""
+"""A target row as it is shown: one value a column, then the reason in sections that tell one."""
+
+MATCHED = "matched"
 
 
-class _Part(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid")
+def list_names() -> list[str]:
+    """Return the names of the sections, in order: ``consents`` for ``1_consents.yml``."""
+    return [path.stem.partition("_")[2] for path in sorted(STORY.glob("*.yml"))]
 
 
-class Table(_Part):
-    """A source: its key column, and the type of each column."""
-
-    key: str
-    columns: dict[str, str]
-
-
-class Commit(_Part):
-    """What another system writes at once: rows by table, and deleted keys by table."""
-
-    upsert: dict[str, list[dict[str, Any]]] = {}
-    delete: dict[str, list[str]] = {}
-
-    @property
-    def tables(self) -> list[str]:
-        """The tables that this touches."""
-        return list(dict.fromkeys([*self.upsert, *self.delete]))
-
-
-class Round(_Part):
-    """Commits, a run, and what it must change.
-
-    Attributes:
-        heal: Whether the lines that `enrich doctor keys` suggests go into the job file before a full refresh.
-        changed: Rows of the target that are new or different.
-        gone: Keys that leave the target.
-        quarantine: Rows that the quarantine must hold; None: not looked at.
-    """
-
-    title: str
-    status: str
-    exit_code: int = 0
-    commits: tuple[Commit, ...] = ()
-    heal: bool = False
-    changed: tuple[Row, ...] = Field((), alias="set")
-    gone: frozenset[str] = frozenset()
-    quarantine: int | None = None
-
-
-class Section(_Part):
-    """One job's story; its file is part of the package.
-
-    Attributes:
-        runs: The jobs of each run, where it is not the one job; the last one's target is looked at.
-        why: The sources whose reasons are told; a row's is that of the first of them that has no partner.
-    """
-
-    name: str
-    title: str
-    about: str
-    job: str
-    runs: tuple[str, ...] = ()
-    tables: dict[str, Table]
-    columns: tuple[str, ...]
-    why: tuple[str, ...] = ()
-    rounds: tuple[Round, ...]
-
-
-def read_sections(names: tuple[str, ...] = ()) -> list[Section]:
+def read_sections(project: Project, names: tuple[str, ...] = ()) -> list[Scenario]:
     """Return the sections of the story in order, or those named.
+
+    Args:
+        project: The demo's project, with all of its jobs.
+        names: Names of sections; none: all.
 
     Raises:
         ConfigError: There is no section of that name.
     """
-    files = sorted(STORY.glob("*.yml"))
-    story = [Section.model_validate(yaml.safe_load(path.read_text(encoding="utf-8"))) for path in files]
-    known = [section.name for section in story]
+    known = list_names()
     for name in names:
         if name not in known:
             raise ConfigError(f"the demo has no section {name!r}", hint=f"its sections are {', '.join(known)}")
-    return [section for section in story if not names or section.name in names]
+    files = sorted(STORY.glob("*.yml"))
+    return [read_scenario(project, path) for path, name in zip(files, known, strict=True) if not names or name in names]
 
 
-def compute_expected_tables(section: Section) -> Iterator[tuple[Round, dict[Any, Row]]]:
-    """Yield each round with the whole table that must stand after it, by key."""
-    table: dict[Any, Row] = {}
+def job_of(section: Scenario) -> str:
+    """Return the job whose target a section shows: the last one."""
+    return section.jobs[-1]
+
+
+def list_aliases(section: Scenario) -> list[str]:
+    """Return the sources whose reasons a section tells; a row's reason is that of the first one without partner."""
+    written = [result.why for each in section.rounds for job, result in each.results.items() if job == job_of(section)]
+    return list(dict.fromkeys(name for rows in written if rows is not None for name in rows.columns[1:]))
+
+
+def choose_reason(told: dict[str, str], aliases: list[str]) -> str:
+    """Return a row's reason, of those of its sources."""
+    return next((told[alias] for alias in aliases if told.get(alias, MATCHED) != MATCHED), MATCHED)
+
+
+def compute_expected_tables(section: Scenario) -> Iterator[tuple[Round, dict[Any, Row]]]:
+    """Yield each round with the whole table that must stand after it, by key; its cells as texts and nulls."""
+    aliases, table = list_aliases(section), dict[Any, Row]()
     for each in section.rounds:
-        table = {key: row for key, row in table.items() if key not in each.gone}
-        table |= {row[0]: row for row in each.changed}
-        yield each, table
+        (expected,) = each.targets.values()
+        written = expected.whole or expected.changed
+        new = [_read_cells(row) for row in (written.rows if written is not None else ())]
+        gone = [convert_cell(CellText(key) if key.isprintable() else key, "string") for key in expected.gone or ()]
+        table = {key: row for key, row in table.items() if key not in gone}
+        reasons = {}
+        for result in each.results.values():
+            for row in result.why.rows if result.why is not None else ():
+                key, *_ = told = _read_cells(row)
+                reasons[key] = choose_reason(dict(zip(list(row.cells)[1:], told[1:], strict=True)), aliases)
+        for cells in new:
+            table[cells[0]] = (*cells, reasons.get(cells[0], MATCHED)) if aliases else cells
+        yield each, dict(table)
+
+
+def list_columns(section: Scenario) -> list[str]:
+    """Return the columns of the target that a section shows, as its first round writes them."""
+    (expected,) = section.rounds[0].targets.values()
+    return list(expected.whole.columns if expected.whole is not None else ())
+
+
+def _read_cells(row: WrittenRow) -> Row:
+    return tuple(convert_cell(cell, "string") if isinstance(cell, CellText) else cell for cell in row.cells.values())

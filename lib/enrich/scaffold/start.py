@@ -8,6 +8,7 @@ from pathlib import Path
 
 from enrich.base.errors import ConfigError
 from enrich.config.schema import build_schemas
+from enrich.testing.schema import build_schema
 
 TEMPLATE = Path(__file__).parent / "template"
 _HIDDEN = "github"
@@ -52,8 +53,8 @@ def collect_files() -> dict[str, str]:
 
 
 def format_schemas() -> dict[str, str]:
-    """Return the schemas that the first line of job and conf files names, as files of a project."""
-    schemas = build_schemas()
+    """Return the schemas that the first line of job, conf and scenario files names, as files of a project."""
+    schemas = {**build_schemas(), "test.schema.json": build_schema()}
     return {f"conf/schema/{name}": json.dumps(schemas[name], indent=2, ensure_ascii=False) + "\n" for name in schemas}
 
 

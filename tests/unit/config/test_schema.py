@@ -29,7 +29,7 @@ def test_the_files_are_current(tmp_path: Path) -> None:
         assert kept.read_text(encoding="utf-8") == path.read_text(encoding="utf-8"), (
             "python -m enrich.config.schema conf/schema"
         )
-    printed = ("report", "result")
+    printed = ("report", "result", "test")
     for kind in printed:
         file = (ROOT / "conf" / "schema" / f"{kind}.schema.json").read_text(encoding="utf-8")
         assert file == format_schema(kind) + "\n", f"enrich schema {kind} > conf/schema/{kind}.schema.json"

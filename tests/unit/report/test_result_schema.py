@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any, get_args
 
 import pytest
-from jsonschema import Draft202012Validator
+from jsonschema import Draft7Validator
 
 from enrich.base.errors import GRAVITY, Blocked, ConfigError, Locked, RunFailed
 from enrich.base.result import (
@@ -24,7 +24,7 @@ from enrich.base.result import (
 from enrich.base.state import LookupState, RuleState, State
 from enrich.report.result_schema import ExitCode, build_result_schema
 
-VALIDATOR = Draft202012Validator(build_result_schema())
+VALIDATOR = Draft7Validator(build_result_schema())
 FULL = JobResult(
     "customers",
     "updated",
@@ -57,7 +57,7 @@ def faults(found: Any) -> list[str]:
 
 
 def test_the_schema_is_one() -> None:
-    Draft202012Validator.check_schema(build_result_schema())
+    Draft7Validator.check_schema(build_result_schema())
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,8 @@
-"""A failing comparison as a picture: expected and got beside each other, rows aligned by key, differing cells marked.
+"""A failing comparison as a picture: expected and found beside each other, rows aligned by key, differing cells marked.
 
     >>> print(side_by_side([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], [{"id": 1, "name": "x"}], key=["id"]))
     2 of 2 rows differ, aligned by id; cells between > and < differ
-         expected       | got
+         expected       | found
       != id=1 name=>a<  | id=1 name=>x<
       -- id=2 name=b    | (no such row)
 
@@ -18,6 +18,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
+
+from enrich.config.yamlfile import resolve_scalar
 
 Row = Mapping[str, Any]
 _ABSENT = object()
@@ -44,7 +46,8 @@ def canonical(cell: Any) -> Any:
 def assert_same_rows(expected: Iterable[Row], found: Iterable[Row], key: Sequence[str], *, limit: int = 20) -> None:
     """Compare two tables as multisets of rows; where they differ, fail with the picture."""
     picture = side_by_side(expected, found, key, limit=limit)
-    assert not picture, picture
+    if picture:
+        raise AssertionError(picture)
 
 
 def side_by_side(expected: Iterable[Row], found: Iterable[Row], key: Sequence[str], *, limit: int = 20) -> str:
@@ -66,7 +69,7 @@ def side_by_side(expected: Iterable[Row], found: Iterable[Row], key: Sequence[st
     width = max(len("expected"), *(len(left) for _, left, _ in lines))
     by = f", aligned by {', '.join(key)}" if key else ""
     picture = [f"{len(differing)} of {len(pairs)} rows differ{by}; cells between > and < differ"]
-    picture.append(f"     {'expected':<{width}} | got")
+    picture.append(f"     {'expected':<{width}} | found")
     picture += [f"  {mark} {left:<{width}} | {right}".rstrip() for mark, left, right in lines]
     if len(differing) > limit:
         picture.append(f"  ... and {len(differing) - limit} more")
@@ -138,13 +141,32 @@ def _texts(left: Row | None, right: Row | None, names: Sequence[str]) -> tuple[s
 def _line(row: Row, names: Sequence[str], differs: Callable[[str], bool]) -> str:
     cells = []
     for name in names:
-        text = _shown(row.get(name, _ABSENT))
+        text = show_cell(row.get(name, _ABSENT))
         cells.append(f"{name}=>{text}<" if differs(name) else f"{name}={text}")
     return " ".join(cells)
 
 
-def _shown(cell: Any) -> str:
+def show_cell(cell: Any) -> str:
+    """Return a cell as YAML would have it, cut after 60 characters."""
     if cell is _ABSENT:
         return "(no such column)"
-    text = str(cell) if isinstance(cell, str) and cell.isprintable() and cell.strip() == cell and cell else repr(cell)
+    text = _written(cell)
     return text if len(text) <= _SHOWN_CELL else f"{text[:_SHOWN_CELL]}... ({len(text)} characters)"
+
+
+def _written(cell: Any) -> str:
+    """Return a cell as YAML would have it: ``null``, ``[a, {b: true}]``; a text that would not be one, in quotes."""
+    if cell is None:
+        return "null"
+    if isinstance(cell, bool):
+        return str(cell).lower()
+    if isinstance(cell, Mapping):
+        return f"{{{', '.join(f'{name}: {_written(value)}' for name, value in cell.items())}}}"
+    if isinstance(cell, list | tuple):
+        if cell and all(isinstance(item, tuple) for item in cell):  # a map, as Arrow gives it
+            return f"{{{', '.join(f'{_written(key)}: {_written(value)}' for key, value in cell)}}}"
+        return f"[{', '.join(map(_written, cell))}]"
+    if isinstance(cell, str):
+        is_plain = cell.isprintable() and cell.strip() == cell and isinstance(resolve_scalar(cell), str)
+        return cell if is_plain else repr(cell)
+    return str(cell)

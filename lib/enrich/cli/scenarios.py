@@ -1,0 +1,55 @@
+"""``enrich test``: play the project's scenarios, and show what is not as their files say."""
+
+from __future__ import annotations
+
+import logging
+from pathlib import Path
+
+import click
+
+from enrich.cli.options import add_option, add_place_options, load_chosen_project
+from enrich.cli.process import Interrupted, find_interruption, log_to_stderr, say_result
+
+NOT_AS_EXPECTED = 6
+"""The exit code of a scenario that differs: that of ``enrich verify``, which compares as well."""
+
+
+@click.command(name="test", epilog="Example: enrich test -k merchant, or: enrich test --format junit > junit.xml")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@add_option(
+    "-k", "--keyword", multiple=True, metavar="TEXT", help="Only scenarios whose file name or title contains TEXT."
+)
+@add_option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "junit"]),
+    default="text",
+    show_default=True,
+    help="Format of the report on stdout; junit is for CI.",
+)
+@add_option("--quiet", is_flag=True, help="Print no progress on stderr.")
+@add_place_options
+def play_tests(
+    ctx: click.Context, /, *, files: tuple[Path, ...], keyword: tuple[str, ...], form: str, quiet: bool
+) -> int:
+    """Play scenarios: tables with a few rows, commits, runs, and what must then be there.
+
+    A FILE is a scenario; without any, those of tests/*.yml are played. The jobs and suites are the project's own; their
+    tables are in a temporary directory, whatever conf/ says. Values are shown: they are those of the files. Exit 0: all
+    is as expected. 6: something differs. 2: a file is wrong.
+    """
+    log_to_stderr("text", quiet=True)
+    logging.getLogger("enrich.testing").setLevel(logging.WARNING if quiet else logging.INFO)
+    from enrich.testing import outcome
+
+    project = load_chosen_project(ctx)
+    chosen = outcome.choose_scenarios(project, files, keyword)
+    found = []
+    for each in outcome.play_scenarios(project, chosen):
+        if code := find_interruption():
+            raise Interrupted(code)
+        found.append(each)
+        if form == "text":
+            say_result(outcome.format_outcome(each))
+    say_result(outcome.format_end(found) if form == "text" else outcome.format_junit(found))
+    return 0 if all(each.has_passed for each in found) else NOT_AS_EXPECTED

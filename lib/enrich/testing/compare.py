@@ -1,0 +1,291 @@
+"""Hold what a round found against what it expects: rows of targets and quarantines, results, findings, reasons."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from enrich.base.console import format_count, format_finding
+from enrich.base.errors import did_you_mean
+from enrich.base.result import Finding, JobResult, RunResult
+from enrich.base.spec import DataType
+from enrich.config.yamlfile import resolve_scalar
+from enrich.testing import models
+from enrich.testing.differ import Row, canonical, show_cell, side_by_side
+from enrich.testing.rows import type_cell, type_rows
+from enrich.testing.scenario import ExpectedJob, ExpectedTarget, Round, WrittenRows
+from enrich.testing.types import CellError, CellText
+
+RUN_ID = "_run_id"
+"""The column of a quarantine that nobody can expect."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One thing that is not as expected.
+
+    Attributes:
+        line: Where it is expected.
+        what: The table, or what of the run.
+        text: What differs, in one line or several; it may hold values of the test.
+    """
+
+    line: int
+    what: str
+    text: str
+
+
+@dataclass(frozen=True)
+class FoundTable:
+    """A target or a quarantine after a round.
+
+    Attributes:
+        key: The columns by which rows are aligned.
+        columns: Column -> type; None when there is no table.
+        rows: Its rows.
+        before: Its rows before the round.
+    """
+
+    key: tuple[str, ...]
+    columns: Mapping[str, DataType] | None
+    rows: Sequence[Row]
+    before: Sequence[Row] = ()
+
+
+# --- tables ----------------------------------------------------------------------------------------------------------
+
+
+def compare_target(name: str, expected: ExpectedTarget, found: FoundTable, *, is_partial: bool) -> Iterator[Difference]:
+    """Yield how a target's rows differ from those that a round expects."""
+    if expected.whole is not None:
+        yield from compare_rows(name, expected.whole, found, is_partial=is_partial)
+    if expected.changed is not None or expected.gone is not None:
+        yield from _compare_changes(name, expected, found, is_partial=is_partial)
+
+
+def _compare_changes(
+    name: str, expected: ExpectedTarget, found: FoundTable, *, is_partial: bool
+) -> Iterator[Difference]:
+    """Yield how a target differs from what it was before the round, less ``gone``, with ``changed``."""
+    line = expected.lines.get("changed") or expected.lines["gone"]
+    changed = expected.changed or WrittenRows((), line, ())
+    if found.columns is None:
+        if changed.rows or expected.gone:
+            yield Difference(line, name, "there is no table")
+        return
+    columns = found.columns
+    try:
+        gone = [_type_key(key, found) for key in expected.gone or ()]
+    except CellError as error:
+        yield Difference(expected.lines.get("gone", line), name, str(error))
+        return
+    try:
+        new = type_rows(changed, columns)
+    except CellError as error:
+        yield Difference(line, name, str(error))
+        return
+    if faults := list(_check_columns(changed, found, is_partial=is_partial or not changed.rows)):
+        yield from (Difference(line, name, text) for text in faults)
+        return
+    left = [row for row in found.before if not any(_is_same(key, row) for key in gone)]
+    if missing := sum(not any(_is_same(key, row) for row in found.before) for key in gone):
+        text = f"{missing} of {len(gone)} keys were not in the table before the round"
+        yield Difference(expected.lines.get("gone", line), name, text)
+    keys = [{each: row.get(each) for each in found.key} for row in new]
+    left = [row for row in left if not any(_is_same(key, row) for key in keys)]
+    named = changed.columns if is_partial and changed.rows else tuple(columns)
+    wanted = [*_project(left, named), *_project(new, named)]
+    if picture := side_by_side(wanted, _project(found.rows, named), _known(found.key, named)):
+        yield Difference(line, name, picture)
+
+
+def compare_rows(name: str, expected: WrittenRows, found: FoundTable, *, is_partial: bool) -> Iterator[Difference]:
+    """Yield how all rows of a table differ from those that are written."""
+    if found.columns is None:
+        if expected.rows:
+            shown = [{column: _guess_cell(cell) for column, cell in row.cells.items()} for row in expected.rows]
+            picture = side_by_side(shown, [], _known(found.key, expected.columns))
+            yield Difference(expected.line, name, f"there is no table\n{picture}")
+        return
+    if faults := list(_check_columns(expected, found, is_partial=is_partial or not expected.rows)):
+        yield from (Difference(expected.line, name, text) for text in faults)
+        return
+    try:
+        wanted = type_rows(expected, found.columns)
+    except CellError as error:
+        yield Difference(expected.line, name, str(error))
+        return
+    named = expected.columns if is_partial and expected.rows else tuple(found.columns)
+    if picture := side_by_side(wanted, _project(found.rows, named), _known(found.key, named)):
+        yield Difference(expected.line, name, picture)
+
+
+def compare_quarantine(
+    name: str, expected: int | WrittenRows, line: int, found: FoundTable, *, is_partial: bool
+) -> Iterator[Difference]:
+    """Yield how a quarantine differs: in the number of its rows, or in its rows."""
+    what = f"quarantine of {name}"
+    columns = None if found.columns is None else {each: kind for each, kind in found.columns.items() if each != RUN_ID}
+    rows = [{each: cell for each, cell in row.items() if each != RUN_ID} for row in found.rows]
+    if not isinstance(expected, int):
+        table = FoundTable(found.key, columns, rows)
+        yield from compare_rows(what, expected, table, is_partial=is_partial)
+    elif len(rows) != expected:
+        held = "\n".join(f"  {_show_row(row)}" for row in rows)
+        yield Difference(
+            line, what, f"expected {format_count(expected, 'row')}, found {len(rows)}" + (f"\n{held}" if held else "")
+        )
+
+
+def _check_columns(expected: WrittenRows, found: FoundTable, *, is_partial: bool) -> Iterator[str]:
+    """Yield what is wrong with the columns that rows name."""
+    columns = found.columns or {}
+    for name in expected.columns:
+        if found.columns is not None and name not in columns:
+            yield f"there is no column {name!r}{did_you_mean(name, columns)}"
+    missing = [name for name in columns if name not in expected.columns]
+    if missing and not is_partial:
+        hint = "name them, or write 'partial: true' into the file"
+        yield f"the rows do not name all columns: {', '.join(missing)}; {hint}"
+    short = next((row for row in expected.rows if len(row.cells) < len(expected.columns)), None)
+    if short is not None and not missing:
+        lacking = next(name for name in expected.columns if name not in short.cells)
+        yield f"the row on line {short.line} does not name {lacking!r}, which another row names"
+
+
+def _type_key(key: Any, found: FoundTable) -> dict[str, Any]:
+    """Return a key of ``gone`` as column -> value."""
+    columns = found.columns or {}
+    if not isinstance(key, Mapping):
+        if len(found.key) != 1:
+            raise CellError(f"a key is a mapping of columns and values: {', '.join(found.key)}")
+        key = {found.key[0]: key}
+    for name in key:
+        if name not in columns:
+            raise CellError(f"there is no column {name!r}{did_you_mean(name, columns)}")
+    return {name: type_cell(cell, name, columns[name]) for name, cell in key.items()}
+
+
+def _is_same(part: Row, row: Row) -> bool:
+    """Return whether a row has the cells of ``part``."""
+    return bool(part) and all(canonical(row.get(name)) == canonical(cell) for name, cell in part.items())
+
+
+def _project(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
+    return [{name: row[name] for name in columns if name in row} for row in rows]
+
+
+def _known(key: Sequence[str], columns: Sequence[str]) -> list[str]:
+    return [name for name in key if name in columns]
+
+
+def _guess_cell(cell: Any) -> Any:
+    """Return a cell whose type nobody knows, because there is no table, as YAML would read it."""
+    return resolve_scalar(str(cell)) if isinstance(cell, CellText) else cell
+
+
+def _show_row(row: Row) -> str:
+    return " ".join(f"{name}={show_cell(cell)}" for name, cell in row.items())
+
+
+# --- results ---------------------------------------------------------------------------------------------------------
+
+
+def compare_run(expected: Round, result: RunResult) -> Iterator[Difference]:
+    """Yield how a run differs: exit code, and each job's status, findings and numbers.
+
+    A job that did not end as expected says why: its error, and the rules that failed.
+    """
+    told: list[str] = []
+    if result.exit_code != expected.exit_code:
+        told = [line for job in result.jobs if job.exit_code for line in list_ends(job)]
+        text = "\n".join([f"expected {expected.exit_code}, found {result.exit_code}", *told])
+        yield Difference(expected.exit_line, "exit code", text)
+    found = {job.job: job for job in result.jobs}
+    for name, wanted in expected.results.items():
+        job = found.get(name)
+        if job is None:  # asked about by `why` alone
+            continue
+        if wanted.status is not None and job.status != wanted.status:
+            lines = [f"expected {wanted.status}, found {job.status}", *([] if told else list_ends(job))]
+            yield Difference(wanted.lines["status"], f"status of {name}", "\n".join(lines))
+        yield from _compare_findings(name, wanted, job)
+        yield from _compare_counts(name, wanted, job)
+
+
+def list_ends(job: JobResult) -> list[str]:
+    """Return why a job ended as it did, in lines."""
+    lines = [f"{job.job}: {job.status}"]
+    lines += [f"  {format_finding(each)}" for each in job.findings if each.success is False or each.error is not None]
+    return lines + ([f"  {job.error}"] if job.error is not None else [])
+
+
+def _compare_findings(name: str, wanted: ExpectedJob, job: JobResult) -> Iterator[Difference]:
+    if wanted.findings is None:
+        return
+    left = [each for each in job.findings if each.success is not None or each.error is not None]
+    absent = []
+    for each in wanted.findings:
+        match = next((other for other in left if _fits(each, other)), None)
+        if match is None:
+            absent.append(each)
+        else:
+            left.remove(match)
+    surplus = [each for each in left if each.success is not True]
+    if not absent and not surplus:
+        return
+    lines = [f"expected, not found: {_show_finding(each)}" for each in absent]
+    lines += [f"found, not expected: {format_finding(each)}" for each in surplus]
+    yield Difference(wanted.lines["findings"], f"findings of {name}", "\n".join(lines))
+
+
+def _fits(wanted: models.Finding, found: Finding) -> bool:
+    given = wanted.model_dump(include=wanted.model_fields_set | {"success"})
+    have = {key: getattr(found, key) for key in given} | {"success": found.success is True}
+    return have == given
+
+
+def _show_finding(wanted: models.Finding) -> str:
+    given = wanted.model_dump(include=wanted.model_fields_set)
+    return ", ".join(f"{key}: {value}" for key, value in given.items()) or "any that failed"
+
+
+def _compare_counts(name: str, wanted: ExpectedJob, job: JobResult) -> Iterator[Difference]:
+    given = {} if wanted.counts is None else wanted.counts.model_dump(exclude_unset=True)
+    wrong = [
+        f"{key}: expected {value}, found {getattr(job.counts, key)}"
+        for key, value in given.items()
+        if getattr(job.counts, key) != value
+    ]
+    if wrong:
+        yield Difference(wanted.lines["counts"], f"counts of {name}", "\n".join(wrong))
+
+
+def compare_reasons(
+    name: str, expected: WrittenRows, found: FoundTable, reasons: Mapping[tuple[Any, ...], Mapping[str, str]]
+) -> Iterator[Difference]:
+    """Yield how the reasons of a job's rows differ from those that are written.
+
+    Args:
+        name: The job.
+        expected: Rows with the target's key, and a column for each alias.
+        found: The target; its key is that of the reasons.
+        reasons: Key -> alias -> reason.
+    """
+    aliases = [each for each in expected.columns if each not in found.key]
+    known = {tuple(map(canonical, key)): told for key, told in reasons.items()}
+    wanted, have = [], []
+    for row in expected.rows:
+        try:
+            key = {each: type_cell(row.cells[each], each, (found.columns or {})[each]) for each in found.key}
+        except (CellError, KeyError) as error:
+            text = str(error) if isinstance(error, CellError) else f"the row does not name the key {error}"
+            yield Difference(row.line, f"why {name}", text)
+            continue
+        told = known.get(tuple(map(canonical, key.values())))
+        wanted.append({**key, **{each: str(row.cells[each]) for each in aliases if each in row.cells}})
+        if told is not None:
+            have.append({**key, **{each: told.get(each, "(none)") for each in aliases if each in row.cells}})
+    if picture := side_by_side(wanted, have, list(found.key)):
+        yield Difference(expected.line, f"why {name}", picture)

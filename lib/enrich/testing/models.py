@@ -1,0 +1,159 @@
+"""The frozen models of a scenario file. Rows are as written here; ``reader`` gives them the types of their columns."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, PrivateAttr, StrictBool, StrictInt, StrictStr, WithJsonSchema
+
+from enrich.config.models import Model, Names, Text
+from enrich.config.shape import FileKind
+from enrich.config.yamlfile import PathStep, Tree
+
+_TEXT_TABLE = {"type": "string", "minLength": 1}
+_MAPPINGS = {"type": "array", "items": {"type": "object"}}
+Rows = Annotated[Any, WithJsonSchema({"anyOf": [_TEXT_TABLE, _MAPPINGS]})]
+"""A text table, or a list of mappings."""
+Keys = Annotated[Any, WithJsonSchema({"type": "array", "items": {"not": {"type": "array"}}})]
+"""A list of single values, or of mappings."""
+JobNames = Annotated[
+    Names,
+    WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string"}}]}),
+]
+Status = Literal["created", "updated", "unchanged", "blocked", "failed", "skipped", "locked"]
+
+
+class Table(Model):
+    """A table that is given."""
+
+    key: Names = Field(description="The column, or the list of columns, that identifies a row.")
+    columns: dict[StrictStr, Text] = Field(description="Name -> type of Spark SQL, in the order of the table.")
+    rows: Rows = Field((), description="The rows before the first round.")
+
+
+class Commit(Model):
+    """What other systems write; each of the four is one Delta commit of a table, in this order."""
+
+    insert: dict[StrictStr, Rows] = Field({}, description="Table -> rows that are appended, whatever their keys.")
+    upsert: dict[StrictStr, Rows] = Field(
+        {}, description="Table -> rows that replace the rows with the same key, or are added."
+    )
+    update: dict[StrictStr, Rows] = Field(
+        {}, description="Table -> rows with the key and the columns that change; the other columns stay."
+    )
+    delete: dict[StrictStr, Keys] = Field({}, description="Table -> keys; one of several columns is a mapping.")
+
+
+class Finding(Model):
+    """A finding that a run must have; only what is given is compared."""
+
+    expectation: Text | None = Field(None, description="The expectation's type, or the rule's name.")
+    column: Text | None = None
+    column_list: Names | None = None
+    source: Text | None = Field(None, description="The alias, for rules about a source or a join.")
+    action: Literal["warn", "quarantine", "fail"] | None = None
+    checked: StrictInt | None = Field(None, description="Rows that the rule judged.")
+    failed: StrictInt | None = Field(None, description="Rows that it found wanting.")
+    success: StrictBool = Field(False, description="true asks for a rule that passed.")
+    accepted: StrictBool | None = None
+
+
+class Counts(Model):
+    """Numbers of a job's result; only those given are compared."""
+
+    affected_keys: StrictInt | None = None
+    inserted: StrictInt | None = None
+    updated: StrictInt | None = None
+    deleted: StrictInt | None = None
+    quarantined: StrictInt | None = None
+    null_foreign_keys: StrictInt | None = None
+    null_list_ids: StrictInt | None = None
+    null_values: StrictInt | None = None
+
+
+class Round(Commit):
+    """Commits, a run, and what must be there after it."""
+
+    title: Text = Field(description="What the round shows.")
+    commits: tuple[Commit, ...] = Field((), description="Several commits one after the other, before the run.")
+    doctor: Text | None = Field(
+        None, description="A job: what `enrich doctor keys` suggests for it is in the job from now on."
+    )
+    run: JobNames | None = Field(None, description="The jobs that run; if left out, all of the scenario.")
+    full_refresh: StrictBool = Field(False, description="As `enrich run --full-refresh`.")
+    retry_quarantined: StrictBool = Field(False, description="As `enrich run --retry-quarantined`.")
+    accept: Names = Field((), description="Job rules that only warn, as `enrich run --accept`.")
+    exit_code: StrictInt = Field(0, description="The run's exit code.")
+    status: Annotated[
+        Any,
+        WithJsonSchema({"anyOf": [{"enum": list(Status.__args__)}, {"type": "object"}]}),
+    ] = Field(None, description="The status of all jobs of the round, or job -> status.")
+    expect: dict[StrictStr, Rows] = Field({}, description="Target -> all of its rows.")
+    changed: dict[StrictStr, Rows] = Field(
+        {}, description="Target -> the rows that are new or different; all others are as before the round."
+    )
+    gone: dict[StrictStr, Keys] = Field({}, description="Target -> keys of the rows that the round has removed.")
+    quarantine: dict[
+        StrictStr, Annotated[Any, WithJsonSchema({"anyOf": [{"type": "integer"}, _TEXT_TABLE, _MAPPINGS]})]
+    ] = Field({}, description="Target -> the number of rows in its quarantine, or these rows.")
+    findings: dict[StrictStr, tuple[Finding, ...]] = Field({}, description="Job -> the findings of rules that failed.")
+    counts: dict[StrictStr, Counts] = Field({}, description="Job -> numbers of its result.")
+    why: dict[StrictStr, Rows] = Field(
+        {}, description="Job -> rows with the target's key, and the reason of `enrich why` for each alias."
+    )
+
+
+class ScenarioFile(Model):
+    """One file of ``tests/``, as written."""
+
+    title: Text | None = Field(None, description="What the scenario shows; if left out, the name of the file.")
+    about: Text | None = Field(None, description="More about it, for the reader.")
+    tables: dict[StrictStr, Table] = Field(
+        description="The given tables, by the reference that the jobs have for them."
+    )
+    jobs: Names | None = Field(
+        None, description="The jobs that run; if left out, those that the given tables are enough for."
+    )
+    partial: StrictBool = Field(False, description="true: only the columns that expected rows name are compared.")
+    rounds: tuple[Round, ...] = Field(description="What happens, in order.")
+
+    _tree: Tree | None = PrivateAttr(default=None)
+
+
+WRITES = ("insert", "upsert", "update", "delete")
+ABOUT_TARGETS = ("expect", "changed", "gone", "quarantine")
+ABOUT_JOBS = ("findings", "counts", "why")
+ABOUT_RUNS = ("full_refresh", "retry_quarantined", "accept", "exit_code", "status")
+
+
+def _is_data(path: tuple[PathStep, ...]) -> bool:
+    """Return True for rows and keys."""
+    match path:
+        case ("tables", _, "rows"):
+            return True
+        case ("rounds", _, "commits", _, str(key), _):
+            return key in WRITES
+        case ("rounds", _, str(key), _):
+            return key in (*WRITES, *ABOUT_TARGETS, "why")
+    return False
+
+
+KIND = FileKind(
+    {
+        (): ScenarioFile,
+        ("tables", "*"): Table,
+        ("rounds", "*"): Round,
+        ("rounds", "*", "commits", "*"): Commit,
+        ("rounds", "*", "findings", "*", "*"): Finding,
+        ("rounds", "*", "counts", "*"): Counts,
+    },
+    {
+        ("tables", "*"): "tables.<table>",
+        ("rounds", "*"): "rounds",
+        ("rounds", "*", "commits", "*"): "commits",
+        ("rounds", "*", "findings", "*", "*"): "findings.<job>",
+        ("rounds", "*", "counts", "*"): "counts.<job>",
+    },
+    is_data=_is_data,
+)
+"""What the reader of files has to know of scenarios."""

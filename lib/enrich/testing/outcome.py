@@ -1,0 +1,167 @@
+"""What came of scenarios, for people and for continuous integration. The texts hold values: they are the test's own."""
+
+from __future__ import annotations
+
+import logging
+import tempfile
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from textwrap import indent
+from typing import TYPE_CHECKING
+from xml.etree import ElementTree as ET
+
+from enrich.base.console import clean, format_count
+from enrich.base.errors import ConfigError
+from enrich.config import Project
+from enrich.testing.compare import Difference
+from enrich.testing.play import Played, get_session, play, set_stage
+from enrich.testing.reader import find_files, read_scenarios
+from enrich.testing.scenario import Scenario
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("enrich.testing")
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One scenario that was played.
+
+    Attributes:
+        scenario: The scenario.
+        rounds: Its rounds.
+        seconds: How long it took, with writing the given tables.
+    """
+
+    scenario: Scenario
+    rounds: tuple[Played, ...]
+    seconds: float
+
+    @property
+    def has_passed(self) -> bool:
+        """True when nothing differs."""
+        return not any(each.differences for each in self.rounds)
+
+
+def choose_scenarios(project: Project, paths: Collection[Path], texts: Collection[str]) -> list[Scenario]:
+    """Read the scenarios that are asked for.
+
+    Args:
+        project: What ``load_project`` gave.
+        paths: Files; none: all of ``tests/*.yml``.
+        texts: Only scenarios whose file name or title contains one of these, in either case; none: all.
+
+    Raises:
+        ConfigError: A file is wrong, or there is no such scenario.
+    """
+    files = list(paths) or find_files(project)
+    if not files:
+        raise ConfigError("there are no scenarios; write tests/<name>.yml", hint="docs/testing.md has an example")
+    found = read_scenarios(project, files)
+    wanted = [text.casefold() for text in texts]
+    chosen = [each for each in found if not wanted or any(text in _describe(each).casefold() for text in wanted)]
+    if not chosen:
+        raise ConfigError(f"no scenario's file name or title contains {' or '.join(map(repr, texts))}")
+    return chosen
+
+
+def _describe(scenario: Scenario) -> str:
+    return f"{Path(scenario.file).name} {scenario.title}"
+
+
+def play_scenarios(
+    project: Project, scenarios: Sequence[Scenario], spark: SparkSession | None = None
+) -> Iterator[Outcome]:
+    """Play scenarios one after the other, each in a temporary directory of its own, and yield what came of each.
+
+    Raises:
+        EnvironmentFault: Spark does not start.
+    """
+    if spark is None:
+        log.info("starting Spark, once for all scenarios")
+    session = spark or get_session()
+    for scenario in scenarios:
+        log.info("playing %s", scenario.file)
+        began = time.monotonic()
+        with tempfile.TemporaryDirectory(prefix="enrich-test-") as directory:
+            stage = set_stage(project, scenario, Path(directory).resolve() / "lake", session)
+            rounds = tuple(play(stage, scenario))
+        yield Outcome(scenario, rounds, time.monotonic() - began)
+
+
+# --- text ------------------------------------------------------------------------------------------------------------
+
+
+def format_outcome(outcome: Outcome) -> str:
+    """Return one scenario for people: a line when it passed, else a line a round, and what differs.
+
+    ```
+    FAIL tests/products.yml: Products and their merchants (2 rounds, 5.1 s)
+      ok   round 1: the first run
+      FAIL round 2: a merchant is renamed
+        tests/products.yml:41: products_with_merchant
+          1 of 2 rows differ, aligned by product_id; cells between > and < differ
+               expected                                | found
+            != product_id=P1 merchant_name=>Cozy & Co< | product_id=P1 merchant_name=>Cozy Creations<
+    ```
+    """
+    scenario = outcome.scenario
+    mark = "ok  " if outcome.has_passed else "FAIL"
+    took = f"({format_count(len(outcome.rounds), 'round')}, {outcome.seconds:.1f} s)"
+    lines = [f"{mark} {scenario.file}: {scenario.title} {took}"]
+    if not outcome.has_passed:
+        for each in outcome.rounds:
+            lines.append(f"  {'FAIL' if each.differences else 'ok  '} round {each.round.number}: {each.round.title}")
+            lines += [indent(format_difference(scenario, one), "    ") for one in each.differences]
+    return clean("\n".join(lines))
+
+
+def format_difference(scenario: Scenario, difference: Difference) -> str:
+    """Return what differs, below the place in the file where it is expected."""
+    return f"{scenario.file}:{difference.line}: {difference.what}\n{indent(difference.text, '  ')}"
+
+
+def format_end(outcomes: Sequence[Outcome]) -> str:
+    """Return the last line: how many scenarios passed."""
+    failed = sum(not each.has_passed for each in outcomes)
+    all_of_them = format_count(len(outcomes), "scenario")
+    seconds = sum(each.seconds for each in outcomes)
+    return f"{f'{failed} of {all_of_them} failed' if failed else f'{all_of_them} passed'} in {seconds:.1f} s"
+
+
+# --- JUnit -----------------------------------------------------------------------------------------------------------
+
+
+def format_junit(outcomes: Sequence[Outcome]) -> str:
+    """Return the outcomes as JUnit XML of ASCII characters: a suite for each scenario, a case for each round.
+
+    Attributes and elements are those of Jenkins' schema (junit-10.xsd), as in ``enrich report --format junit``.
+    """
+    root = ET.Element("testsuites", name="enrich test")
+    for outcome in outcomes:
+        suite = ET.SubElement(root, "testsuite", name=clean(outcome.scenario.file))
+        for each in outcome.rounds:
+            name = clean(f"round {each.round.number}: {each.round.title}")
+            place, took = clean(outcome.scenario.title), f"{each.seconds:.3f}"
+            case = ET.SubElement(suite, "testcase", classname=place, name=name, time=took)
+            if each.differences:
+                told = [clean(format_difference(outcome.scenario, one)) for one in each.differences]
+                message = f"{each.differences[0].what}: not as expected"
+                failure = ET.SubElement(case, "failure", type="difference", message=clean(message))
+                failure.text = "\n".join(told)
+        _count(suite, outcome.seconds)
+    _count(root, sum(each.seconds for each in outcomes))
+    ET.indent(root)
+    found: bytes = ET.tostring(root, encoding="us-ascii", xml_declaration=True)
+    return found.decode("ascii")
+
+
+def _count(element: ET.Element, seconds: float) -> None:
+    cases = list(element.iter("testcase"))
+    element.set("tests", str(len(cases)))
+    element.set("failures", str(sum(case.find("failure") is not None for case in cases)))
+    element.set("errors", "0")
+    element.set("time", f"{seconds:.3f}")

@@ -1,0 +1,235 @@
+"""Play a scenario round by round: other systems commit, jobs run, and what is there is held against the file."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from enrich.base.errors import EnrichError, EnvironmentFault
+from enrich.base.result import RunResult
+from enrich.config import Project
+from enrich.config.models import Source, Spark
+from enrich.config.yamlfile import load_tree
+from enrich.diagnosis import doctor_keys
+from enrich.operations.runner import run
+from enrich.operations.workplace import Options, Workplace
+from enrich.testing.compare import (
+    Difference,
+    FoundTable,
+    compare_quarantine,
+    compare_reasons,
+    compare_run,
+    compare_target,
+)
+from enrich.testing.lake import CommitRefused, Lake
+from enrich.testing.redirect import name_quarantine, redirect
+from enrich.testing.scenario import Round, Scenario
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from enrich.diagnosis.doctor import KeyReport
+
+Reasons = Mapping[tuple[Any, ...], Mapping[str, str]]
+"""Key of a target row -> alias -> reason."""
+
+
+@dataclass
+class Stage:
+    """Where a scenario is played.
+
+    Attributes:
+        project: The project; all of its tables are in ``lake``.
+        spark: The session.
+        lake: The lake.
+        mend: Puts what `enrich doctor keys` suggests into a job, and returns the project with it.
+        tables: Job -> what its target held after the last round.
+    """
+
+    project: Project
+    spark: SparkSession
+    lake: Lake
+    mend: Callable[[Project, KeyReport], Project]
+    tables: dict[str, FoundTable] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Played:
+    """What came of a round.
+
+    Attributes:
+        round: The round.
+        result: What the run gave; None when there was none.
+        report: What `enrich doctor keys` said; None when it was not asked.
+        tables: Job -> its target after the round.
+        reasons: Job -> the reasons of its rows, for the jobs that the round asks about.
+        differences: What is not as expected.
+        seconds: How long it took.
+    """
+
+    round: Round
+    result: RunResult | None
+    report: KeyReport | None
+    tables: Mapping[str, FoundTable]
+    reasons: Mapping[str, Reasons]
+    differences: tuple[Difference, ...]
+    seconds: float
+
+
+SETTINGS = {
+    # On tables of ten rows every partition more is a task more.
+    "spark.sql.shuffle.partitions": "1",
+    "spark.databricks.delta.snapshotPartitions": "1",
+    # Nobody looks at descriptions of plans.
+    "spark.sql.ui.explainMode": "simple",
+    "spark.sql.maxPlanStringLength": "0",
+    # Room for what hundreds of small queries throw away.
+    "spark.driver.extraJavaOptions": "-Xms1g -Xmn512m -XX:MetaspaceSize=256m",
+}
+"""How Spark is set for scenarios; what they give does not depend on it."""
+
+
+def get_session() -> SparkSession:
+    """Return the session of scenarios: the active one, or a small local one.
+
+    Raises:
+        EnvironmentFault: Spark does not start.
+    """
+    from enrich.spark import session
+
+    return session.get_session(Spark(master="local[2]", conf=SETTINGS, jars=None), lambda: 0)
+
+
+def set_stage(project: Project, scenario: Scenario, directory: Path, spark: SparkSession) -> Stage:
+    """Return a stage in an empty directory, with the given tables."""
+    stage = Stage(redirect(project, directory), spark, Lake(directory), mend_in_memory)
+    give_tables(stage, scenario)
+    return stage
+
+
+def give_tables(stage: Stage, scenario: Scenario) -> None:
+    """Write the given tables; rows of a table that is there already are replaced or added by their keys."""
+    for table in scenario.tables.values():
+        is_new = not stage.lake.exists(table.name)
+        stage.lake.define(table.name, table.key, table.columns)
+        stage.lake.commit(table.name, "insert" if is_new else "upsert", table.rows)
+
+
+def play(stage: Stage, scenario: Scenario) -> Iterator[Played]:
+    """Play all rounds, and yield what came of each."""
+    for each in scenario.rounds:
+        yield play_round(stage, scenario, each)
+
+
+def play_round(stage: Stage, scenario: Scenario, each: Round) -> Played:
+    """Play one round.
+
+    Raises:
+        EnvironmentFault: Something is wrong with the machine.
+    """
+    began = time.monotonic()
+    before = {job: found.rows for job, found in stage.tables.items()}
+    result, report, differences = None, None, list[Difference]()
+    reasons: dict[str, Reasons] = {}
+    try:
+        _commit_all(stage, scenario, each)
+        if each.doctor is not None:
+            report = doctor_keys(stage.project, each.doctor, spark=stage.spark)
+            stage.project = stage.mend(stage.project, report)
+        if each.jobs:
+            result = run(stage.project, each.jobs, spark=stage.spark, **each.options)
+    except EnvironmentFault:
+        raise
+    except EnrichError as error:
+        differences.append(Difference(each.line, "run", str(error)))
+    except _Refused as error:
+        differences.append(error.difference)
+    stage.tables = {job: _read_target(stage, job, before.get(job, ())) for job in scenario.jobs}
+    if not differences:
+        if result is not None:
+            differences += compare_run(each, result)
+        differences += _compare_tables(stage, scenario, each)
+        differences += _compare_reasons(stage, each, reasons)
+    seconds = time.monotonic() - began
+    return Played(each, result, report, dict(stage.tables), reasons, tuple(differences), seconds)
+
+
+class _Refused(Exception):
+    """A commit of another system that is not possible."""
+
+    def __init__(self, difference: Difference) -> None:
+        super().__init__(difference.text)
+        self.difference = difference
+
+
+def _commit_all(stage: Stage, scenario: Scenario, each: Round) -> None:
+    from deltalake.exceptions import DeltaError
+
+    for commit in each.commits:
+        for write in commit:
+            try:
+                stage.lake.commit(scenario.tables[write.table].name, write.verb, write.rows)
+            except (CommitRefused, DeltaError) as error:
+                raise _Refused(Difference(write.line, f"{write.verb} into {write.table}", str(error))) from error
+
+
+def _read_target(stage: Stage, job: str, before: Any) -> FoundTable:
+    name = stage.project.jobs[job].target.table
+    columns = stage.lake.columns(name)
+    key = find_key(stage.project, job) if columns is not None else ()
+    return FoundTable(key, columns, stage.lake.rows(name), before)
+
+
+def find_key(project: Project, job: str) -> tuple[str, ...]:
+    """Return the columns that identify a row of a job's target; none when its sources do not say."""
+    try:
+        spec = Workplace(project, [job], Options(), "").task(project.jobs[job]).spec
+    except EnrichError:
+        return ()
+    return (*spec.identity, *spec.right_identity)
+
+
+def _compare_tables(stage: Stage, scenario: Scenario, each: Round) -> Iterator[Difference]:
+    for reference, expected in each.targets.items():
+        found, is_partial = stage.tables[expected.job], scenario.is_partial
+        yield from compare_target(reference, expected, found, is_partial=is_partial)
+        if expected.quarantine is not None:
+            name = name_quarantine(stage.project.jobs[expected.job].target.table)
+            table = FoundTable(found.key, stage.lake.columns(name), stage.lake.rows(name))
+            line = expected.lines["quarantine"]
+            yield from compare_quarantine(reference, expected.quarantine, line, table, is_partial=is_partial)
+
+
+def _compare_reasons(stage: Stage, each: Round, reasons: dict[str, Reasons]) -> Iterator[Difference]:
+    from enrich.diagnosis.inquiry import find_all_reasons
+
+    for job, expected in each.results.items():
+        if expected.why is None:
+            continue
+        try:
+            told = find_all_reasons(stage.project, job, stage.spark)
+        except EnvironmentFault:
+            raise
+        except EnrichError as error:
+            yield Difference(expected.lines["why"], f"why {job}", str(error))
+            continue
+        reasons[job] = {key: {alias: why.reason for alias, why in each.items()} for key, each in told.items()}
+        found = stage.tables[job]
+        count = len(next(iter(told), found.key))
+        table = FoundTable(found.key[:count], found.columns, found.rows)
+        yield from compare_reasons(job, expected.why, table, reasons[job])
+
+
+def mend_in_memory(project: Project, report: KeyReport) -> Project:
+    """Return the project with the suggested lines in the job, whose file stays as it is."""
+    job = project.jobs[report.job]
+    sources = dict(job.sources)
+    for join in report.joins:
+        for alias, line in join.suggestion.lines.items() if join.suggestion is not None else ():
+            sources[alias] = Source.model_validate(load_tree(line, "suggestion").value[alias])
+    mended = job.model_copy(update={"sources": sources})
+    jobs = {**project.jobs, report.job: mended}
+    return Project(project.dir, project.deployment, project.settings, jobs, project.suites, project.deployments)
