@@ -14,6 +14,7 @@ from enrich.base.result import JobResult, RunResult
 from enrich.config import Project
 from enrich.diagnosis import doctor_keys, failing, summarise, why
 from enrich.operations.loading import load_project
+from enrich.operations.maintenance import MaintainResult, maintain
 from enrich.operations.planning import PlanResult, plan
 from enrich.operations.runner import run
 from enrich.operations.verification import VerifyResult, verify
@@ -22,6 +23,7 @@ __all__ = [
     "ConfigError",
     "EnrichError",
     "JobResult",
+    "MaintainResult",
     "PlanResult",
     "Project",
     "RunResult",
@@ -29,6 +31,7 @@ __all__ = [
     "doctor_keys",
     "failing",
     "load_project",
+    "maintain",
     "plan",
     "run",
     "summarise",

@@ -15,6 +15,7 @@ from enrich.base.errors import ConfigError
 from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
 from enrich.cli import listing
 from enrich.cli.checks import plan, verify
+from enrich.cli.maintenance import maintain
 from enrich.cli.options import (
     DEFAULT_TARGET,
     add_job_options,
@@ -229,3 +230,4 @@ def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bo
 
 cli.add_command(plan)
 cli.add_command(verify)
+cli.add_command(maintain)

@@ -188,6 +188,21 @@ class Spark(Model):
     )
 
 
+class Optimize(Model):
+    """When a run puts the files of its target in shape, right after its commit."""
+
+    after_commit: StrictBool = Field(True, description="false: runs never do it; `enrich maintain` does.")
+    small_files: int = Field(
+        100, strict=True, ge=2, le=1_000_000, description="From so many files below 32 MB on they are put together."
+    )
+    deleted_rows: float = Field(
+        0.1,
+        gt=0,
+        le=1,
+        description="The share of the rows in the files that may be gone before files are written anew.",
+    )
+
+
 class Settings(Model):
     """One file of ``conf/``, with environment variables replaced by their values."""
 
@@ -198,6 +213,7 @@ class Settings(Model):
         400, strict=True, ge=1, le=36_500, description="Days after which the runs table forgets a run."
     )
     spark: Spark = Spark(master=None, conf={}, jars=None)
+    optimize: Optimize = Optimize(after_commit=True, small_files=100, deleted_rows=0.1)
 
 
 MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {
@@ -209,7 +225,7 @@ MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {
         ("target",): Target,
         ("rules", "*"): Rule,
     },
-    "conf": {(): Settings, ("spark",): Spark},
+    "conf": {(): Settings, ("spark",): Spark, ("optimize",): Optimize},
 }
 """Which model stands where in which kind of file; ``*`` is a name of the user's."""
 

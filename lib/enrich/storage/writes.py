@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from enrich.base.faults import pass_point
 from enrich.base.spec import OPERATION, quote
 from enrich.storage.extents import measure_table
+from enrich.storage.shape import SMALL_TABLE
 from enrich.storage.tables import has_remains
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
 _FEW = 100_000
 """Rows that are sent to every task of a MERGE, and that are appended as one file."""
-
-SMALL_TABLE = 8 * 2**20
-"""Bytes of a table up to which a MERGE writes its files anew: deletion vectors take seven more Spark jobs."""
 
 _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 
