@@ -50,14 +50,15 @@ def on_other_ways() -> Iterator[None]:
     """Switch every choice that makes runs cheaper to the other side, inside the block.
 
     The tables of these tests are so small that runs would never write deletion vectors nor filter a lookup before it is
-    joined; and what a run knows from the feed, it reads from the tables here.
+    joined; what a run knows from the feed, it reads from the tables here; and every commit is followed by OPTIMIZE.
     """
     from enrich.frames import keys
     from enrich.steps import work
-    from enrich.storage import writes
+    from enrich.storage import shape
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writes, "SMALL_TABLE", -1)
+        patch.setattr(shape, "SMALL_TABLE", -1)
+        patch.setattr(shape, "find_need", lambda *_: "always")
         patch.setattr(work, "LARGE_LOOKUP", 0)
         patch.setattr(keys, "find_known_rows", lambda *_: None)
         yield

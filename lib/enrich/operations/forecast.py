@@ -60,8 +60,6 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
         changed: What the window brought.
         affected: The keys to compute; None for none, and for all in a run that computes everything.
     """
-    from enrich.storage.writes import SMALL_TABLE
-
     task, target = work.task, work.task.target.table
     there = extents.measure_table(target.uri) if target is not None else Extent()
     if task.everything:
@@ -80,7 +78,7 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
     reads = sum((extents.measure_table(task.tables[alias].uri) for alias in read), feeds + there)
     why = f"{', '.join(read)} must be read, too" if read else "the feeds hold all rows that are needed"
     due = _foresee_upkeep(task)
-    if there.bytes <= SMALL_TABLE:
+    if there.bytes <= shape.SMALL_TABLE:
         return Forecast(
             MERGE, f"{why}; the target is small: files with changed rows are written anew", reads, there, due
         )

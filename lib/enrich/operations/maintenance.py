@@ -1,4 +1,4 @@
-"""``enrich maintain``: OPTIMIZE of targets and quarantines, VACUUM of these, of the runs table and, if asked, of sources.
+"""``enrich maintain``: OPTIMIZE of targets and quarantines, VACUUM of these, of the runs table, and of sources if asked.
 
 Rows and cursors stay as they are. What VACUUM must leave is decided here: the table's own retention, and all that a
 cursor of any job of the project may still read, also one that a RESTORE brings back. Of other projects and deployments
@@ -78,10 +78,10 @@ class Upkeep:
     role: str
     status: str = NOTHING
     engine: str = "spark"
-    rewritten: Extent = Extent()
+    rewritten: Extent = field(default_factory=Extent)
     became: Extent | None = None
     version: int | None = None
-    removed: Extent = Extent()
+    removed: Extent = field(default_factory=Extent)
     kept: Kept | None = None
     error: str | None = None
     exit_code: int = 0

@@ -1,4 +1,4 @@
-"""The target's files, put in shape right after the run's own commit where many runs have left them small or full of gaps.
+"""The target's files, put in shape right after the run's own commit where many runs have made them many or sparse.
 
 The rows are committed by then: whatever goes wrong here is a warning. ``docs/adr/0021-upkeep.md``.
 """

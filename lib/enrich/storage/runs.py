@@ -159,7 +159,7 @@ class RunsTable:
         """Tidy up at once, whatever the version.
 
         Returns:
-            The files that were, or would be, put together, and those that nobody needs and that were, or would be, removed.
+            The files that are, or would be, put together, and those that are, or would be, removed.
         """
         table = self._open()
         if table is None:

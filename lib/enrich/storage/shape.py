@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from enrich.base.result import Extent
@@ -35,8 +35,8 @@ class Shape:
         records: Rows in the files, those that deletion vectors mark among them; None where a file does not tell.
     """
 
-    whole: Extent = Extent()
-    small: Extent = Extent()
+    whole: Extent = field(default_factory=Extent)
+    small: Extent = field(default_factory=Extent)
     records: int | None = 0
 
     def compute_gone(self, rows: int) -> float:
@@ -67,7 +67,7 @@ def find_need(shape: Shape, rows: int | None, limits: Optimize) -> str | None:
     Args:
         shape: The table's files.
         rows: How many rows the table has; None when that is not known.
-        limits: From when on it is worth it. Below ``SMALL_TABLE`` few rows can be gone, and it costs nothing to read them.
+        limits: From when on it is worth it. In tables up to ``SMALL_TABLE`` rows that are gone cost nothing.
     """
     if shape.small.files >= limits.small_files:
         return f"{shape.small.files} small files (small_files is {limits.small_files})"
@@ -103,7 +103,6 @@ def _count_gone(log: DeltaTable) -> dict[str, int]:
     """Return how many rows the deletion vectors of a table mark, by the name of the file."""
     found: dict[str, int] = {}
     for batch in log.deletion_vectors():
-        paths, kept = (batch.column(name) for name in ("filepath", "selection_vector"))
-        for path, rows in zip(paths, kept, strict=True):
-            found[str(path).rpartition("/")[2]] = sum(not stays for stays in rows.as_py())
+        for each in batch.to_struct_array().to_pylist():
+            found[each["filepath"].rpartition("/")[2]] = sum(not stays for stays in each["selection_vector"])
     return found

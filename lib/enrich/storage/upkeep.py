@@ -1,7 +1,7 @@
 """OPTIMIZE and VACUUM by Spark, in the shape that targets need; neither changes a row.
 
-Not by delta-rs (1.6.6): its VACUUM removes deletion vectors that are in use, it refuses clustered tables, and two of its
-compactions at a time write every row twice. The runs table, which has neither, is kept by ``enrich.storage.runs``.
+Not by delta-rs (1.6.6): its VACUUM removes deletion vectors that are in use, it refuses clustered tables, and two
+compactions of its at a time write every row twice. The runs table, which has neither, is kept by ``enrich.storage.runs``.
 """
 
 from __future__ import annotations
@@ -61,8 +61,8 @@ def _set(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
 def optimize_table(session: SparkSession, uri: str, author: Author, why: str) -> Compaction | None:
     """Put small files together, write files anew of which many rows are gone, and cluster where the table has it.
 
-    The commit changes no row (``dataChange`` is false), so it is no drift, and no change for who reads the table's feed.
-    It has no transaction number: the cursor stays where it is.
+    The commit changes no row (``dataChange`` is false), so it is no drift, and no change in the feed of the
+    table. It has no transaction number: the cursor stays where it is.
 
     Args:
         session: A session of the job's own.

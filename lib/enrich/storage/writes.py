@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from enrich.base.faults import pass_point
 from enrich.base.spec import OPERATION, quote
+from enrich.storage import shape
 from enrich.storage.extents import measure_table
-from enrich.storage.shape import SMALL_TABLE
 from enrich.storage.tables import has_remains
 
 if TYPE_CHECKING:
@@ -122,7 +122,7 @@ def _append(session: SparkSession, uri: str, changed: Changed) -> None:
 
 def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     operations, rows = changed.operations, changed.rows
-    if measure_table(uri).bytes <= SMALL_TABLE:
+    if measure_table(uri).bytes <= shape.SMALL_TABLE:
         session.conf.set(_VECTORS, "false")
     values: Mapping[str, Column] = {quote(name): F.col("s." + quote(name)) for name in changed.columns}
     pairs = [(theirs, F.col(f"s.{name}")) for name, theirs in changed.identity.items()]
