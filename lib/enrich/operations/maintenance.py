@@ -1,4 +1,4 @@
-"""``enrich maintain``: OPTIMIZE of targets and quarantines, VACUUM of these, of the runs table, and of sources if asked.
+"""``enrich maintain``: OPTIMIZE of targets and quarantines, VACUUM of these, of the runs table, and of sources.
 
 Rows and cursors stay as they are. What VACUUM must leave is decided here: the table's own retention, and all that a
 cursor of any job of the project may still read, also one that a RESTORE brings back. Of other projects and deployments

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +15,10 @@ if TYPE_CHECKING:
     from enrich.config.models import Optimize
 
 _NO_FILES = frozenset({"VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
+
+_ENDS = ("min", "max")
+_EMAIL = re.compile(r"[^@\s]@[^@\s]+\.")
+"""Delta cuts long texts, so the end of an address may be missing."""
 
 SMALL_FILE = 32 * 2**20
 """Bytes below which a file is put together with others."""
@@ -105,4 +110,20 @@ def _count_gone(log: DeltaTable) -> dict[str, int]:
     for batch in log.deletion_vectors():
         for each in batch.to_struct_array().to_pylist():
             found[each["filepath"].rpartition("/")[2]] = sum(not stays for stays in each["selection_vector"])
+    return found
+
+
+def find_measured_columns(uri: str) -> dict[str, bool]:
+    """Return the top-level columns of which a table's log has the smallest and greatest values.
+
+    Returns:
+        Column -> whether such a value looks like an e-mail address. No value leaves this function.
+    """
+    files = open_log(uri).get_add_actions(flatten=True)
+    found: dict[str, bool] = {}
+    for name in files.schema.names:
+        side, _, column = name.partition(".")
+        values = [value for value in files.column(name).to_pylist() if value is not None] if side in _ENDS else []
+        if values:
+            found[column] = found.get(column, False) or any(_EMAIL.search(str(value)) is not None for value in values)
     return found

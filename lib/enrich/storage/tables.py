@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
-KEEPS_FILES, _KEEPS_LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
+KEEPS_FILES, KEEPS_LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
 _INTERVAL = re.compile(r"(?:interval\s+)?((?:[0-9]+\s+(?:week|day|hour|minute|second)s?\s*)+)", re.IGNORECASE)
 _PART = re.compile(r"([0-9]+)\s+(week|day|hour|minute|second)", re.IGNORECASE)
 _SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
@@ -377,7 +377,7 @@ def compute_retention(properties: Mapping[str, str]) -> int | None:
 
     Removed files stay for a week and the log for thirty days unless the table says otherwise; the shorter one counts.
     """
-    files, log = compute_file_retention(properties), _read_interval(properties.get(_KEEPS_LOG, "interval 30 days"))
+    files, log = compute_file_retention(properties), _read_interval(properties.get(KEEPS_LOG, "interval 30 days"))
     return None if files is None or log is None else min(files, log)
 
 

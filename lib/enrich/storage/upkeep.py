@@ -1,7 +1,7 @@
 """OPTIMIZE and VACUUM by Spark, in the shape that targets need; neither changes a row.
 
 Not by delta-rs (1.6.6): its VACUUM removes deletion vectors that are in use, it refuses clustered tables, and two
-compactions of its at a time write every row twice. The runs table, which has neither, is kept by ``enrich.storage.runs``.
+compactions of its at a time write every row twice. ``enrich.storage.runs`` keeps the runs table.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ from enrich.storage.shape import GONE, SMALL_FILE
 from enrich.storage.tables import open_log
 
 _OPTIMIZE = "spark.databricks.delta.optimize."
+_VACUUM = "spark.databricks.delta.vacuum."
+"""Delta 4.4 ignores the hours of RETAIN, but for 0, unless ``retentionWindowIgnore.enabled`` below it is false."""
+
 _DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 
 _LARGE_FILE = 256 * 2**20
@@ -111,7 +114,11 @@ def vacuum_table(session: SparkSession, uri: str, hours: int, *, dry_run: bool) 
         dry_run: Only measure.
     """
     tasks = str(4 * session.sparkContext.defaultParallelism)
-    settings = {"spark.databricks.delta.vacuum.logging.enabled": "false", _DISCOVERY: tasks}
+    settings = {
+        f"{_VACUUM}logging.enabled": "false",
+        f"{_VACUUM}retentionWindowIgnore.enabled": "false",
+        _DISCOVERY: tasks,
+    }
     statement = " ".join(["VACUUM", quote("delta", uri), "RETAIN", str(int(hours)), "HOURS"])
     with _set(session, settings):
         pass_point("vacuum.before")
