@@ -12,7 +12,7 @@
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.base.result import JobResult, RunResult
 from enrich.config import Project
-from enrich.diagnosis import doctor, doctor_keys, failing, summarise, why
+from enrich.diagnosis import diagnose, doctor_keys, failing, summarise, why
 from enrich.operations.loading import load_project
 from enrich.operations.maintenance import MaintainResult, maintain
 from enrich.operations.planning import PlanResult, plan
@@ -28,7 +28,7 @@ __all__ = [
     "Project",
     "RunResult",
     "VerifyResult",
-    "doctor",
+    "diagnose",
     "doctor_keys",
     "failing",
     "load_project",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 import enrich
 from enrich.cli.options import (
@@ -84,9 +85,13 @@ def doctor(ctx: click.Context, /, *, output: str) -> int:
     nothing. Exit 0: no fault; 7: something is wrong with the machine; 2: with a table; 5: changes may be lost.
     """
     if ctx.invoked_subcommand is not None:
+        if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"--output stands after the command: enrich doctor {ctx.invoked_subcommand} --output ..."
+            )
         return 0
     log_to_stderr("text", quiet=True)
-    found = enrich.doctor(load_chosen_project(ctx))
+    found = enrich.diagnose(load_chosen_project(ctx))
     say_found(output, found.to_dict(), format_checkup(found))
     return found.exit_code
 

@@ -176,7 +176,7 @@ def doctor_keys(
     return examine(project, job, join, spark=spark, show_keys=show_keys)
 
 
-def doctor(project: Project) -> Checkup:
+def diagnose(project: Project) -> Checkup:
     """Look for what may keep the jobs of a deployment from running, or make them dear.
 
     Checks Java, the Delta jars, the class-data archive, memory, directories, the log store of buckets; the change feeds

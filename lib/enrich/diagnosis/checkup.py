@@ -21,8 +21,8 @@ class Diagnosis:
 
     Attributes:
         check: Which check it was.
-        level: ``ok``; ``advice`` where something costs or shows more than it need; ``fault`` where runs will fail or lose
-            something; ``unknown`` where the check is not possible without Spark.
+        level: ``ok``; ``advice`` where something costs or shows more than need be; ``fault`` where runs will fail or
+            lose something; ``unknown`` where the check is not possible without Spark.
         about: The program, directory or table.
         message: What was found.
         repair: The statement or command that repairs it; None where there is nothing to repair.

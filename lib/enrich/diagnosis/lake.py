@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
+from itertools import pairwise
 
 from enrich.base.console import format_count
 from enrich.base.errors import EnrichError
@@ -47,7 +48,12 @@ def check_tables(project: Project) -> Iterator[Diagnosis]:
             message = "a catalog table: its log can only be read with Spark"
             yield Diagnosis("target", UNKNOWN, name, message)
             continue
-        yield from settle("statistics", name, _check_statistics(project, job), "no log shows a private value")
+        yield from settle(
+            "statistics",
+            name,
+            _check_statistics(project, job),
+            "no log shows e-mail addresses, nor values of columns that are no keys",
+        )
         found = _check_shape(project, job, statuses[name])
         yield from settle("shape", name, found, "few small files, and few rows behind deletion vectors")
 
@@ -82,7 +88,7 @@ def _check_feeds(project: Project, job: Job, written: set[str]) -> Iterator[Diag
 
 
 def _measure_pauses(project: Project) -> dict[str, float]:
-    """Return target -> the longest pause in seconds between two runs of its job that did not fail, or since the last."""
+    """Return target -> the longest pause in seconds between two runs that did not fail, or since the last."""
     times: dict[str, list[datetime]] = {}
     for row in RunsTable(project.state).recent(_RUNS):
         if not row["exit_code"]:
@@ -91,7 +97,7 @@ def _measure_pauses(project: Project) -> dict[str, float]:
     found = {}
     for target, at in times.items():
         ends = [*sorted(at), now]
-        found[target] = max((later - earlier).total_seconds() for earlier, later in zip(ends, ends[1:], strict=False))
+        found[target] = max((later - earlier).total_seconds() for earlier, later in pairwise(ends))
     return found
 
 
@@ -115,8 +121,8 @@ def _check_retention(project: Project, job: Job, status: JobStatus, pause: float
             yield Diagnosis("retention", ADVICE, source.table, message, _extend(table.uri, 7))
         elif pause is not None and kept < _SLACK * pause:
             message = (
-                f"{job.job!r} has paused for {_format_time(pause)}, and the table keeps its past for {_format_time(kept)}:"
-                " one run that fails may lose changes"
+                f"{job.job!r} has paused for {_format_time(pause)}, and the table keeps its past for"
+                f" {_format_time(kept)}: one run that fails may lose changes"
             )
             repair = _extend(table.uri, max(7, math.ceil((_SLACK + 1) * pause / _DAY)))
             yield Diagnosis("retention", ADVICE, source.table, message, repair)
@@ -137,14 +143,12 @@ def _check_statistics(project: Project, job: Job) -> Iterator[Diagnosis]:
         others = [name for name in measured if name not in known]
         private = [name for name, is_private in measured.items() if is_private and name in known]
         if others:
-            message = (
-                f"its log shows values of {', '.join(others)}, which no run needs; what is there goes with the files"
-            )
+            message = f"its log shows values of {', '.join(others)}, which no run needs; they go with their files"
             yield Diagnosis("statistics", ADVICE, place, message, _limit_statistics(place, sorted(known & {*measured})))
         if private:
             message = (
-                f"its log shows e-mail addresses: the smallest and greatest {', '.join(private)} of each file. Protect the"
-                " log like the rows, or do without, which makes runs read more; what is there goes with the files"
+                f"its log shows e-mail addresses: the smallest and greatest {', '.join(private)} of each file. Protect"
+                " the log like the rows, or do without, which makes runs read more (it goes with its files)"
             )
             left = [name for name in measured if name in known and name not in private]
             yield Diagnosis("statistics", ADVICE, place, message, _limit_statistics(place, left))
@@ -166,7 +170,7 @@ def _check_shape(project: Project, job: Job, status: JobStatus) -> Iterator[Diag
 
 def _alter(uri: str, properties: Mapping[str, str]) -> str:
     listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-    return f"ALTER TABLE delta.`{uri}` SET TBLPROPERTIES ({listed})"
+    return f"ALTER TABLE delta.`{uri.rstrip('/')}` SET TBLPROPERTIES ({listed})"
 
 
 def _extend(uri: str, days: int) -> str:
