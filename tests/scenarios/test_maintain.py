@@ -109,6 +109,11 @@ def test_jobs_go_on_after_maintenance(shop: Lab, monkeypatch: pytest.MonkeyPatch
     ]
     assert shop.rows("titles") == [{"id": row["id"], "title": row["title"]} for row in shop.rows("shop")]
 
+    assert _select(_maintain(shop), "shop").version is not None
+    assert [(job.status, job.strategy) for job in shop.run_all().jobs] == [
+        ("unchanged", "nothing"),
+        ("unchanged", "cursor"),  # its source has a new version, without changes
+    ]
     done = _maintain(shop, sources=True)
     assert done.exit_code == 0
     for name in ("shop", "products"):  # nobody needs the past any more

@@ -40,7 +40,7 @@ log = logging.getLogger(__name__)
 @add_log_options
 @add_place_options
 def maintain(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
-    """Put the files of tables in shape, and remove files that nobody needs.
+    """Put small files together, and remove files that nobody needs.
 
     OPTIMIZE and VACUUM of targets and quarantines, and the same for the runs table. No row changes. What any job of the
     project may still read stays: the changes since its cursor, also after a RESTORE of its target. A job that another
