@@ -46,7 +46,7 @@ class Shape:
 
     def compute_gone(self, rows: int) -> float:
         """Return which share of the rows in the files is gone, when the table has ``rows`` rows; 0 when unknown."""
-        return max(0.0, 1 - rows / self.records) if self.records else 0.0
+        return max(0, self.records - rows) / self.records if self.records else 0.0
 
 
 def measure_shape(uri: str) -> Shape:
