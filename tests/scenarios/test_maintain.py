@@ -16,6 +16,7 @@ from enrich.base.result import Extent
 from enrich.operations import maintenance
 from enrich.operations.maintenance import MaintainResult, Upkeep
 from enrich.storage import locks, shape, upkeep
+from faults.stops import Crash, Place, crash_at
 from kit.lab import Lab, Prepared
 from kit.project import CONF, SHOP
 
@@ -163,6 +164,14 @@ def test_a_commit_that_leaves_many_small_files_is_followed_by_optimize(
     )
     assert shop.log("shop")[0]["operation"] == "OPTIMIZE"
     assert [(job.status, job.strategy) for job in shop.run_all().jobs] == [("unchanged", "nothing")] * 2
+
+    for number, point in ((6, "optimize.before"), (7, "optimize.after")):
+        _change(shop, number)
+        with crash_at(Place(point)), pytest.raises(Crash):
+            shop.run("shop")
+        again = shop.run("shop")
+        assert (again.status, again.error) == ("unchanged", None)
+        assert f"new {number}" in {row["title"] for row in shop.rows("shop")}
 
     def fail(*_: object) -> None:
         raise OSError("no space")

@@ -210,3 +210,13 @@ def test_runs_table_is_kept_without_spark(home: Path) -> None:
     assert table.maintain(dry_run=False)[0] == together
     assert len(DeltaTable(table.uri).file_uris()) < 3
     assert {row["run_id"] for row in table.recent(9)} == {"r0", "r1", "r2"}
+
+
+def test_a_runs_table_that_cannot_be_read_is_a_fault(home: Path) -> None:
+    log = home / "lake" / "_enrich" / "runs" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").write_text("no log")
+    found = examine(home)
+    (fault,) = problems(found, "tables")
+    assert (fault.level, found.exit_code) == ("fault", fault.exit_code)
+    assert fault.exit_code > 0

@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from enrich.base.console import format_count
 from enrich.base.errors import EnrichError
+from enrich.base.failures import describe_error
 from enrich.base.spec import quote
 from enrich.config import Project
 from enrich.config.models import Job
@@ -36,26 +37,39 @@ _SLACK = 2
 def check_tables(project: Project) -> Iterator[Diagnosis]:
     """Check the sources, targets and quarantines of all jobs."""
     written = {identify(project.location(job.target.table)) for job in project.jobs.values()}
-    statuses = {status.job: status for status in read_status(project)}
-    pauses = _measure_pauses(project)
+    try:
+        statuses = {status.job: status for status in read_status(project)}
+        pauses = _measure_pauses(project)
+    except Exception as error:  # noqa: BLE001 - what storage raises is what a checkup is asked for
+        yield describe_fault("tables", project.state, describe_error(error, "the deployment"))
+        return
     for name, job in project.jobs.items():
-        yield from settle(
-            "change_feed", name, _check_feeds(project, job, written), "all sources have their change feed"
-        )
-        found = _check_retention(project, job, statuses[name], pauses.get(str(project.location(job.target.table))))
-        yield from settle("retention", name, found, "the sources keep their past for longer than the job pauses")
-        if isinstance(project.location(job.target.table), CatalogName):
-            message = "a catalog table: its log can only be read with Spark"
-            yield Diagnosis("target", UNKNOWN, name, message)
-            continue
-        yield from settle(
-            "statistics",
-            name,
-            _check_statistics(project, job),
-            "no log shows e-mail addresses, nor values of columns that are no keys",
-        )
-        found = _check_shape(project, job, statuses[name])
-        yield from settle("shape", name, found, "few small files, and few rows behind deletion vectors")
+        pause = pauses.get(str(project.location(job.target.table)))
+        try:
+            yield from list(_check_job(project, job, statuses[name], pause, written))
+        except Exception as error:  # noqa: BLE001 - as above; the other jobs are checked all the same
+            yield describe_fault("tables", name, describe_error(error, name))
+
+
+def _check_job(
+    project: Project, job: Job, status: JobStatus, pause: float | None, written: set[str]
+) -> Iterator[Diagnosis]:
+    name = job.job
+    yield from settle("change_feed", name, _check_feeds(project, job, written), "all sources have their change feed")
+    found = _check_retention(project, job, status, pause)
+    yield from settle("retention", name, found, "the sources keep their past for longer than the job pauses")
+    if isinstance(project.location(job.target.table), CatalogName):
+        message = "a catalog table: its log can only be read with Spark"
+        yield Diagnosis("target", UNKNOWN, name, message)
+        return
+    yield from settle(
+        "statistics",
+        name,
+        _check_statistics(project, job),
+        "no log shows e-mail addresses, nor values of columns that are no keys",
+    )
+    found = _check_shape(project, job, status)
+    yield from settle("shape", name, found, "few small files, and few rows behind deletion vectors")
 
 
 def _read_source(project: Project, reference: str) -> TableState | None:

@@ -121,9 +121,7 @@ def vacuum_table(session: SparkSession, uri: str, hours: int, *, dry_run: bool) 
     }
     statement = " ".join(["VACUUM", quote("delta", uri), "RETAIN", str(int(hours)), "HOURS"])
     with _set(session, settings):
-        pass_point("vacuum.before")
         found = measure_files(uri, [row["path"] for row in session.sql(f"{statement} DRY RUN").collect()])
         if found.files and not dry_run:
             session.sql(statement)
-        pass_point("vacuum.after")
     return found
