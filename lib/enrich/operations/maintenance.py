@@ -270,7 +270,8 @@ class _Keeper:
     def _keep_sources(self, job: Job) -> Iterator[Upkeep]:
         """VACUUM the sources of a job that no job of the project writes, each of them once."""
         project = self.workplace.project
-        written = {identify(project.location(each.target.table)) for each in project.jobs.values()}
+        targets = [project.location(each.target.table) for each in project.jobs.values()]
+        written = {identify(each) for target in targets for each in (target, find_quarantine(target))}
         for source in job.sources.values():
             place = project.location(source.table)
             if identify(place) in written | self.kept:
