@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from enrich.base.errors import ConfigError, EnrichError
     from enrich.base.result import JobResult, RunResult
     from enrich.config import Project
-    from enrich.diagnosis import doctor_keys, failing, summarise, why
+    from enrich.diagnosis import diagnose, doctor_keys, failing, summarise, why
     from enrich.operations.loading import load_project
+    from enrich.operations.maintenance import MaintainResult, maintain
     from enrich.operations.planning import PlanResult, plan
     from enrich.operations.runner import run
     from enrich.operations.verification import VerifyResult, verify
@@ -35,14 +36,17 @@ __all__ = [
     "ConfigError",
     "EnrichError",
     "JobResult",
+    "MaintainResult",
     "PlanResult",
     "Project",
     "RunResult",
     "VerifyResult",
     "__version__",
+    "diagnose",
     "doctor_keys",
     "failing",
     "load_project",
+    "maintain",
     "plan",
     "run",
     "summarise",
@@ -54,8 +58,9 @@ _MODULES = {
     "enrich.base.errors": ("ConfigError", "EnrichError"),
     "enrich.base.result": ("JobResult", "RunResult"),
     "enrich.config": ("Project",),
-    "enrich.diagnosis": ("doctor_keys", "failing", "summarise", "why"),
+    "enrich.diagnosis": ("diagnose", "doctor_keys", "failing", "summarise", "why"),
     "enrich.operations.loading": ("load_project",),
+    "enrich.operations.maintenance": ("MaintainResult", "maintain"),
     "enrich.operations.planning": ("PlanResult", "plan"),
     "enrich.operations.runner": ("run",),
     "enrich.operations.verification": ("VerifyResult", "verify"),

@@ -50,16 +50,18 @@ def on_other_ways() -> Iterator[None]:
     """Switch every choice that makes runs cheaper to the other side, inside the block.
 
     The tables of these tests are so small that runs would never write deletion vectors, shuffle rows for a MERGE, nor
-    filter a lookup before it is joined; and what a run knows from the feed, it reads from the tables here.
+    filter a lookup before it is joined; what a run knows from the feed, it reads from the tables here; and every commit
+    is followed by OPTIMIZE.
     """
     from enrich.frames import keys
     from enrich.steps import work
-    from enrich.storage import writes
+    from enrich.storage import shape, writes
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(writes, "SMALL_TABLE", -1)
         patch.setattr(writes, "_FEW", 0)
         patch.setattr(writes, "_SENT", -1)
+        patch.setattr(shape, "SMALL_TABLE", -1)
+        patch.setattr(shape, "find_need", lambda *_: "always")
         patch.setattr(work, "LARGE_LOOKUP", 0)
         patch.setattr(keys, "find_known_rows", lambda *_: None)
         yield

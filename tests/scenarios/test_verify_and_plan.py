@@ -175,6 +175,7 @@ def test_plan_foretells_a_run_and_writes_nothing(consents: Lab, monkeypatch: pyt
         "why": "there is no target yet",
         "reads": {name: sum(each[name] for each in sizes.values()) for name in ("files", "bytes")},
         "writes": None,
+        "optimize": None,
     }
     assert files(lab) == before
 

@@ -77,8 +77,10 @@ def test_a_new_project_names_the_lake_of_the_tables(tmp_path: Path) -> None:
     assert project.lake == str(tmp_path / "lake")
     assert (tmp_path / "conf" / "dev.yml").read_text().splitlines()[1] == "lake: ./lake"
     assert set(done.files) == {
-        "conf/dev.yml", "conf/schema/conf.schema.json", "conf/schema/job.schema.json", "jobs/tags_checked.yml",
-    }  # fmt: skip
+        "conf/dev.yml",
+        *(f"conf/schema/{kind}.schema.json" for kind in ("conf", "job", "test")),
+        "jobs/tags_checked.yml",
+    }
 
 
 def test_in_a_project_tables_are_named_as_its_lake_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -55,7 +55,7 @@ def test_the_jvm_gets_one_collector_only(given, monkeypatch):
 
 @pytest.mark.parametrize(("memory", "chosen"), [(2, "2048m"), (8, "2048m"), (16, "4096m"), (64, "8192m")])
 def test_a_quarter_of_the_memory_between_two_and_eight_gigabytes(memory, chosen, monkeypatch):
-    monkeypatch.setattr(fit, "_find_memory", lambda: memory * 2**30)
+    monkeypatch.setattr(fit, "find_memory", lambda: memory * 2**30)
     assert fit.choose_memory() == chosen
 
 
@@ -63,9 +63,9 @@ def test_the_limit_of_a_container_counts(monkeypatch, tmp_path):
     (tmp_path / "none").write_text("max\n")
     (tmp_path / "limit").write_text(f"{2**30}\n")
     monkeypatch.setattr(fit, "_LIMITS", (str(tmp_path / "absent"), str(tmp_path / "none")))
-    assert fit._find_memory() > 2**30
+    assert fit.find_memory() > 2**30
     monkeypatch.setattr(fit, "_LIMITS", (str(tmp_path / "limit"),))
-    assert fit._find_memory() == 2**30
+    assert fit.find_memory() == 2**30
 
 
 @pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4)])

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
-from enrich.base.result import Finding, JobResult, RunResult, SourceWindow
+from enrich.base.result import Compaction, Finding, JobResult, RunResult, SourceWindow
 
 _CHANGED = ("created", "updated")
 _COLOURS = {
@@ -168,9 +168,26 @@ def list_notes(job: JobResult) -> list[str]:
         lines.append(f"{len(silent)} rules, 0 rows checked")
     else:
         lines += [format_finding(finding) for finding in job.findings if finding.success is not True]
+    if job.optimized is not None:
+        lines.append(f"OPTIMIZE of the target: {describe_compaction(job.optimized)}")
     if job.error is not None:
         lines += [click.style("error", fg="red") + f" {clean(line)}" for line in job.error.splitlines()]
     return lines
+
+
+def describe_compaction(done: Compaction) -> str:
+    """Return ``120 files, 1.5 MB, became 1 file, 1.4 MB; 120 small files (small_files is 100)``."""
+    removed, added = (
+        f"{format_count(each.files, 'file')}, {format_bytes(each.bytes)}" for each in (done.removed, done.added)
+    )
+    return f"{removed}, became {added}; {done.why}"
+
+
+def format_bytes(count: int) -> str:
+    """Return bytes in the unit that leaves one to three digits before the point: ``27 B``, ``1.5 MB``."""
+    units = ("B", "kB", "MB", "GB", "TB")
+    power = min(len(units) - 1, max(0, (len(str(count)) - 1) // 3))
+    return f"{count} B" if power == 0 else f"{count / 1000**power:.1f} {units[power]}"
 
 
 def format_finding(finding: Finding) -> str:

@@ -189,6 +189,27 @@ class Extent:
 
 
 @dataclass(frozen=True)
+class Compaction:
+    """What OPTIMIZE did to a table.
+
+    Attributes:
+        version: The version that it made.
+        removed: The files that it has put together or written anew.
+        added: The files that stand in their place.
+        why: The reason.
+    """
+
+    version: int
+    removed: Extent
+    added: Extent
+    why: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as in the JSON."""
+        return {"version": self.version, "removed": vars(self.removed), "added": vars(self.added), "why": self.why}
+
+
+@dataclass(frozen=True)
 class JobResult:
     """What one run did to one job's target.
 
@@ -204,6 +225,7 @@ class JobResult:
         strategy: ``create rewrite merge append cursor nothing``; None when nothing was decided.
         written: The files that the target's commit added; None without one.
         state: What the whole target holds when the run ends; None when nobody can say, or when there is no target.
+        optimized: What put the target in shape after its commit; None when that was not needed, or did not succeed.
     """
 
     job: str
@@ -223,6 +245,7 @@ class JobResult:
     strategy: str | None = None
     written: Extent | None = None
     state: State | None = None
+    optimized: Compaction | None = None
 
     def with_findings(self, found: Iterable[Finding]) -> JobResult:
         """Return this result with ``found`` in their places; a verdict takes the place of "0 rows checked"."""
@@ -248,6 +271,7 @@ class JobResult:
             "strategy": self.strategy,
             "written": vars(self.written) if self.written is not None else None,
             "state": self.state.to_dict() if self.state is not None else None,
+            "optimized": self.optimized.to_dict() if self.optimized is not None else None,
         }
 
     def failed_with(self, error: EnrichError) -> JobResult:

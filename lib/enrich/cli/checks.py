@@ -8,7 +8,7 @@ from typing import Any
 import click
 
 import enrich
-from enrich.base.console import clean, format_table, format_window
+from enrich.base.console import clean, format_bytes, format_table, format_window
 from enrich.cli.options import (
     add_job_options,
     add_log_options,
@@ -122,16 +122,10 @@ def _list_plan_notes(job: JobPlan) -> list[str]:
 def _describe_forecast(found: Forecast) -> str:
     sizes = (("reads", found.reads), ("writes anew", found.writes))
     told = [
-        f"{what} at most {each.files} files, {_format_bytes(each.bytes)}" for what, each in sizes if each is not None
+        f"{what} at most {each.files} files, {format_bytes(each.bytes)}" for what, each in sizes if each is not None
     ]
-    return "; ".join([f"{found.strategy}: {found.why}", *told])
-
-
-def _format_bytes(count: int) -> str:
-    """Return bytes in the unit that leaves one to three digits before the point: ``27 B``, ``1.5 MB``."""
-    units = ("B", "kB", "MB", "GB", "TB")
-    power = min(len(units) - 1, max(0, (len(str(count)) - 1) // 3))
-    return f"{count} B" if power == 0 else f"{count / 1000**power:.1f} {units[power]}"
+    due = [f"then OPTIMIZE of the target: {found.optimize}"] if found.optimize is not None else []
+    return "; ".join([f"{found.strategy}: {found.why}", *told, *due])
 
 
 def format_verification(found: VerifyResult) -> str:

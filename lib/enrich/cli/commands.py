@@ -18,6 +18,7 @@ from enrich.cli import listing
 from enrich.cli.checks import plan, verify
 from enrich.cli.completion import complete_deployments, complete_jobs, complete_rules
 from enrich.cli.initial import init
+from enrich.cli.maintenance import maintain
 from enrich.cli.options import (
     DEFAULT_TARGET,
     add_job_options,
@@ -261,3 +262,4 @@ def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bo
 cli.add_command(init)
 cli.add_command(plan)
 cli.add_command(verify)
+cli.add_command(maintain)

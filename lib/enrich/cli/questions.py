@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import click
+from click.core import ParameterSource
 
 import enrich
 from enrich.cli.completion import complete_jobs
@@ -18,7 +19,7 @@ from enrich.cli.options import (
 )
 from enrich.cli.process import log_to_stderr
 from enrich.cli.results import say_found
-from enrich.diagnosis.text import format_answer, format_failing, format_keys
+from enrich.diagnosis.text import format_answer, format_checkup, format_failing, format_keys
 
 _NEAR_MISSES = "the keys of near misses"
 
@@ -74,9 +75,26 @@ def failing(ctx: click.Context, /, *, job: str, rule: int | None, output: str, s
     return say_found(output, answer.to_dict(), format_failing(answer))
 
 
-@click.group(epilog="Example: enrich doctor keys consents_with_email")
-def doctor() -> None:
-    """Look for problems in the data, and suggest how to correct them."""
+@click.group(invoke_without_command=True, subcommand_metavar="[COMMAND]", epilog="Example: enrich --target prod doctor")
+@output_option
+@add_place_options
+def doctor(ctx: click.Context, /, *, output: str) -> int:
+    """Check machine, directories and tables, and say what repairs them.
+
+    Java, Delta jars, class-data archive, memory, permissions, log store; and of the tables: change feeds, how long
+    sources keep their past, which values the logs of targets show, and the shape of targets. Starts no JVM and writes
+    nothing. Exit 0: no fault; 7: something is wrong with the machine; 2: with a table; 5: changes may be lost.
+    """
+    if ctx.invoked_subcommand is not None:
+        if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"--output stands after the command: enrich doctor {ctx.invoked_subcommand} --output ..."
+            )
+        return 0
+    log_to_stderr("text", quiet=True)
+    found = enrich.diagnose(load_chosen_project(ctx))
+    say_found(output, found.to_dict(), format_checkup(found))
+    return found.exit_code
 
 
 @doctor.command(epilog="Example: enrich doctor keys consents_with_email --join accounts")

@@ -241,6 +241,21 @@ class Notify(Model):
     timeout: Seconds = Field(15, description="Seconds after which no further attempt is made.")
 
 
+class Optimize(Model):
+    """When a run puts the files of its target in shape, right after its commit."""
+
+    after_commit: StrictBool = Field(True, description="false: runs never do it; `enrich maintain` does.")
+    small_files: int = Field(
+        100, strict=True, ge=2, le=1_000_000, description="From so many files below 32 MB on they are put together."
+    )
+    deleted_rows: float = Field(
+        0.1,
+        gt=0,
+        le=1,
+        description="The share of the rows in the files that may be gone before files are written anew.",
+    )
+
+
 class Settings(Model):
     """One file of ``conf/``, with environment variables replaced by their values."""
 
@@ -259,6 +274,7 @@ class Settings(Model):
     lineage: Lineage | None = Field(None, description="OpenLineage events of every run.")
     metrics: Metrics | None = Field(None, description="Figures of every run, for Prometheus.")
     notify: dict[StrictStr, Notify] = Field({}, description="Who is told about failures, by a name of your choice.")
+    optimize: Optimize = Optimize(after_commit=True, small_files=100, deleted_rows=0.1)
 
 
 MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {
@@ -279,6 +295,7 @@ MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {
         ("notify", "*"): Notify,
         ("notify", "*", "url"): Reference,
         ("notify", "*", "headers", "*"): Reference,
+        ("optimize",): Optimize,
     },
 }
 """Which model stands where in which kind of file; ``*`` is a name of the user's."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from enrich.config import Project
     from enrich.diagnosis.causes import FailingRows, RuleCauses
+    from enrich.diagnosis.checkup import Checkup
     from enrich.diagnosis.doctor import KeyReport
     from enrich.diagnosis.reasons import Why
 
@@ -180,3 +181,23 @@ def doctor_keys(
     from enrich.diagnosis.inquiry import examine
 
     return examine(project, job, join, spark=spark, show_keys=show_keys)
+
+
+def diagnose(project: Project) -> Checkup:
+    """Look for what may keep the jobs of a deployment from running, or make them dear.
+
+    Checks Java, the Delta jars, the class-data archive, memory, directories, the log store of buckets; the change feeds
+    of the sources, how long they keep their past, which values the logs of targets show, and the shape of targets.
+    Starts no JVM and writes nothing.
+
+    Args:
+        project: What ``load_project`` gave.
+
+    Returns:
+        What each check found, with the statement or command that repairs it. ``to_dict()`` holds no values.
+    """
+    from enrich.diagnosis.checkup import Checkup
+    from enrich.diagnosis.lake import check_tables
+    from enrich.diagnosis.machine import check_machine
+
+    return Checkup(project.deployment, (*check_machine(project), *check_tables(project)))

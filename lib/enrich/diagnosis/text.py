@@ -9,6 +9,7 @@ from enrich.diagnosis.reasons import DELETED_AT, MATCHED, REASONS
 
 if TYPE_CHECKING:
     from enrich.diagnosis.causes import FailingRow, FailingRows, RuleCauses
+    from enrich.diagnosis.checkup import Checkup
     from enrich.diagnosis.doctor import JoinKeys, KeyReport
     from enrich.diagnosis.reasons import Reason, Why
 
@@ -145,4 +146,21 @@ def format_join(report: KeyReport, found: JoinKeys) -> str:
         )
         heals = format_count(found.refused.heals, "reference")
         lines.append(f"  not advised: [{steps}] would make {heals} match, but {confused} ambiguous")
+    return "\n".join(lines)
+
+
+def format_checkup(found: Checkup) -> str:
+    """Return the table of a checkup, a line a check, and below it what repairs what.
+
+    ```
+    check      result  about           what was found
+    java       ok      /usr/bin/java   a version that Spark runs on
+    retention  advice  accounts        ...
+    ```
+    """
+    rows = [(each.check, each.level, clean(each.about), clean(each.message)) for each in found.found]
+    lines = [format_table(("check", "result", "about", "what was found"), rows)]
+    repairs = dict.fromkeys(each.repair for each in found.found if each.repair is not None)
+    if repairs:
+        lines += ["", "What repairs it:", *(f"  {clean(repair)}" for repair in repairs)]
     return "\n".join(lines)

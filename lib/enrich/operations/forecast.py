@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.result import COMPARE, CREATE, CURSOR, MERGE, NOTHING, REWRITE, Extent
 from enrich.base.spec import MirrorSpec
-from enrich.storage import extents
+from enrich.storage import extents, shape
 
 if TYPE_CHECKING:
     from enrich.base.spec import Affected
+    from enrich.progress.prepare import Task
     from enrich.steps.stages import Changes
     from enrich.steps.work import Work
     from enrich.storage.tables import TableState
@@ -27,17 +28,20 @@ class Forecast:
         reads: What the run would read at most: the files in which the sources' commits tell what changed, and the
             tables that it needs beside them. Statistics of the files may rule some of them out.
         writes: Which files of the target it would write anew at most; None where that depends on the rows.
+        optimize: Why it would run OPTIMIZE on the target after its commit; None when nothing calls for it yet.
     """
 
     strategy: str
     why: str
     reads: Extent
     writes: Extent | None = None
+    optimize: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the forecast's part of the JSON."""
         writes = vars(self.writes) if self.writes is not None else None
-        return {"strategy": self.strategy, "why": self.why, "reads": vars(self.reads), "writes": writes}
+        found = {"strategy": self.strategy, "why": self.why, "reads": vars(self.reads), "writes": writes}
+        return {**found, "optimize": self.optimize}
 
 
 IDLE = Forecast(NOTHING, "no source has moved", Extent(), Extent())
@@ -56,8 +60,6 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
         changed: What the window brought.
         affected: The keys to compute; None for none, and for all in a run that computes everything.
     """
-    from enrich.storage.writes import SMALL_TABLE
-
     task, target = work.task, work.task.target.table
     there = extents.measure_table(target.uri) if target is not None else Extent()
     if task.everything:
@@ -66,16 +68,29 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
             return Forecast(CREATE, "there is no target yet", reads)
         if task.rewrites:
             return Forecast(REWRITE, "the definition of the job has changed", reads)
-        return Forecast(COMPARE, "every row is computed and compared with the target", reads)
+        return Forecast(
+            COMPARE, "every row is computed and compared with the target", reads, None, _foresee_upkeep(task)
+        )
     feeds = _measure_feeds(work)
     if affected is None or not affected.count:
         return Forecast(CURSOR, "no change reaches the target", feeds, Extent())
     read = sorted(_list_tables_read(work, changed, affected))
     reads = sum((extents.measure_table(task.tables[alias].uri) for alias in read), feeds + there)
     why = f"{', '.join(read)} must be read, too" if read else "the feeds hold all rows that are needed"
-    if there.bytes <= SMALL_TABLE:
-        return Forecast(MERGE, f"{why}; the target is small: files with changed rows are written anew", reads, there)
-    return Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads)
+    due = _foresee_upkeep(task)
+    if there.bytes <= shape.SMALL_TABLE:
+        return Forecast(
+            MERGE, f"{why}; the target is small: files with changed rows are written anew", reads, there, due
+        )
+    return Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads, None, due)
+
+
+def _foresee_upkeep(task: Task) -> str | None:
+    """Return why a run that writes rows would run OPTIMIZE, going by the files and rows that the target has now."""
+    table, state = task.target.table, task.recorded_state
+    if table is None or task.optimize is None or not task.optimize.after_commit:
+        return None
+    return shape.find_need(shape.measure_shape(table.uri), state.rows if state is not None else None, task.optimize)
 
 
 def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[str]:

@@ -119,9 +119,9 @@ class Workplace:
 
     def uri(self, reference: str) -> str | None:
         """Return where a table is; None for a catalog table that does not exist."""
-        return self._locate(self.project.location(reference))
+        return self.locate(self.project.location(reference))
 
-    def _locate(self, place: Location) -> str | None:
+    def locate(self, place: Location) -> str | None:
         """Return where a table is; the catalog is asked once."""
         if isinstance(place, str):
             return place
@@ -190,7 +190,7 @@ class Workplace:
         if suite is not None and (faults := check_columns(suite, plan.spec.columns)):
             raise ConfigError.of(faults)
         task = Task(job, plan, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run, self._note)
-        task = replace(task, until=until)
+        task = replace(task, until=until, optimize=self.project.settings.optimize)
         return replace(task, accepted=self.options.accepted, retry=self._wants_retry(job))
 
     def _find_ends(self, job: Job, latest: Mapping[str, TableState], target: TargetState) -> dict[str, int]:
@@ -221,7 +221,7 @@ class Workplace:
         """Return what is at a job's target now, and where that is."""
         read = bool(graph.find_downstream(self.project, job.job)) or bool(job.target.change_feed)
         location = self.project.location(job.target.table)
-        uri, held = self._locate(location), self._locate(find_quarantine(location))
+        uri, held = self.locate(location), self.locate(find_quarantine(location))
         place = TargetPlace(uri, location, held, read)
         if uri is None or not tables.exists(uri):
             check_free(job, uri)
@@ -234,14 +234,21 @@ class Workplace:
     def open_inside(self, task: Task, work: Callable[[Task, SparkSession], Done]) -> Done:
         """Do a job's work in a session of its own; expressions whose types need Spark are compiled there."""
         from enrich.compiler.sparktypes import build_typer
+
+        def complete(own: SparkSession) -> Done:
+            if task.plan.complete:
+                return work(task, own)
+            known = None if task.everything else task.target.cursor
+            return work(replace(task, plan=compile_task(task.job, task.tables, known, build_typer(own))), own)
+
+        return self.work_inside(complete)
+
+    def work_inside(self, work: Callable[[SparkSession], Done]) -> Done:
+        """Do some work in a session of its own."""
         from enrich.spark.session import activate, borrow_session
 
-        session = self.session()
-        with borrow_session(session) as own, activate(own):
-            if not task.plan.complete:
-                known = None if task.everything else task.target.cursor
-                task = replace(task, plan=compile_task(task.job, task.tables, known, build_typer(own)))
-            return work(task, own)
+        with borrow_session(self.session()) as own, activate(own):
+            return work(own)
 
     def count_quarantined(self, job: Job) -> Quarantine | None:
         """Count what the job's quarantine holds, from its files; a job that is done does not fail for that."""
@@ -254,7 +261,7 @@ class Workplace:
 
     def _count_reasons(self, job: Job) -> list[tuple[tuple[str, ...], int]] | None:
         """Count the quarantine's rows by their reasons; None without a quarantine."""
-        uri = self._locate(find_quarantine(self.project.location(job.target.table)))
+        uri = self.locate(find_quarantine(self.project.location(job.target.table)))
         if uri is None or not tables.exists(uri):
             return None
         return tables.count_labelled_rows(uri, FAILED_COLUMN)
@@ -269,7 +276,7 @@ class Workplace:
         """Forget the pins of the tables that this run has just written, for the jobs that read them."""
         place = self.project.location(job.target.table)
         for each in (place, find_quarantine(place)):
-            uri = self._locate(each) or ""
+            uri = self.locate(each) or ""
             self.pins.pop(uri, None)
             self.wrote.add(uri)
 

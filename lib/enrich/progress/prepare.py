@@ -14,7 +14,7 @@ from enrich.base.spec import JobSpec, quote
 from enrich.base.state import State
 from enrich.compiler import CompiledJob, compile_job
 from enrich.compiler.steps import Typer
-from enrich.config.models import Job
+from enrich.config.models import Job, Optimize
 from enrich.config.places import CatalogName, Location, find_quarantine
 from enrich.progress import continuity, evolution
 from enrich.progress.cursor import Cursor, Mark, TargetState, describe_drift
@@ -81,6 +81,7 @@ class Task:
         accepted: Names of the job's rules that shall not block this run.
         retry: True when the rows that the quarantine holds shall be computed again.
         apart: Alias -> the version that the quarantine contains; empty while it contains what the target does.
+        optimize: When the run puts the target's files in shape after its commit; None: never.
     """
 
     job: Job
@@ -99,6 +100,7 @@ class Task:
     until: Mapping[str, int] = field(default_factory=dict)
     again: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     apart: Mapping[str, int] = field(default_factory=dict)
+    optimize: Optimize | None = None
 
     @property
     def spec(self) -> JobSpec:

@@ -72,6 +72,15 @@ class Written(_Model):
     bytes: int
 
 
+class CompactionOfTarget(_Model):
+    """What OPTIMIZE did to the target after the run's commit."""
+
+    version: int
+    removed: Written = Field(description="The files that were put together or written anew.")
+    added: Written = Field(description="The files that stand in their place.")
+    why: str
+
+
 class RuleOfState(_Model):
     """What one row rule says of all rows of the target."""
 
@@ -123,6 +132,7 @@ class JobOfRun(_Model):
     stages: dict[str, float] = Field(description="Seconds of each stage.")
     strategy: Literal["create", "rewrite", "merge", "append", "cursor", "nothing"] | None
     written: Written | None
+    optimized: CompactionOfTarget | None
     state: StateOfTarget | None
 
 

@@ -84,10 +84,10 @@ def adapts_to_change(session: SparkSession) -> bool:
 def choose_memory() -> str:
     """Return how much memory a local Spark gets, in Spark's notation: a quarter of what there is, within ``MEMORY``."""
     least, most = MEMORY
-    return f"{min(max(_find_memory() // 4, least), most) // 2**20}m"
+    return f"{min(max(find_memory() // 4, least), most) // 2**20}m"
 
 
-def _find_memory() -> int:
+def find_memory() -> int:
     """Return the bytes that this process may use: the machine's, or fewer where a container is limited."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
     for limit in map(Path, _LIMITS):

@@ -133,6 +133,23 @@ def find_delta_jars(directory: str | None = None, conf: Mapping[str, str] | None
     return jars
 
 
+def inspect_delta_jars(directory: str | None = None) -> tuple[tuple[Path, ...], tuple[str, ...]]:
+    """Look at the jars that ``find_delta_jars`` would take, and fetch nothing.
+
+    Returns:
+        The jars, none where the cache has yet to be filled; and the names of those that are not what was released.
+
+    Raises:
+        EnvironmentFault: The directory that was named lacks some of them.
+    """
+    release = Release.installed()
+    given = os.environ.get("ENRICH_JARS") or directory
+    if given:
+        jars = _take_from_directory(Path(given).expanduser(), release)
+        return jars, tuple(jar.name for jar in jars if not _is_released(jar))
+    return _take_from_cache(find_cache_directory() / "jars" / release.folder, release) or (), ()
+
+
 def find_cache_directory() -> Path:
     """Return ``$ENRICH_CACHE``, else ``$XDG_CACHE_HOME/enrich``, else ``~/.cache/enrich``."""
     own = os.environ.get("ENRICH_CACHE")
@@ -197,7 +214,7 @@ def _take_from_cache(folder: Path, release: Release) -> tuple[Path, ...] | None:
 
 def _is_released(jar: Path) -> bool:
     """Tell whether a jar is the one that was released under its name (12 MB for all five: 12 ms)."""
-    return hashlib.sha256(jar.read_bytes()).hexdigest() == DIGESTS.get(jar.name)
+    return hashlib.sha256(jar.read_bytes()).hexdigest() == DIGESTS.get(jar.name.removeprefix("io.delta_"))
 
 
 def _fill(folder: Path, release: Release, conf: Mapping[str, str]) -> None:

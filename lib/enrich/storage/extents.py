@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from pathlib import Path
+from urllib.parse import unquote
+
 from enrich.base.result import Extent
-from enrich.storage.tables import actions, exists, open_log
+from enrich.storage.tables import actions, exists, find_local_path, open_log
 
 
 def measure_table(uri: str) -> Extent:
@@ -26,3 +30,30 @@ def measure_commit(uri: str, version: int, *, as_feed: bool = False) -> Extent:
     elif not told:
         told = [each[kind] for each in found for kind in ("add", "remove") if kind in each]
     return Extent(len(told), sum(each.get("size") or 0 for each in told))
+
+
+def measure_files(uri: str, paths: Iterable[str]) -> Extent:
+    """Count the files among paths, and their bytes; paths that are directories, or nothing at all, do not count.
+
+    Args:
+        uri: The table that they are in.
+        paths: Relative to it, or whole, as Delta or delta-rs list them.
+    """
+    local = find_local_path(uri)
+    if local is not None:
+        files = {file for path in paths if (file := _find_file(local, path)) is not None}
+        return Extent(len(files), sum(file.stat().st_size for file in files))
+    from deltalake.fs import DeltaStorageHandler
+    from pyarrow.fs import FileType, PyFileSystem
+
+    place = uri.partition("://")[2]
+    inside = sorted({path.partition(place)[2].lstrip("/") if place in path else path for path in paths})
+    infos = PyFileSystem(DeltaStorageHandler(uri)).get_file_info(inside) if inside else []
+    sizes = [info.size or 0 for info in infos if info.type == FileType.File]
+    return Extent(len(sizes), sum(sizes))
+
+
+def _find_file(table: Path, path: str) -> Path | None:
+    """Return the file that a path means; Delta writes some letters as escapes, and some not."""
+    plain = path.removeprefix("file://").removeprefix("file:")
+    return next((file for each in (plain, unquote(plain)) if (file := table / each).is_file()), None)

@@ -18,7 +18,8 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import EnvironmentFault
 from enrich.base.faults import pass_point
-from enrich.base.result import JobResult
+from enrich.base.result import Extent, JobResult
+from enrich.storage.extents import measure_files
 from enrich.storage.tables import query, query_rows
 
 if TYPE_CHECKING:
@@ -150,14 +151,35 @@ class RunsTable:
         if version == 0 or version % _CHECKPOINT_EVERY:
             return
         if version % _TIDY_EVERY == 0:
-            known = table.metadata().configuration
-            if lacking := {name: value for name, value in _PROPERTIES.items() if name not in known}:
-                table.alter.set_table_properties(lacking)  # an earlier release has created it
-            _put_together(table)
-            self._forget(table)
-            table.vacuum(dry_run=False, full=True)
+            self._tidy_files(table)
         table.create_checkpoint()
         table.cleanup_metadata()
+
+    def maintain(self, *, dry_run: bool) -> tuple[Extent, Extent]:
+        """Tidy up at once, whatever the version.
+
+        Returns:
+            The files that are, or would be, put together, and those that are, or would be, removed.
+        """
+        table = self._open()
+        if table is None:
+            return Extent(), Extent()
+        small = _list_small_files(table)
+        together = Extent(len(small), sum(file[2] for file in small))
+        unused = measure_files(self.uri, table.vacuum(dry_run=True, full=True))
+        if not dry_run:
+            self._tidy_files(table)
+            table.create_checkpoint()
+            table.cleanup_metadata()
+        return together, unused
+
+    def _tidy_files(self, table: DeltaTable) -> None:
+        known = table.metadata().configuration
+        if lacking := {name: value for name, value in _PROPERTIES.items() if name not in known}:
+            table.alter.set_table_properties(lacking)  # an earlier release has created it
+        _put_together(table)
+        self._forget(table)
+        table.vacuum(dry_run=False, full=True)
 
     def _forget(self, table: DeltaTable) -> None:
         """Delete the rows that are too old, but not what each target's last commit has consumed."""
@@ -232,16 +254,22 @@ def _put_together(table: DeltaTable) -> None:
     """
     from deltalake import WriterProperties, write_deltalake
 
-    files = table.get_add_actions(flatten=True)
-    ends, starts, sizes = (files.column(name).to_pylist() for name in ("max.at", "min.at", "size_bytes"))
-    latest = sorted(zip(ends, starts, sizes, strict=True), reverse=True)
-    small = list(takewhile(lambda file: file[2] < _SMALL, latest))
-    if len(small) < 2:
+    small = _list_small_files(table)
+    if not small:
         return
     among = f"at >= {_literal(min(file[1] for file in small))} AND at <= {_literal(small[0][0])}"
     rows = query(table, f"SELECT * FROM this WHERE {among} ORDER BY at")  # noqa: S608 - two instants
     dense = WriterProperties(compression="ZSTD")
     write_deltalake(table, rows, mode="overwrite", predicate=among, writer_properties=dense)
+
+
+def _list_small_files(table: DeltaTable) -> list[tuple[datetime, datetime, int]]:
+    """Return last and first instant and bytes of the files to be put together, latest first; none where that is one."""
+    files = table.get_add_actions(flatten=True)
+    ends, starts, sizes = (files.column(name).to_pylist() for name in ("max.at", "min.at", "size_bytes"))
+    latest = sorted(zip(ends, starts, sizes, strict=True), reverse=True)
+    small = list(takewhile(lambda file: file[2] < _SMALL, latest))
+    return small if len(small) > 1 else []
 
 
 def _arrow(row: RunRow) -> Table:

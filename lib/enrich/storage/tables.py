@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
-_KEEPS_FILES, _KEEPS_LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
+KEEPS_FILES, KEEPS_LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
 _INTERVAL = re.compile(r"(?:interval\s+)?((?:[0-9]+\s+(?:week|day|hour|minute|second)s?\s*)+)", re.IGNORECASE)
 _PART = re.compile(r"([0-9]+)\s+(week|day|hour|minute|second)", re.IGNORECASE)
 _SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
@@ -377,10 +377,17 @@ def compute_retention(properties: Mapping[str, str]) -> int | None:
 
     Removed files stay for a week and the log for thirty days unless the table says otherwise; the shorter one counts.
     """
-    found = []
-    for name, default in ((_KEEPS_FILES, "interval 1 week"), (_KEEPS_LOG, "interval 30 days")):
-        text = _INTERVAL.fullmatch(str(properties.get(name, default)).strip())
-        if text is None:
-            return None
-        found.append(sum(int(number) * _SECONDS[unit.lower()] for number, unit in _PART.findall(text[1])))
-    return min(found)
+    files, log = compute_file_retention(properties), _read_interval(properties.get(KEEPS_LOG, "interval 30 days"))
+    return None if files is None or log is None else min(files, log)
+
+
+def compute_file_retention(properties: Mapping[str, str]) -> int | None:
+    """Return for how many seconds VACUUM has to leave removed files; None where the property cannot be understood."""
+    return _read_interval(properties.get(KEEPS_FILES, "interval 1 week"))
+
+
+def _read_interval(text: str) -> int | None:
+    found = _INTERVAL.fullmatch(str(text).strip())
+    if found is None:
+        return None
+    return sum(int(number) * _SECONDS[unit.lower()] for number, unit in _PART.findall(found[1]))

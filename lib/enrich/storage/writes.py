@@ -16,6 +16,7 @@ from pyspark.sql import types as T
 
 from enrich.base.faults import pass_point
 from enrich.base.spec import OPERATION, quote
+from enrich.storage import shape
 from enrich.storage.extents import measure_table
 from enrich.storage.tables import has_remains
 
@@ -30,9 +31,6 @@ _SENT = 192 * 2**20
 
 _VARIABLE = 16
 """Bytes of a value of no fixed length, beside its content, in a row of Spark's; a value of fixed length has 8."""
-
-SMALL_TABLE = 8 * 2**20
-"""Bytes of a table up to which a MERGE writes its files anew: deletion vectors take seven more Spark jobs."""
 
 _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 
@@ -131,7 +129,7 @@ def _append(session: SparkSession, uri: str, changed: Changed) -> None:
 
 def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     operations, rows = changed.operations, changed.rows
-    if measure_table(uri).bytes <= SMALL_TABLE:
+    if measure_table(uri).bytes <= shape.SMALL_TABLE:
         session.conf.set(_VECTORS, "false")
     values: Mapping[str, Column] = {quote(name): F.col("s." + quote(name)) for name in changed.columns}
     pairs = [(theirs, F.col(f"s.{name}")) for name, theirs in changed.identity.items()]

@@ -1,0 +1,102 @@
+"""``enrich maintain``: the files of the tables that enrich writes, and on request of its sources."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import click
+
+import enrich
+from enrich.base.console import clean, format_bytes, format_count, format_table
+from enrich.base.result import Extent
+from enrich.cli.options import (
+    add_job_options,
+    add_log_options,
+    add_option,
+    add_place_options,
+    choose_jobs,
+    output_option,
+)
+from enrich.cli.process import Interrupted, find_interruption, log_to_stderr
+from enrich.cli.results import deliver
+from enrich.operations.maintenance import MaintainResult, Upkeep
+
+log = logging.getLogger(__name__)
+
+
+@click.command(epilog="Example: enrich maintain --dry-run")
+@add_job_options
+@add_option(
+    "--sources", is_flag=True, help="Also remove files of the sources, as far as no job of the project may need them."
+)
+@add_option("--dry-run", is_flag=True, help="Say how many files and bytes it would be, and write nothing.")
+@add_option(
+    "--retention",
+    metavar="T",
+    help="Keep the past of this long at least: 36h, 10d, 2w; default: what each table says, else a week.",
+)
+@output_option
+@add_log_options
+@add_place_options
+def maintain(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
+    """Put small files together, and remove files that nobody needs.
+
+    OPTIMIZE and VACUUM of targets and quarantines, and the same for the runs table. No row changes. What any job of the
+    project may still read stays: the changes since its cursor, also after a RESTORE of its target. A job that another
+    run works on is left out (exit 4).
+    """
+    log_to_stderr(log_format, quiet=quiet)
+    done: list[Upkeep] = []
+
+    def keep(each: Upkeep) -> None:
+        done.append(each)
+        log.info("%s: %s", clean(each.table), each.status)
+        if code := find_interruption():
+            raise Interrupted(code)
+
+    def work() -> MaintainResult:
+        project, jobs = choose_jobs(ctx, asked)
+        return enrich.maintain(project, jobs=jobs, on_result=keep, **asked)
+
+    return deliver(ctx, output, done, work, format_maintenance, run_id=None)
+
+
+def format_maintenance(found: MaintainResult) -> str:
+    """Return the table of what was done, a line a table.
+
+    ```
+    table       of      status   written anew       became          removed            kept
+    customers   target  done     12 files, 1.5 MB   1 file, 1.4 MB  30 files, 4.1 MB   7 days
+    ```
+    """
+    rows = [
+        (
+            clean(each.table.rpartition("/")[2]),
+            each.role,
+            each.status,
+            _format_extent(each.rewritten),
+            _format_extent(each.became) if each.became is not None else "-",
+            _format_extent(each.removed),
+            "-" if each.kept is None else _format_hours(each.kept.hours),
+        )
+        for each in found.tables
+    ]
+    header = ("table", "kind", "status", "written anew", "became", "removed", "past kept")
+    notes = [clean(f"{each.table}: {note}") for each in found.tables for note in _list_notes(each)]
+    if found.dry_run:
+        notes.append("dry run: nothing was written; the numbers are those of a run without --dry-run, at most")
+    return "\n".join([format_table(header, rows), *notes])
+
+
+def _list_notes(each: Upkeep) -> list[str]:
+    kept = each.kept.why if each.kept is not None else ()
+    return [*[f"kept for longer: {why}" for why in kept], *([each.error] if each.error is not None else [])]
+
+
+def _format_extent(found: Extent) -> str:
+    return f"{format_count(found.files, 'file')}, {format_bytes(found.bytes)}" if found.files else "-"
+
+
+def _format_hours(hours: int) -> str:
+    return format_count(hours, "hour") if hours < 48 else f"{hours / 24:.3g} days"

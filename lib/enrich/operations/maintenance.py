@@ -1,0 +1,364 @@
+"""``enrich maintain``: OPTIMIZE of targets and quarantines, VACUUM of these, of the runs table, and of sources.
+
+Rows and cursors stay as they are. What VACUUM must leave is decided here: the table's own retention, and all that a
+cursor of any job of the project may still read, also one that a RESTORE brings back. Of other projects and deployments
+that read the same tables nothing is known.
+"""
+
+from __future__ import annotations
+
+import logging
+import math
+import re
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING, Any
+
+from enrich.base.errors import ConfigError, EnrichError, HistoryError, find_gravest
+from enrich.base.failures import describe_error
+from enrich.base.result import Extent, name_deployment
+from enrich.config.models import Job
+from enrich.config.places import find_quarantine, identify
+from enrich.config.project import Project
+from enrich.operations.choice import choose_jobs
+from enrich.operations.workplace import Options, Workplace
+from enrich.progress.needs import Need, list_needs
+from enrich.storage import locks, shape, tables
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+log = logging.getLogger("enrich")
+
+TARGET, QUARANTINE, SOURCE, RUNS = "target", "quarantine", "source", "runs"
+DONE, NOTHING, FAILED, LOCKED = "done", "nothing", "failed", "locked"
+
+MARGIN = 24
+"""Hours that are kept beyond what a cursor needs: a commit's files are as old as the beginning of what made it."""
+
+_HOUR = 3_600_000
+_RETENTION = re.compile(r"([0-9]{1,6})([hdw])")
+_HOURS = {"h": 1, "d": 24, "w": 168}
+
+
+@dataclass(frozen=True)
+class Kept:
+    """How much of a table's past VACUUM leaves.
+
+    Attributes:
+        hours: Files that were removed later stay.
+        why: Which jobs need more than what was asked for.
+    """
+
+    hours: int
+    why: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Upkeep:
+    """What was done for one table, or would be.
+
+    Attributes:
+        job: The job that writes the table; None for sources and for the runs table.
+        role: ``target quarantine source runs``.
+        status: ``done nothing failed locked``; a dry run says ``done`` of what would be done.
+        engine: What worked on it: ``spark``, or ``delta-rs`` for the runs table.
+        rewritten: The files that OPTIMIZE has written anew; in a dry run of a clustered table: at most.
+        became: The files that stand in their place; None in a dry run.
+        version: The version that OPTIMIZE made; None when it made none.
+        removed: The files that VACUUM has removed.
+        kept: What it has left; None where it did not get that far.
+        error: One line with the next step.
+    """
+
+    job: str | None
+    table: str
+    role: str
+    status: str = NOTHING
+    engine: str = "spark"
+    rewritten: Extent = field(default_factory=Extent)
+    became: Extent | None = None
+    version: int | None = None
+    removed: Extent = field(default_factory=Extent)
+    kept: Kept | None = None
+    error: str | None = None
+    exit_code: int = 0
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the table's part of the JSON."""
+        became = vars(self.became) if self.became is not None else None
+        kept = {"hours": self.kept.hours, "why": list(self.kept.why)} if self.kept is not None else None
+        return {
+            "job": self.job,
+            "table": self.table,
+            "role": self.role,
+            "status": self.status,
+            "engine": self.engine,
+            "optimize": {**vars(self.rewritten), "into": became, "version": self.version},
+            "vacuum": {**vars(self.removed), "kept": kept},
+            "error": self.error,
+            "exit_code": self.exit_code,
+        }
+
+    def failed_with(self, error: EnrichError) -> Upkeep:
+        """Return this with what stopped it; what was done before is done."""
+        status = LOCKED if error.exit_code == 4 else FAILED
+        return replace(self, status=status, error=str(error), exit_code=error.exit_code)
+
+    def settled(self) -> Upkeep:
+        """Return this with the status that its numbers have."""
+        return replace(self, status=DONE) if self.rewritten.files or self.removed.files else self
+
+
+@dataclass(frozen=True)
+class MaintainResult:
+    """What one ``enrich maintain`` did, a table at a time."""
+
+    run_id: str
+    deployment: str
+    dry_run: bool
+    tables: tuple[Upkeep, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """The most serious exit code of the tables."""
+        return find_gravest([each.exit_code for each in self.tables])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the JSON of ``enrich maintain --output json``."""
+        head = {"run_id": self.run_id, **name_deployment(self.deployment), "exit_code": self.exit_code}
+        return {**head, "dry_run": self.dry_run, "tables": [each.to_dict() for each in self.tables]}
+
+
+def maintain(  # noqa: PLR0913 - the public interface: every keyword is an option of `enrich maintain`
+    project: Project,
+    jobs: Sequence[str] | None = None,
+    *,
+    exclude: Iterable[str] = (),
+    sources: bool = False,
+    dry_run: bool = False,
+    retention: str | None = None,
+    spark: SparkSession | None = None,
+    on_result: Callable[[Upkeep], None] | None = None,
+) -> MaintainResult:
+    """Put the files of tables in shape, and remove those that nobody needs; no row changes.
+
+    Args:
+        project: What ``load_project`` gave.
+        jobs: Names; None for all.
+        exclude: Names to leave out.
+        sources: Also VACUUM the sources of these jobs, as far as no job of the project needs them.
+        dry_run: Only measure.
+        retention: How much of the past VACUUM leaves at least: ``36h``, ``10d``, ``2w``. None: as each table says.
+        spark: A Delta-capable session, left as it was found; None: the active one, or one is built.
+        on_result: Called for each table as it is done.
+
+    Returns:
+        One entry a table; a table that fails is a result, not an exception.
+
+    Raises:
+        ConfigError: An unknown job, or a retention that is none.
+    """
+    names = choose_jobs(project, jobs, exclude)
+    hours = _read_retention(retention)
+    keeper = _Keeper(Workplace(project, names, Options(dry_run=dry_run), uuid.uuid4().hex, spark), hours)
+    done: list[Upkeep] = []
+    for each in keeper.keep(sources=sources):
+        done.append(each)
+        if on_result is not None:
+            on_result(each)
+    return MaintainResult(keeper.workplace.run_id, project.deployment, dry_run, tuple(done))
+
+
+def _read_retention(text: str | None) -> int | None:
+    """Return hours.
+
+    Raises:
+        ConfigError: It is not a number of hours, days or weeks.
+    """
+    if text is None:
+        return None
+    found = _RETENTION.fullmatch(text.strip())
+    if found is None:
+        raise ConfigError(f"--retention {text!r} is not a time", hint="valid forms are 36h, 10d, 2w")
+    return int(found[1]) * _HOURS[found[2]]
+
+
+@dataclass
+class _Keeper:
+    """One call of ``enrich maintain``.
+
+    Attributes:
+        asked: Hours of the past that VACUUM shall leave; None: as each table says.
+        kept: The sources that were looked at.
+        needs: Job -> alias -> what it may still read, or why that is not known.
+    """
+
+    workplace: Workplace
+    asked: int | None
+    kept: set[str] = field(default_factory=set)
+    needs: dict[str, dict[str, Need] | EnrichError] = field(default_factory=dict)
+
+    @property
+    def dry_run(self) -> bool:
+        """Whether nothing is to be written."""
+        return self.workplace.options.dry_run
+
+    def keep(self, *, sources: bool) -> Iterator[Upkeep]:
+        """Keep all tables, one after the other."""
+        for name in self.workplace.chosen:
+            yield from self._keep_job(self.workplace.project.jobs[name])
+        yield self._keep_runs()
+        for name in self.workplace.chosen if sources else ():
+            yield from self._keep_sources(self.workplace.project.jobs[name])
+
+    def _keep_job(self, job: Job) -> Iterator[Upkeep]:
+        """Keep target and quarantine, with the job's lock: no run of it is planned on what goes."""
+        location = self.workplace.project.location(job.target.table)
+        for role, place in ((TARGET, location), (QUARANTINE, find_quarantine(location))):
+            found = Upkeep(job.job, str(place), role)
+            try:
+                uri = self.workplace.locate(place)
+                if uri is None or not tables.exists(uri):
+                    continue
+                state = self.workplace.project.state
+                with locks.hold_lock(state, job.job, self.workplace.run_id):
+                    self.workplace.target(job)  # refuses a table that this job never wrote
+                    clustered = role == TARGET and bool(job.target.cluster_by)
+                    found = self._optimize(found, job, uri, clustered=clustered)
+                    found = self._vacuum(found, uri)
+            except Exception as error:  # noqa: BLE001 - the other tables are kept all the same
+                found = found.failed_with(describe_error(error, job.job))
+            yield found.settled() if not found.exit_code else found
+
+    def _optimize(self, found: Upkeep, job: Job, uri: str, *, clustered: bool) -> Upkeep:
+        due = shape.foresee_compaction(uri, clustered=clustered)
+        if self.dry_run or not due.files:
+            return replace(found, rewritten=due)
+        from enrich.storage.upkeep import Author, optimize_table
+
+        log.info("%s: OPTIMIZE of %s", job.job, found.table)
+        author = Author(self.workplace.run_id, job.job)
+        done = self.workplace.work_inside(lambda own: optimize_table(own, uri, author, "enrich maintain"))
+        if done is None:
+            return found
+        return replace(found, rewritten=done.removed, became=done.added, version=done.version)
+
+    def _vacuum(self, found: Upkeep, uri: str) -> Upkeep:
+        """Remove files; where that fails or is refused, what was done before stays in the result."""
+        from enrich.storage.upkeep import vacuum_table
+
+        try:
+            kept = self._choose_hours(found.table, uri)
+            log.info("VACUUM of %s: %d hours of its past stay", found.table, kept.hours)
+            gone = self.workplace.work_inside(lambda own: vacuum_table(own, uri, kept.hours, dry_run=self.dry_run))
+        except Exception as error:  # noqa: BLE001 - as in ``_keep_job``
+            return found.failed_with(describe_error(error, found.job or found.table))
+        return replace(found, removed=gone, kept=kept)
+
+    def _keep_runs(self) -> Upkeep:
+        runs = self.workplace.runs
+        found = Upkeep(None, runs.uri, RUNS, engine="delta-rs")
+        try:
+            together, unused = runs.maintain(dry_run=self.dry_run)
+        except Exception as error:  # noqa: BLE001 - as in ``_keep_job``
+            return found.failed_with(describe_error(error, "the runs table"))
+        return replace(found, rewritten=together, removed=unused).settled()
+
+    def _keep_sources(self, job: Job) -> Iterator[Upkeep]:
+        """VACUUM the sources of a job that no job of the project writes, each of them once."""
+        project = self.workplace.project
+        targets = [project.location(each.target.table) for each in project.jobs.values()]
+        written = {identify(each) for target in targets for each in (target, find_quarantine(target))}
+        for source in job.sources.values():
+            place = project.location(source.table)
+            if identify(place) in written | self.kept:
+                continue
+            self.kept.add(identify(place))
+            found = Upkeep(None, str(place), SOURCE)
+            try:
+                uri = self.workplace.uri(source.table)
+                if uri is None:
+                    raise ConfigError(
+                        f"the catalog has no table {source.table!r}", hint="create it, or correct the name"
+                    )
+                found = self._vacuum(found, uri)
+            except Exception as error:  # noqa: BLE001 - as in ``_keep_job``
+                found = found.failed_with(describe_error(error, job.job))
+            yield found.settled() if not found.exit_code else found
+
+    def _choose_hours(self, name: str, uri: str) -> Kept:
+        """Return how much of a table's past stays.
+
+        Raises:
+            ConfigError: Less was asked for than the table promises to its readers.
+            HistoryError: Nobody knows what a job has read of the table.
+        """
+        history = tables.open_log(uri)
+        state = tables.read_open_state(history)
+        seconds = tables.compute_file_retention(state.properties)
+        if seconds is None:
+            raise ConfigError(
+                f"{tables.KEEPS_FILES} of {name} cannot be understood",
+                hint=_suggest_retention(uri, "interval 168 hours"),
+            )
+        own = math.ceil(seconds / 3600)
+        if self.asked is not None and self.asked < own:
+            raise ConfigError(
+                f"--retention {self.asked}h is less than the {own} hours for which {name} keeps removed files",
+                hint=_suggest_retention(uri, f"interval {self.asked} hours"),
+            )
+        hours, why = self.asked or own, []
+        commits = tables.read_commits(history)
+        for need in self._list_readers(uri):
+            if need.table_id != state.table_id or need.version >= state.version:
+                continue
+            at = commits.get(need.version, min(commits.values(), default=0))
+            needed = math.ceil((time.time() * 1000 - at) / _HOUR) + MARGIN
+            if needed > hours:
+                why.append(f"job {need.job!r} may need version {need.version} and what came after it")
+            hours = max(hours, needed)
+        return Kept(hours, tuple(why))
+
+    def _list_readers(self, uri: str) -> list[Need]:
+        """Return what each job of the project may still need of a table.
+
+        Raises:
+            HistoryError: Of a job nobody knows it.
+        """
+        found = []
+        for name, job in self.workplace.project.jobs.items():
+            aliases = [alias for alias, source in job.sources.items() if self._is_at(source.table, uri)]
+            if not aliases:
+                continue
+            needs = self._find_needs(job)
+            if isinstance(needs, EnrichError):
+                raise HistoryError(
+                    f"nothing is removed: what job {name!r} still needs of the table is not known ({needs.message})",
+                    hint=needs.hint,
+                )
+            found += [needs[alias] for alias in aliases if alias in needs]
+        return found
+
+    def _is_at(self, reference: str, uri: str) -> bool:
+        there = self.workplace.uri(reference)
+        return there is not None and identify(there) == identify(uri)
+
+    def _find_needs(self, job: Job) -> dict[str, Need] | EnrichError:
+        """Return what a job may still need of its sources, or why that is not known; read once."""
+        if job.job in self.needs:
+            return self.needs[job.job]
+        location = self.workplace.project.location(job.target.table)
+        try:
+            target, _ = self.workplace.target(job)
+            self.needs[job.job] = list_needs(job.job, target, self.workplace.locate(find_quarantine(location)))
+        except EnrichError as error:
+            self.needs[job.job] = error
+        return self.needs[job.job]
+
+
+def _suggest_retention(uri: str, interval: str) -> str:
+    """Return the statement that says for how long a table keeps removed files."""
+    return f"run ALTER TABLE delta.`{uri}` SET TBLPROPERTIES ('{tables.KEEPS_FILES}' = '{interval}')"

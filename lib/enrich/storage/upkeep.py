@@ -1,0 +1,127 @@
+"""OPTIMIZE and VACUUM by Spark, in the shape that targets need; neither changes a row.
+
+Not by delta-rs (1.6.6): its VACUUM removes deletion vectors that are in use, it refuses clustered tables, and two
+compactions of its at a time write every row twice. ``enrich.storage.runs`` keeps the runs table.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import SparkSession
+
+from enrich.base.faults import pass_point
+from enrich.base.result import Compaction, Extent
+from enrich.base.spec import quote
+from enrich.storage.extents import measure_files
+from enrich.storage.shape import GONE, SMALL_FILE
+from enrich.storage.tables import open_log
+
+_OPTIMIZE = "spark.databricks.delta.optimize."
+_VACUUM = "spark.databricks.delta.vacuum."
+"""Delta 4.4 ignores the hours of RETAIN, but for 0, unless ``retentionWindowIgnore.enabled`` below it is false."""
+
+_DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
+
+_LARGE_FILE = 256 * 2**20
+"""Bytes of the files that OPTIMIZE makes: several tasks can read a table of a few of them, and a MERGE rewrites one."""
+
+_CUBE = 2**30
+"""Bytes of clustered files that are not clustered again. Delta's 100 GB would write most tables anew every time."""
+
+
+@dataclass(frozen=True)
+class Author:
+    """For whom a table's files are put in shape; it stands in the commit.
+
+    Attributes:
+        deleted_rows: The share of rows that are gone from which on that is done.
+    """
+
+    run_id: str
+    job: str
+    deleted_rows: float = 2 * GONE
+
+
+@contextmanager
+def _set(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Let a session have other settings inside the block."""
+    before = {name: session.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            session.conf.unset(name) if old is None else session.conf.set(name, old)
+
+
+def optimize_table(session: SparkSession, uri: str, author: Author, why: str) -> Compaction | None:
+    """Put small files together, write files anew of which many rows are gone, and cluster where the table has it.
+
+    The commit changes no row (``dataChange`` is false), so it is no drift, and no change in the feed of the
+    table. It has no transaction number: the cursor stays where it is.
+
+    Args:
+        session: A session of the job's own.
+        uri: The table.
+        author: What to write into the commit.
+        why: The reason, for the result.
+
+    Returns:
+        What was done; None when there was nothing to do and no commit.
+    """
+    settings = {
+        f"{_OPTIMIZE}minFileSize": str(SMALL_FILE),
+        f"{_OPTIMIZE}maxFileSize": str(_LARGE_FILE),
+        f"{_OPTIMIZE}maxDeletedRowsRatio": str(min(GONE, author.deleted_rows / 2)),
+        f"{_OPTIMIZE}clustering.mergeStrategy.minCubeSize.threshold": str(_CUBE),
+        f"{_OPTIMIZE}clustering.mergeStrategy.minCubeSize.targetCubeSize": str(_CUBE + _CUBE // 2),
+        "spark.databricks.delta.commitInfo.userMetadata": json.dumps(
+            {"enrich_upkeep": 1, "run_id": author.run_id, "job": author.job}, sort_keys=True, separators=(",", ":")
+        ),
+    }
+    with _set(session, settings):
+        pass_point("optimize.before")
+        answer = DeltaTable.forPath(session, uri).optimize().executeCompaction().select("metrics.*").collect()
+        pass_point("optimize.after")
+    metrics: list[dict[str, Any]] = [row.asDict() for row in answer]
+    removed = sum((_measure(each, "Removed") for each in metrics), Extent())
+    added = sum((_measure(each, "Added") for each in metrics), Extent())
+    if not removed.files and not added.files:
+        return None
+    return Compaction(open_log(uri).version(), removed, added, why)
+
+
+def _measure(metrics: Mapping[str, Any], what: str) -> Extent:
+    return Extent(int(metrics[f"numFiles{what}"]), int(metrics[f"files{what}"]["totalSize"] or 0))
+
+
+def vacuum_table(session: SparkSession, uri: str, hours: int, *, dry_run: bool) -> Extent:
+    """Remove the files that no version of the last ``hours`` needs, and return how much that is, or would be.
+
+    Nothing is committed: a version that changes nothing would still make every job that reads the table start Spark.
+
+    Args:
+        session: Any session.
+        uri: The table.
+        hours: At least the table's own ``delta.deletedFileRetentionDuration``; Delta refuses less.
+        dry_run: Only measure.
+    """
+    tasks = str(4 * session.sparkContext.defaultParallelism)
+    settings = {
+        f"{_VACUUM}logging.enabled": "false",
+        f"{_VACUUM}retentionWindowIgnore.enabled": "false",
+        _DISCOVERY: tasks,
+    }
+    statement = " ".join(["VACUUM", quote("delta", uri), "RETAIN", str(int(hours)), "HOURS"])
+    with _set(session, settings):
+        found = measure_files(uri, [row["path"] for row in session.sql(f"{statement} DRY RUN").collect()])
+        if found.files and not dry_run:
+            session.sql(statement)
+    return found

@@ -1,0 +1,222 @@
+"""What ``enrich doctor`` finds, without a JVM; the tables are written by delta-rs."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+import enrich
+from enrich.base.result import Extent
+from enrich.diagnosis import machine
+from enrich.diagnosis.checkup import Checkup, Diagnosis
+from enrich.diagnosis.machine import check_machine
+from enrich.progress.cursor import name_application
+from enrich.storage import runs, shape
+from kit.command import call, restored
+from kit.project import CONF, write_project
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+JOB = """job: mails
+sources: {people: {table: people, key: mail}}
+from: people
+select: {mail: people.mail, name: people.name}
+target: {table: mails}
+"""
+ROWS = pa.table({"mail": ["anna@example.com", "zoe@example.com"], "name": ["Anna", "Zoe"]})
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """Give a project whose source has rows and whose job has not run."""
+    write_project(tmp_path / "project", {"conf/dev.yml": CONF, "jobs/mails.yml": JOB})
+    write_deltalake(tmp_path / "project" / "lake" / "people", ROWS, configuration=FEED)
+    return tmp_path / "project"
+
+
+def examine(home: Path) -> Checkup:
+    return enrich.diagnose(enrich.load_project(home))
+
+
+def problems(found: Checkup, check: str) -> list[Diagnosis]:
+    return [each for each in found.found if each.check == check and each.level != "ok"]
+
+
+def write_target(home: Path, columns: str) -> None:
+    """Write a target as the job would, but with values of some columns in its log."""
+    write_deltalake(
+        home / "lake" / "mails",
+        ROWS,
+        configuration={"delta.dataSkippingStatsColumns": columns},
+        commit_properties=CommitProperties(app_transactions=[Transaction(name_application("mails"), 1)]),
+    )
+
+
+def test_a_good_project_has_no_fault(home: Path) -> None:
+    found = examine(home)
+    assert found.exit_code == 0
+    assert [each for each in found.found if each.level == "fault"] == []
+    assert {each.check for each in found.found} >= {"java", "memory", "directories", "change_feed", "retention"}
+
+
+def test_a_source_without_change_feed_is_a_fault(home: Path) -> None:
+    DeltaTable(home / "lake" / "people").alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
+    (fault,) = problems(examine(home), "change_feed")
+    assert (fault.exit_code, fault.repair) == (
+        2,
+        f"ALTER TABLE delta.`{home}/lake/people` SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')",
+    )
+
+
+def test_a_source_that_is_not_there_is_a_fault(home: Path) -> None:
+    (home / "lake" / "people").rename(home / "lake" / "gone")
+    assert [each.exit_code for each in problems(examine(home), "change_feed")] == [2]
+
+
+def test_jobs_that_pause_longer_than_their_sources_remember_are_told(
+    home: Path,
+) -> None:
+    at = datetime.now(UTC) - timedelta(days=4.9)
+    schema = pa.schema(list(_RUNS.items()))
+    row = {"run_id": "r", "job": "mails", "target": str(home / "lake" / "mails"), "event": "outcome", "at": at}
+    row |= {"status": "updated", "exit_code": 0, "document": "{}"}
+    write_deltalake(home / "lake" / "_enrich" / "runs", pa.Table.from_pylist([row], schema))
+    (advice,) = problems(examine(home), "retention")
+    assert advice.level == "advice"
+    assert "has paused for 5 days, and the table keeps its past for 7 days" in advice.message
+    assert advice.repair is not None
+    assert "'delta.deletedFileRetentionDuration' = 'interval 15 days'" in advice.repair
+    DeltaTable(home / "lake" / "people").alter.set_table_properties(
+        {"delta.deletedFileRetentionDuration": "interval 15 days"}
+    )
+    assert problems(examine(home), "retention") == []
+
+
+_RUNS = {
+    **dict.fromkeys(("run_id", "job", "target", "event"), pa.string()),
+    "number": pa.int64(),
+    "at": pa.timestamp("us", "UTC"),
+    **dict.fromkeys(("status", "mode"), pa.string()),
+    "exit_code": pa.int32(),
+    "seconds": pa.float64(),
+    "document": pa.string(),
+}
+
+
+def test_values_in_the_log_of_a_target_are_told_without_showing_them(home: Path) -> None:
+    write_target(home, "mail,name")
+    others, private = problems(examine(home), "statistics")
+    assert "values of name, which no run needs" in others.message
+    assert (others.repair or "").endswith("SET TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '`mail`')")
+    assert "e-mail addresses: the smallest and greatest mail of each file" in private.message
+    assert "('delta.dataSkippingNumIndexedCols' = '0')" in (private.repair or "")
+    assert "example.com" not in json.dumps(examine(home).to_dict())
+
+
+def test_a_target_out_of_shape_is_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_target(home, "mail")
+    (home / "conf" / "dev.yml").write_text(f"{CONF}optimize: {{small_files: 2}}\n")
+    assert problems(examine(home), "shape") == []
+    write_deltalake(home / "lake" / "mails", ROWS, mode="append")
+    monkeypatch.setattr(shape, "SMALL_TABLE", 0)
+    vectors, files = problems(examine(home), "shape")
+    assert "'delta.enableDeletionVectors' = 'true'" in (vectors.repair or "")
+    assert (files.message, files.repair) == ("2 small files (small_files is 2)", "enrich maintain mails")
+
+
+def check(home: Path, name: str) -> list[Diagnosis]:
+    found = [each for each in check_machine(enrich.load_project(home)) if each.check == name]
+    return [each for each in found if each.level != "ok"]
+
+
+def test_what_is_wrong_with_the_machine_ends_with_7(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JAVA_HOME", str(home))
+    (java,) = check(home, "java")
+    assert (java.exit_code, "no bin/java" in java.message) == (7, True)
+    monkeypatch.setenv("ENRICH_JARS", str(home))
+    (jars,) = check(home, "jars")
+    assert (jars.exit_code, "lacks delta-spark" in jars.message) == (7, True)
+    (home / "file").write_text("")
+    write_project(
+        home, {"conf/dev.yml": f"{CONF}state: ./file/state\nspark: {{conf: {{spark.driver.memory: 9000g}}}}\n"}
+    )
+    (state,) = check(home, "directories")
+    assert (state.exit_code, state.message) == (7, f"{home / 'file'} is not a directory")
+    (memory,) = check(home, "memory")
+    assert (memory.exit_code, "spark.driver.memory is 9000g" in memory.message) == (7, True)
+    assert examine(home).exit_code == 7
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+def test_a_directory_that_cannot_be_written_is_a_fault(home: Path) -> None:
+    (home / "lake").chmod(0o500)
+    assert {each.exit_code for each in check(home, "directories")} == {7}
+    (home / "lake").chmod(0o700)
+
+
+def test_a_cache_that_is_yet_to_be_filled_is_no_fault(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ENRICH_CACHE", str(home / "cache"))
+    monkeypatch.delenv("ENRICH_JARS", raising=False)
+    (jars,) = check(home, "jars")
+    assert (jars.level, jars.repair) == ("advice", "python -m enrich.spark")
+    assert not (home / "cache").exists()
+
+
+def test_targets_in_a_bucket_need_a_log_store_for_several_writers(home: Path) -> None:
+    write_project(home, {"conf/dev.yml": "lake: s3a://bucket/lake\nstate: ./state\n"})
+    (store,) = check(home, "log_store")
+    assert (store.exit_code, "mails" in store.message) == (7, True)
+    for name, count in (("io.delta.storage.S3SingleDriverLogStore", 1), ("org.example.OurLogStore", 0)):
+        conf = f"spark: {{conf: {{spark.delta.logStore.s3a.impl: {name}}}}}\n"
+        write_project(home, {"conf/dev.yml": f"lake: s3a://bucket/lake\nstate: ./state\n{conf}"})
+        assert len(check(home, "log_store")) == count
+
+
+def test_little_memory_and_little_room_are_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machine, "find_memory", lambda: 2**30)
+    monkeypatch.setattr(machine, "_LEAST_FREE", 2**70)
+    assert [each.level for each in check(home, "memory")] == ["advice"]
+    assert "enrich maintain" in (check(home, "directories")[0].repair or "")
+
+
+def test_the_command_prints_what_repairs_it_and_its_exit_code(home: Path) -> None:
+    DeltaTable(home / "lake" / "people").alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
+    with restored():
+        text = call("--project-dir", home, "doctor")
+        found = call("--project-dir", home, "doctor", "--output", "json")
+        misplaced = call("--project-dir", home, "doctor", "--output", "json", "keys", "mails")
+    assert (text.exit_code, found.exit_code, misplaced.exit_code) == (2, 2, 2)
+    assert "What repairs it:\n  ALTER TABLE delta." in text.stdout
+    told = json.loads(found.stdout)
+    assert (told["exit_code"], [each["check"] for each in told["checks"] if each["level"] == "fault"]) == (
+        2,
+        ["change_feed"],
+    )
+    assert "--output stands after the command" in misplaced.stderr
+
+
+def test_runs_table_is_kept_without_spark(home: Path) -> None:
+    table = runs.RunsTable(str(home / "state"))
+    assert table.maintain(dry_run=True) == (Extent(), Extent())
+    for number in range(3):
+        table.append(runs.RunRow(f"r{number}", "mails", "t", runs.OUTCOME, {}, status="unchanged"))
+    together, unused = table.maintain(dry_run=True)
+    assert (together.files, unused.files, len(DeltaTable(table.uri).file_uris())) == (3, 0, 3)
+    assert table.maintain(dry_run=False)[0] == together
+    assert len(DeltaTable(table.uri).file_uris()) < 3
+    assert {row["run_id"] for row in table.recent(9)} == {"r0", "r1", "r2"}
+
+
+def test_a_runs_table_that_cannot_be_read_is_a_fault(home: Path) -> None:
+    log = home / "lake" / "_enrich" / "runs" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").write_text("no log")
+    found = examine(home)
+    (fault,) = problems(found, "tables")
+    assert (fault.level, found.exit_code) == ("fault", fault.exit_code)
+    assert fault.exit_code > 0

@@ -1,0 +1,93 @@
+"""``enrich maintain`` where there is nothing for Spark to do, how it is told, and when a target is out of shape."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from enrich.base.result import Compaction, Extent, JobResult
+from enrich.cli.maintenance import format_maintenance
+from enrich.config.models import Optimize
+from enrich.operations.maintenance import Kept, MaintainResult, Upkeep
+from enrich.storage.extents import measure_files
+from enrich.storage.shape import Shape, find_need
+from kit.command import call, restored
+from kit.project import CONF, SHOP, write_project
+
+LIMITS = Optimize(after_commit=True, small_files=100, deleted_rows=0.1)
+MANY, LARGE = Extent(500, 10**9), Extent(3, 10**9)
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    return write_project(tmp_path / "project", {"conf/dev.yml": CONF, "jobs/shop.yml": SHOP})
+
+
+def test_a_job_that_never_ran_has_nothing_to_keep(home: Path) -> None:
+    with restored():
+        found = call("--project-dir", home, "maintain", "--output", "json")
+        text = call("--project-dir", home, "maintain", "--dry-run", "--quiet")
+    told = json.loads(found.stdout)
+    assert (found.exit_code, told["dry_run"], [each["role"] for each in told["tables"]]) == (0, False, ["runs"])
+    assert (told["tables"][0]["status"], told["tables"][0]["engine"]) == ("nothing", "delta-rs")
+    assert "dry run: nothing was written" in text.stdout
+    assert not (home / "lake").exists()
+
+
+@pytest.mark.parametrize("retention", ["", "7", "-1d", "30m", "v4"])
+def test_a_retention_is_hours_days_or_weeks(home: Path, retention: str) -> None:
+    with restored():
+        found = call("--project-dir", home, "maintain", f"--retention={retention}")
+    assert (found.exit_code, "valid forms are 36h, 10d, 2w" in found.stderr) == (2, True)
+
+
+def test_the_table_says_what_was_done_and_why_more_stays() -> None:
+    done = Upkeep("shop", "/lake/shop", "target", "done", rewritten=Extent(120, 1_500_000), became=Extent(1, 1_400_000))
+    kept = Kept(200, ("job 'titles' may need version 5 and what came after it",))
+    failed = Upkeep("shop", "/lake/s__quarantine", "quarantine", "failed", error="no space", exit_code=7, kept=kept)
+    found = MaintainResult("r", "dev", False, (done, failed))
+    assert found.exit_code == 7
+    lines = format_maintenance(found).splitlines()
+    assert lines[1].split("  ")[-1].strip() == "-"
+    assert "120 files, 1.5 MB  1 file, 1.4 MB" in lines[1]
+    assert lines[3:] == [
+        "/lake/s__quarantine: kept for longer: job 'titles' may need version 5 and what came after it",
+        "/lake/s__quarantine: no space",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "why"),
+    [
+        (Shape(), 0, None),
+        (Shape(LARGE, Extent(99, 10**6), 1000), 901, None),
+        (Shape(MANY, Extent(100, 10**6), 1000), 1000, "100 small files (small_files is 100)"),
+        (Shape(LARGE, Extent(), 1000), 900, "10% of the rows in its files are gone (deleted_rows is 0.1)"),
+        (Shape(LARGE, Extent(), 1000), None, None),
+        (Shape(LARGE, Extent(), None), 10, None),
+        (Shape(Extent(3, 10**6), Extent(3, 10**6), 1000), 10, None),
+    ],
+)
+def test_when_a_target_is_out_of_shape(shape: Shape, rows: int | None, why: str | None) -> None:
+    assert find_need(shape, rows, LIMITS) == why
+
+
+def test_files_are_measured_however_they_are_listed(tmp_path: Path) -> None:
+    (tmp_path / "p=a%20b").mkdir()
+    (tmp_path / "p=a%20b" / "one file").write_text("12345")
+    (tmp_path / "two").write_text("1")
+    listed = [f"file:{tmp_path}/two", "two", "p=a%20b/one%20file", "p=a%20b/one file", f"{tmp_path}/p=a%20b", "gone"]
+    assert measure_files(str(tmp_path), listed) == Extent(1, 1) + Extent(1, 5)
+
+
+def test_a_result_says_what_optimize_did() -> None:
+    done = Compaction(9, Extent(3, 300), Extent(1, 250), "3 small files (small_files is 2)")
+    assert JobResult("shop", "updated").to_dict()["optimized"] is None
+    assert JobResult("shop", "updated", optimized=done).to_dict()["optimized"] == {
+        "version": 9,
+        "removed": {"files": 3, "bytes": 300},
+        "added": {"files": 1, "bytes": 250},
+        "why": "3 small files (small_files is 2)",
+    }

@@ -1,0 +1,79 @@
+"""How much of a source's past a job may still read; the logs are written by delta-rs."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from enrich.base.errors import HistoryError
+from enrich.progress import cursor
+from enrich.progress.cursor import Cursor, Mark, TargetState, name_application
+from enrich.progress.needs import Need, list_needs
+from enrich.storage import tables
+from enrich.storage.runs import RunsTable
+
+JOB = "kept"
+NOTHING = {"delta.deletedFileRetentionDuration": "interval 0 hours"}
+
+
+def record(number: int, to: int, table_id: str = "t", gaps: tuple[tuple[int, int], ...] = ()) -> Cursor:
+    """Return what a run notes that has consumed its source up to ``to``."""
+    mark = Mark(table_id, None, to, {"id": "long"}, gaps, layout={"id": {}})
+    return Cursor(f"run{number}", JOB, number, "d", {"items": mark}, ("id",), None, 0)
+
+
+def commit(uri: Path, found: Cursor) -> None:
+    own = CommitProperties(
+        custom_metadata={"userMetadata": found.to_json()},
+        app_transactions=[Transaction(name_application(JOB), found.number)],
+    )
+    write_deltalake(uri, pa.table({"id": [found.number]}), mode="append", commit_properties=own)
+
+
+def read(uri: Path) -> TargetState:
+    found = cursor.read(str(uri), JOB, RunsTable(str(uri.parent / "state")), str(uri))
+    return replace(found, quarantine=cursor.read_quarantine_state(f"{uri}__quarantine", JOB))
+
+
+def needs(uri: Path) -> dict[str, Need]:
+    return list_needs(JOB, read(uri), f"{uri}__quarantine")
+
+
+def test_a_job_that_never_ran_needs_nothing() -> None:
+    assert list_needs(JOB, TargetState(None, None, 0), None) == {}
+
+
+def test_what_the_versions_had_consumed_that_may_be_restored_counts(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    for number, to in ((1, 3), (2, 5), (3, 8)):
+        commit(uri, record(number, to))
+    assert needs(uri) == {"items": Need(JOB, "t", 3)}
+    DeltaTable(uri).alter.set_table_properties(NOTHING)
+    assert needs(uri) == {"items": Need(JOB, "t", 8)}
+    commit(tmp_path / "t__quarantine", record(1, 6))  # a run ended between its two commits, or it was restored
+    assert needs(uri) == {"items": Need(JOB, "t", 6)}
+
+
+def test_gaps_count_and_other_tables_do_not(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    commit(uri, record(1, 90, "another"))
+    commit(uri, record(2, 9, gaps=((4, 6),)))
+    assert needs(uri) == {"items": Need(JOB, "t", 4)}
+
+
+def test_a_target_without_record_is_not_guessed(tmp_path: Path) -> None:
+    uri = tmp_path / "t"
+    commit(uri, record(1, 3))
+    with pytest.raises(HistoryError, match="full-refresh"):
+        list_needs(JOB, replace(read(uri), cursor=None), None)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [(None, 604_800), ("interval 36 hours", 129_600), ("interval 1 month", None)]
+)
+def test_how_long_removed_files_stay(text: str | None, seconds: int | None) -> None:
+    assert tables.compute_file_retention({} if text is None else {tables.KEEPS_FILES: text}) == seconds
