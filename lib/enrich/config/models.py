@@ -249,7 +249,7 @@ class Optimize(Model):
         100, strict=True, ge=2, le=1_000_000, description="From so many files below 32 MB on they are put together."
     )
     deleted_rows: float = Field(
-        0.1,
+        0.2,
         gt=0,
         le=1,
         description="The share of the rows in the files that may be gone before files are written anew.",
@@ -274,7 +274,7 @@ class Settings(Model):
     lineage: Lineage | None = Field(None, description="OpenLineage events of every run.")
     metrics: Metrics | None = Field(None, description="Figures of every run, for Prometheus.")
     notify: dict[StrictStr, Notify] = Field({}, description="Who is told about failures, by a name of your choice.")
-    optimize: Optimize = Optimize(after_commit=True, small_files=100, deleted_rows=0.1)
+    optimize: Optimize = Optimize(after_commit=True, small_files=100, deleted_rows=0.2)
 
 
 MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {
