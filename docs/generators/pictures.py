@@ -98,10 +98,10 @@ JOURNEYS = [
         "table-join",
         "How a table join travels",
         "A change of either side affects the row with the same key, and no other row.",
-        ("consents (driving source)", [("u1   withdrawn", "a"), ("u2   given", ""), ("u3   given", "")]),
-        ("accounts (lookup)", [("u1   one@…", ""), ("u2   new address", "b")]),
+        ("consents (driving source)", [("u1: withdrawn", "a"), ("u2: given", ""), ("u3: given", "")]),
+        ("accounts (lookup)", [("u1: one@…", ""), ("u2: new address", "b")]),
         ("affected keys", [("u1", "a"), ("u2", "b")]),
-        ("target", [("u1   withdrawn   one@…", "a"), ("u2   given   new address", "b"), ("u3   given   null", "")]),
+        ("target", [("u1: withdrawn, one@…", "a"), ("u2: given, new address", "b"), ("u3: given, null", "")]),
         [(0, 0, 0, "a"), (1, 1, 1, "b")],
         [(0, 0, "a"), (1, 1, "b")],
     ),
@@ -109,10 +109,10 @@ JOURNEYS = [
         "foreign-key-join",
         "How a foreign-key join travels",
         "A changed driving row affects its own target row. A changed lookup row affects every row that names it.",
-        ("products (driving source)", [("P1   merchant M1", ""), ("P2   merchant M1", ""), ("P3   moves to M2", "a")]),
-        ("merchants (lookup)", [("M1   renamed", "b"), ("M2   Nordic Goods", "")]),
-        ("affected keys", [("P3", "a"), ("P1   names M1", "b"), ("P2   names M1", "b")]),
-        ("target", [("P1   M1, new name", "b"), ("P2   M1, new name", "b"), ("P3   M2, Nordic Goods", "a")]),
+        ("products (driving source)", [("P1: merchant M1", ""), ("P2: merchant M1", ""), ("P3: moves to M2", "a")]),
+        ("merchants (lookup)", [("M1: renamed", "b"), ("M2: Nordic Goods", "")]),
+        ("affected keys", [("P3", "a"), ("P1: names M1", "b"), ("P2: names M1", "b")]),
+        ("target", [("P1: M1, new name", "b"), ("P2: M1, new name", "b"), ("P3: M2, Nordic Goods", "a")]),
         [(0, 2, 0, "a"), (1, 0, 1, "b"), (1, 0, 2, "b")],
         [(0, 2, "a"), (1, 0, "b"), (2, 1, "b")],
     ),
@@ -120,10 +120,10 @@ JOURNEYS = [
         "list-join",
         "How a list join travels",
         "A changed list affects its own target row. A changed lookup row affects every row whose list holds it.",
-        ("persons (driving source)", [("ann   [a2, a1]", ""), ("bob   [a1]", ""), ("cleo   now [a2]", "a")]),
-        ("addresses (lookup)", [("a1   new street", "b"), ("a2   Second Street", "")]),
-        ("affected keys", [("cleo", "a"), ("ann   lists a1", "b"), ("bob   lists a1", "b")]),
-        ("target", [("ann   [a2, a1 new street]", "b"), ("bob   [a1 new street]", "b"), ("cleo   [a2 Second Street]", "a")]),
+        ("persons (driving source)", [("ann: [a2, a1]", ""), ("bob: [a1]", ""), ("cleo: now [a2]", "a")]),
+        ("addresses (lookup)", [("a1: new street", "b"), ("a2: Second Street", "")]),
+        ("affected keys", [("cleo", "a"), ("ann: lists a1", "b"), ("bob: lists a1", "b")]),
+        ("target", [("ann: [a2, a1 new street]", "b"), ("bob: [a1 new street]", "b"), ("cleo: [a2 Second Street]", "a")]),
         [(0, 2, 0, "a"), (1, 0, 1, "b"), (1, 0, 2, "b")],
         [(0, 2, "a"), (1, 0, "b"), (2, 1, "b")],
     ),
@@ -131,10 +131,10 @@ JOURNEYS = [
         "mirror",
         "How a mirror travels",
         "A changed value affects two rows of the mirror: that of the old value and that of the new one.",
-        ("master", [("K1   red, now blue", "a"), ("K2   green", ""), ("K3   white, deleted", "b")]),
+        ("master", [("K1: red, now blue", "a"), ("K2: green", ""), ("K3: white, deleted", "b")]),
         None,
         ("affected values", [("red", "a"), ("blue", "a"), ("white", "b")]),
-        ("mirror (target)", [("red   deleted", "a"), ("blue   K1", "a"), ("green   K2", ""), ("white   deleted", "b")]),
+        ("mirror (target)", [("red: deleted", "a"), ("blue: K1", "a"), ("green: K2", ""), ("white: deleted", "b")]),
         [(0, 0, 0, "a"), (0, 0, 1, "a"), (0, 2, 2, "b")],
         [(0, 0, "a"), (1, 1, "a"), (2, 3, "b")],
     ),
@@ -143,14 +143,14 @@ JOURNEYS = [
 
 def draw_journey(journey: Journey) -> str:
     """Return the picture of one kind of job."""
-    below = 58 + len(journey.left[1]) * (_ROW + 4) + 34
-    height = max(below + (len(journey.right[1]) * (_ROW + 4) if journey.right else -30), 200) + 46
+    below = 78 + len(journey.left[1]) * (_ROW + 4) + 34
+    height = max(below + (len(journey.right[1]) * (_ROW + 4) if journey.right else -30), 220) + 46
     picture = Picture(journey.title, journey.about, 900, height)
-    sides = [picture.table((24, 58), 230, *journey.left)]
+    sides = [picture.table((24, 78), 230, *journey.left)]
     if journey.right:
         sides.append(picture.table((24, below), 230, *journey.right))
-    keys = picture.table((400, 88), 160, *journey.keys)
-    rows = picture.table((662, 88), 214, *journey.target)
+    keys = picture.table((400, 98), 160, *journey.keys)
+    rows = picture.table((662, 98), 214, *journey.target)
     for side, row, key, style in journey.to_keys:
         picture.arrow((254, sides[side][row]), (400, keys[key]), style)
     for key, row, style in journey.to_rows:
@@ -161,13 +161,13 @@ def draw_journey(journey: Journey) -> str:
 
 
 CRASH = [
-    ("intent", "a row in the runs table", "nothing but the intent", "takes the same window;", "the intent is void"),
+    ("intent", "a row in the runs table", "nothing but the intent", "takes the changes again;", "the intent is void"),
     (
         "quarantine",
         "its commit, with a number",
         "a quarantine that is ahead",
-        "sees the other number, computes",
-        "again what lies between",
+        "computes again the changes",
+        "between the two tables",
     ),
     ("target", "rows and cursor, one commit", "a target that is complete", "starts at the new cursor;", "the log is the proof"),
 ]
@@ -176,7 +176,7 @@ CRASH = [
 
 def draw_crash() -> str:
     """Return the picture of a run that is killed."""
-    about = "A run writes three times. Whatever kills it, a reader of the target sees the old rows or the new ones."
+    about = "A run writes in this order. Whatever kills it, a reader of the target sees the old rows or the new ones."
     picture = Picture("What a crash leaves", about, 900, 330)
     picture.text(24, 28, "What a crash leaves", "head")
     for words, y in (("the run", 78), ("killed after it:", 168), ("the next run", 240)):
