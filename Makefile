@@ -91,8 +91,8 @@ bench-runs: java $(READY) jars ## what half a million rows in the runs table cos
 docs: $(VENV)/.docs ## build the documentation as a site into site/; a link that leads nowhere is an error
 	@$(BIN)/python docs/generators/reference.py
 	@$(BIN)/python docs/generators/pictures.py
-	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --quiet --strict
-	@echo "open site/index.html"
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "the site is in site/; to read it with its search: $(BIN)/python -m http.server -d site"
 
 .PHONY: clean
 clean: ## remove the environments and caches (the Delta jars in the user's cache stay)

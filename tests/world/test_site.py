@@ -29,7 +29,7 @@ def copy(tmp_path: Path) -> Path:
 
 
 def build(home: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "mkdocs", "build", "--quiet", "--strict"]
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict"]
     known = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}
     return subprocess.run(command, cwd=home, env=known, capture_output=True, text=True, timeout=300, check=False)
 
