@@ -1,7 +1,7 @@
 """Draw the pictures of the documentation as SVG: how each kind of join travels, and what a crash leaves.
 
-``python docs/generators/pictures.py`` draws them anew; a unit test says when that is due. Colours follow the reader's light or dark
-setting; each picture brings its own ground, so that it can be read on any page.
+``python docs/generators/pictures.py`` draws them anew; a unit test says when that is due. Colours follow the reader's
+light or dark setting; each picture brings its own ground, so that it can be read on any page.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ IMAGES = Path(__file__).parents[1] / "img"
 
 _STYLE = """\
 text{font:15px system-ui,sans-serif;fill:#1f2430}.small{font-size:13px}.head{font-weight:600}
-.ground{fill:#fbfbfd}.box{fill:#fff;stroke:#8a90a0}.rule{stroke:#c9cdd6}.a{fill:#d6e6ff;stroke:#1f5fbf}.b{fill:#ffe3c2;stroke:#b35c00}
+.ground{fill:#fbfbfd}.box{fill:#fff;stroke:#8a90a0}.a{fill:#d6e6ff;stroke:#1f5fbf}.b{fill:#ffe3c2;stroke:#b35c00}
 .dead{fill:#fbd9d9;stroke:#b3261e}.line{fill:none;stroke-width:2}.la{stroke:#1f5fbf}.lb{stroke:#b35c00}.ln{stroke:#5b6170}
 .ha{fill:#1f5fbf}.hb{fill:#b35c00}.hn{fill:#5b6170}
-@media (prefers-color-scheme:dark){text{fill:#e8eaf0}.ground{fill:#1b1e27}.box{fill:#252936;stroke:#7c8294}.rule{stroke:#474c5a}
+@media (prefers-color-scheme:dark){text{fill:#e8eaf0}.ground{fill:#1b1e27}.box{fill:#252936;stroke:#7c8294}
 .a{fill:#1d3a66;stroke:#7fb0ff}.b{fill:#5a3712;stroke:#ffb066}.dead{fill:#5a2222;stroke:#ff8a80}.la{stroke:#7fb0ff}.lb{stroke:#ffb066}
 .ln{stroke:#a4aaba}.ha{fill:#7fb0ff}.hb{fill:#ffb066}.hn{fill:#a4aaba}}"""
 _ROW = 28
@@ -123,7 +123,10 @@ JOURNEYS = [
         ("persons (driving source)", [("ann: [a2, a1]", ""), ("bob: [a1]", ""), ("cleo: now [a2]", "a")]),
         ("addresses (lookup)", [("a1: new street", "b"), ("a2: Second Street", "")]),
         ("affected keys", [("cleo", "a"), ("ann: lists a1", "b"), ("bob: lists a1", "b")]),
-        ("target", [("ann: [a2, a1 new street]", "b"), ("bob: [a1 new street]", "b"), ("cleo: [a2 Second Street]", "a")]),
+        (
+            "target",
+            [("ann: [a2, a1 new street]", "b"), ("bob: [a1 new street]", "b"), ("cleo: [a2 Second Street]", "a")],
+        ),
         [(0, 2, 0, "a"), (1, 0, 1, "b"), (1, 0, 2, "b")],
         [(0, 2, "a"), (1, 0, "b"), (2, 1, "b")],
     ),
@@ -169,7 +172,13 @@ CRASH = [
         "computes again the changes",
         "between the two tables",
     ),
-    ("target", "rows and cursor, one commit", "a target that is complete", "starts at the new cursor;", "the log is the proof"),
+    (
+        "target",
+        "rows and cursor, one commit",
+        "a target that is complete",
+        "starts at the new cursor;",
+        "the log is the proof",
+    ),
 ]
 """Each write of a run, what a crash right after it leaves, and what the next run does."""
 

@@ -1,7 +1,7 @@
-"""What MkDocs is told beside mkdocs.yml: pages from outside of docs/, a list of the decisions, and pages that no menu names.
+"""What MkDocs is told beside mkdocs.yml: pages from outside of docs/, the list of decisions, pages that no menu names.
 
-A hook of MkDocs (``hooks`` in mkdocs.yml). Links stay as they are in the repository, where they lead to files; here those to the
-repository's own pages are turned into links to the site's.
+A hook of MkDocs (``hooks`` in mkdocs.yml). Links stay as they are in the repository, where they lead to files; here
+those to the repository's own pages are turned into links to the site's.
 """
 
 from __future__ import annotations
@@ -42,7 +42,9 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     """Add the pages from outside and the list of decisions; put pages that the menu does not name under "More"."""
     for name, place in OUTSIDE.items():
         text = (ROOT / name).read_text(encoding="utf-8")
-        files.append(File.generated(config, place, content=f"# Licence\n\n```\n{text}```\n" if name == "LICENSE" else text))
+        files.append(
+            File.generated(config, place, content=f"# Licence\n\n```\n{text}```\n" if name == "LICENSE" else text)
+        )
     files.append(File.generated(config, "adr/index.md", content=_list_decisions()))
     named = set(_find_named(config.nav or []))
     rest = sorted(
@@ -80,7 +82,12 @@ def _find_named(nav: Any) -> Iterator[str]:
 
 
 def _list_decisions() -> str:
-    lines = ["# Decisions", "", "One page for each decision that somebody may question later: context, decision, consequences.", ""]
+    lines = [
+        "# Decisions",
+        "",
+        "One page for each decision that somebody may question later: context, decision, consequences.",
+        "",
+    ]
     for path in sorted((ROOT / "docs" / "adr").glob("[0-9]*.md")):
         title = path.read_text(encoding="utf-8").partition("\n")[0].removeprefix("# ")
         lines.append(f"- [{title.replace('. ', ' ', 1)}]({path.name})")

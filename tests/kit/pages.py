@@ -1,7 +1,7 @@
 """Pages of the documentation that can be tried: files that they show are written, commands are run, output is compared.
 
-A block with a title is a file: ```` ```yaml title="jobs/x.yml" ````. A block ``console`` has commands, each after ``$``, and what
-they print on both streams. ``$ echo $?`` prints the exit code of the command before.
+A block with a title is a file: ```` ```yaml title="jobs/x.yml" ````. A block ``console`` has commands, each after
+``$``, and what they print on both streams. ``$ echo $?`` prints the exit code of the command before.
 """
 
 from __future__ import annotations

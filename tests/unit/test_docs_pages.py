@@ -13,8 +13,8 @@ from xml.etree import ElementTree as ET
 
 import pytest
 import yaml
-
 from docs.generators import pictures, reference
+
 from enrich.base.errors import EnrichError
 from enrich.config.models import MODELS, keys_of
 from kit.pages import DOCS, RECIPES, TOUR, mask, play, prepare, read_files, read_steps
