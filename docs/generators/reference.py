@@ -46,13 +46,14 @@ def build_page() -> str:
     for kind, title in _TITLES.items():
         schema = schemas[f"{kind}.schema.json"]
         parts.append(f"## {title}\n")
+        models = schema.get("$defs") or schema["definitions"]  # the name changed between drafts of JSON Schema
         parts.append(_write_table(schema))
         if kind in _AFTER:
             parts.append(_AFTER[kind] + "\n")
         for place, model in MODELS[kind].items():
             if place and model.__name__ not in seen:
                 seen.add(model.__name__)
-                parts.extend(_write_model(place, model.__name__, schema["$defs"][model.__name__]))
+                parts.extend(_write_model(place, model.__name__, models[model.__name__]))
     return "\n".join(parts)
 
 

@@ -17,6 +17,7 @@ from docs.generators import pictures, reference
 
 from enrich.base.errors import EnrichError
 from enrich.config.models import MODELS, keys_of
+from kit.command import call, restored
 from kit.pages import DOCS, RECIPES, TOUR, mask, play, prepare, read_files, read_steps
 from kit.project import ROOT
 
@@ -65,13 +66,15 @@ def test_what_needs_no_jvm_prints_what_the_page_shows(page: Path, tmp_path: Path
     assert [mask(text) for text in play(steps, prepare(page, tmp_path))] == [mask(step.output) for step in steps]
 
 
-def test_the_tour_finds_the_misspelt_column_as_shown(tmp_path: Path) -> None:
+def test_the_tour_finds_the_misspelt_column_as_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     steps = read_steps(TOUR)
-    first, last = steps[0], steps[-3:]
-    assert last[0].command.startswith("sed ")
-    printed = play([first, *last], prepare(TOUR, tmp_path))
-    assert printed == [first.output, *(step.output for step in last)]
-    assert printed[-1] == "2"
+    misspell, validate, code = steps[-3:]
+    assert (misspell.command[:4], validate.command, code.command) == ("sed ", "enrich validate", "echo $?")
+    play([steps[0], misspell], prepare(TOUR, tmp_path))
+    monkeypatch.chdir(tmp_path)
+    with restored():
+        result = call("validate")
+    assert (result.output.rstrip("\n"), str(result.exit_code)) == (validate.output, code.output)
 
 
 def test_every_exit_code_has_a_section() -> None:
