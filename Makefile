@@ -92,9 +92,16 @@ bench-state: java $(READY) jars ## rules about the whole target against rules ab
 bench-runs: java $(READY) jars ## what half a million rows in the runs table cost its readers and writers (about 3 minutes)
 	@$(BIN)/python benchmarks/runs_table.py
 
+.PHONY: docs
+docs: $(VENV)/.docs ## build the documentation as a site into site/; a link that leads nowhere is an error
+	@$(BIN)/python docs/generators/reference.py
+	@$(BIN)/python docs/generators/pictures.py
+	@NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
+	@echo "the site is in site/; to read it with its search: $(BIN)/python -m http.server -d site"
+
 .PHONY: clean
 clean: ## remove the environments and caches (the Delta jars in the user's cache stay)
-	rm -rf $(VENV) $(LOWEST) build dist lib/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
+	rm -rf $(VENV) $(LOWEST) site build dist lib/*.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache .grimp_cache
 
 # --- what the targets above need -------------------------------------------------------------------------------------
 
@@ -107,6 +114,11 @@ $(READY): pyproject.toml constraints.txt
 	$(SAY) "installing enrich and what it needs into $(VENV) (once; about 2 minutes)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+$(VENV)/.docs: $(READY)
+	$(SAY) "installing what builds the site into $(VENV) (once; some seconds)"
+	@PIP_CONSTRAINT=constraints.txt $(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[docs]'
 	@touch $@
 
 $(LOWEST)/.ready: pyproject.toml constraints.txt .ci/lowest.py
