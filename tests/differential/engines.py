@@ -59,7 +59,6 @@ def on_other_ways() -> Iterator[None]:
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(writes, "_FEW", 0)
-        patch.setattr(writes, "_SENT", -1)
         patch.setattr(shape, "SMALL_TABLE", -1)
         patch.setattr(shape, "find_need", lambda *_: "always")
         patch.setattr(work, "LARGE_LOOKUP", 0)

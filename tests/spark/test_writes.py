@@ -13,7 +13,6 @@ from pyspark.sql import functions as F
 
 from enrich.base.spec import OPERATION
 from enrich.frames.columns import count_with_ranges, keep_in_ranges
-from enrich.storage import writes
 from enrich.storage.writes import Changed, CommitRecord, write_difference
 
 SCHEMA = f"k long, {OPERATION} string, id long, name string"
@@ -107,19 +106,3 @@ def test_ranges_are_of_kinds_by_which_files_are_skipped(interpreted: SparkSessio
     }
     assert keep_in_ranges(rows, ranges).count() == 2
     assert keep_in_ranges(rows, {"a": (2, 9)}).count() == 1
-
-
-def test_rows_are_measured_by_what_they_contain(interpreted: SparkSession) -> None:
-    """More than a few rows are sent to every task of a MERGE only where they are narrow."""
-    kinds = "id long, name string, items array<struct<a: string>>, note map<string, string>, raw binary"
-
-    def measure(row: tuple[Any, ...]) -> int:
-        return writes._measure_rows(interpreted.createDataFrame([(key, *row) for key in range(10)], kinds))
-
-    narrow = measure(("n", [("a",)], {}, b"r"))
-    wide = measure(("n" * 1000, [("a" * 1000,)], {"b": "c" * 1000}, b"d" * 1000))
-    assert 10 * 50 < narrow < 10 * 200
-    assert 10 * 4000 < wide < 10 * 6000
-    nulls = interpreted.createDataFrame([(1, None, None, None, None)], kinds)
-    assert 0 < writes._measure_rows(nulls) < 200
-    assert writes._measure_rows(nulls.limit(0)) == 0

@@ -6,13 +6,12 @@ from collections.abc import Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import reduce
-from operator import add, and_
+from operator import and_
 from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from enrich.base.faults import pass_point
 from enrich.base.spec import OPERATION, quote
@@ -25,12 +24,6 @@ if TYPE_CHECKING:
 
 _FEW = 100_000
 """Rows that are sent to every task of a MERGE, and that are appended as one file."""
-
-_SENT = 192 * 2**20
-"""Bytes of more rows than these up to which they are sent as well: otherwise the whole table is shuffled, twice."""
-
-_VARIABLE = 16
-"""Bytes of a value of no fixed length, beside its content, in a row of Spark's; a value of fixed length has 8."""
 
 _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 
@@ -134,7 +127,7 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     values: Mapping[str, Column] = {quote(name): F.col("s." + quote(name)) for name in changed.columns}
     pairs = [(theirs, F.col(f"s.{name}")) for name, theirs in changed.identity.items()]
     same = [theirs.eqNullSafe(ours) if changed.has_nulls else theirs == ours for theirs, ours in pairs]
-    if sum(operations.values()) <= _FEW or _measure_rows(rows) <= _SENT:
+    if sum(operations.values()) <= _FEW:
         rows = F.broadcast(rows)  # a checkpoint has the statistics of the plan that it comes from
     target = DeltaTable.forPath(session, uri)
     known = {name.lower() for name in target.toDF().columns}
@@ -148,22 +141,6 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     if "I" in operations:
         builder = builder.whenNotMatchedInsert(F.col(f"s.{OPERATION}") == "I", values=dict(values))
     builder.execute()
-
-
-def _measure_rows(rows: DataFrame) -> int:
-    """Return how many bytes rows have about, as Spark holds them."""
-    fixed = (T.NumericType, T.BooleanType, T.DateType, T.TimestampType, T.TimestampNTZType)
-    sizes = []
-    for field in rows.schema.fields:
-        content = F.col(quote(field.name))
-        if isinstance(field.dataType, fixed):
-            sizes.append(F.lit(8))
-            continue
-        if not isinstance(field.dataType, T.StringType | T.BinaryType):
-            content = F.to_json(F.struct(content))
-        sizes.append(F.coalesce(F.octet_length(content), F.lit(0)) + _VARIABLE)
-    found = rows.agg(F.sum(reduce(add, sizes).cast("long"))).first()
-    return int(found[0] or 0) if found is not None else 0
 
 
 @dataclass(frozen=True)
