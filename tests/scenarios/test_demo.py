@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -15,7 +16,7 @@ from deltalake import DeltaTable
 
 from enrich.base.errors import ConfigError
 from enrich.config import load_project
-from enrich.demo import add_sources, picture, play
+from enrich.demo import add_sources, directory, picture, play
 from enrich.demo.directory import MARKER, PROJECT, start_over
 from enrich.demo.story import compute_expected_tables, job_of, list_aliases, list_columns, read_sections
 from enrich.diagnosis.reasons import REASONS
@@ -127,6 +128,16 @@ def test_a_second_demo_starts_again_cleanly(tmp_path: Path) -> None:
     assert not (home / "lake").exists()
     assert not (home / "jobs" / "mine.yml").exists()
     assert (home / "jobs" / "consents_with_email.yml").is_file()
+
+
+def test_what_pip_has_compiled_beside_the_jobs_is_left_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    installed = tmp_path / "installed"
+    shutil.copytree(PROJECT, installed)
+    (installed / "jobs" / "__pycache__").mkdir(exist_ok=True)
+    (installed / "jobs" / "__pycache__" / "airflow_dag.cpython-311.pyc").write_bytes(b"")
+    monkeypatch.setattr(directory, "PROJECT", installed)
+    home = start_over(tmp_path / "demo", ["consents_with_email"])
+    assert [path.name for path in (home / "jobs").iterdir()] == ["consents_with_email.yml"]
 
 
 @pytest.mark.parametrize("kind", ["a full directory", "a false marker", "a link as marker", "a file", "a link"])

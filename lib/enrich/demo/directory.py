@@ -35,8 +35,9 @@ def start_over(directory: Path, jobs: Collection[str] | None = None) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     marker.write_text(_MARK, encoding="utf-8")
     (directory / ".gitignore").write_text("*\n", encoding="utf-8")
+    compiled = shutil.ignore_patterns("__pycache__")  # pip compiles the DAG beside the jobs where it installs us
     for part in PARTS:
-        shutil.copytree(PROJECT / part, directory / part, copy_function=shutil.copyfile)
+        shutil.copytree(PROJECT / part, directory / part, copy_function=shutil.copyfile, ignore=compiled)
     for file in (directory / "jobs").iterdir():
         if jobs is not None and file.stem not in jobs:
             file.unlink()
