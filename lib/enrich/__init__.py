@@ -17,8 +17,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.extras import read_version
-
 if TYPE_CHECKING:
     from enrich.base.errors import ConfigError, EnrichError
     from enrich.base.result import JobResult, RunResult
@@ -30,7 +28,7 @@ if TYPE_CHECKING:
     from enrich.operations.runner import run
     from enrich.operations.verification import VerifyResult, verify
 
-__version__ = read_version()
+    __version__: str
 
 __all__ = [
     "ConfigError",
@@ -70,9 +68,13 @@ _HOME = {name: module for module, names in _MODULES.items() for name in names}
 
 def __getattr__(name: str) -> Any:
     """Import a public name from its module, once."""
-    if name not in _HOME:
+    if name == "__version__":
+        found = importlib.import_module("enrich.base.extras").read_version()
+    elif name in _HOME:
+        found = getattr(importlib.import_module(_HOME[name]), name)
+    else:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    globals()[name] = found = getattr(importlib.import_module(_HOME[name]), name)
+    globals()[name] = found
     return found
 
 

@@ -15,7 +15,7 @@ import enrich
 from enrich.base.result import Extent
 from enrich.operations import maintenance
 from enrich.operations.maintenance import MaintainResult, Upkeep
-from enrich.storage import locks, shape, upkeep
+from enrich.storage import locks, probe, shape, upkeep
 from faults.stops import Crash, Place, crash_at
 from kit.lab import Lab, Prepared
 from kit.project import CONF, SHOP
@@ -94,7 +94,7 @@ def test_jobs_go_on_after_maintenance(shop: Lab, monkeypatch: pytest.MonkeyPatch
     assert (kept.rewritten, kept.version) == (_select(dry, "shop").rewritten, before["shop"] + 1)
     assert kept.became is not None
     assert kept.became.files == 1
-    assert (shop.rows("shop"), shape.count_rows(shop.path("shop"))) == (rows, len(rows))
+    assert (shop.rows("shop"), probe.count_rows(shop.path("shop"))) == (rows, len(rows))
     assert kept.removed.files == 0, "the titles still need the feed"
     assert kept.kept is not None
     assert "'titles'" in kept.kept.why[0]

@@ -7,7 +7,6 @@ and because `enrich validate` needs neither: docs/adr/0018-distribution.md.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
 from importlib.util import find_spec
 from types import MappingProxyType
 
@@ -18,6 +17,7 @@ DISTRIBUTION = "enrich-delta"
 
 SPARK = "spark"
 EXPECTATIONS = "gx"
+LINEAGE = "lineage"
 
 MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
     {SPARK: ("pyspark", "delta", "py4j"), EXPECTATIONS: ("great_expectations",)}
@@ -29,6 +29,8 @@ PURPOSE = {SPARK: "Spark with Delta", EXPECTATIONS: "Great Expectations"}
 
 def read_version() -> str:
     """Return the installed version; ``0+source`` where the source tree is on the path and not installed."""
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version(DISTRIBUTION)
     except PackageNotFoundError:

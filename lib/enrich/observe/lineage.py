@@ -7,7 +7,6 @@ schedulers set, names the run that has started it.
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -27,6 +26,7 @@ from openlineage.client.transport.file import FileConfig, FileTransport
 from openlineage.client.transport.http import HttpConfig, HttpTransport
 from openlineage.client.transport.transport import Transport
 
+from enrich.base.extras import read_version
 from enrich.base.result import LOCKED, Finding, JobResult
 from enrich.config.models import Lineage
 from enrich.config.project import Project
@@ -101,7 +101,7 @@ class Sender:
         inputs: list[InputDataset] | None = None,
         outputs: list[OutputDataset] | None = None,
     ) -> None:
-        version = find_version()
+        version = read_version()
         engine = processing_engine_run.ProcessingEngineRunFacet(version, "enrich")
         known = {"processing_engine": engine, **describe_parent(), **facets}
         kind = job_type_job.JobTypeJobFacet("BATCH", "ENRICH", "JOB")
@@ -128,11 +128,6 @@ class Sender:
             if value is not None
         ]
         return {"executionParameters": execution_parameters_run.ExecutionParametersRunFacet(parameters)}
-
-
-def find_version() -> str:
-    """Return the version of enrich, as the package says it."""
-    return str(getattr(sys.modules["enrich"], "__version__", "unknown"))
 
 
 def describe_parent() -> dict[str, Any]:

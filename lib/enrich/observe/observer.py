@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError, EnvironmentFault, find_gravest
+from enrich.base.extras import LINEAGE, install
 from enrich.base.frames import tell_frames
 from enrich.base.result import SKIPPED, JobResult
 from enrich.config.observers import resolve
@@ -191,7 +192,7 @@ def _open_sender(project: Project, run_id: str) -> Sender | None:
     try:
         from enrich.observe.lineage import Sender
     except ModuleNotFoundError as error:
-        hint = "install enrich with its extra [lineage], or remove 'lineage' from the conf file"
+        hint = f"run `{install(LINEAGE)}`, or remove 'lineage' from the conf file"
         raise EnvironmentFault(f"'lineage' needs the package openlineage-python ({error.name})", hint=hint) from None
     try:
         return Sender(project, run_id, settings, api_key)

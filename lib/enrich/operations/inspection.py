@@ -13,7 +13,7 @@ from enrich.base.spec import DataType
 from enrich.compiler import check_file, compile_job
 from enrich.config import CatalogName, Project, sort_jobs
 from enrich.config.models import Job
-from enrich.operations.samples import find_missing_sample, read_samples
+from enrich.operations.samples import is_free, read_samples
 from enrich.progress.cursor import TargetState
 from enrich.progress.cursor import read as read_cursor
 from enrich.progress.lag import SourceLag, measure_lag
@@ -127,8 +127,9 @@ def validate(project: Project, *, offline: bool = False) -> list[Fault]:
         columns: dict[str, dict[str, DataType]] = {}
         for alias, source in job.sources.items():
             place = project.location(source.table)
-            if place in samples and (offline or find_missing_sample(project, source.table)):
-                columns[alias] = samples[str(place)].columns
+            sample = samples.get(str(place))
+            if sample is not None and (offline or is_free(str(place))):
+                columns[alias] = sample.columns
                 continue
             if offline or isinstance(place, CatalogName) or (place in written and not tables.exists(place)):
                 continue

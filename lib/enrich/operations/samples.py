@@ -119,7 +119,7 @@ def create_sample_tables(project: Project, jobs: Collection[str]) -> dict[str, E
     read = {str(project.location(each.table)) for name in jobs for each in project.jobs[name].sources.values()}
     for place in sorted(read & samples.keys()):
         sample = samples[place]
-        if not _is_free(place):
+        if not is_free(place):
             continue
         try:
             rows = create_table(Path(place), sample.columns, sample.file, sample.name)
@@ -135,10 +135,10 @@ def find_missing_sample(project: Project, reference: str) -> Sample | None:
     """Return the sample from which a run would make a table that does not exist; None where there is no such."""
     place = str(project.location(reference))
     sample = read_samples(project).get(place)
-    return sample if sample is not None and _is_free(place) else None
+    return sample if sample is not None and is_free(place) else None
 
 
-def _is_free(place: str) -> bool:
+def is_free(place: str) -> bool:
     """Return whether there is nothing at a place: no directory, or an empty one."""
     directory = Path(place)
     return not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from enrich.base.result import Extent
-from enrich.storage.tables import exists, open_log, query_rows, read_history
+from enrich.storage.tables import exists, open_log, read_history
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
@@ -59,11 +59,6 @@ def measure_shape(uri: str) -> Shape:
     told = files.column("num_records").to_pylist() if "num_records" in files.schema.names else [None] * len(sizes)
     records = None if None in told else sum(told)
     return Shape(Extent(len(sizes), sum(sizes)), Extent(len(small), sum(small)), records)
-
-
-def count_rows(uri: str) -> int:
-    """Count a table's rows without Spark; deletion vectors count."""
-    return int(query_rows(open_log(uri), "SELECT count(*) AS count FROM this")[0]["count"])
 
 
 def find_need(shape: Shape, rows: int | None, limits: Optimize) -> str | None:
