@@ -6,7 +6,7 @@ Read from logs and from the runs table, without a JVM. Tables of a catalog are k
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
 
@@ -96,9 +96,8 @@ def _check_feeds(project: Project, job: Job, written: set[str]) -> Iterator[Diag
             yield Diagnosis("change_feed", UNKNOWN, source.table, "a catalog table: only Spark can read its log")
         elif not table.has_change_feed:
             message = f"source {alias!r} of {job.job!r} has no change feed"
-            yield Diagnosis(
-                "change_feed", FAULT, source.table, message, _alter(table.uri, {tables.CHANGE_FEED: "true"}), 2
-            )
+            repair = tables.suggest_properties(table.uri, {tables.CHANGE_FEED: "true"})
+            yield Diagnosis("change_feed", FAULT, source.table, message, repair, 2)
 
 
 def _measure_pauses(project: Project) -> dict[str, float]:
@@ -176,20 +175,15 @@ def _check_shape(project: Project, job: Job, status: JobStatus) -> Iterator[Diag
     measured, table = shape.measure_shape(place), tables.read_state(place)
     if measured.whole.bytes > shape.SMALL_TABLE and table.properties.get(_VECTORS, "false").lower() != "true":
         message = "deletion vectors are off: a run writes every file anew in which a row changes"
-        yield Diagnosis("shape", ADVICE, place, message, _alter(place, {_VECTORS: "true"}))
+        yield Diagnosis("shape", ADVICE, place, message, tables.suggest_properties(place, {_VECTORS: "true"}))
     rows = status.state["rows"] if status.state is not None else None
     if why := shape.find_need(measured, rows, project.settings.optimize):
         yield Diagnosis("shape", ADVICE, place, why, f"enrich maintain {job.job}")
 
 
-def _alter(uri: str, properties: Mapping[str, str]) -> str:
-    listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
-    return f"ALTER TABLE delta.`{uri.rstrip('/')}` SET TBLPROPERTIES ({listed})"
-
-
 def _extend(uri: str, days: int) -> str:
     """Return the statement that keeps a table's past for so many days; the log keeps thirty by itself."""
-    return _alter(
+    return tables.suggest_properties(
         uri, {tables.KEEPS_FILES: f"interval {days} days", tables.KEEPS_LOG: f"interval {max(30, days)} days"}
     )
 
@@ -197,9 +191,9 @@ def _extend(uri: str, days: int) -> str:
 def _limit_statistics(uri: str, columns: list[str]) -> str:
     """Return what lets a table's log show values of these columns alone."""
     if columns:
-        return _alter(uri, {_STATISTICS: ",".join(quote(name) for name in columns)})
+        return tables.suggest_properties(uri, {_STATISTICS: ",".join(quote(name) for name in columns)})
     unset = f"ALTER TABLE delta.`{uri}` UNSET TBLPROPERTIES IF EXISTS ('{_STATISTICS}')"
-    return f"{unset}; {_alter(uri, {_COUNTED: '0'})}"
+    return f"{unset}; {tables.suggest_properties(uri, {_COUNTED: '0'})}"
 
 
 def _format_time(seconds: float) -> str:

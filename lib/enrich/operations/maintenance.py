@@ -360,5 +360,5 @@ class _Keeper:
 
 
 def _suggest_retention(uri: str, interval: str) -> str:
-    """Return the statement that says for how long a table keeps removed files."""
-    return f"run ALTER TABLE delta.`{uri}` SET TBLPROPERTIES ('{tables.KEEPS_FILES}' = '{interval}')"
+    """Return what lets a table keep removed files for so long."""
+    return f"run {tables.suggest_properties(uri, {tables.KEEPS_FILES: interval})}"

@@ -22,7 +22,7 @@ from enrich.progress.since import Bounds
 from enrich.progress.window import BEFORE_ALL, compute_reach, find_versions
 from enrich.quality import guards
 from enrich.quality.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules
-from enrich.storage.tables import CHANGE_FEED, TableState, is_occupied
+from enrich.storage.tables import CHANGE_FEED, TableState, is_occupied, suggest_properties
 
 log = logging.getLogger("enrich")
 
@@ -244,8 +244,8 @@ def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
     """
     faults = [
         Fault(
-            f"source {alias!r} ({job.sources[alias].table}) has no change feed; run: ALTER TABLE"
-            f" delta.`{table.uri}` SET TBLPROPERTIES ('{CHANGE_FEED}' = 'true')",
+            f"source {alias!r} ({job.sources[alias].table}) has no change feed; run:"
+            f" {suggest_properties(table.uri, {CHANGE_FEED: 'true'})}",
             job.at("sources", alias),
         )
         for alias, table in tables.items()

@@ -153,6 +153,12 @@ def quote_name(column: str) -> str:
     return '"' + column.replace('"', '""') + '"'
 
 
+def suggest_properties(uri: str, properties: Mapping[str, str]) -> str:
+    """Return the statement that sets properties of a table, for people to run."""
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    return f"ALTER TABLE delta.`{uri.rstrip('/')}` SET TBLPROPERTIES ({listed})"
+
+
 def find_local_path(uri: str) -> Path | None:
     """Return the local path of ``uri``; None for object stores."""
     parsed = urlparse(uri)

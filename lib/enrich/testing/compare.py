@@ -13,9 +13,9 @@ from enrich.base.spec import DataType
 from enrich.config.yamlfile import resolve_scalar
 from enrich.testing import models
 from enrich.testing.differ import Row, canonical, show_cell, side_by_side
-from enrich.testing.rows import type_cell, type_rows
+from enrich.testing.rows import type_rows
 from enrich.testing.scenario import ExpectedJob, ExpectedTarget, Round, WrittenRows
-from enrich.testing.types import CellError, CellText
+from enrich.testing.types import CellError, CellText, type_cell
 
 RUN_ID = "_run_id"
 """The column of a quarantine that nobody can expect."""

@@ -12,16 +12,16 @@ from enrich.base.errors import ConfigError
 from enrich.base.spec import DataType
 from enrich.compiler.schemas import build_struct
 from enrich.config import Project
+from enrich.storage.tables import CHANGE_FEED, quote_name
 from enrich.testing.differ import assert_same_rows
 from enrich.testing.redirect import redirect
 from enrich.testing.texttable import TextTable, read_text_table
-from enrich.testing.types import CellError, convert_cell, read_type
+from enrich.testing.types import CellError, read_type, type_cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = Mapping[str, Any]
-_FEED = {"delta.enableChangeDataFeed": "true"}
 
 
 class CommitRefused(Exception):
@@ -126,7 +126,7 @@ class Lake:
         self.keys[name] = key
         if not self.exists(name):
             schema = Schema.from_json(json.dumps(build_struct(columns)))
-            DeltaTable.create(self.path(name), schema, configuration=_FEED)
+            DeltaTable.create(self.path(name), schema, configuration={CHANGE_FEED: "true"})
 
     def columns(self, name: str) -> dict[str, DataType] | None:
         """Return a table's columns and their types; None when there is no table."""
@@ -178,21 +178,16 @@ class Lake:
     @staticmethod
     def _merge(log: Any, data: pa.Table, verb: str, key: Sequence[str]) -> int:
         """Merge rows by key and return how many were updated or deleted."""
-        both = " AND ".join(f"t.{_quote(each)} = s.{_quote(each)}" for each in key)
+        both = " AND ".join(f"t.{quote_name(each)} = s.{quote_name(each)}" for each in key)
         merge = log.merge(data, both, source_alias="s", target_alias="t")
         if verb == "delete":
             done = merge.when_matched_delete().execute()
             return int(done["num_target_rows_deleted"])
-        values = {_quote(each): f"s.{_quote(each)}" for each in data.column_names}
+        values = {quote_name(each): f"s.{quote_name(each)}" for each in data.column_names}
         merge = merge.when_matched_update(updates=values)
         if verb == "upsert":
             merge = merge.when_not_matched_insert(updates=values)
         return int(merge.execute()["num_target_rows_updated"])
-
-
-def _quote(column: str) -> str:
-    """Quote a column as DataFusion wants it."""
-    return '"' + column.replace('"', '""') + '"'
 
 
 def _type_rows(table: TextTable, columns: Mapping[str, DataType], name: str) -> list[dict[str, Any]]:
@@ -204,8 +199,8 @@ def _type_rows(table: TextTable, columns: Mapping[str, DataType], name: str) -> 
         row = {}
         for column, cell in zip(table.columns, cells, strict=True):
             try:
-                row[column] = convert_cell(cell, columns[column])
+                row[column] = type_cell(cell, column, columns[column])
             except CellError as error:
-                raise ConfigError(f"column {column!r}: {error}", where=f"{name}:{line + 1}") from None
+                raise ConfigError(str(error), where=f"{name}:{line + 1}") from None
         found.append(row)
     return found

@@ -12,7 +12,7 @@ from enrich.config.shape import describe
 from enrich.config.yamlfile import PathStep, Tree
 from enrich.testing.scenario import Given, TypedRow, WrittenRow, WrittenRows
 from enrich.testing.texttable import read_text_table
-from enrich.testing.types import CellError, convert_cell
+from enrich.testing.types import CellError, type_cell
 
 
 @dataclass
@@ -99,18 +99,6 @@ class RowReader:
             return value
         self.fault(f"keys are a list, not {describe(value)}", self.tree.line(*path))
         return []
-
-
-def type_cell(cell: Any, column: str, kind: DataType) -> Any:
-    """Return a cell as the value that Arrow takes.
-
-    Raises:
-        CellError: It is not of the column's type; the text names the column.
-    """
-    try:
-        return convert_cell(cell, kind)
-    except CellError as error:
-        raise CellError(f"column {column!r}: {error}") from None
 
 
 def type_rows(written: WrittenRows, columns: Mapping[str, DataType]) -> list[TypedRow]:

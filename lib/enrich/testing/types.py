@@ -116,6 +116,18 @@ def convert_cell(cell: Any, kind: DataType) -> Any:
     return _SIMPLE.get(name.split(" ")[0], _refuse)(cell, name)
 
 
+def type_cell(cell: Any, column: str, kind: DataType) -> Any:
+    """Return a cell as the value that Arrow takes.
+
+    Raises:
+        CellError: It is not of the column's type; the text names the column.
+    """
+    try:
+        return convert_cell(cell, kind)
+    except CellError as error:
+        raise CellError(f"column {column!r}: {error}") from None
+
+
 def _read_text(cell: CellText, kind: DataType) -> Any:
     """Return the plain value of a cell of a text table: in a column of text, the text as it stands."""
     text = str(cell)
