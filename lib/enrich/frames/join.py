@@ -205,8 +205,11 @@ def refer(rows: DataFrame, spec: JoinSpec, step: Step, carried: Sequence[str] = 
     rows = _add_key(spec, rows).where(F.col(ALIVE))
     identity = [name for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
     if step.kind == "list":
-        item, items = F.col("__enrich_item"), _guarded(step.elements or "")
+        item, items = F.col("__enrich_item"), F.col("__enrich_items")
         parts = [item if step.element_key is None else item.getField(step.element_key)]
+        # As a column of its own: where the exploded expression reads fields of structs, Spark's optimiser may lose
+        # other columns below it (INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND in Spark 4.1).
+        rows = rows.withColumn("__enrich_items", _guarded(step.elements or ""))
         rows = rows.where(items.isNull() | (F.size(items) > 0))
         rows = rows.select(*identity, F.explode_outer(items).alias("__enrich_item"))
     else:
