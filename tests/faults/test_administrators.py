@@ -28,6 +28,8 @@ from kit.counts import COUNTED
 from kit.lab import Lab
 from kit.session import VACUUM_AT_ONCE, settings
 
+pytestmark = pytest.mark.sampled("other processes")
+
 ACTIONS = 10_000 if SOAK else 60
 RUNS = 300 if SOAK else 5
 WRITTEN = tuple(JOBS) if SOAK else ("offers", "checked")

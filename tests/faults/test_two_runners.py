@@ -17,6 +17,8 @@ from faults.shop import Shop, open_shop
 from faults.stops import Pause, hooked
 from kit.lab import Lab, Prepared
 
+pytestmark = pytest.mark.sampled("other processes")
+
 
 class Runner(threading.Thread):
     """A run in a thread of its own that halts at a point."""

@@ -1,7 +1,7 @@
-"""Which half of the tests marked ``sampled`` is played: every second one, the others with another seed.
+"""Which third of the tests marked ``sampled`` is played: every third one, the others with other seeds.
 
 A run of a job takes seconds, and most of what these tests show is shown by random histories, too. ``make test`` plays
-half of them, ``make soak-faults`` and pytest by hand all of them.
+a third of them, ``make soak-faults`` and pytest by hand all of them.
 """
 
 from __future__ import annotations
@@ -10,7 +10,9 @@ from typing import Any
 
 import pytest
 
-MARKER = "sampled(pool): with --sample, every second test function of the module; of a pool, every second module"
+MARKER = "sampled(pool): with --sample, every third test function of the module; of a pool, every third module"
+
+_SHARE = 3
 
 
 def choose_tests(items: list[pytest.Item], seed: int) -> tuple[list[pytest.Item], list[pytest.Item]]:
@@ -32,7 +34,7 @@ def choose_tests(items: list[pytest.Item], seed: int) -> tuple[list[pytest.Item]
             return True
         pool, unit = units[item.nodeid]
         # Pools begin with the one or the other, so that not all of them play their first.
-        return (pools[pool].index(unit) + seed + list(pools).index(pool)) % 2 == 0
+        return (pools[pool].index(unit) + seed + list(pools).index(pool)) % _SHARE == 0
 
     played = [item for item in items if is_played(item)]
     return played, [item for item in items if not is_played(item)]

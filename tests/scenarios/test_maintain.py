@@ -20,6 +20,8 @@ from faults.stops import Crash, Place, crash_at
 from kit.lab import Lab, Prepared
 from kit.project import CONF, SHOP
 
+pytestmark = pytest.mark.sampled("commands")
+
 DOWNSTREAM = """job: titles
 sources: {shop: {table: shop, key: id}}
 from: shop
