@@ -19,6 +19,7 @@ from enrich.spark.archive import find_archive
 from enrich.spark.fit import MEMORY, choose_memory, find_memory, is_in_one_process
 from enrich.spark.jars import inspect_delta_jars
 from enrich.spark.java import require_java
+from enrich.spark.logstore import DYNAMODB, SETTINGS, SINGLE_DRIVER, may_lose_commits
 from enrich.storage.tables import find_local_path
 
 _ENVIRONMENT = 7
@@ -26,8 +27,6 @@ _FILL_CACHE = "python -m enrich.spark"
 _LEAST_FREE = 2**30
 _SIZE = re.compile(r"(\d+)([kmgt])b?", re.IGNORECASE)
 _UNITS = {"k": 2**10, "m": 2**20, "g": 2**30, "t": 2**40}
-_SINGLE_DRIVER = "S3SingleDriverLogStore"
-_LOG_STORES = ("spark.delta.logStore.s3a.impl", "spark.delta.logStore.class")
 
 
 def check_machine(project: Project) -> Iterator[Diagnosis]:
@@ -142,18 +141,15 @@ def _check_directory(path: Path) -> Iterator[Diagnosis]:
 def _check_log_store(project: Project) -> Iterator[Diagnosis]:
     """Check that two drivers that write to one bucket cannot overwrite each other's commits."""
     written = {job.job: str(project.location(job.target.table)) for job in project.jobs.values()}
-    inside = sorted(name for name, place in written.items() if place.startswith("s3a://"))
-    store = next(
-        (project.settings.spark.conf[name] for name in _LOG_STORES if name in project.settings.spark.conf), None
-    )
-    if not inside or (store is not None and _SINGLE_DRIVER not in store):
+    inside = sorted(name for name, place in written.items() if may_lose_commits(place, project.settings.spark.conf.get))
+    if not inside:
         return
     message = (
-        f"the targets of {', '.join(inside)} are in S3, and Delta's own log store ({_SINGLE_DRIVER}) lets two drivers"
+        f"the targets of {', '.join(inside)} are in S3, and Delta's own log store ({SINGLE_DRIVER}) lets two drivers"
         " overwrite each other's commits"
     )
     repair = (
-        f"in conf/{project.deployment}.yml: spark: {{conf: {{{_LOG_STORES[0]}: io.delta.storage.S3DynamoDBLogStore}}}},"
+        f"in conf/{project.deployment}.yml: spark: {{conf: {{{SETTINGS[0]}: {DYNAMODB}}}}},"
         " with the jar io.delta:delta-storage-s3-dynamodb"
     )
     yield Diagnosis("log_store", FAULT, "log store", message, repair, _ENVIRONMENT)

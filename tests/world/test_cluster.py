@@ -1,0 +1,172 @@
+"""A real standalone cluster: a master and two workers from pyspark's own distribution, without Python for executors."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+from deltalake import DeltaTable
+
+from differential import reader
+from enrich.spark.jars import find_delta_jars, find_spark_home
+from kit.project import ROOT
+from kit.world import find_free_port, must_run, run, running, wait_until
+
+CONF = """\
+lake: ./lake
+samples: ./samples
+spark:
+  master: {master}
+  conf:
+    spark.driver.host: 127.0.0.1
+    spark.driver.memory: 1g
+    spark.executor.memory: 1g
+    spark.executorEnv.PYSPARK_PYTHON: /there/is/no/python
+    spark.sql.shuffle.partitions: "2"
+    spark.databricks.delta.snapshotPartitions: "2"
+"""
+
+KILLING = """\
+import os, signal, sys
+from pathlib import Path
+
+from pyspark import SparkContext
+
+import enrich
+from enrich.base import faults
+
+killed = []
+
+
+def kill_executors(point):
+    if point != "staged.after" or killed:
+        return
+    application = SparkContext._active_spark_context.applicationId.encode()
+    for each in Path("/proc").glob("[0-9]*/cmdline"):
+        try:
+            words = each.read_bytes().split(bytes(1))
+        except OSError:
+            continue
+        if b"org.apache.spark.executor.CoarseGrainedExecutorBackend" in words and application in words:
+            killed.append(int(each.parent.name))
+            os.kill(killed[-1], signal.SIGKILL)
+
+
+faults.hook = kill_executors
+result = enrich.run(".", jobs=["customers_with_email"], target="cluster")
+print("killed", len(killed), "exit", result.exit_code, "status", result.jobs[0].status)
+"""
+
+
+class Cluster:
+    """A standalone cluster on the loopback interface."""
+
+    def __init__(self, master: str, project: Path) -> None:
+        self.master = master
+        self.project = project
+
+    def enrich(self, *words: object, code: int = 0) -> str:
+        """Call the command in the project; return what it printed."""
+        command = [sys.executable, "-m", "enrich", "--target", "cluster", *words]
+        done = run(command, cwd=self.project, timeout=600, PYTHONPATH=str(ROOT / "lib"))
+        assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
+        return done.stdout
+
+    def rename_customer(self, name: str) -> None:
+        """Update a customer as another program would, which changes a row of two targets."""
+        customers = DeltaTable(self.project / "lake" / "customers")
+        customers.update(predicate="customer_id = 'c1'", new_values={"name": name})
+
+    def names(self) -> set[tuple[str, str]]:
+        """Return the names that the two targets have of the customer."""
+        found = []
+        for table, key, name in (
+            ("customers_with_email", "customer_id", "name"),
+            ("orders_with_customer", "order_id", "customer"),
+        ):
+            rows = reader.rows(self.project / "lake" / table)
+            found += [(table, row[name]) for row in rows if row[key] in ("c1", "o1")]
+        return set(found)
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
+    """A master, two workers with a core each, and a project of `enrich init` whose jobs have run there once."""
+    directory = tmp_path_factory.mktemp("cluster")
+    home, port = find_spark_home(), find_free_port()
+    tool = [home / "bin" / "spark-class", "org.apache.spark.deploy"]
+    master = f"spark://127.0.0.1:{port}"
+
+    def start(stack: ExitStack, log: Path, kind: str, *words: object) -> None:
+        where = ["--host", "127.0.0.1", "--webui-port", "0"]
+        command = [tool[0], f"{tool[1]}.{kind}", *where, *words]
+        stack.enter_context(running(command, cwd=directory, log=log, SPARK_HOME=str(home)))
+
+    with ExitStack() as stack:
+        log = directory / "master.log"
+        start(stack, log, "master.Master", "--port", port)
+        wait_until(lambda: log.exists() and "Starting Spark master" in log.read_text(), "the master")
+        for number in (1, 2):
+            work = directory / f"work{number}"
+            size = ["--cores", "1", "--memory", "1200m", "--work-dir", work]
+            start(stack, directory / f"worker{number}.log", "worker.Worker", "--port", "0", *size, master)
+        wait_until(lambda: log.read_text().count("Registering worker") == 2, "two workers")
+        project = directory / "project"
+        must_run([sys.executable, "-m", "enrich", "init", project], cwd=directory, PYTHONPATH=str(ROOT / "lib"))
+        (project / "conf" / "cluster.yml").write_text(CONF.format(master=master))
+        found = Cluster(master, project)
+        found.enrich("run")
+        yield found
+
+
+def both(name: str) -> set[tuple[str, str]]:
+    return {("customers_with_email", name), ("orders_with_customer", name)}
+
+
+def test_jobs_run_without_python_on_the_executors(cluster: Cluster) -> None:
+    assert cluster.names() == both("Ada")
+    cluster.rename_customer("Ada King")
+    cluster.enrich("run")
+    assert cluster.names() == both("Ada King")
+    cluster.enrich("verify")
+
+
+def test_a_run_survives_the_death_of_all_its_executors(cluster: Cluster) -> None:
+    cluster.rename_customer("Countess")
+    command = [sys.executable, "-c", KILLING]
+    told = must_run(command, cwd=cluster.project, PYTHONPATH=str(ROOT / "lib"))
+    assert re.search(r"killed [12] exit 0 status updated", told), told
+    cluster.enrich("run")
+    assert cluster.names() == both("Countess")
+    cluster.enrich("verify")
+
+
+def test_spark_submit_decides_where_the_jobs_run(cluster: Cluster) -> None:
+    """The conf names no master, and executors come and go."""
+    cluster.rename_customer("Lovelace")
+    (cluster.project / "task.py").write_text("from enrich.cli import main\n\nmain()\n")
+    conf = {
+        "spark.driver.host": "127.0.0.1",
+        "spark.executor.memory": "1g",
+        "spark.dynamicAllocation.enabled": "true",
+        "spark.dynamicAllocation.shuffleTracking.enabled": "true",
+        "spark.dynamicAllocation.executorIdleTimeout": "1s",
+        "spark.dynamicAllocation.maxExecutors": "2",
+        "spark.sql.shuffle.partitions": "2",
+    }
+    submit = [find_spark_home() / "bin" / "spark-submit", "--master", cluster.master]
+    submit += ["--jars", ",".join(map(str, find_delta_jars()))]
+    submit += [word for name, value in conf.items() for word in ("--conf", f"{name}={value}")]
+    must_run(
+        [*submit, "task.py", "--target", "prod", "run", "--output", "json"],
+        cwd=cluster.project,
+        PYTHONPATH=str(ROOT / "lib"),
+        PYSPARK_PYTHON=sys.executable,
+        LAKE=str(cluster.project / "lake"),
+    )
+    assert cluster.names() == both("Lovelace")
+    cluster.enrich("verify")
