@@ -57,7 +57,7 @@ def kill_executors(point):
 
 
 faults.hook = kill_executors
-result = enrich.run(".", jobs=["customers_with_email"], target="cluster")
+result = enrich.run(enrich.load_project(".", target="cluster"), jobs=["customers_with_email"])
 print("killed", len(killed), "exit", result.exit_code, "status", result.jobs[0].status)
 """
 
