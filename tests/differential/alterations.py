@@ -82,7 +82,10 @@ def altered(table: Table, alteration: Alteration) -> Table:
             return _gaining(table, Column(name, "text"))
         case "rename":
             old = table.column(name)
-            return _gaining(table, replace(old, name=f"{name}_was{alteration.window}", pool=None, nulls=1.0))
+            # Behind the new one, as in the log: the elements of lists have the lookup's columns in the table's order.
+            return _gaining(
+                table, replace(old, name=f"{name}_was{alteration.window}", pool=None, nulls=1.0), behind=name
+            )
         case "forget":
             return replace(table, columns=tuple(column for column in columns if column.name != name))
         case "widen":
@@ -90,8 +93,11 @@ def altered(table: Table, alteration: Alteration) -> Table:
     return table
 
 
-def _gaining(table: Table, column: Column) -> Table:
-    return replace(table, columns=(*table.columns, column), gained=table.gained | {column.name})
+def _gaining(table: Table, column: Column, *, behind: str | None = None) -> Table:
+    names = [each.name for each in table.columns]
+    place = names.index(behind) + 1 if behind is not None else len(names)
+    columns = (*table.columns[:place], column, *table.columns[place:])
+    return replace(table, columns=columns, gained=table.gained | {column.name})
 
 
 def after(table: Table, alteration: Alteration, row: Row) -> Row:
