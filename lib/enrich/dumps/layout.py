@@ -83,7 +83,7 @@ def _choose_column(named: pa.Field, known: Known) -> pa.Field:
         kind = pa.string() if pa.types.is_null(named.type) else named.type
     if any(each in _FORBIDDEN for each in named.name):
         raise ConfigError(
-            f"column {shown(named.name)!r} has a character that no column of a table may have (,;{{}}()=` or white space)",
+            f"column {shown(named.name)!r}: no column may have one of ,;{{}}()=` or white space in its name",
             hint="correct the header; --delimiter says what stands between the columns",
         )
     return pa.field(named.name, kind)
