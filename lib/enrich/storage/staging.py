@@ -28,8 +28,8 @@ def make_arrow_schema(columns: Mapping[str, DataType]) -> pa.Schema:
 
     fields = []
     for name, kind in columns.items():
-        field = {"name": name, "type": _drop_collations(kind), "nullable": True, "metadata": {}}
         try:
+            field = {"name": name, "type": _drop_collations(kind), "nullable": True, "metadata": {}}
             found = pa.schema(Schema.from_json(json.dumps({"type": "struct", "fields": [field]})).to_arrow())
         except Exception:  # noqa: BLE001 - whatever delta-rs raises for a type that it does not know
             raise ConfigError(f"column {name!r} has a type that no dump can hold") from None
@@ -39,6 +39,8 @@ def make_arrow_schema(columns: Mapping[str, DataType]) -> pa.Schema:
 
 def _drop_collations(kind: Any) -> Any:
     if isinstance(kind, str):
+        if kind == "variant":
+            raise ValueError(kind)
         return kind.split(" collate ")[0]
     parts = {part: _drop_collations(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind}
     if "fields" in kind:

@@ -11,12 +11,12 @@ from enrich.cli.dumps import format_load
 from enrich.dumps.faults import LineFault
 from enrich.operations.dumpresult import LoadResult
 from kit.command import call, restored
-from kit.project import CONF, write_project
+from kit.project import CONF, SHOP, write_project
 
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
-    files = {"conf/dev.yml": CONF, "jobs/.keep": "", "d.csv": "id,n\n1,secret\n2,b,c\n,x\n3,a\n3,b\n"}
+    files = {"conf/dev.yml": CONF, "jobs/shop.yml": SHOP, "d.csv": "id,n\n1,secret\n2,b,c\n,x\n3,a\n3,b\n"}
     return write_project(tmp_path / "project", files)
 
 
