@@ -68,7 +68,7 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
         if not dry_run:
             lock = f"load-{hashlib.sha256(identify(place).encode()).hexdigest()[:16]}"
             cleanup.enter_context(locks.hold_lock(project.state, lock, blank.run_id))
-        directory = Path(tempfile.mkdtemp(prefix="enrich-load-"))
+        directory = _make_directory()
         cleanup.callback(shutil.rmtree, directory, ignore_errors=True)
         try:
             if isinstance(place, CatalogName):  # only Spark's catalog knows where the table is
@@ -78,6 +78,13 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
             return replace(blank, **_tell_refusal(refused), read=refused.read, faults=refused.faults)
         except Blocked as damaged:
             return replace(blank, **_tell_refusal(damaged))
+
+
+def _make_directory() -> Path:
+    """Return a directory for staged rows; where this process is killed, the next one removes it."""
+    from enrich.spark.scratch import make_private_directory
+
+    return Path(tempfile.mkdtemp(prefix="load-", dir=make_private_directory()))
 
 
 def _tell_refusal(refused: Blocked) -> dict[str, Any]:
