@@ -46,12 +46,16 @@ def _version(lab: Lab) -> int:
     return DeltaTable(lab.path("accounts")).version()
 
 
+def _rows(lab: Lab) -> list[dict[str, Any]]:
+    return sorted(lab.rows("accounts"), key=lambda row: int(row["id"]))
+
+
 def _counts(found: LoadResult) -> tuple[int, int, int, int, int]:
     return found.inserted, found.updated, found.deleted, found.unchanged, found.skipped
 
 
 def test_a_new_table_has_the_dumps_rows_types_and_features(loaded: Lab) -> None:
-    rows = loaded.rows("accounts")
+    rows = _rows(loaded)
     assert rows[0] == {
         "id": 1,
         "email": "one@example.com",
@@ -111,8 +115,8 @@ def test_bad_lines_refuse_the_dump_or_are_left_out_and_their_rows_stay(loaded: L
     ]
     skipped = _load(loaded, text, bad_rows="skip", complete=True)
     assert (skipped.status, _counts(skipped)) == ("updated", (1, 0, 0, 2, 3))
-    assert [(row["id"], row["email"]) for row in loaded.rows("accounts")][2:] == [(3, "three"), (5, "five")]
-    assert not {"changed", "four"} & set(json.dumps(skipped.to_dict()))
+    assert [(row["id"], row["email"]) for row in _rows(loaded)][2:] == [(3, "three"), (5, "five")]
+    assert not any(value in json.dumps(skipped.to_dict()) for value in ("three", "four", "five"))
 
 
 def test_a_complete_dump_with_a_line_of_no_known_key_is_refused(loaded: Lab) -> None:

@@ -106,7 +106,7 @@ class Loader:
         """Read and check the dump's lines.
 
         Raises:
-            RefusedDump: Lines are bad, and are not to be left out.
+            RefusedDump: Lines are bad, and are not or cannot be left out.
         """
         table, how = self._find_table(), self.how
         form = how.form or files.choose_format(found)
@@ -124,6 +124,14 @@ class Loader:
         if how.bad_rows == FAIL and staged.reading.faults.lines:
             stage.find_repeated(staged)  # all that is wrong at once, where the dump is small
             raise refuse_lines(staged.reading.rows, staged.reading.faults.list())
+        if how.complete and staged.reading.keyless:
+            raise RefusedDump(
+                f"{staged.reading.keyless} of the dump's bad lines have no readable key, so it is not known which rows"
+                f" of {self.label} the dump lacks; nothing was written",
+                "correct the lines, or load without --complete",
+                staged.reading.rows,
+                staged.reading.faults.list(),
+            )
         return staged
 
     def load(self, staged: Staged) -> LoadResult:
@@ -156,14 +164,6 @@ class Loader:
         dump, repeated = self._settle_repeated(_read_staged(session, path, staged, rows), staged)
         read, faults = staged.reading.rows, (*staged.reading.faults.list(), *repeated)
         skipped = staged.reading.faults.lines + sum(each.lines for each in repeated)
-        if self.how.complete and staged.reading.keyless:
-            raise RefusedDump(
-                f"{staged.reading.keyless} of the dump's bad lines have no readable key, so it is not known which rows"
-                f" of {self.label} the dump lacks; nothing was written",
-                "correct the lines, or load without --complete",
-                read,
-                faults,
-            )
         has_nulls = rows is not None and _check_key(rows, staged, self.label) and self.how.complete
         found = compare_dump(dump, rows, complete=self.how.complete, has_bad=bool(skipped), has_nulls=has_nulls)
         if rows is not None and found.deleted:
