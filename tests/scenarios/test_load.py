@@ -32,6 +32,7 @@ def _load(lab: Lab, text: str, *, dry_run: bool = False, key: str = "id", **how:
 
 
 def _build(lab: Lab) -> None:
+    lab.job(SHOP)
     created = _load(lab, FIRST, types=TYPES)
     assert (created.status, created.version, created.inserted, created.read) == ("created", 0, 3, 3)
 
