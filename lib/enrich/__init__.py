@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from enrich.base.result import JobResult, RunResult
     from enrich.config import Project
     from enrich.diagnosis import diagnose, doctor_keys, failing, summarise, why
+    from enrich.operations.dump import load
+    from enrich.operations.dumpresult import DumpOptions, LoadResult
     from enrich.operations.loading import load_project
     from enrich.operations.maintenance import MaintainResult, maintain
     from enrich.operations.planning import PlanResult, plan
@@ -32,8 +34,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "ConfigError",
+    "DumpOptions",
     "EnrichError",
     "JobResult",
+    "LoadResult",
     "MaintainResult",
     "PlanResult",
     "Project",
@@ -43,6 +47,7 @@ __all__ = [
     "diagnose",
     "doctor_keys",
     "failing",
+    "load",
     "load_project",
     "maintain",
     "plan",
@@ -57,6 +62,8 @@ _MODULES = {
     "enrich.base.result": ("JobResult", "RunResult"),
     "enrich.config": ("Project",),
     "enrich.diagnosis": ("diagnose", "doctor_keys", "failing", "summarise", "why"),
+    "enrich.operations.dump": ("load",),
+    "enrich.operations.dumpresult": ("DumpOptions", "LoadResult"),
     "enrich.operations.loading": ("load_project",),
     "enrich.operations.maintenance": ("MaintainResult", "maintain"),
     "enrich.operations.planning": ("PlanResult", "plan"),

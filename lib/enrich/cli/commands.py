@@ -17,6 +17,7 @@ from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
 from enrich.cli import listing
 from enrich.cli.checks import plan, verify
 from enrich.cli.completion import complete_deployments, complete_jobs, complete_rules
+from enrich.cli.dumps import load
 from enrich.cli.initial import init
 from enrich.cli.maintenance import maintain
 from enrich.cli.options import (
@@ -263,3 +264,4 @@ cli.add_command(init)
 cli.add_command(plan)
 cli.add_command(verify)
 cli.add_command(maintain)
+cli.add_command(load)

@@ -11,35 +11,16 @@ import math
 from collections.abc import Callable, Mapping
 from datetime import UTC, date, datetime
 from decimal import Decimal, InvalidOperation
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enrich.base.errors import ConfigError, did_you_mean
 from enrich.base.spec import DataType
-from enrich.compiler.schemas import build_struct, kind_of, name_of
+from enrich.compiler.ddl import read_ddl_type
+from enrich.compiler.schemas import kind_of, name_of
 from enrich.config.yamlfile import load_tree, resolve_scalar
-
-if TYPE_CHECKING:
-    from sqlglot import exp
 
 SHORT = {"strings": "array<string>", "flags": "map<string,boolean>"}
 """Short names of types."""
-
-_NAMES = {
-    "TEXT": "string",
-    "BOOLEAN": "boolean",
-    "TINYINT": "byte",
-    "SMALLINT": "short",
-    "INT": "integer",
-    "BIGINT": "long",
-    "FLOAT": "float",
-    "DOUBLE": "double",
-    "DATE": "date",
-    "TIMESTAMPTZ": "timestamp",
-    "TIMESTAMPLTZ": "timestamp",
-    "TIMESTAMPNTZ": "timestamp_ntz",
-    "BINARY": "binary",
-}
-"""sqlglot's name of a type -> Delta's."""
 
 _WORDS = (
     *("string", "boolean", "tinyint", "smallint", "int", "bigint", "long", "float", "double", "decimal(10,2)", "date"),
@@ -65,33 +46,11 @@ def read_type(text: str) -> DataType:
     Raises:
         ConfigError: It is none, or none that a table of a test can have.
     """
-    from sqlglot import exp
-    from sqlglot.errors import SqlglotError
-
-    try:
-        found = exp.DataType.build(SHORT.get(text.strip(), text), dialect="spark")
-        return _convert_type(found)
-    except (SqlglotError, ConfigError, AttributeError, KeyError, ValueError):
+    found = read_ddl_type(SHORT.get(text.strip(), text))
+    if found is None:
         known = did_you_mean(text, _WORDS) if "<" not in text else ""
-        raise ConfigError(f"{text!r} is not a type that a test can have{known}") from None
-
-
-def _convert_type(found: exp.DataType) -> DataType:
-    name = found.this.name
-    if name in _NAMES and not found.expressions:
-        return _NAMES[name]
-    if name == "DECIMAL":
-        numbers = [int(each.this.this) for each in found.expressions] or [10]
-        return f"decimal({numbers[0]},{numbers[1] if len(numbers) > 1 else 0})"
-    if name == "ARRAY":
-        (element,) = found.expressions
-        return {"type": "array", "elementType": _convert_type(element), "containsNull": True}
-    if name == "MAP":
-        key, value = map(_convert_type, found.expressions)
-        return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
-    if name == "STRUCT":
-        return build_struct({each.this.name: _convert_type(each.args["kind"]) for each in found.expressions})
-    raise ConfigError(name)
+        raise ConfigError(f"{text!r} is not a type that a test can have{known}")
+    return found
 
 
 def convert_cell(cell: Any, kind: DataType) -> Any:

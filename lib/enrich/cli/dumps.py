@@ -1,0 +1,124 @@
+"""``enrich load``: a source table from the files of a dump."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import click
+
+import enrich
+from enrich.base.console import clean, format_count
+from enrich.cli.options import (
+    add_log_options,
+    add_option,
+    add_place_options,
+    load_chosen_project,
+    output_option,
+)
+from enrich.cli.process import Interrupted, find_interruption, log_to_stderr, say_error
+from enrich.cli.results import deliver
+from enrich.operations.dumpresult import MAX_DELETE, REFUSED, DumpOptions, LoadResult
+
+
+def _split(_ctx: click.Context, _option: click.Parameter, text: str | None) -> list[str] | None:
+    return None if text is None else [part.strip() for part in text.split(",")]
+
+
+@click.command(epilog="Example: enrich load accounts accounts.csv.gz --key customer_id --complete")
+@click.argument("table", metavar="TABLE")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...")
+@add_option("--key", required=True, metavar="K[,K]", callback=_split, help="The columns of the table's key.")
+@add_option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "json", "parquet"]),
+    help="json: one object a line. Default: as the names of the files end, else csv.",
+)
+@add_option(
+    "--delimiter",
+    metavar="C",
+    help="What stands between the fields; default: the first of , ; tab | that gives the expected columns.",
+)
+@add_option("--columns", metavar="A,B", callback=_split, help="The names of the columns, in the order of the file.")
+@add_option("--no-header", is_flag=True, help="The first line holds values already, not the names of the columns.")
+@add_option(
+    "--types",
+    metavar="T",
+    help='Types of columns that the table does not have yet: "id string, at timestamp"; text when not given.',
+)
+@add_option("--encoding", default="utf-8", show_default=True, metavar="E", help="The encoding of the text.")
+@add_option("--complete", is_flag=True, help="Also delete the rows that the dump lacks.")
+@add_option(
+    "--max-delete",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help=f"With --complete: refuse to delete more than this share of the rows.  [default: {MAX_DELETE}]",
+)
+@add_option(
+    "--bad-rows",
+    type=click.Choice(["fail", "skip"]),
+    default="fail",
+    show_default=True,
+    help="fail: refuse a dump with bad lines; skip: leave these lines out and say how many.",
+)
+@add_option("--dry-run", is_flag=True, help="Read, check and compare, and write nothing.")
+@output_option
+@add_log_options
+@add_place_options
+def load(  # noqa: PLR0913 - the options that are no part of `DumpOptions`
+    ctx: click.Context,
+    /,
+    *,
+    table: str,
+    paths: tuple[str, ...],
+    key: list[str],
+    output: str,
+    log_format: str,
+    quiet: bool,
+    dry_run: bool,
+    **asked: Any,
+) -> int:
+    """Bring a source table up to the files of a dump, in one commit.
+
+    Rows that differ are updated, new ones are inserted, equal ones are not touched, so the change feed tells what
+    really changed. TABLE is made if it is not there. A directory stands for all its files; gzip is unpacked. A line
+    that does not fit refuses the whole dump (exit 3), with the numbers of the first ten lines and no values.
+    """
+    log_to_stderr(log_format, quiet=quiet)
+    asked["header"] = not asked.pop("no_header")
+    if asked["delimiter"] == r"\t":
+        asked["delimiter"] = "\t"
+    if asked["max_delete"] is not None and not asked["complete"]:
+        raise click.UsageError("--max-delete goes with --complete: without it nothing is deleted")
+    if asked["max_delete"] is None:
+        asked["max_delete"] = MAX_DELETE
+
+    def check() -> None:
+        if code := find_interruption():
+            raise Interrupted(code)
+
+    def work() -> LoadResult:
+        project = load_chosen_project(ctx)
+        return enrich.load(project, table, paths, key=key, options=DumpOptions(**asked), dry_run=dry_run, check=check)
+
+    return deliver(ctx, output, [], work, format_load, run_id=None)
+
+
+def format_load(found: LoadResult) -> str:
+    """Return what was done, in a line, and what is wrong with lines of the dump, in one a cause.
+
+    ```
+    accounts: updated, version 7: 2 rows inserted, 1 updated, 0 deleted, 997 unchanged
+    ```
+    """
+    if found.status == REFUSED:
+        say_error(found.error or "")
+        return clean(f"{found.table}: refused, {format_count(found.read, 'row')} read")
+    version = "" if found.version is None else f", version {found.version}"
+    counts = f"{format_count(found.inserted, 'row')} inserted, {found.updated} updated, {found.deleted} deleted"
+    lines = [f"{found.table}: {found.status}{version}: {counts}, {found.unchanged} unchanged"]
+    if found.skipped:
+        lines += [f"{format_count(found.skipped, 'line')} left out", *[f"  {each}" for each in found.faults]]
+    if found.dry_run:
+        lines.append("dry run: nothing was written")
+    return clean("\n".join(lines))

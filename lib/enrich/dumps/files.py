@@ -1,0 +1,159 @@
+"""The files of a dump: which they are, what format they have, and their lines as text."""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+from enrich.base.errors import Blocked, ConfigError
+
+CSV, JSON, PARQUET = "csv", "json", "parquet"
+FORMATS = (CSV, JSON, PARQUET)
+_ENDINGS = {
+    ".csv": CSV, ".tsv": CSV, ".txt": CSV, ".json": JSON, ".jsonl": JSON, ".ndjson": JSON, ".parquet": PARQUET,
+}  # fmt: skip
+_GZIP = b"\x1f\x8b"
+LONGEST_LINE = 64 * 1024 * 1024
+"""Characters that a line, or a record of several lines, may have: what is longer has a quote that never ends."""
+
+
+@dataclass(frozen=True)
+class DumpFile:
+    """One file of a dump.
+
+    Attributes:
+        path: Where it is.
+        name: What messages call it.
+    """
+
+    path: Path
+    name: str
+
+
+def list_files(given: Sequence[str]) -> list[DumpFile]:
+    """Return the files that a command line names; of a directory, all files in it and below it, by name.
+
+    What begins with a dot or an underscore is left out there: ``_SUCCESS`` and the like are no data.
+
+    Raises:
+        ConfigError: There is no such file, or a directory without any.
+    """
+    found: list[DumpFile] = []
+    for text in given:
+        path = Path(text)
+        if path.is_dir():
+            inside = [each for each in sorted(path.rglob("*")) if each.is_file() and not _is_hidden(each, path)]
+            if not inside:
+                raise ConfigError(f"there is no file in the directory {text}", hint="name the files of the dump")
+            found += [DumpFile(each, str(each)) for each in inside]
+        elif path.exists():
+            found.append(DumpFile(path, text))
+        else:
+            raise ConfigError(f"there is no file {text}", hint="name files or directories on this machine")
+    return found
+
+
+def _is_hidden(path: Path, above: Path) -> bool:
+    return any(part.startswith((".", "_")) for part in path.relative_to(above).parts)
+
+
+def choose_format(files: Sequence[DumpFile]) -> str:
+    """Return the format that the names of all files end in, ``.gz`` aside; ``csv`` where the endings say nothing.
+
+    Raises:
+        ConfigError: Two files have two formats.
+    """
+    found: dict[str, DumpFile] = {}
+    for file in files:
+        endings = [each.lower() for each in file.path.suffixes if each.lower() != ".gz"]
+        found.setdefault(_ENDINGS.get(endings[-1] if endings else "", CSV), file)
+    if len(found) > 1:
+        told = " and ".join(f"{file.name} ({form})" for form, file in list(found.items())[:2])
+        raise ConfigError(f"the files have several formats: {told}", hint="load one format at a time, or give --format")
+    return next(iter(found))
+
+
+def check_encoding(encoding: str) -> str:
+    """Return the codec's name; a byte order mark at the beginning of UTF-8 is no part of the text.
+
+    Raises:
+        ConfigError: Python knows no text encoding of this name.
+    """
+    try:
+        found = codecs.lookup(encoding)
+        "".encode(encoding)
+    except (LookupError, ValueError, UnicodeError):
+        raise ConfigError(f"--encoding {encoding!r} is not known", hint="for instance cp1252 or utf-16") from None
+    return "utf-8-sig" if found.name == "utf-8" else found.name
+
+
+@contextmanager
+def open_bytes(file: DumpFile) -> Iterator[IO[bytes]]:
+    """Open a file, unpacked where it is gzip, which its first bytes tell.
+
+    Raises:
+        ConfigError: It cannot be read.
+        Blocked: The packed file is damaged or cut off.
+    """
+    try:
+        with file.path.open("rb") as raw:
+            packed = raw.read(2) == _GZIP
+            raw.seek(0)
+            if not packed:
+                yield raw
+                return
+            with gzip.GzipFile(fileobj=raw) as unpacked:
+                yield unpacked  # type: ignore[misc]  # it has what a buffered reader needs
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise Blocked(f"{file.name} is damaged or cut off; nothing was written", hint="make the dump again") from None
+    except OSError as error:
+        told = error.strerror or type(error).__name__
+        raise ConfigError(f"{file.name} cannot be read: {told}", hint="check the file and its permissions") from None
+
+
+@contextmanager
+def open_lines(file: DumpFile, encoding: str) -> Iterator[Iterator[str]]:
+    """Open a file as lines of text, with the characters that end them.
+
+    Raises:
+        ConfigError: As ``open_bytes``; or the bytes are not of this encoding, with the line.
+        Blocked: As ``open_bytes``; or a line is longer than ``LONGEST_LINE``.
+    """
+    with open_bytes(file) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as text:
+        yield _read_lines(file, text, encoding)
+
+
+def _read_lines(file: DumpFile, text: io.TextIOWrapper, encoding: str) -> Iterator[str]:
+    number = 0
+    while True:
+        try:
+            line = text.readline(LONGEST_LINE)
+        except UnicodeError as error:
+            raise _describe_bytes(file, number + 1, error, encoding) from None
+        if not line:
+            return
+        number += 1
+        if len(line) >= LONGEST_LINE:
+            raise Blocked(
+                f"{file.name}:{number}: the line is longer than 64 MB; nothing was written",
+                hint="check --format and the file",
+            )
+        yield line
+
+
+def _describe_bytes(file: DumpFile, line: int, error: UnicodeError, encoding: str) -> ConfigError:
+    """Say in which line bytes are that the encoding does not have: the reader is ahead of the lines by one block."""
+    if isinstance(error, UnicodeDecodeError):
+        line += error.object[: error.start].decode(encoding, "ignore").count("\n")
+    shown = "UTF-8" if encoding == "utf-8-sig" else encoding
+    return ConfigError(
+        f"{file.name}:{line}: there are bytes that are not {shown}; nothing was written",
+        hint="give the encoding of the file: --encoding cp1252, --encoding utf-16, ...",
+    )

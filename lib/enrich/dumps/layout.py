@@ -1,0 +1,111 @@
+"""The columns of a dump: what they are called, where they stand, and which types they have."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+import pyarrow as pa
+
+from enrich.base.errors import ConfigError, did_you_mean, shown
+
+_FORBIDDEN = " ,;{}()=\n\t`"
+"""Characters that no column of a new table may have."""
+
+
+@dataclass(frozen=True)
+class Known:
+    """The types that are known before the dump is read.
+
+    Attributes:
+        table: The table's columns; None when there is no table yet.
+        types: The columns that ``--types`` names.
+    """
+
+    table: pa.Schema | None = None
+    types: pa.Schema = field(default_factory=lambda: pa.schema([]))
+
+    def names(self) -> list[str]:
+        """Return the table's columns and those that ``--types`` adds; nothing without a table."""
+        if self.table is None:
+            return []
+        there = {name.lower() for name in self.table.names}
+        return [*self.table.names, *[name for name in self.types.names if name.lower() not in there]]
+
+
+def choose_columns(named: pa.Schema, known: Known) -> pa.Schema:
+    """Return a dump's columns in the table's spelling and types, in the dump's order.
+
+    Args:
+        named: The columns as the dump calls them; type null where the dump knows none.
+        known: Where types come from: the table, else ``--types``, else the dump's own (Parquet), else text.
+
+    Raises:
+        ConfigError: A column has no name or two columns have one; the table lacks a column that ``--types`` does not
+            name; ``--types`` names one that the dump lacks.
+    """
+    _check_names(named.names)
+    found = [_choose_column(each, known) for each in named]
+    there = {each.name.lower() for each in found}
+    for name in known.types.names:
+        if name.lower() not in there:
+            raise ConfigError(
+                f"--types names {shown(name)!r}, and the dump has no such column{did_you_mean(name, named.names)}"
+            )
+    return pa.schema(found)
+
+
+def _check_names(names: Sequence[str]) -> None:
+    for at, name in enumerate(names, 1):
+        if not name.strip():
+            raise ConfigError(
+                f"column {at} of the dump has no name", hint="give the names with --columns, or write the dump anew"
+            )
+    twice = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
+    if twice:
+        raise ConfigError(
+            f"two columns of the dump are called {shown(twice[0])!r}", hint="give them two names (case does not count)"
+        )
+
+
+def _choose_column(named: pa.Field, known: Known) -> pa.Field:
+    if known.table is not None and (ours := _find(named.name, known.table.names)) is not None:
+        return pa.field(ours, known.table.field(ours).type)
+    if (typed := _find(named.name, known.types.names)) is not None:
+        kind = known.types.field(typed).type
+    elif known.table is not None:
+        raise ConfigError(
+            f"the table has no column {shown(named.name)!r}{did_you_mean(named.name, known.table.names, '')}",
+            hint="correct the header, or name the column in --types to add it",
+        )
+    else:
+        kind = pa.string() if pa.types.is_null(named.type) else named.type
+    if any(each in _FORBIDDEN for each in named.name):
+        raise ConfigError(
+            f"column {shown(named.name)!r}: no column may have one of ,;{{}}()=` or white space in its name",
+            hint="correct the header; --delimiter says what stands between the columns",
+        )
+    return pa.field(named.name, kind)
+
+
+def _find(name: str, names: Sequence[str]) -> str | None:
+    """Return the column that a name means; case counts only where it decides."""
+    if name in names:
+        return name
+    return next((each for each in names if each.lower() == name.lower()), None)
+
+
+def place_columns(names: Sequence[str], wanted: Sequence[str], what: str) -> tuple[int, ...]:
+    """Return where the wanted columns stand among ``names``.
+
+    Raises:
+        ConfigError: One is not there.
+    """
+    found = []
+    for name in wanted:
+        there = _find(name, names)
+        if there is None:
+            raise ConfigError(f"{what} has no column {shown(name)!r}{did_you_mean(name, names)}")
+        found.append(list(names).index(there))
+    return tuple(found)

@@ -1,0 +1,119 @@
+"""JSON with one object a line, and Parquet -> batches."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from enrich.base.errors import Blocked, ConfigError
+from enrich.dumps.batches import CHARACTERS, ROWS, Batch, Reading, find_lost
+from enrich.dumps.convert import convert_column, convert_values
+from enrich.dumps.faults import SYNTAX, UNKNOWN
+from enrich.dumps.files import DumpFile, open_lines
+
+_SAMPLE = 10_000
+"""Lines of JSON in which the names of a new table's columns are looked for."""
+
+
+def find_json_fields(file: DumpFile, encoding: str) -> list[str]:
+    """Return the names of the fields in a file's first lines, in the order in which they come up."""
+    found: dict[str, None] = {}
+    with open_lines(file, encoding) as lines:
+        for number, line in enumerate(lines):
+            if number == _SAMPLE:
+                break
+            found |= dict.fromkeys(_parse(line) or {})
+    return list(found)
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    """Return an object, its numbers as they stand in the line; None for anything else."""
+    try:
+        found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def read_json(file: DumpFile, encoding: str, names: Sequence[str], reading: Reading) -> Iterator[Batch]:
+    """Return the rows of a file with one object a line; a field that an object lacks is null.
+
+    Args:
+        file: The file.
+        encoding: Its codec.
+        names: What the columns are called in the objects.
+        reading: Counts lines that give no row.
+    """
+    known, objects, lines, bad, size = set(names), list[dict[str, Any]](), list[int](), list[bool](), 0
+    with open_lines(file, encoding) as found:
+        for number, line in enumerate(found, 1):
+            if not line.strip():
+                continue
+            each = _parse(line)
+            if each is None:
+                reading.refuse(SYNTAX, file.name, number)
+                continue
+            is_bad = not each.keys() <= known
+            if is_bad:
+                reading.faults.add(UNKNOWN, file.name, [number])
+            objects.append(each)
+            lines.append(number)
+            bad.append(is_bad)
+            size += len(line)
+            if len(objects) >= ROWS or size >= CHARACTERS:
+                yield _convert(objects, lines, bad, names, reading.schema)
+                objects, lines, bad, size = [], [], [], 0
+    if objects:
+        yield _convert(objects, lines, bad, names, reading.schema)
+
+
+def _convert(
+    objects: list[dict[str, Any]], lines: list[int], bad: list[bool], names: Sequence[str], schema: pa.Schema
+) -> Batch:
+    found = [
+        convert_values([each.get(name) for each in objects], field.type)
+        for name, field in zip(names, schema, strict=True)
+    ]
+    return Batch([column for column, _ in found], [pa.array(wrong, pa.bool_()) for _, wrong in found], lines, bad)
+
+
+def read_parquet_schema(file: DumpFile) -> pa.Schema:
+    """Return the columns of a Parquet file.
+
+    Raises:
+        Blocked: It is none, or cut off.
+    """
+    from pyarrow import parquet
+
+    try:
+        return parquet.read_schema(file.path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _describe(file, error) from None
+
+
+def read_parquet(file: DumpFile, names: Sequence[str], reading: Reading) -> Iterator[Batch]:
+    """Return the rows of a Parquet file; lines are the numbers of its rows."""
+    from pyarrow import parquet
+
+    try:
+        with parquet.ParquetFile(file.path) as found:
+            first = 1
+            for each in found.iter_batches(ROWS, columns=list(names)):
+                before = [each.column(name) for name in names]
+                columns = [convert_column(old, field.type) for old, field in zip(before, reading.schema, strict=True)]
+                wrong = [find_lost(old, new) for old, new in zip(before, columns, strict=True)]
+                yield Batch(columns, wrong, list(range(first, first + len(each))), [False] * len(each))
+                first += len(each)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _describe(file, error) from None
+
+
+def _describe(file: DumpFile, error: Exception) -> Blocked | ConfigError:
+    if isinstance(error, PermissionError):
+        return ConfigError(f"{file.name} cannot be read: {error.strerror}", hint="check its permissions")
+    return Blocked(
+        f"{file.name} is not a whole Parquet file; nothing was written", hint="check --format, or make the dump again"
+    )

@@ -1,0 +1,257 @@
+"""The files of a dump -> one staged Parquet file with typed rows, and what is wrong with the lines.
+
+====  ==============  ==============  =====================
+line  ``id;amount``   staged          fault
+====  ==============  ==============  =====================
+2     ``a;1``         a, 1            -
+3     ``b;x``         b, null, bad    amount is no bigint
+4     ``;3``          -               null in the key
+5     ``d;4;5``       d, null, bad    wrong number of fields
+====  ==============  ==============  =====================
+
+A bad row is staged for its key: it is not to be deleted because its line is left out.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Generator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from enrich.base.errors import Blocked, ConfigError
+from enrich.dumps import delimited, others
+from enrich.dumps.batches import Batch, Reading
+from enrich.dumps.faults import NULL_KEY, REPEATED
+from enrich.dumps.files import JSON, PARQUET, DumpFile
+from enrich.dumps.layout import Known, choose_columns, place_columns
+
+log = logging.getLogger("enrich")
+
+FILE, LINE, BAD = "__enrich_file", "__enrich_line", "__enrich_bad"
+"""What is staged beside the columns: which file, which line, and whether the line is left out."""
+
+_FEW = 1_000_000
+_PAUSE = 5.0
+"""Seconds between two lines of progress."""
+
+
+@dataclass(frozen=True)
+class DumpSpec:
+    """How a dump is to be read.
+
+    Attributes:
+        files: In the order in which they are read.
+        form: ``csv json parquet``.
+        key: The columns of the key, in the dump's spelling or the table's.
+        encoding: The codec of text.
+        delimiter: Of CSV; None: the first usual one with which the first line has the expected columns.
+        columns: The names of the columns; None: as the header, the objects or the file say.
+        header: Whether each CSV file begins with the names of the columns.
+        known: The types that are known.
+    """
+
+    files: Sequence[DumpFile]
+    form: str
+    key: Sequence[str]
+    encoding: str
+    delimiter: str | None = None
+    columns: Sequence[str] | None = None
+    header: bool = True
+    known: Known = field(default_factory=Known)
+
+
+@dataclass(frozen=True)
+class Staged:
+    """A dump that has been read.
+
+    Attributes:
+        path: The Parquet file: the columns, ``FILE``, ``LINE``, ``BAD``.
+        schema: The columns.
+        key: The columns of the key.
+        reading: Counts and faults.
+        names: The names of the files, by their numbers in ``FILE``.
+    """
+
+    path: Path
+    schema: pa.Schema
+    key: tuple[str, ...]
+    reading: Reading
+    names: tuple[str, ...]
+
+
+def stage_dump(spec: DumpSpec, directory: Path, check: Callable[[], None] = lambda: None) -> Staged:
+    """Read a dump in bounded memory, check every line, and stage its rows.
+
+    Args:
+        spec: The dump.
+        directory: Where to stage.
+        check: Called between two batches; it may raise to end the work.
+
+    Raises:
+        ConfigError: The dump's columns are not what the options and the table say, or its bytes are of another
+            encoding.
+        Blocked: A file is damaged or cut off.
+    """
+    from pyarrow import parquet
+
+    spec, named = _find_columns(spec)
+    schema = choose_columns(named, spec.known)
+    reading = Reading(schema, place_columns(schema.names, spec.key, "the dump"))
+    _refuse_nested_key(reading)
+    path = directory / "rows.parquet"
+    beside = [pa.field(FILE, pa.int32()), pa.field(LINE, pa.int64()), pa.field(BAD, pa.bool_())]
+    told = time.monotonic()
+    with parquet.ParquetWriter(path, pa.schema([*schema, *beside]), compression="zstd") as writer:
+        for number, file in enumerate(spec.files):
+            with closing(_read_file(spec, file, named.names, reading)) as batches:
+                for batch in batches:
+                    writer.write_batch(_check_batch(batch, (number, file.name), reading, writer.schema))
+                    check()
+                    if time.monotonic() - told > _PAUSE:
+                        log.info("%s lines read, now in %s", f"{reading.rows:,}", file.name)
+                        told = time.monotonic()
+    log.info("%s lines read", f"{reading.rows:,}")
+    key = tuple(schema.names[at] for at in reading.key)
+    return Staged(path, schema, key, reading, tuple(each.name for each in spec.files))
+
+
+def find_repeated(staged: Staged) -> None:
+    """Count the lines whose key stands twice among the good ones, where they are few enough for the memory at hand.
+
+    Says early what is wrong beside other faults; of a dump without other faults, Spark finds them all.
+    """
+    from pyarrow import parquet
+
+    if staged.reading.rows > _FEW:
+        return
+    found = parquet.read_table(staged.path, columns=[*staged.key, FILE, LINE, BAD])
+    good = found.filter(pc.invert(found[BAD]))
+    counts = good.group_by(list(staged.key)).aggregate([([], "count_all")])
+    twice = counts.filter(pc.greater(counts["count_all"], 1)).drop_columns(["count_all"])
+    if not len(twice):
+        return
+    lines = good.join(twice, keys=list(staged.key), join_type="left semi").sort_by(
+        [(FILE, "ascending"), (LINE, "ascending")]
+    )
+    for number, name in enumerate(staged.names):
+        own = lines.filter(pc.equal(lines[FILE], number))
+        if len(own):
+            staged.reading.faults.add(REPEATED, name, own[LINE].to_pylist())
+
+
+def _find_columns(spec: DumpSpec) -> tuple[DumpSpec, pa.Schema]:
+    """Return the dump's columns as it calls them, with the types that its files know, and how it is delimited."""
+    if spec.form == PARQUET:
+        schema = others.read_parquet_schema(spec.files[0])
+        names = [schema.names[at] for at in place_columns(schema.names, spec.columns or schema.names, "the dump")]
+        return spec, pa.schema([schema.field(name) for name in names])
+    names = list(spec.columns or [])
+    if spec.form == JSON:
+        names = names or spec.known.names() or others.find_json_fields(spec.files[0], spec.encoding)
+        if not names:
+            raise ConfigError(f"{spec.files[0].name}: the first lines have no JSON object", hint="check --format")
+    elif spec.header:
+        spec, names = _find_header(spec)
+    else:
+        spec = replace(spec, delimiter=_choose_delimiter(spec, lambda found: len(found) == len(names)))
+    return spec, pa.schema([pa.field(name, pa.null()) for name in names])
+
+
+def _find_header(spec: DumpSpec) -> tuple[DumpSpec, list[str]]:
+    """Return the first header among the files, and the delimiter under which it has the key's columns."""
+    wanted = {name.lower() for name in spec.key}
+    delimiter = _choose_delimiter(spec, lambda found: wanted <= {name.lower() for name in found})
+    for file in spec.files:
+        if found := delimited.read_header(file, spec.encoding, delimiter):
+            return replace(spec, delimiter=delimiter), found
+    raise ConfigError(
+        f"{spec.files[0].name} is empty: it has not even a header", hint="make the dump again; it may be cut off"
+    )
+
+
+def _choose_delimiter(spec: DumpSpec, fits: Callable[[list[str]], bool]) -> str:
+    """Return the given delimiter, else the first usual one with which the first line has the expected columns."""
+    if spec.delimiter is not None:
+        return spec.delimiter
+    for file in spec.files:
+        for each in delimited.DELIMITERS:
+            try:
+                found = delimited.read_header(file, spec.encoding, each)
+            except (ConfigError, Blocked):
+                continue  # quotes that are wrong with this delimiter; a wrong encoding is told when the file is read
+            if found is not None and fits(found):
+                return each
+    return delimited.DELIMITERS[0]
+
+
+def _refuse_nested_key(reading: Reading) -> None:
+    for at in reading.key:
+        field_ = reading.schema.field(at)
+        if pa.types.is_nested(field_.type):
+            raise ConfigError(f"column {field_.name!r} is no key: arrays, maps and structs are none")
+
+
+def _read_file(spec: DumpSpec, file: DumpFile, names: Sequence[str], reading: Reading) -> Generator[Batch]:
+    """Return the rows of one file; its own header may have the same columns in another order."""
+    if spec.form == JSON:
+        yield from others.read_json(file, spec.encoding, names, reading)
+        return
+    if spec.form == PARQUET:
+        there = others.read_parquet_schema(file).names
+        own = [there[at] for at in place_columns(there, names, file.name)]
+        yield from others.read_parquet(file, own, reading)
+        return
+    assert spec.delimiter is not None  # noqa: S101 - it has been chosen
+    order = list(range(len(names)))
+    with delimited.open_records(file, spec.encoding, spec.delimiter) as records:
+        if spec.header:
+            header = records.read_header(file.name)
+            if header is None:
+                return  # an empty file among others
+            order = list(place_columns(header, names, f"the header of {file.name}"))
+            if len(header) != len(names):
+                raise ConfigError(
+                    f"the header of {file.name} has {len(header)} columns, that of the first file {len(names)}",
+                    hint="load files with the same columns together",
+                )
+        yield from delimited.read_batches(file, records, order, reading)
+
+
+def _check_batch(batch: Batch, source: tuple[int, str], reading: Reading, schema: pa.Schema) -> pa.RecordBatch:
+    """Count the faults of some rows, and return those that are to be staged."""
+    number, name = source
+    lines, bad = pa.array(batch.lines, pa.int64()), pa.array(batch.bad, pa.bool_())
+    for field_, wrong in zip(reading.schema, batch.wrong, strict=True):
+        told = pc.and_not(wrong, bad)
+        if pc.any(told).as_py():
+            cause = f"column {field_.name!r} is not of type {name_type(field_.type)}"
+            reading.faults.add(cause, name, lines.filter(told).to_pylist())
+    lost = reduce(pc.or_, [batch.wrong[at] for at in reading.key])
+    nulls = pc.and_not(reduce(pc.or_, [batch.columns[at].is_null() for at in reading.key]), lost)
+    if pc.any(nulls).as_py():
+        reading.faults.add(NULL_KEY, name, lines.filter(nulls).to_pylist())
+    bad = reduce(pc.or_, [bad, nulls, *batch.wrong])
+    reading.rows += len(lines)
+    reading.faults.lines += pc.sum(bad).as_py() or 0
+    reading.keyless += pc.sum(lost).as_py() or 0
+    files = pa.repeat(pa.scalar(number, pa.int32()), len(lines))
+    found = pa.RecordBatch.from_arrays([*batch.columns, files, lines, bad], schema=schema)
+    return found.filter(pc.invert(pc.or_(lost, nulls)))
+
+
+def name_type(kind: pa.DataType) -> str:
+    """Return a type as ``--types`` writes it."""
+    if pa.types.is_timestamp(kind):
+        return "timestamp" if kind.tz is not None else "timestamp_ntz"
+    names = {"int8": "tinyint", "int16": "smallint", "int32": "int", "int64": "bigint", "date32[day]": "date"}
+    text = str(kind)
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision},{kind.scale})"
+    return {**names, "bool": "boolean"}.get(text, text)

@@ -1,0 +1,114 @@
+"""The rows of a dump and those of a table -> the difference between them.
+
+====  =======  ======  ==========  ==============
+key   table    dump    operation   with complete
+====  =======  ======  ==========  ==============
+K1    (a)      (b)     ``U``       ``U``
+K2    (c)      (c)     none        none
+K3    -        (d)     ``I``       ``I``
+K4    (e)      -       none        ``D``
+K5    (f)      bad     none        none
+====  =======  ======  ==========  ==============
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from enrich.base.spec import Affected, quote
+from enrich.frames.columns import drop_nulls
+from enrich.frames.difference import Difference, compute_difference
+from enrich.frames.identity import Identity
+
+_COUNT = "__enrich_count"
+
+
+@dataclass(frozen=True)
+class DumpRows:
+    """A dump's rows.
+
+    Attributes:
+        rows: The columns, and beside them those that ``number`` names.
+        key: The columns of the key.
+        columns: The dump's columns.
+        bad: The column that says that a row is left out.
+        number: The columns that say where a row stands in the dump.
+    """
+
+    rows: DataFrame
+    key: Sequence[str]
+    columns: Sequence[str]
+    bad: str
+    number: Sequence[str]
+
+    @property
+    def good(self) -> DataFrame:
+        """The rows that are to be loaded."""
+        return self.rows.where(~F.col(self.bad))
+
+
+def _select_key(key: Sequence[str]) -> list[Column]:
+    return [part.alias(name) for name, part in Identity(tuple(key)).of().items()]
+
+
+def find_repeated(rows: DataFrame, key: Sequence[str]) -> tuple[DataFrame, int, int]:
+    """Return the keys that several rows have, how many keys these are, and how many rows; nulls are no keys."""
+    names = Identity(tuple(key)).names
+    keys = drop_nulls(rows.select(*_select_key(key)))
+    twice = keys.groupBy(*names).agg(F.count("*").alias(_COUNT)).where(F.col(_COUNT) > 1)
+    found = twice.agg(F.count("*"), F.coalesce(F.sum(_COUNT), F.lit(0))).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    return twice.drop(_COUNT), found[0], found[1]
+
+
+def _match(rows: DataFrame, key: Sequence[str], others: DataFrame, how: str) -> DataFrame:
+    """Keep the rows whose key is among others (``left_semi``), or is not (``left_anti``)."""
+    identity = Identity(tuple(key))
+    renamed = others.withColumnsRenamed({name: f"{name}_of" for name in identity.names})
+    condition = [theirs == F.col(f"{name}_of") for name, theirs in identity.of().items()]
+    return rows.join(renamed, on=condition, how=how)
+
+
+def find_places(dump: DumpRows, keys: DataFrame, limit: int) -> list[tuple[int, ...]]:
+    """Return where the first rows with some keys stand, in the order of the dump."""
+    found = _match(dump.good, dump.key, keys, "left_semi").select(*dump.number).orderBy(*dump.number).limit(limit)
+    return [tuple(row) for row in found.collect()]
+
+
+def leave_out(dump: DumpRows, keys: DataFrame) -> DumpRows:
+    """Return a dump in which the rows with some keys are left out."""
+    names = Identity(tuple(dump.key)).names
+    marked = keys.withColumnsRenamed({name: f"{name}_of" for name in names}).withColumn(_COUNT, F.lit(True))
+    condition = [theirs.eqNullSafe(F.col(f"{n}_of")) for n, theirs in Identity(tuple(dump.key)).of().items()]
+    joined = dump.rows.join(marked, on=condition, how="left")
+    bad = (F.col(dump.bad) | F.coalesce(F.col(_COUNT), F.lit(False))).alias(dump.bad)
+    kept = [F.col(quote(name)) for name in dump.rows.columns if name != dump.bad]
+    return DumpRows(joined.select(*kept, bad), dump.key, dump.columns, dump.bad, dump.number)
+
+
+def compare_dump(
+    dump: DumpRows, table: DataFrame | None, *, complete: bool, has_bad: bool, has_nulls: bool
+) -> Difference:
+    """Return what leads from a table to the dump.
+
+    Args:
+        dump: The dump; each key once among the rows that are not left out.
+        table: The table's rows, at least the dump's columns; None when there is no table.
+        complete: Whether the rows that the dump lacks are deleted.
+        has_bad: Whether rows are left out; the table's rows with their keys stay as they are.
+        has_nulls: Whether the table has rows with a null in their key; a complete dump lacks them.
+    """
+    identity = Identity(tuple(dump.key))
+    new = dump.good.select(*_select_key(dump.key), *[F.col(quote(name)) for name in dump.columns])
+    if table is None:
+        return compute_difference(new, None, identity)
+    if has_bad:
+        left_out = dump.rows.where(F.col(dump.bad)).select(*_select_key(dump.key))
+        only_bad = left_out.join(new.select(*identity.names), on=identity.names, how="left_anti").distinct()
+        table = _match(table, dump.key, only_bad, "left_anti")
+    affected = None if complete else Affected(new.select(*identity.names))
+    return compute_difference(new, table, identity, affected, has_copies=has_nulls)

@@ -1,0 +1,355 @@
+"""One call of ``enrich load``: the dump staged, compared with the table, and written in one commit."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from enrich.base.errors import ConfigError, Conflict, EnrichError, RunFailed
+from enrich.base.extras import SPARK, require_extra
+from enrich.base.failures import find_condition, find_lack, is_conflict
+from enrich.base.frames import tell_frames
+from enrich.base.spec import quote
+from enrich.compiler.ddl import read_columns
+from enrich.config.places import CatalogName, Location
+from enrich.dumps import files, stage
+from enrich.dumps.faults import REPEATED, SHOWN, LineFault
+from enrich.dumps.layout import Known
+from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged
+from enrich.operations.dumpresult import (
+    CREATED,
+    FAIL,
+    UNCHANGED,
+    UPDATED,
+    DumpOptions,
+    LoadResult,
+    RefusedDump,
+    check_form,
+    refuse_lines,
+)
+from enrich.operations.retries import retry
+from enrich.operations.workplace import Workplace
+from enrich.storage import extents, staging, tables
+from enrich.storage.tables import TableState
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+    from enrich.frames.difference import Difference
+    from enrich.frames.dumps import DumpRows
+
+log = logging.getLogger("enrich")
+
+_APPLICATION = "enrich.load"
+_RECORD = "enrich_load"
+_FEATURES = {tables.CHANGE_FEED: "true", "delta.enableDeletionVectors": "true"}
+
+
+@dataclass
+class Loader:
+    """One call of ``enrich load``.
+
+    Attributes:
+        label: The table in messages.
+        blank: The result before anything is known.
+        done: The version of this load's commit, once the log has it.
+        earlier: What an attempt has written to which another writer's commit came in between.
+    """
+
+    workplace: Workplace
+    place: Location
+    label: str
+    how: DumpOptions
+    blank: LoadResult
+    size: int = 0
+    done: int | None = field(default=None, init=False)
+    earlier: LoadResult | None = field(default=None, init=False)
+
+    def open_session(self) -> None:
+        """Start Spark, unless there is a session."""
+        if self.workplace.built is not None:
+            return
+        require_extra(SPARK)
+        from enrich.spark.session import get_session
+
+        log.info("starting Spark")
+        self.workplace.built = get_session(self.workplace.project.settings.spark, self._measure)
+
+    def _measure(self) -> int | None:
+        """Count the bytes of dump and table, by which the JVM's memory is chosen."""
+        if isinstance(self.place, CatalogName):
+            return None
+        return self.size + extents.measure_table(self.place).bytes
+
+    def _find_table(self) -> TableState | None:
+        """Read the state of the table; None when there is none.
+
+        Raises:
+            ConfigError: Something else is at its place.
+        """
+        uri = self.workplace.locate(self.place)
+        if uri is None or not tables.exists(uri):
+            if uri is not None and tables.is_occupied(uri):
+                raise ConfigError(f"{uri} is not a Delta table", hint="choose another place, or convert it")
+            return None
+        return tables.read_state(uri)
+
+    def stage(
+        self, found: Sequence[files.DumpFile], key: Sequence[str], directory: Path, check: Callable[[], None]
+    ) -> Staged:
+        """Read and check the dump's lines.
+
+        Raises:
+            RefusedDump: Lines are bad, and are not or cannot be left out.
+        """
+        table, how = self._find_table(), self.how
+        form = how.form or files.choose_format(found)
+        check_form(how, form)
+        ours = None if table is None else staging.make_arrow_schema(table.columns)
+        if form == files.CSV and not how.header and not how.columns and ours is None:
+            raise ConfigError(
+                "--no-header needs --columns for a new table", hint="name them in the order of the file: --columns a,b"
+            )
+        columns = how.columns or (ours.names if ours is not None and not how.header else None)
+        known = Known(ours, staging.make_arrow_schema(read_columns(how.types) if how.types else {}))
+        encoding = files.check_encoding(how.encoding)
+        spec = DumpSpec(found, form, key, encoding, how.delimiter, columns, how.header, known)
+        staged = stage.stage_dump(spec, directory, check)
+        if how.bad_rows == FAIL and staged.reading.faults.lines:
+            stage.find_repeated(staged)  # all that is wrong at once, where the dump is small
+            raise refuse_lines(staged.reading.rows, staged.reading.faults.list())
+        if how.complete and staged.reading.keyless:
+            raise RefusedDump(
+                f"{staged.reading.keyless} of the dump's bad lines have no readable key, so it is not known which rows"
+                f" of {self.label} the dump lacks; nothing was written",
+                "correct the lines, or load without --complete",
+                staged.reading.rows,
+                staged.reading.faults.list(),
+            )
+        return staged
+
+    def load(self, staged: Staged) -> LoadResult:
+        """Compare and write, again from a fresh state where somebody else has committed meanwhile.
+
+        Raises:
+            RefusedDump: Keys stand twice, or too many rows would be deleted.
+            EnrichError: Spark or the storage failed.
+        """
+        try:
+            self.open_session()
+            return retry(lambda: self._attempt(staged), self.label, self.blank.run_id, lambda: self.done is not None)
+        except EnrichError:
+            raise
+        except Exception as error:
+            raise _describe(error, self.label) from error
+
+    def _attempt(self, staged: Staged) -> LoadResult:
+        is_local = (self.workplace.session().sparkContext.master or "").startswith("local")
+        state, run_id = self.workplace.project.state, self.blank.run_id
+        with staging.share_file(staged.path, state, run_id, is_local=is_local) as path:
+            return self.workplace.work_inside(lambda own: self._compare(own, path, staged))
+
+    def _compare(self, session: SparkSession, path: str, staged: Staged) -> LoadResult:
+        """Compare the dump with the table as it is now, and write the difference."""
+        from enrich.frames.dumps import compare_dump
+
+        table = self._find_table()
+        rows = None if table is None else _read_table(session, table, staged)
+        dump, repeated = self._settle_repeated(_read_staged(session, path, staged, rows), staged)
+        read, faults = staged.reading.rows, (*staged.reading.faults.list(), *repeated)
+        skipped = staged.reading.faults.lines + sum(each.lines for each in repeated)
+        has_nulls = rows is not None and _check_key(rows, staged, self.label) and self.how.complete
+        found = compare_dump(dump, rows, complete=self.how.complete, has_bad=bool(skipped), has_nulls=has_nulls)
+        if rows is not None and found.deleted:
+            self._refuse_mass_delete(found.deleted, rows.count(), read)
+        result = replace(
+            self.blank,
+            status=CREATED if table is None else UNCHANGED if found.is_empty else UPDATED,
+            version=None if table is None else table.version,
+            read=read,
+            inserted=found.inserted,
+            updated=found.updated,
+            deleted=found.deleted,
+            unchanged=read - skipped - found.inserted - found.updated,
+            skipped=skipped,
+            faults=faults,
+        )
+        if result.status != UNCHANGED and not self.blank.dry_run:
+            write = _Write(table, found, staged, has_nulls=has_nulls)
+            result = self._write(session, write, result)
+        return result if self.earlier is None else _add(self.earlier, result)
+
+    def _settle_repeated(self, dump: DumpRows, staged: Staged) -> tuple[DumpRows, list[LineFault]]:
+        """Leave out the lines whose key stands twice, or refuse the dump for them."""
+        from enrich.frames.dumps import find_places, find_repeated, leave_out
+
+        keys, _, lines = find_repeated(dump.good, dump.key)
+        if not lines:
+            return dump, []
+        first = [f"{staged.names[at]}:{line}" for at, line in find_places(dump, keys, SHOWN)]
+        fault = LineFault(REPEATED, lines, tuple(first))
+        if self.how.bad_rows == FAIL:
+            raise refuse_lines(staged.reading.rows, [fault])
+        return leave_out(dump, keys), [fault]
+
+    def _refuse_mass_delete(self, deleted: int, total: int, read: int) -> None:
+        """Refuse a dump that lacks too much: most likely it is cut off.
+
+        Raises:
+            RefusedDump: Naming how much it is.
+        """
+        if deleted > Fraction(str(self.how.max_delete)) * total:
+            raise RefusedDump(
+                f"the dump would delete {deleted} of the {total} rows of {self.label}, and --max-delete is"
+                f" {self.how.max_delete:g}; nothing was written",
+                "look whether the dump is cut off; if it is whole, give a greater --max-delete",
+                read,
+            )
+
+    def _write(self, session: SparkSession, write: _Write, result: LoadResult) -> LoadResult:
+        """Make the commit and find it in the log.
+
+        Raises:
+            Conflict: Somebody else has committed since the table was read.
+        """
+        try:
+            self._commit(session, write)
+        except BaseException as error:
+            self.done = self._find_commit(write.base)
+            if self.done is None or not isinstance(error, Exception):
+                raise
+            log.warning("%s: version %d is committed, but the call failed", self.label, self.done)
+            return replace(result, version=self.done)
+        version = self._find_commit(write.base)
+        if version is None:
+            raise Conflict(f"somebody else is writing {self.label}", hint="run again")
+        result = replace(result, version=version)
+        uri, names = self.workplace.locate(self.place) or "", write.staged.schema.names
+        if any(tables.changes_values(uri, each, names) for each in range(write.base + 1, version)):
+            # Delta refuses what overlaps; what came shortly before is compared again.
+            self.earlier = result if self.earlier is None else _add(self.earlier, result)
+            raise Conflict(f"somebody else is writing {self.label}", hint="run again")
+        self.done = version
+        return result
+
+    def _commit(self, session: SparkSession, write: _Write) -> None:
+        from pyspark.sql import functions as F
+
+        from enrich.frames.identity import Identity
+        from enrich.storage import writes
+
+        found, place = write.found, self.place
+        # The number names the version that was read: of two loads that have read the same one, one commits.
+        record = writes.CommitRecord(_APPLICATION, write.base + 1, json.dumps({_RECORD: self.blank.run_id}))
+        if write.table is None:
+            rows = found.rows.select(*[F.col(quote(name)) for name in write.staged.schema.names])
+            in_catalog = isinstance(place, CatalogName)
+            name = quote(*place.parts) if isinstance(place, CatalogName) else quote("delta", place)
+            new = writes.NewTable(name, None if in_catalog else str(place), _FEATURES)
+            writes.create_table(session, new, rows, record)
+            return
+        if tables.read_state(write.table.uri).version != write.base:
+            raise Conflict(f"somebody else is writing {self.label}", hint="run again")
+        identity = Identity(write.staged.key).of("t.")
+        changed = writes.Changed(found.rows, identity, write.has_nulls, found.operations)
+        writes.write_difference(session, write.table.uri, changed, record)
+
+    def _find_commit(self, base: int) -> int | None:
+        """Return the version of this load's commit after ``base``; None when the log does not hold it."""
+        uri = self.workplace.locate(self.place)
+        if uri is None or not tables.exists(uri):
+            return None
+        for entry in tables.read_history(tables.open_log(uri), 20):
+            with suppress(ValueError, TypeError, AttributeError):
+                ours = json.loads(entry.get("userMetadata") or "{}").get(_RECORD) == self.blank.run_id
+                if ours and int(entry["version"]) > base:
+                    return int(entry["version"])
+        return None
+
+
+@dataclass(frozen=True)
+class _Write:
+    """What is to be written.
+
+    Attributes:
+        table: The table as it was compared; None when it is created.
+        has_nulls: Whether rows with a null in their key are among those to be deleted.
+    """
+
+    table: TableState | None
+    found: Difference
+    staged: Staged
+    has_nulls: bool
+
+    @property
+    def base(self) -> int:
+        """The version that was compared; -1 without a table."""
+        return -1 if self.table is None else self.table.version
+
+
+def _read_table(session: SparkSession, table: TableState, staged: Staged) -> DataFrame:
+    names = [name for name in staged.schema.names if name in table.columns]
+    return tables.read_snapshot(session, table.uri, table.version, names)
+
+
+def _read_staged(session: SparkSession, path: str, staged: Staged, table: DataFrame | None) -> DumpRows:
+    """Return the staged rows, in the table's own types: a collation decides which keys are equal."""
+    from pyspark.sql import functions as F
+
+    from enrich.frames.dumps import DumpRows
+
+    found = session.read.parquet(path)
+    known = {} if table is None else {each.name: each.dataType for each in table.schema.fields}
+    columns = [
+        F.col(quote(name)).cast(known[name]).alias(name) if name in known else F.col(quote(name))
+        for name in staged.schema.names
+    ]
+    rows = found.select(*columns, FILE, LINE, BAD)
+    return DumpRows(rows, staged.key, staged.schema.names, BAD, (FILE, LINE))
+
+
+def _check_key(rows: DataFrame, staged: Staged, label: str) -> bool:
+    """Return whether the table has rows with a null in the key.
+
+    Raises:
+        ConfigError: Several of its rows have one key.
+    """
+    from enrich.frames.columns import drop_nulls
+    from enrich.frames.dumps import find_repeated
+
+    _, keys, _ = find_repeated(rows, staged.key)
+    if keys:
+        raise ConfigError(
+            f"{', '.join(staged.key)} is not the key of {label}: {keys} of its values stand in several rows",
+            hint="give all columns of the key with --key",
+        )
+    return drop_nulls(rows, staged.key).count() < rows.count()
+
+
+def _add(first: LoadResult, second: LoadResult) -> LoadResult:
+    """Return what two attempts of one load have done together."""
+    return replace(
+        second,
+        status=first.status,
+        inserted=first.inserted + second.inserted,
+        updated=first.updated + second.updated,
+        deleted=first.deleted + second.deleted,
+        unchanged=max(0, second.unchanged - first.inserted - first.updated),
+    )
+
+
+def _describe(error: Exception, label: str) -> EnrichError:
+    """Return what Spark or Delta raised as one line without values."""
+    tell_frames(error)
+    if lacking := find_lack(error):
+        return lacking
+    if is_conflict(error):
+        return RunFailed(f"other writers kept changing {label}", hint="run again when they are done")
+    what = " ".join(filter(None, (type(error).__name__, find_condition(error))))
+    return RunFailed(f"{label} could not be loaded: {what}", hint="run again; `enrich doctor` checks the environment")

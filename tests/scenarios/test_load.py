@@ -1,0 +1,166 @@
+"""``enrich load``: a table is brought up to a dump in one commit, which touches no row that is equal."""
+
+from __future__ import annotations
+
+import json
+import math
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+import enrich
+from enrich import DumpOptions, LoadResult
+from kit.lab import Lab, Prepared
+from kit.project import SHOP
+
+pytestmark = pytest.mark.sampled("commands")
+
+FIRST = "id;email;amount;at\n1;one@example.com;1.5;2026-01-31T09:30:00Z\n2;;NaN;0001-01-01\n3;three;-0.0;\n"
+TYPES = "id bigint, amount double, at timestamp"
+
+
+def _load(lab: Lab, text: str, *, dry_run: bool = False, key: str = "id", **how: Any) -> LoadResult:
+    path = lab.home / "dump.csv"
+    path.write_text(text, newline="")
+    project = enrich.load_project(lab.home)
+    options = DumpOptions(**how)
+    return enrich.load(project, "accounts", [str(path)], key=[key], options=options, dry_run=dry_run, spark=lab.spark)
+
+
+def _build(lab: Lab) -> None:
+    lab.job(SHOP)
+    created = _load(lab, FIRST, types=TYPES)
+    assert (created.status, created.version, created.inserted, created.read) == ("created", 0, 3, 3)
+
+
+@pytest.fixture
+def loaded(prepared: Prepared) -> Lab:
+    """Give a lake with the table of the first dump."""
+    return prepared("loaded dump", _build)
+
+
+def _version(lab: Lab) -> int:
+    return DeltaTable(lab.path("accounts")).version()
+
+
+def _rows(lab: Lab) -> list[dict[str, Any]]:
+    return sorted(lab.rows("accounts"), key=lambda row: int(row["id"]))
+
+
+def _counts(found: LoadResult) -> tuple[int, int, int, int, int]:
+    return found.inserted, found.updated, found.deleted, found.unchanged, found.skipped
+
+
+def test_a_new_table_has_the_dumps_rows_types_and_features(loaded: Lab) -> None:
+    rows = _rows(loaded)
+    assert rows[0] == {
+        "id": 1,
+        "email": "one@example.com",
+        "amount": 1.5,
+        "at": datetime(2026, 1, 31, 9, 30, tzinfo=UTC),
+    }
+    # Spark writes timestamps as INT96, which delta-rs cannot read so far back.
+    table = loaded.spark.read.format("delta").load(loaded.path("accounts"))
+    assert table.where("id = 2").selectExpr("cast(at as string)").collect() == [("0001-01-01 00:00:00",)]
+    assert math.isnan(rows[1]["amount"])
+    assert rows[1]["email"] is None
+    properties = DeltaTable(loaded.path("accounts")).metadata().configuration
+    assert properties["delta.enableChangeDataFeed"] == properties["delta.enableDeletionVectors"] == "true"
+
+
+def test_only_rows_that_differ_are_in_the_commit(loaded: Lab) -> None:
+    same = _load(loaded, FIRST.replace("-0.0", "0.0"), complete=True)
+    assert (same.status, same.version, _counts(same)) == ("unchanged", 0, (0, 0, 0, 3, 0))
+    assert _version(loaded) == 0
+    text = "email;ID;amount;at\nnew;1;1.5;2026-01-31T09:30:00Z\n;2;NaN;0001-01-01\nfour;4;;\n"
+    tried = _load(loaded, text, dry_run=True)
+    assert (_version(loaded), tried.dry_run, tried.version) == (0, True, 0)
+    found = _load(loaded, text)
+    assert _counts(found) == _counts(tried) == (1, 1, 0, 1, 0)
+    assert (found.status, found.version, _version(loaded)) == ("updated", 1, 1)
+    feed = DeltaTable(loaded.path("accounts")).load_cdf(starting_version=1, ending_version=1)
+    changes = pa.table(feed.read_all()).to_pylist()
+    assert sorted((row["id"], row["_change_type"]) for row in changes) == [
+        (1, "update_postimage"), (1, "update_preimage"), (4, "insert"),
+    ]  # fmt: skip
+
+
+def test_a_complete_dump_deletes_what_it_lacks_up_to_a_share(loaded: Lab) -> None:
+    one = "\n".join(FIRST.splitlines()[:2])
+    cut = _load(loaded, one, complete=True)
+    assert (cut.status, cut.exit_code, _version(loaded)) == ("refused", 3, 0)
+    assert "would delete 2 of the 3 rows" in str(cut.error)
+    assert "--max-delete" in str(cut.error)
+    kept = _load(loaded, one)
+    assert (kept.status, _counts(kept)) == ("unchanged", (0, 0, 0, 1, 0))
+    found = _load(loaded, one, complete=True, max_delete=0.7)
+    assert (found.status, _counts(found)) == ("updated", (0, 0, 2, 1, 0))
+    assert [row["id"] for row in loaded.rows("accounts")] == [1]
+
+
+def test_bad_lines_refuse_the_dump_or_are_left_out_and_their_rows_stay(loaded: Lab) -> None:
+    text = FIRST.replace("three;-0.0", "changed;x") + "4;four;1;\n4;five;1;\n5;five;5;\n"
+    refused = _load(loaded, text)
+    assert (refused.status, refused.exit_code, _version(loaded)) == ("refused", 3, 0)
+    told = {each.cause: each.first for each in refused.faults}
+    path = str(loaded.home / "dump.csv")
+    assert told == {
+        "column 'amount' is not of type double": (f"{path}:4",),
+        "key that stands twice": (f"{path}:5", f"{path}:6"),
+    }
+    twice = _load(loaded, FIRST + "1;again;1;\n")
+    assert [(each.cause, each.lines, each.first) for each in twice.faults] == [
+        ("key that stands twice", 2, (f"{path}:2", f"{path}:5"))
+    ]
+    skipped = _load(loaded, text, bad_rows="skip", complete=True)
+    assert (skipped.status, _counts(skipped)) == ("updated", (1, 0, 0, 2, 3))
+    assert [(row["id"], row["email"]) for row in _rows(loaded)][2:] == [(3, "three"), (5, "five")]
+    assert not any(value in json.dumps(skipped.to_dict()) for value in ("three", "four", "five"))
+
+
+def test_a_complete_dump_with_a_line_of_no_known_key_is_refused(loaded: Lab) -> None:
+    found = _load(loaded, FIRST + "x;six;1;\n", bad_rows="skip", complete=True)
+    assert (found.status, found.exit_code, _version(loaded)) == ("refused", 3, 0)
+    assert "have no readable key" in str(found.error)
+
+
+def test_a_column_is_added_when_types_names_it_and_a_lacking_one_stays(loaded: Lab) -> None:
+    with pytest.raises(enrich.ConfigError, match="the table has no column 'note'"):
+        _load(loaded, "id;note\n1;a\n")
+    found = _load(loaded, "id;note\n1;a\n7;b\n", types="note string")
+    assert _counts(found) == (1, 1, 0, 0, 0)
+    rows = {row["id"]: (row["email"], row["note"]) for row in loaded.rows("accounts")}
+    assert rows == {1: ("one@example.com", "a"), 2: (None, None), 3: ("three", None), 7: (None, "b")}
+
+
+def test_a_key_that_is_none_of_the_table_is_refused(loaded: Lab) -> None:
+    loaded.keys["accounts"] = "id"
+    loaded.append("accounts", {"id": 9, "email": "three", "amount": None, "at": None})
+    with pytest.raises(enrich.ConfigError, match="email is not the key of accounts: 1 of its values"):
+        _load(loaded, "id;email\n9;three\n", key="email")
+
+
+def test_rows_without_a_key_in_the_table_go_with_a_complete_dump(loaded: Lab) -> None:
+    row = {"id": None, "email": "lone", "amount": None, "at": None}
+    loaded.append("accounts", row, row)
+    found = _load(loaded, FIRST, complete=True)
+    assert _counts(found) == (0, 0, 2, 3, 0)
+    assert len(loaded.rows("accounts")) == 3
+
+
+def test_what_enrich_writes_is_no_table_to_load(tmp_path: Path, lab: Lab) -> None:
+    lab.job(SHOP)
+    path = tmp_path / "d.csv"
+    path.write_text("id\n1\n")
+    project = enrich.load_project(lab.home)
+    for name, told in (
+        ("shop", "written by job"),
+        ("shop__quarantine", "written by job"),
+        ("./lake/_enrich/runs", "state"),
+    ):
+        with pytest.raises(enrich.ConfigError, match=told):
+            enrich.load(project, name, [str(path)], key=["id"])

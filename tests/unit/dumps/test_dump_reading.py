@@ -1,0 +1,251 @@
+"""The files of a dump are read line by line, whatever wrote them, and each bad line is named."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+from collections.abc import Callable
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from pyarrow import parquet
+
+from enrich.base.errors import Blocked, ConfigError
+from enrich.dumps import batches, delimited, files
+from enrich.dumps.files import DumpFile, check_encoding, choose_format, list_files
+from enrich.dumps.layout import Known
+from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged, find_repeated, stage_dump
+
+Read = Callable[..., tuple[list[dict[str, Any]], Staged]]
+NUMBERS = pa.schema([("id", pa.int64())])
+
+
+@pytest.fixture
+def read(tmp_path: Path) -> Read:
+    """Stage files (name -> content) and return the rows that would be loaded, and all that was found out."""
+
+    def stage(content: str | bytes | dict[str, bytes], *, name: str = "d.csv", **how: Any) -> tuple[Any, Staged]:
+        given = content if isinstance(content, dict) else {name: content}
+        found = []
+        for each, text in given.items():
+            path = tmp_path / each
+            path.write_bytes(text if isinstance(text, bytes) else text.encode())
+            found.append(DumpFile(path, each))
+        known = Known(how.pop("table", None), how.pop("types", pa.schema([])))
+        encoding = check_encoding(how.pop("encoding", "utf-8"))
+        spec = DumpSpec(found, choose_format(found), how.pop("key", ["id"]), encoding, known=known, **how)
+        directory = tmp_path / "staged"
+        directory.mkdir(exist_ok=True)
+        staged = stage_dump(spec, directory)
+        rows = parquet.read_table(staged.path).to_pylist()
+        return [{k: v for k, v in row.items() if k not in (FILE, LINE, BAD)} for row in rows if not row[BAD]], staged
+
+    return stage
+
+
+def _faults(staged: Staged) -> dict[str, tuple[int, tuple[str, ...]]]:
+    return {each.cause: (each.lines, each.first) for each in staged.reading.faults.list()}
+
+
+def test_a_line_without_header_is_read_as_it_stands(read: Read) -> None:
+    rows, _ = read('user_1;"one@example.com"', header=False, columns=["id", "email"])
+    assert rows == [{"id": "user_1", "email": "one@example.com"}]
+
+
+@pytest.mark.parametrize("delimiter", delimited.DELIMITERS)
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_excel_and_pandas_text_with_any_usual_delimiter(read: Read, delimiter: str, end: str) -> None:
+    lines = ["id;note", '1;"a ""b"" c"', f'2;"x{end}y"', "3;", '"4";"d;e"']
+    text = "\ufeff" + end.join(lines).replace(";", delimiter) + end
+    rows, staged = read(text)
+    notes = ['a "b" c', f"x{end}y", None, f"d{delimiter}e"]
+    assert rows == [{"id": str(at), "note": note} for at, note in enumerate(notes, 1)]
+    assert parquet.read_table(staged.path)[LINE].to_pylist() == [2, 3, 5, 6]
+
+
+def test_postgres_and_mysql_nulls(read: Read) -> None:
+    text = 'id,a,b\n1,,""\n2,\\N,"\\N"\n3,"","x""y"\n4,"x\n",""\n5,"",\n'
+    rows, _ = read(text)
+    assert [(row["a"], row["b"]) for row in rows] == [
+        (None, ""), (None, r"\N"), ("", 'x"y'), ("x\n", ""), ("", None),
+    ]  # fmt: skip
+
+
+def test_whatever_python_writes_is_read_back(read: Read, tmp_path: Path, seed: int) -> None:
+    import random
+
+    draw = random.Random(seed)
+    texts = ["", '"', '""', "a", ";", ",", "\n", "\r\n", "\\N", " ", "ä", "'", "x\ty"]
+    wanted = [[str(at), *["".join(draw.choices(texts, k=draw.randint(1, 4))) for _ in "ab"]] for at in range(200)]
+    path = tmp_path / "written.csv"
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_ALL)
+        writer.writerows([["id", "a", "b"], *wanted])
+    rows, staged = read(path.read_bytes())
+    assert [list(row.values()) for row in rows] == wanted
+    with path.open(newline="", encoding="utf-8") as file:
+        lines = file.readlines()
+    numbers = parquet.read_table(staged.path)[LINE].to_pylist()
+    assert all(lines[number - 1].startswith(f'"{row[0]}",') for number, row in zip(numbers, wanted, strict=True))
+
+
+def test_every_bad_line_is_counted_under_its_cause(read: Read) -> None:
+    text = 'id,n\n1,a,b\n2\n,x\nz,y\n4,"abc"d\n\n5,ok\n'
+    rows, staged = read(text, types=NUMBERS)
+    assert rows == [{"id": 5, "n": "ok"}]
+    assert _faults(staged) == {
+        "wrong number of fields": (2, ("d.csv:2", "d.csv:3")),
+        "line that cannot be parsed": (1, ("d.csv:6",)),
+        "column 'id' is not of type bigint": (1, ("d.csv:5",)),
+        "null in the key": (1, ("d.csv:4",)),
+    }
+    assert (staged.reading.rows, staged.reading.faults.lines, staged.reading.keyless) == (6, 5, 2)
+
+
+def test_line_numbers_are_right_across_batches_and_ten_are_told(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "ROWS", 7)
+    text = "id,n\n" + "".join(f'{at},"a\nb"\n' if at % 2 else f"x{at},c\n" for at in range(40))
+    _, staged = read(text, types=NUMBERS)
+    (count, first) = _faults(staged)["column 'id' is not of type bigint"]
+    lines = text.splitlines()
+    assert (count, len(first)) == (20, 10)
+    assert [lines[int(each.split(":")[1]) - 1] for each in first] == [f"x{at},c" for at in range(0, 20, 2)]
+    assert "20 lines (d.csv:2, d.csv:5" in str(staged.reading.faults.list()[0])
+
+
+def test_a_bad_line_whose_key_may_be_elsewhere_has_none(read: Read) -> None:
+    _, staged = read("n,id\na,b,1\n", key=["id"])
+    assert (staged.reading.keyless, _faults(staged)) == (1, {"wrong number of fields": (1, ("d.csv:2",))})
+
+
+def test_keys_that_stand_twice_are_found_beside_other_faults(read: Read) -> None:
+    _, staged = read("id,n\n1,a\n2,b\n1,c\n3,d\n3,e,f\n")
+    find_repeated(staged)
+    assert _faults(staged)["key that stands twice"] == (2, ("d.csv:2", "d.csv:4"))
+
+
+@pytest.mark.parametrize("text", ['id,n\n1,a\n2,"never\nclosed\n', 'id,n\n1,a\n2,"cut'])
+def test_a_quote_that_is_not_closed_is_refused_where_it_begins(read: Read, text: str) -> None:
+    with pytest.raises(Blocked, match=r"d\.csv:3: a quote is not closed"):
+        read(text)
+
+
+def test_a_line_beyond_all_measure_is_refused(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "LONGEST_LINE", 100)
+    with pytest.raises(Blocked, match=r"d\.csv:2: the line is longer"):
+        read("id,n\n1," + "x" * 200)
+
+
+@pytest.mark.parametrize("before", [0, 3, 5000])
+def test_bytes_of_another_encoding_are_refused_with_their_line(read: Read, before: int) -> None:
+    text = b"id,n\n" + b"1,a\n" * before + "2,caf\xe9\n".encode("latin-1") + b"3,b\n" * 5000
+    with pytest.raises(ConfigError, match=rf"d\.csv:{before + 2}: .* not UTF-8.*--encoding"):
+        read(text)
+
+
+@pytest.mark.parametrize("encoding", ["cp1252", "latin-1", "utf-16", "UTF8", "utf-8-sig"])
+def test_a_named_encoding_is_read(read: Read, encoding: str) -> None:
+    rows, _ = read("id,n\n1,café\n".encode(encoding), encoding=encoding)
+    assert rows == [{"id": "1", "n": "café"}]
+
+
+@pytest.mark.parametrize("encoding", ["klingon", "rot13", "base64"])
+def test_an_encoding_that_is_none_is_refused(encoding: str) -> None:
+    with pytest.raises(ConfigError, match="is not known"):
+        check_encoding(encoding)
+
+
+def test_gzip_is_told_by_its_bytes_and_a_cut_one_is_refused(read: Read) -> None:
+    packed = gzip.compress(b"id,n\n1,a\n") + gzip.compress(b"2,b\n")
+    assert len(read(packed, name="d.csv.gz")[0]) == len(read(packed, name="d.csv")[0]) == 2
+    with pytest.raises(Blocked, match="damaged or cut off"):
+        read(packed[:-6], name="d.csv.gz")
+
+
+def test_files_of_a_directory_have_their_own_headers(read: Read, tmp_path: Path) -> None:
+    folder = tmp_path / "dump"
+    (folder / "day=1").mkdir(parents=True)
+    for name in ("b.csv", "day=1/a.csv", "_SUCCESS", ".b.csv.crc"):
+        (folder / name).write_text("id\n1\n")
+    found = list_files([str(folder)])
+    assert [each.path.relative_to(folder).as_posix() for each in found] == ["b.csv", "day=1/a.csv"]
+    rows, staged = read({"1.csv": b"id,n\n1,a\n", "2.csv": b"", "3.csv": b"N,ID\nb,2\nc\n"})
+    assert rows == [{"id": "1", "n": "a"}, {"id": "2", "n": "b"}]
+    assert _faults(staged) == {"wrong number of fields": (1, ("3.csv:3",))}
+    with pytest.raises(ConfigError, match=r"the header of 3\.csv has no column 'n'"):
+        read({"1.csv": b"id,n\n1,a\n", "3.csv": b"id,m\n1,a\n"})
+    with pytest.raises(ConfigError, match=r"the header of 3\.csv has 3 columns"):
+        read({"1.csv": b"id,n\n1,a\n", "3.csv": b"id,n,m\n1,a,b\n"})
+
+
+def test_json_lines_keep_numbers_as_they_stand(read: Read) -> None:
+    types = pa.schema([("id", pa.int64()), ("d", pa.decimal128(20, 2)), ("l", pa.list_(pa.int32()))])
+    text = '{"id":1,"d":12345678901234567.10,"f":1.50,"b":true,"l":[1,null]}\n\n{"id":"2","f":null}\n'
+    rows, _ = read(text, name="d.jsonl", types=types)
+    assert rows == [
+        {"id": 1, "d": Decimal("12345678901234567.10"), "f": "1.50", "b": "true", "l": [1, None]},
+        {"id": 2, "d": None, "f": None, "b": None, "l": None},
+    ]
+
+
+def test_json_that_is_no_object_or_has_other_fields_is_bad(read: Read) -> None:
+    table = pa.schema([("id", pa.int64()), ("s", pa.struct([("a", pa.int64())]))])
+    text = (
+        '[1]\n{"id":1,"s":{"a":2}}\n{"id":2,"z":1}\n{"id":null}\n{"id":3,"s":{"b":1}}\n{"id":4,"s":{"a":"x"}}\n{"id":\n'
+    )
+    rows, staged = read(text, name="d.json", table=table)
+    assert rows == [{"id": 1, "s": {"a": 2}}]
+    assert {cause: lines for cause, (_, lines) in _faults(staged).items()} == {
+        "line that cannot be parsed": ("d.json:1", "d.json:7"),
+        "field that is not among the columns": ("d.json:3",),
+        "column 's' is not of type struct<a: int64>": ("d.json:5", "d.json:6"),
+        "null in the key": ("d.json:4",),
+    }
+
+
+def test_parquet_has_types_of_its_own_and_the_tables_come_first(read: Read, tmp_path: Path) -> None:
+    path = tmp_path / "made.parquet"
+    rows = pa.table({"ID": pa.array([1, 2, None]), "n": pa.array(["7", "x", "9"]).dictionary_encode()})
+    parquet.write_table(rows, path)
+    found, staged = read(path.read_bytes(), name="d.parquet")
+    assert (found[0], staged.schema.field("ID").type) == ({"ID": 1, "n": "7"}, pa.int64())
+    table = pa.schema([("id", pa.int32()), ("n", pa.int64()), ("more", pa.string())])
+    found, staged = read(path.read_bytes(), name="d.parquet", table=table)
+    assert (found, staged.schema.field("id").type) == ([{"id": 1, "n": 7}], pa.int32())
+    assert {lines for _, lines in _faults(staged).values()} == {("d.parquet:2",), ("d.parquet:3",)}
+    with pytest.raises(Blocked, match="not a whole Parquet file"):
+        read(path.read_bytes()[:-8], name="d.parquet")
+
+
+@pytest.mark.parametrize(
+    ("text", "how", "told"),
+    [
+        ("", {}, "is empty"),
+        ("a,b\n1,2\n", {}, "the dump has no column 'id'"),
+        ("id,ID\n1,2\n", {}, "two columns"),
+        ("id,\n1,2\n", {}, "column 2 of the dump has no name"),
+        ("id,a b\n1,2\n", {}, "no column may have"),
+        ("id,nmae\n1,2\n", {"table": pa.schema([("id", pa.int64()), ("name", pa.string())])}, "did you mean 'name'"),
+        ("id\n1\n", {"types": pa.schema([("idd", pa.int64())])}, "--types names 'idd'"),
+        ("id\n1\n", {"types": pa.schema([("id", pa.list_(pa.int64()))])}, "is no key"),
+    ],
+)
+def test_columns_that_do_not_fit_are_refused(read: Read, text: str, how: dict[str, Any], told: str) -> None:
+    with pytest.raises(ConfigError, match=told):
+        read(text, **how)
+
+
+def test_two_formats_at_once_are_refused() -> None:
+    assert choose_format([DumpFile(Path("a.ndjson.gz"), "a")]) == "json"
+    with pytest.raises(ConfigError, match="several formats"):
+        choose_format([DumpFile(Path("a.csv"), "a.csv"), DumpFile(Path("b.json"), "b.json")])
+
+
+def test_a_batch_is_bounded_by_its_characters_too(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(delimited, "CHARACTERS", 50)
+    _, staged = read("id,n\n" + "1,aaaaaaaaaaaaaaaaaa\n" * 9)
+    assert parquet.ParquetFile(staged.path).num_row_groups == 3
+    assert batches.ROWS * 2 <= 100_000
