@@ -36,7 +36,7 @@ def find_feed_start(table: TableState, stop: int = 0, *, readable: bool = True) 
     uri, version = table.uri, table.version
     missing: set[str] = set()
     whole = [version]
-    while version > stop:
+    while table.has_change_feed and version > stop:
         found = tables.actions(uri, version)
         if found is None or not _tells_all(uri, version, found):
             break

@@ -367,7 +367,10 @@ JOIN_CASES: list[tuple[Edits, Sequence[Expected]]] = [
 ]
 
 MIRROR_CASES: list[tuple[Edits, Sequence[Expected]]] = [
-    ({2: "kind: mirrors"}, [(2, "'kind' is 'mirrors', but must be one of join, mirror, history; did you mean 'mirror'?")]),
+    (
+        {2: "kind: mirrors"},
+        [(2, "'kind' is 'mirrors', but must be one of join, mirror, history; did you mean 'mirror'?")],
+    ),
     (
         {8: "  conflict: collect", 9: None, 10: None, 11: "target: {table: mails, cluster_by: [mail, person_id]}"},
         [(9, "'cluster_by' names 'person_id', which is an array")],
