@@ -59,7 +59,8 @@ class Played:
 
     def __init__(self, base: Path, spark: SparkSession, seed: int) -> None:
         self.base, self.spark, self.table = base / "p", spark, base / "p" / "lake" / "things"
-        self.trial = Trial(self.base, WORLD, list(make_histories(WORLD, HISTORIES, WINDOWS, seed)), self.run, seed=seed)
+        histories = list(make_histories(WORLD, HISTORIES, WINDOWS, seed))
+        self.trial = Trial(self.base, WORLD, histories, enrich_engine(spark), seed=seed)
         for name in COLUMNS:
             write_job(self.base, name)
         start, first = raw_times(self.table)[0], 1
