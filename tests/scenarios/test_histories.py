@@ -185,7 +185,8 @@ def test_a_column_that_the_source_gains_and_one_that_it_loses(past: Lab) -> None
     assert past.run().counts.inserted == 0
     past.put("source", {**row("u1", "a"), "more": 1})  # 10
     past.run()
-    assert told(past, "versions", "mail", "more")[2:4] == [("u1", 3, 10, "a", None), ("u1", 10, None, "a", 1)]
+    found = told(past, "versions", "mail", "more")
+    assert {("u1", 3, 10, "a", None), ("u1", 10, None, "a", 1)} <= set(found)
     assert len(past.rows("versions")) == len(before) + 1
     past.spark.sql(
         f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name',"
