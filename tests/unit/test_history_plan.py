@@ -12,6 +12,7 @@ from enrich.base.errors import ConfigError
 from enrich.base.spec import HistorySpec
 from enrich.compiler import compile_job
 from enrich.config import load_project
+from enrich.observe.columns import trace_columns
 from enrich.storage import feeds, tables
 from kit.project import write_project
 from unit.config.small_project import CONF, HISTORY, Edits, edited
@@ -32,6 +33,13 @@ def test_a_target_has_key_times_and_columns(tmp_path: Path) -> None:
     assert spec.columns == ("person_id", "since", "until", "name", "mail")
     assert spec.identity == ("person_id", "since")
     assert list(spec.source.columns) == ["person_id", "name", "mail"]
+
+
+def test_lineage_leads_to_the_columns_and_the_times_come_from_none(tmp_path: Path) -> None:
+    found = trace_columns(compiled(tmp_path, {}, PEOPLE))
+    assert list(found.direct) == ["person_id", "since", "until", "name", "mail"]
+    assert (found.direct["mail"], found.direct["since"]) == ({("people", "mail"): "IDENTITY"}, {})
+    assert found.indirect == {("people", "person_id"): ("GROUP_BY",)}
 
 
 def test_all_columns_are_taken_when_none_is_named(tmp_path: Path) -> None:
