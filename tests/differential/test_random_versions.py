@@ -47,9 +47,12 @@ NAMES = [*BUGS, ORDER]
 
 
 def write_job(base: Path, name: str) -> None:
-    listed = ", ".join(COLUMNS[name])
+    listed, unique = (
+        ", ".join(COLUMNS[name]),
+        "trusted" if name == "spoiled" else "checked",
+    )  # a rule may see a bug, too
     (base / "jobs" / f"{name}.yml").write_text(
-        f"job: {name}\nkind: history\nsources: {{things: {{table: things, key: k}}}}\nfrom: things\n"
+        f"job: {name}\nkind: history\nsources: {{things: {{table: things, key: k, unique: {unique}}}}}\nfrom: things\n"
         f"history: {{columns: [{listed}]}}\ntarget: {{table: {name}}}\n"
     )
 

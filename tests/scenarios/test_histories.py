@@ -15,6 +15,8 @@ import enrich
 from enrich.storage import tables
 from kit.lab import Lab, Prepared
 
+pytestmark = pytest.mark.sampled
+
 JOB = """job: versions
 kind: history
 sources: {s: {table: source, key: id}}
@@ -205,3 +207,15 @@ def test_why_plan_and_lineage_know_histories(past: Lab) -> None:
     assert enrich.why(project, "versions", {"id": "u1"}, spark=past.spark).row.reason == "matched"
     plan = enrich.plan(project, spark=past.spark)
     assert json.dumps(plan.to_dict(), default=str)
+
+
+def test_a_history_is_the_source_of_another_job_of_the_same_run(past: Lab) -> None:
+    past.job(
+        "job: open_versions\nsources: {v: {table: versions, key: [id, valid_from]}}\nfrom: v\n"
+        "where: v.valid_to is null\ntarget: {table: open_versions}\n"
+    )
+    past.run_all()
+    assert told(past, "open_versions") == [each for each in PAST if each[2] is None]
+    past.put("source", row("u1", "z"))  # 9
+    assert [each.status for each in past.run_all().jobs] == ["updated", "updated"]
+    assert ("u1", 9, None, "z") in told(past, "open_versions")
