@@ -170,6 +170,7 @@ def test_ends_the_wrong_way_round_are_refused(since: str, until: str) -> None:
 def test_allow_gap_goes_with_since() -> None:
     with pytest.raises(ConfigError, match="--allow-gap goes with --since"):
         read_bounds(None, "3d", allow_gap=True, now=NOW)
+    assert read_bounds(None, None, allow_gap=True, now=NOW, alone=True).allow_gap, "a history may lose its feed"
 
 
 def test_one_moment_at_both_ends_is_a_point() -> None:

@@ -262,4 +262,49 @@ class MirrorSpec:
         return (*self.value, *key, *self.extra)
 
 
-JobSpec = JoinSpec | MirrorSpec
+@dataclass(frozen=True)
+class HistorySpec:
+    """A history job: what a source said of each key, and from when to when.
+
+    Attributes:
+        tracked: The source's columns whose values make a version.
+        valid_from: The target's column of the time from which a version holds.
+        valid_to: The target's column of the time at which it ends; null: it still holds.
+        from_beginning: Whether the rows that the first run finds were always so.
+    """
+
+    job: str
+    sources: dict[str, SourceSpec]
+    driving: str
+    tracked: tuple[str, ...]
+    valid_from: str
+    valid_to: str
+    from_beginning: bool = False
+
+    @property
+    def source(self) -> SourceSpec:
+        """The one source."""
+        return self.sources[self.driving]
+
+    @property
+    def key(self) -> tuple[str, ...]:
+        """The source's key columns."""
+        return self.source.key
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The target's key: the source's key, and the time from which a version holds."""
+        return (*self.key, self.valid_from)
+
+    @property
+    def right_identity(self) -> tuple[str, ...]:
+        """Histories have none."""
+        return ()
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target's columns."""
+        return (*self.key, self.valid_from, self.valid_to, *self.tracked)
+
+
+JobSpec = JoinSpec | MirrorSpec | HistorySpec

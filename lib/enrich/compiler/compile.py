@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from typing import Any
 
 from enrich.base.errors import ConfigError, Fault
-from enrich.base.spec import DataType, JobSpec, JoinSpec, MirrorSpec, Output, SourceSpec, Step, quote
+from enrich.base.spec import DataType, HistorySpec, JobSpec, JoinSpec, MirrorSpec, Output, SourceSpec, Step, quote
 from enrich.compiler.columns import Columns
 from enrich.compiler.schemas import find, holds_void, incomparable, may_be_key, name_of
 from enrich.compiler.steps import Steps, Typer
-from enrich.config.models import Job
+from enrich.config.models import History, Job
 from enrich.expressions import Expression
 
 _FORBIDDEN = "`,;{}()=\n\t "
@@ -65,6 +65,8 @@ def check_file(job: Job, names: Mapping[str, Collection[str]] | None = None) -> 
 def _resolve(job: Job, columns: Columns, typer: Typer | None) -> CompiledJob:
     """Resolve a job; it can be run when ``columns`` has no fault."""
     keys = columns.keys()
+    if job.kind == "history":
+        return _compile_history(job, columns, keys)
     return _compile_mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, typer).plan()
 
 
@@ -105,6 +107,24 @@ def _compile_mirror(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ..
     spec = MirrorSpec(job.job, _collect_sources(job, columns, keys), master, value, mirror.conflict, order, extra)
     _check_names(spec.columns, columns, ("mirror",))
     meaning = {**_describe_meaning(job), "mirror": [list(value), mirror.conflict, order, list(extra)]}
+    return CompiledJob(spec, meaning, complete=True)
+
+
+def _compile_history(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> CompiledJob:
+    history, alias = job.history or History(), job.from_
+    place = ("history", "columns") if history.columns is not None else ("history",)
+    named = history.columns if history.columns is not None else columns.tables[alias]
+    tracked = tuple(columns.named(alias, name, *place) for name in named if find(name, keys[alias]) is None)
+    for name in tracked:
+        _check_void(columns, name, columns.tables[alias].get(name), *place)
+    sources, always = _collect_sources(job, columns, keys), history.start == "beginning"
+    spec = HistorySpec(job.job, sources, alias, tracked, history.valid_from, history.valid_to, always)
+    _check_names(spec.columns, columns, ("history",))
+    for name in job.target.cluster_by if not columns.open else ():
+        if find(name, spec.columns) is None:
+            columns.fault(f"cluster_by names {name!r}, which is not a target column", "target", "cluster_by")
+    shown = None if history.columns is None else list(tracked)
+    meaning = {**_describe_meaning(job), "history": [spec.valid_from, spec.valid_to, shown, always]}
     return CompiledJob(spec, meaning, complete=True)
 
 

@@ -29,6 +29,8 @@ _RESERVED_COLUMNS = {
     "_commit_timestamp": "the change feed",
 }
 _MAX_CLUSTER_BY = 4
+TIMES = ("valid_from", "valid_to")
+"""The keys of a history that name columns of its target; these are the columns' names when nothing is said."""
 
 
 @dataclass(frozen=True)
@@ -52,9 +54,15 @@ class Draft:
         return alias if isinstance(alias, str) and alias in self.sources else None
 
     @property
+    def kind(self) -> str:
+        """The job's kind; that of a join job where it cannot be read."""
+        found = self.root.get("kind")
+        return found if found in ("mirror", "history") else "join"
+
+    @property
     def is_mirror(self) -> bool:
         """True for ``kind: mirror``."""
-        return self.root.get("kind") == "mirror"
+        return self.kind == "mirror"
 
     def key(self, alias: str | None) -> tuple[str, ...]:
         """Return the key columns of a source; empty when they cannot be read."""
@@ -70,6 +78,8 @@ def check_job(tree: Tree) -> list[Fault]:
     rules: list[Callable[[Draft], None]] = [_check_name, _check_aliases, _check_references, _check_source_keys]
     if draft.is_mirror:
         rules += [_check_mirror]
+    elif draft.kind == "history":
+        rules += [_check_history]
     elif root.get("kind", "join") == "join":
         rules += [_check_join_job, _check_joins]
     rules += [_check_target_columns, _check_clustering, check_rules]
@@ -136,7 +146,7 @@ def _check_references(draft: Draft) -> None:
         elif alias == driving:
             message = f"the driving source {alias!r} cannot be joined to itself; give the table a second alias"
             draft.fault(message, "join", alias)
-    use = "a mirror reads one source" if draft.is_mirror else "join it or remove it"
+    use = "join it or remove it" if draft.kind == "join" else f"a {draft.kind} reads one source"
     for alias in unused if driving else ():
         draft.fault(f"the source {alias!r} is neither 'from' nor joined; {use}", "sources", alias)
 
@@ -162,11 +172,17 @@ def _check_list(draft: Draft, holder: dict[str, Any], key: str, path: tuple[Path
 
 
 def _check_join_job(draft: Draft) -> None:
-    """A join job has no mirror, and its select is not empty."""
-    if "mirror" in draft.root:
-        draft.fault("'mirror' is only for kind: mirror; add 'kind: mirror' or remove it", "mirror")
+    """A join job has no mirror and no history, and its select is not empty."""
+    _refuse_parts(draft, "mirror", "history")
     if draft.root.get("select") == {}:
         draft.fault("'select' is empty; leave it out to select every column", "select")
+
+
+def _refuse_parts(draft: Draft, *kinds: str) -> None:
+    """Refuse what only jobs of other kinds have."""
+    for kind in kinds:
+        if kind in draft.root:
+            draft.fault(f"'{kind}' is only for kind: {kind}; add 'kind: {kind}' or remove it", kind)
 
 
 def _check_joins(draft: Draft) -> None:
@@ -217,6 +233,7 @@ def _check_mirror(draft: Draft) -> None:
     for option in ("join", "select", "where"):
         if option in draft.root:
             draft.fault(f"{option!r} is not for kind mirror; a mirror reads one source as it is", option)
+    _refuse_parts(draft, "history")
     mirror = draft.tree.mapping("mirror")
     for key in ("value", "columns"):
         _check_list(draft, mirror, key, ("mirror",))
@@ -227,10 +244,31 @@ def _check_mirror(draft: Draft) -> None:
         draft.fault("'columns' is not for conflict collect, which has no winning row", "mirror", "columns")
 
 
+def _check_history(draft: Draft) -> None:
+    """A history job has nothing of the other kinds, and its columns are neither its key nor its times."""
+    for option in ("join", "select", "where"):
+        if option in draft.root:
+            draft.fault(f"{option!r} is not for kind history; a history reads one source as it is", option)
+    _refuse_parts(draft, "mirror")
+    history = draft.tree.mapping("history")
+    _check_list(draft, history, "columns", ("history",))
+    key = {name.lower() for name in draft.key(draft.driving)}
+    for index, name in enumerate(list_names(history.get("columns"))):
+        if name.lower() in key:
+            message = f"'columns' names {name!r}, which is in the key: leave it out, the target has it anyway"
+            draft.fault(message, "history", "columns", index)
+    names = [str(history.get(option, option)) for option in TIMES]
+    if names[0].lower() == names[1].lower():
+        draft.fault(f"'valid_from' and 'valid_to' are both {names[0]!r}; choose two names", "history")
+
+
 def _list_target_columns(draft: Draft) -> Iterator[tuple[str, tuple[PathStep, ...]]]:
     """Yield the target's columns that the file names, each with its place."""
-    if not draft.is_mirror:
+    if draft.kind == "join":
         yield from ((name, ("select", name)) for name in draft.tree.mapping("select"))
+        return
+    if draft.kind == "history":
+        yield from _list_history_columns(draft)
         return
     mirror = draft.tree.mapping("mirror")
     key = draft.key(draft.driving)
@@ -239,6 +277,19 @@ def _list_target_columns(draft: Draft) -> Iterator[tuple[str, tuple[PathStep, ..
     yield from _drop_repeated(list_names(mirror.get("value")), ("mirror", "value"))
     yield from [("keys", at_key)] if collects and len(key) > 1 else _drop_repeated(key, at_key)
     yield from () if collects else _drop_repeated(list_names(mirror.get("columns")), ("mirror", "columns"))
+
+
+def _list_history_columns(draft: Draft) -> Iterator[tuple[str, tuple[PathStep, ...]]]:
+    """Yield the key, the times and the named columns; what is no column of the target has been told already."""
+    history, key = draft.tree.mapping("history"), draft.key(draft.driving)
+    yield from _drop_repeated(key, ("sources", draft.driving or "", "key"))
+    times = [(str(history.get(option, option)), option) for option in TIMES]
+    if times[0][0].lower() != times[1][0].lower():
+        yield from ((name, ("history", option)) for name, option in times)
+    held = {name.lower() for name in key}
+    for name, path in _drop_repeated(list_names(history.get("columns")), ("history", "columns")):
+        if name.lower() not in held:
+            yield name, path
 
 
 def _drop_repeated(columns: tuple[str, ...], path: tuple[PathStep, ...]) -> Iterator[tuple[str, tuple[PathStep, ...]]]:
@@ -261,7 +312,10 @@ def _check_target_columns(draft: Draft) -> None:
         first = seen.get(name.lower())
         seen.setdefault(name.lower(), name)
         if first == name:
-            draft.fault(f"the target column {name!r} is twice in the mirror; a mirror keeps the master's names", *path)
+            keeps = (
+                "choose another name for the time" if draft.kind == "history" else "a mirror keeps the master's names"
+            )
+            draft.fault(f"the target column {name!r} is twice in the {draft.kind}; {keeps}", *path)
         elif first is not None:
             draft.fault(f"the target columns {first!r} and {name!r} differ only in upper and lower case", *path)
 
@@ -278,11 +332,12 @@ def _check_clustering(draft: Draft) -> None:
     collected: tuple[str, ...] = ()
     if draft.is_mirror and draft.tree.mapping("mirror").get("conflict") == "collect":
         collected = ("keys", *draft.key(draft.driving))
+    is_open = draft.kind == "history" and "columns" not in draft.tree.mapping("history")
     for index, name in enumerate(columns):
         if name in collected:
             message = f"'cluster_by' names {name!r}, which is an array; cluster by the mirror's value"
             draft.fault(message, "target", "cluster_by", index)
-        elif known and name not in known:
-            where = "a column of the mirror" if draft.is_mirror else "selected"
+        elif known and name not in known and not is_open:
+            where = "selected" if draft.kind == "join" else f"a column of the {draft.kind}"
             message = f"'cluster_by' names {name!r}, which is not {where}{did_you_mean(name, known)}"
             draft.fault(message, "target", "cluster_by", index)

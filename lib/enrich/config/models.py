@@ -107,6 +107,21 @@ class Mirror(Model):
     columns: Names = Field((), description="Further columns of the winning row; not with collect.")
 
 
+class History(Model):
+    """What a table said of each key, and from when to when."""
+
+    valid_from: Text = Field("valid_from", description="The target's column of the time from which a version holds.")
+    valid_to: Text = Field(
+        "valid_to", description="The target's column of the time at which a version ends; null: it still holds."
+    )
+    columns: Names | None = Field(
+        None, description="The columns whose values make a version; all of the source's when not given."
+    )
+    start: Literal["beginning"] | None = Field(
+        None, description="beginning: what the first run finds was always so, from 0001-01-01T00:00:00Z on."
+    )
+
+
 class Rule(Model):
     """A rule about the joins of a job, or about what a run changes; it never decides where a row goes."""
 
@@ -149,7 +164,7 @@ class Job(Model):
     """One file of ``jobs/``."""
 
     job: Text = Field(description="The job's name, which is the file's name.")
-    kind: Literal["join", "mirror"] = "join"
+    kind: Literal["join", "mirror", "history"] = "join"
     sources: dict[StrictStr, Source] = Field(description="The tables that are read, by alias.")
     from_: Text = Field(alias="from", description="The alias of the driving source.")
     join: dict[StrictStr, Join] = Field({}, description="The lookups by alias, joined in this order.")
@@ -160,6 +175,7 @@ class Job(Model):
         None, description="A condition on the joined rows; rows that do not meet it are not in the target."
     )
     mirror: Mirror | None = Field(None, description="Only with kind mirror.")
+    history: History | None = Field(None, description="Only with kind history; may be left out.")
     target: Target
     expectations: Text | None = Field(None, description="The suite in expectations/ that judges the rows.")
     rules: tuple[Rule, ...] = Field((), description="Rules about the joins, and about what a run changes.")
@@ -283,6 +299,7 @@ MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {
         ("sources", "*"): Source,
         ("join", "*"): Join,
         ("mirror",): Mirror,
+        ("history",): History,
         ("target",): Target,
         ("rules", "*"): Rule,
     },

@@ -43,7 +43,7 @@ RULES = {
     "match_rate": _Known(AT_LEAST, _ALL, scoped=True),
     "null_foreign_keys": _Known(kinds=_REFERENCES, why="the key of a table join is never null", scoped=True),
     "new_orphans": _Known(kinds=_ALL),
-    "mass_change": _Known(jobs=("join", "mirror")),
+    "mass_change": _Known(jobs=("join", "mirror", "history")),
     "value_conflicts": _Known(jobs=("mirror",)),
 }
 
@@ -69,10 +69,11 @@ def _find_faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str 
     """Yield ``(message, key)`` for what is wrong with one rule."""
     name = rule["rule"]
     known = RULES[name]
-    if draft.is_mirror and "mirror" not in known.jobs:
-        yield f"{name} is about the joins of a job, and a mirror has none; it can be {_list_rules('mirror')}", "rule"
-    elif not draft.is_mirror and "join" not in known.jobs:
-        yield f"{name} is about mirrors; a join job can have {_list_rules('join')}", "rule"
+    if draft.kind not in known.jobs and "join" in known.jobs:
+        allowed = _list_rules(draft.kind)
+        yield f"{name} is about the joins of a job, and a {draft.kind} has none; it can be {allowed}", "rule"
+    elif draft.kind not in known.jobs:
+        yield f"{name} is about mirrors; a {draft.kind} job can have {_list_rules(draft.kind)}", "rule"
     elif known.kinds:
         yield from _find_join_faults(draft, rule, known)
     elif "join" in rule:

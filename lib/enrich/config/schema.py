@@ -76,7 +76,12 @@ def build_schemas() -> dict[str, dict[str, Any]]:
             "if": {"properties": {"kind": {"const": "mirror"}}, "required": ["kind"]},
             "then": {"required": ["mirror"], "not": _require_any_of(("join", "select", "where"))},
             "else": {"not": _require_any_of(("mirror",))},
-        }
+        },
+        {
+            "if": {"properties": {"kind": {"const": "history"}}, "required": ["kind"]},
+            "then": {"not": _require_any_of(("join", "select", "where"))},
+            "else": {"not": _require_any_of(("history",))},
+        },
     ]
     options = [option for option in keys_of(Join) if option != "kind"]
     job["$defs"]["Join"]["allOf"] = [

@@ -23,10 +23,10 @@ from enrich.base.spec import (
     TEXT_TYPE,
     WEIGHT,
     Affected,
+    HistorySpec,
     JoinSpec,
     MirrorSpec,
     Step,
-    name_left_key,
     name_reference,
     name_right_key,
     quote,
@@ -98,11 +98,13 @@ def list_side_questions(work: Work, side: Side, affected: Affected) -> list[Ques
 def list_questions(work: Work, affected: Affected) -> list[Question]:
     """Return what the rows of some target keys refer to, the driving source first, then in the order of the joins."""
     spec = work.task.spec
-    names = tuple(name_left_key(len(spec.identity)))
+    names = tuple(affected.left.columns)
 
     def own(columns: tuple[str, ...], alias: str) -> Question:
-        return Question(alias, columns, _repeat_key(affected.left, names), names)
+        return Question(alias, columns, _repeat_key(affected.left, names, len(columns)), names)
 
+    if isinstance(spec, HistorySpec):
+        return [own(spec.key, spec.driving)]
     if isinstance(spec, MirrorSpec):
         return [own(spec.value, spec.driving)]
     found = [own(spec.key_columns, spec.driving)]
@@ -123,15 +125,15 @@ def _list_right_questions(work: Work, spec: JoinSpec, right: Step, affected: Aff
     assert affected.right is not None  # noqa: S101 - it holds the keys that are asked for
     key = spec.sources[right.alias].key
     names = tuple(name_right_key(len(key)))
-    own = Question(right.alias, key, _repeat_key(affected.right, names), names)
+    own = Question(right.alias, key, _repeat_key(affected.right, names, len(key)), names)
     sources = work.now
     later = [step for step in spec.steps[spec.steps.index(right) + 1 :] if step.kind != "table"]
     return [own, *(_ask_of_step(sources, step, affected, names) for step in later)]
 
 
-def _repeat_key(keys: DataFrame, names: Sequence[str]) -> DataFrame:
-    """Return keys that refer to themselves."""
-    parts = zip(names, name_reference(len(names)), strict=True)
+def _repeat_key(keys: DataFrame, names: Sequence[str], count: int) -> DataFrame:
+    """Return keys that refer to themselves, by their first ``count`` parts."""
+    parts = zip(names[:count], name_reference(count), strict=True)
     return keys.select(*names, *[F.col(name).alias(part) for name, part in parts])
 
 

@@ -10,7 +10,18 @@ from pyspark.sql import functions as F
 
 from enrich.base.errors import ConfigError, suggest
 from enrich.base.result import SourceWindow
-from enrich.base.spec import FAILED_COLUMN, LIVE, TEXT_TYPE, Affected, JobSpec, JoinSpec, name_left_key, quote
+from enrich.base.spec import (
+    COMMIT,
+    FAILED_COLUMN,
+    LIVE,
+    TEXT_TYPE,
+    Affected,
+    HistorySpec,
+    JobSpec,
+    JoinSpec,
+    name_left_key,
+    quote,
+)
 from enrich.compiler.schemas import find, name_of
 from enrich.config import Project
 from enrich.diagnosis import evidence
@@ -26,7 +37,7 @@ from enrich.diagnosis.sides import (
     build_right_side,
     find_dependencies,
 )
-from enrich.frames import join, mirror, normalise, quarantine
+from enrich.frames import history, join, mirror, normalise, quarantine
 from enrich.frames.columns import drop_nulls
 from enrich.operations.workplace import Options, Workplace
 from enrich.steps.work import Work, identify_rows, read_target
@@ -153,6 +164,11 @@ def _read_flags(work: Work, side: Side, affected: Affected) -> tuple[bool | None
     spec = work.task.spec
     if isinstance(spec, JoinSpec):
         rows = join.join_all(work.sources_for(affected), affected)
+    elif isinstance(spec, HistorySpec):
+        versions = history.take_rows(spec, work.snapshot(spec.driving), F.current_timestamp())
+        events = versions.limit(0).withColumn(COMMIT, F.lit(0).cast("long"))
+        current = history.derive_versions(spec, versions, events)
+        rows = current.join(affected.left, on=side.names, how="left_semi")
     else:
         rows = mirror.derive_mirror(spec, work.snapshot(spec.driving), affected)
     rows = drop_nulls(rows, side.names)

@@ -16,6 +16,7 @@ from enrich.config import Project
 from enrich.operations import choice
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import Task, open_task
+from enrich.progress.since import Bounds
 from enrich.steps.work import Work
 
 if TYPE_CHECKING:
@@ -56,8 +57,9 @@ def rewind(task: Task) -> Task:
         HistoryError: The target's definition or sources are not those that it was written from.
         DriftError: Somebody else changed the target.
     """
-    task = open_task(task, full_refresh=False)
-    consumed = {alias: each.start if each.start is not None else each.to for alias, each in task.window.items()}
+    task = open_task(task, full_refresh=False, bounds=Bounds(allow_gap=True))
+    starts = {alias: each.gap[0] if each.gap is not None else each.start for alias, each in task.window.items()}
+    consumed = {alias: start if start is not None else task.window[alias].to for alias, start in starts.items()}
     return replace(task, window={alias: SourceWindow(version, version) for alias, version in consumed.items()})
 
 

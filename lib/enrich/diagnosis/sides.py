@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
-from enrich.base.spec import Affected, JobSpec, JoinSpec, Step, name_left_key, name_right_key, quote
+from enrich.base.spec import Affected, HistorySpec, JobSpec, JoinSpec, Step, name_left_key, name_right_key, quote
 from enrich.diagnosis.reasons import FOREIGN_KEY_NULL, MATCHED, NO_SUCH_KEY, Reason
 from enrich.expressions import Scope, parse_expression
 from enrich.frames import join
@@ -40,7 +40,9 @@ class Side:
 
 
 def build_left_side(spec: JobSpec) -> Side:
-    """Return the rows with a left key; of a mirror, all."""
+    """Return the rows with a left key; of a mirror, all; of a history, those of a key of its source."""
+    if isinstance(spec, HistorySpec):
+        return Side(spec.driving, spec.key, spec.key)
     columns = spec.key_columns if isinstance(spec, JoinSpec) else spec.value
     return Side(spec.driving, columns, spec.identity)
 

@@ -74,7 +74,7 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
         feed: The used columns of ``source`` and ``WEIGHT`` (+1 or -1), in any order.
         source: The source.
     """
-    images = _sum_images(feed, source).persist()
+    images = sum_images(feed, source).persist()
     names = name_reference(len(source.key))
     parts = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
     rows_come = F.when(F.col(WEIGHT) > 0, F.col(WEIGHT)).otherwise(0)
@@ -113,7 +113,7 @@ class Touched:
     """The keys of one source that some commit of a range changed, whether or not a later one took it back.
 
     Attributes:
-        images: The used columns and ``WEIGHT``, once a commit; not persisted.
+        images: The used columns, ``WEIGHT`` and ``COMMIT``; not persisted.
         keys: ``__enrich_j*`` of the keys, distinct, without nulls.
         held: What ``keys`` comes from; persisted.
         count: Number of ``keys``.
@@ -134,7 +134,7 @@ def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:
         feed: The used columns of ``source``, ``WEIGHT`` (+1 or -1) and ``COMMIT``.
         source: The source.
     """
-    images = _sum_images(feed, source, COMMIT)
+    images = sum_images(feed, source, COMMIT)
     names = name_reference(len(source.key))
     parts = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
     every = images.select(*parts).distinct().persist()
@@ -143,14 +143,18 @@ def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:
     return Touched(images, keys, (every,), count, every.count() - count)
 
 
-def _sum_images(feed: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
-    """Sum the weights of equal images (and of equal columns ``also``); what sums to nothing has not changed."""
+def sum_images(feed: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
+    """Sum the weights of equal images (and of equal columns ``also``); what sums to nothing has not changed.
+
+    Returns:
+        The used columns of ``source``, ``WEIGHT`` (never 0) and the columns ``also``.
+    """
     columns = [F.col(quote(name)) for name in source.columns]
     images = [make_comparable(F.col(quote(name)), feed.schema[name].dataType) for name in source.columns]
     grouped = [image.alias(f"__enrich_image{i}") for i, image in enumerate(images)]
     kept = [F.any_value(column).alias(name) for column, name in zip(columns, source.columns, strict=True)]
     summed = feed.groupBy(*grouped, *also).agg(F.sum(WEIGHT).cast("int").alias(WEIGHT), *kept)
-    return summed.where(F.col(WEIGHT) != 0).select(*columns, WEIGHT)
+    return summed.where(F.col(WEIGHT) != 0).select(*columns, WEIGHT, *also)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
-from enrich.base.spec import JobSpec, JoinSpec, MirrorSpec, Step
+from enrich.base.spec import HistorySpec, JobSpec, JoinSpec, MirrorSpec, Step
 from enrich.compiler.schemas import find
 from enrich.expressions import parse_expression
 
@@ -36,7 +36,18 @@ class ColumnSources:
 
 def trace_columns(spec: JobSpec) -> ColumnSources:
     """Return which columns of which sources each column of the target, and the choice of its rows, comes from."""
+    if isinstance(spec, HistorySpec):
+        return _trace_history(spec)
     return _trace_mirror(spec) if isinstance(spec, MirrorSpec) else _Joins(spec).trace()
+
+
+def _trace_history(spec: HistorySpec) -> ColumnSources:
+    """The times come from no column; the key decides which versions follow one another."""
+    direct: dict[str, dict[Source, str]] = {name: {(spec.driving, name): IDENTITY} for name in spec.source.columns}
+    times = {name: dict[Source, str]() for name in (spec.valid_from, spec.valid_to)}
+    found = {**direct, **times}
+    pairs = [((spec.driving, name), GROUP_BY) for name in spec.key]
+    return ColumnSources({name: found[name] for name in spec.columns}, _gather(pairs))
 
 
 def _gather(pairs: Iterable[tuple[Source, str]]) -> dict[Source, tuple[str, ...]]:

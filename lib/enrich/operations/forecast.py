@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.result import COMPARE, CREATE, CURSOR, MERGE, NOTHING, REWRITE, Extent
-from enrich.base.spec import MirrorSpec
+from enrich.base.spec import HistorySpec, MirrorSpec
 from enrich.storage import extents, shape
 
 if TYPE_CHECKING:
@@ -100,6 +100,8 @@ def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[s
     spec = work.task.spec
     if isinstance(spec, MirrorSpec):
         return {spec.driving}
+    if isinstance(spec, HistorySpec):
+        return {spec.driving} if work.task.span is not None and work.task.span.compares else set()
     if spec.right_step() is not None:
         return set(spec.sources)
     read = {alias for alias, net in changed.net.items() if net.grown and not spec.sources[alias].trusted}

@@ -135,7 +135,9 @@ def plan(  # noqa: PLR0913 - the public interface: every keyword is an option of
     """
     names = choose_jobs(project, jobs, exclude)
     aliases = {name: project.jobs[name].sources for name in names}
-    bounds = read_asked(aliases, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
+    histories = any(project.jobs[name].kind == "history" for name in names)
+    asked = {"allow_gap": allow_gap, "full_refresh": full_refresh, "histories": histories}
+    bounds = read_asked(aliases, (since, until), **asked)
     options = Options(full_refresh, dry_run=True, bounds=bounds)
     workplace = Workplace(project, names, options, uuid.uuid4().hex, spark)
     workplace.pin()

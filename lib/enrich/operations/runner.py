@@ -60,7 +60,8 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
         since: Widen each window back to here, in a form of ``enrich.progress.since``; several as a sequence or
             comma-separated.
         until: End each window here; the same forms. With both, replay that window.
-        allow_gap: Let ``since`` skip changes that are not in the target yet; the cursor records the gap.
+        allow_gap: Let ``since`` skip changes that are not in the target yet, and histories those that no feed tells
+            any more; the cursor records the gap.
         full_refresh: Compute every row anew and write the difference.
         dry_run: Compute and count, write nothing.
         retry_quarantined: Compute the rows that a quarantine holds again, even if no source has moved.
@@ -77,7 +78,9 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     names = choose_jobs(project, jobs, exclude)
     accepted = choose_accepted(project, names, accept)
     aliases = {name: project.jobs[name].sources for name in names}
-    bounds = read_asked(aliases, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
+    histories = any(project.jobs[name].kind == "history" for name in names)
+    asked = {"allow_gap": allow_gap, "full_refresh": full_refresh, "histories": histories}
+    bounds = read_asked(aliases, (since, until), **asked)
     options = Options(full_refresh, dry_run, retry_quarantined, accepted, bounds)
     run_id = uuid.uuid4().hex
     watch = open_watch(project, run_id, dry_run=dry_run)

@@ -41,6 +41,7 @@ class Mark:
         layout: The names of the used columns in the files at ``to``, as in ``TableState``.
         gaps: Ranges, ends like ``start`` and ``to``, that a run was told to skip; until every row is compared again,
             the target may hold what was there before them.
+        first: The version with which a history begins; None for other jobs.
     """
 
     table_id: str
@@ -50,13 +51,15 @@ class Mark:
     gaps: tuple[tuple[int, int], ...] = ()
     commit: str | None = None
     layout: dict[str, dict[str, str]] = field(default_factory=dict)
+    first: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the source's part of the record; ``gaps`` and ``layout`` only where there is something to say."""
+        """Return the source's part of the record; what need not be told only where there is something to say."""
         found = {"table_id": self.table_id, "from": self.start, "to": self.to, "columns": self.columns}
         layout = {name: there for name, there in self.layout.items() if there}
         more = {"layout": layout, "gaps": [list(gap) for gap in self.gaps]}
-        return {**found, "commit": self.commit, **{name: each for name, each in more.items() if each}}
+        begins = {} if self.first is None else {"first": self.first}
+        return {**found, "commit": self.commit, **{name: each for name, each in more.items() if each}, **begins}
 
     @staticmethod
     def from_dict(found: dict[str, Any]) -> Mark:
@@ -64,7 +67,8 @@ class Mark:
         gaps = tuple((start, to) for start, to in found.get("gaps", ()))
         columns, layout = found["columns"], found.get("layout", {})
         layout = {name: layout.get(name, {}) for name in columns}
-        return Mark(found["table_id"], found["from"], found["to"], columns, gaps, found.get("commit"), layout)
+        first = found.get("first")
+        return Mark(found["table_id"], found["from"], found["to"], columns, gaps, found.get("commit"), layout, first)
 
 
 @dataclass(frozen=True)

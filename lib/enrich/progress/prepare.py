@@ -10,15 +10,16 @@ from dataclasses import dataclass, field, replace
 
 from enrich.base.errors import ConfigError, Fault, HistoryError
 from enrich.base.result import Finding, JobResult, SourceWindow
-from enrich.base.spec import JobSpec, quote
+from enrich.base.spec import HistorySpec, JobSpec, quote
 from enrich.base.state import State
 from enrich.compiler import CompiledJob, compile_job
 from enrich.compiler.steps import Typer
 from enrich.config.models import Job, Optimize
 from enrich.config.places import CatalogName, Location, find_quarantine
-from enrich.progress import continuity, evolution
+from enrich.progress import continuity, evolution, spans
 from enrich.progress.cursor import Cursor, Mark, TargetState, describe_drift
 from enrich.progress.since import Bounds
+from enrich.progress.spans import Span
 from enrich.progress.window import BEFORE_ALL, compute_reach, find_versions
 from enrich.quality import guards
 from enrich.quality.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules
@@ -82,6 +83,7 @@ class Task:
         retry: True when the rows that the quarantine holds shall be computed again.
         apart: Alias -> the version that the quarantine contains; empty while it contains what the target does.
         optimize: When the run puts the target's files in shape after its commit; None: never.
+        span: What a history is computed from; None for other jobs, and before mode and window are decided.
     """
 
     job: Job
@@ -101,6 +103,7 @@ class Task:
     again: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     apart: Mapping[str, int] = field(default_factory=dict)
     optimize: Optimize | None = None
+    span: Span | None = None
 
     @property
     def spec(self) -> JobSpec:
@@ -202,7 +205,8 @@ class Task:
             table, gaps = self.tables[alias], self._open_gaps(alias)
             commit = table.commit if each.to == table.version else None
             layout = {name: table.layout[name] for name in columns}
-            marks[alias] = Mark(table.table_id, each.start, each.to, columns, gaps, commit, layout)
+            first = None if self.span is None else self.span.first
+            marks[alias] = Mark(table.table_id, each.start, each.to, columns, gaps, commit, layout, first)
         return Cursor(
             self.run_id,
             self.job.job,
@@ -218,9 +222,9 @@ class Task:
 
     def _open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:
         """Return a source's gaps after this run: the old ones and its own, unless it compares every row."""
-        if self.everything:
-            return ()
         mark, gap = self.target.marks.get(alias), self.window[alias].gap
+        if self.everything:
+            return () if mark is None or self.span is None else self.span.list_lost(mark.gaps)
         return (*(mark.gaps if mark is not None else ()), *([gap] if gap is not None else ()))
 
 
@@ -315,7 +319,9 @@ def reopen_task(task: Task) -> Task:
             hint=f"run `enrich run {task.job.job}`, which writes them again",
         )
     window = {alias: SourceWindow(mark.start, mark.to) for alias, mark in cursor.sources.items()}
-    return replace(task, mode=REPAIR, window=window)
+    task = replace(task, mode=REPAIR, window=window)
+    found = spans.look_back(task.spec.driving, task) if isinstance(task.spec, HistorySpec) else None
+    return replace(task, span=found)
 
 
 def _require_cursor(task: Task) -> Cursor:
@@ -352,7 +358,13 @@ def _continue_task(task: Task, contained: tuple[Cursor, Cursor], bounds: Bounds)
             again[alias] = (min(start for start, _ in ranges), max(end for _, end in ranges))
     mode = REPLAY if bounds.replays else INCREMENTAL
     apart = {alias: mark.to for alias, mark in held.sources.items()} if held is not cursor else {}
-    return replace(task, mode=mode, window=window, again=again, apart=apart)
+    task = replace(task, mode=mode, window=window, again=again, apart=apart)
+    if not isinstance(task.spec, HistorySpec):
+        return task
+    if task.everything:
+        return replace(task, span=_begin_history(task))
+    span, at = spans.go_on(name, task.spec.driving, task, allow_gap=bounds.allow_gap)
+    return replace(task, span=span, window={task.spec.driving: at})
 
 
 def announce(task: Task) -> None:
@@ -372,4 +384,9 @@ def announce(task: Task) -> None:
 def open_whole(task: Task, mode: str = FULL_REFRESH) -> Task:
     """Return the task with all keys computed anew."""
     window = {alias: SourceWindow(None, table.version) for alias, table in task.tables.items()}
-    return replace(task, mode=mode, window=window)
+    task = replace(task, mode=mode, window=window)
+    return replace(task, span=_begin_history(task)) if isinstance(task.spec, HistorySpec) else task
+
+
+def _begin_history(task: Task) -> Span:
+    return spans.begin(task.job.job, task.spec.driving, task.tables[task.spec.driving], task.target)

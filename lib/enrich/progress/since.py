@@ -94,7 +94,7 @@ class Bounds:
     Attributes:
         since: Widens the window backwards; None: it starts at the cursor.
         until: Ends the window; None: it ends at the latest version.
-        allow_gap: ``since`` may lie beyond the cursor.
+        allow_gap: ``since`` may lie beyond the cursor, and histories may leave out what no feed tells any more.
     """
 
     since: Asked | None = None
@@ -122,13 +122,16 @@ def read_asked(
     *,
     allow_gap: bool = False,
     full_refresh: bool = False,
+    histories: bool = False,
 ) -> Bounds:
     """Read both ends of a run that begins now, hold them against its jobs, and log which instants they mean.
+
+    ``histories`` says whether some of these are; their feeds may be lost, so ``allow_gap`` may stand by itself.
 
     Raises:
         ConfigError: As ``read_bounds`` and ``check``, or ``since`` beside ``full_refresh``.
     """
-    found = read_bounds(*ends, allow_gap=allow_gap, now=datetime.now(UTC))
+    found = read_bounds(*ends, allow_gap=allow_gap, now=datetime.now(UTC), alone=histories and not full_refresh)
     if full_refresh and found.since is not None:
         raise ConfigError("--full-refresh computes every row, so --since has no effect", hint="leave one of them out")
     check(found, jobs)
@@ -138,16 +141,16 @@ def read_asked(
     return found
 
 
-def read_bounds(since: Said, until: Said, *, allow_gap: bool, now: datetime) -> Bounds:
+def read_bounds(since: Said, until: Said, *, allow_gap: bool, now: datetime, alone: bool = False) -> Bounds:
     """Read the three options as on the command line; several moments are comma-separated, or a sequence.
 
-    Durations count from ``now``, when the run began, in UTC.
+    Durations count from ``now``, when the run began, in UTC. ``alone`` says that ``allow_gap`` may stand by itself.
 
     Raises:
         ConfigError: A form that is none of ``FORMS``, ends that are the wrong way round, ``allow_gap`` by itself.
     """
     found = Bounds(_read_end("--since", since, now), _read_end("--until", until, now), allow_gap)
-    if allow_gap and found.since is None:
+    if allow_gap and found.since is None and not alone:
         raise ConfigError("--allow-gap goes with --since", hint="leave it out, or give --since as well")
     if found.since is not None and found.until is not None:
         for alias in {*found.since.named, *found.until.named, ""}:

@@ -10,6 +10,7 @@ from pyspark.errors import PySparkException
 
 from enrich.base.errors import EnrichError, HistoryError, RunFailed, SourceMoved
 from enrich.base.failures import find_lack, is_gone
+from enrich.progress.prepare import Task
 from enrich.steps.work import Work
 from enrich.storage import tables
 
@@ -52,3 +53,24 @@ def _describe_lost_end(work: Work, alias: str) -> EnrichError:
     if tables.read_state(task.tables[alias].uri).version > end:
         return SourceMoved(f"{said}, and later versions have come", hint="run again")
     return RunFailed(said, hint="restore the source, and run again")
+
+
+def keeps_layout(task: Task, alias: str, window: tuple[int, int]) -> bool:
+    """Return whether the used columns have their values under the same names in the files at both ends of a range.
+
+    Delta refuses a feed across a column that is renamed, or dropped and added again; but where that is the first commit
+    of the range, the feed is just empty.
+    """
+    table, used = task.tables[alias], task.spec.sources[alias].columns
+    known = {table.version: table.layout}
+    if task.target.cursor is not None:
+        mark = task.target.cursor.sources[alias]
+        known.setdefault(mark.to, mark.layout)
+    ends = []
+    for version in window:
+        state = None if version in known else tables.state_at(table.uri, version)
+        if version not in known and state is None:
+            return False
+        ends.append(known[version] if state is None else state.layout)
+    before, after = ends
+    return all(after.get(name) == there for name, there in before.items() if name in used)

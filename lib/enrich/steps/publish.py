@@ -24,11 +24,20 @@ from enrich.base.result import (
     Extent,
     JobResult,
 )
-from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL, OPERATION, RUN_ID_COLUMN, Affected, JoinSpec, quote
+from enrich.base.spec import (
+    FAILED_COLUMN,
+    KEY_NOT_NULL,
+    OPERATION,
+    RUN_ID_COLUMN,
+    Affected,
+    HistorySpec,
+    JoinSpec,
+    quote,
+)
 from enrich.base.state import State
 from enrich.compiler.schemas import strip_type
 from enrich.config.places import find_quarantine
-from enrich.frames import difference, join, quarantine
+from enrich.frames import difference, history, join, quarantine
 from enrich.frames.difference import Difference
 from enrich.frames.identity import Identity
 from enrich.progress import cursor
@@ -159,6 +168,8 @@ def _find_keyless_rows(work: Work) -> DataFrame | None:
         return None
     if isinstance(spec, JoinSpec):
         found = join.join_keyless(work.now, rows)
+    elif isinstance(spec, HistorySpec):
+        found = history.hold_keyless(spec, rows)
     else:
         keys = [F.col(quote(name)) for name in spec.key]
         whole = F.array(keys[0] if len(keys) == 1 else F.struct(*keys)).alias(spec.columns[len(spec.value)])

@@ -25,6 +25,8 @@ from enrich.base.spec import (
     OPERATION,
     WEIGHT,
     Affected,
+    HistorySpec,
+    JoinSpec,
     KnownRows,
     MirrorSpec,
     SourceSpec,
@@ -40,8 +42,10 @@ from enrich.frames.changes import NetChanges, RowCounts, Touched
 from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, mark_rows
 from enrich.frames.partners import sum_partners
 from enrich.progress.prepare import Task
+from enrich.steps import history
 from enrich.steps.clock import measure
-from enrich.steps.losses import check_ends
+from enrich.steps.history import Ledger
+from enrich.steps.losses import check_ends, keeps_layout
 from enrich.steps.work import Work, build_finding, identify_rows
 from enrich.storage import tables
 
@@ -60,12 +64,14 @@ class Changes:
         window: The windows with their counts of changes.
         findings: Null and ambiguous keys in the sources.
         again: Alias -> what changed before the cursor and is computed anew because the run was told so.
+        ledger: What a history is computed from; None for other jobs.
     """
 
     net: Mapping[str, NetChanges]
     window: dict[str, SourceWindow]
     findings: tuple[Finding, ...]
     again: Mapping[str, Touched] = field(default_factory=dict)
+    ledger: Ledger | None = None
 
     def may_lack_keys(self, alias: str) -> bool:
         """Return whether rows with a null key came to or left a source."""
@@ -87,6 +93,8 @@ def read_changes(work: Work) -> Changes:
     """Read the window of every source and look for null and ambiguous keys in what it brings."""
     pass_point("changes.before")
     task = work.task
+    if isinstance(task.spec, HistorySpec):
+        return _read_commits(work, task.spec)
     net: dict[str, NetChanges] = {}
     again = {} if task.everything else {alias: _read_again(work, alias) for alias in task.again}
     window, findings = {}, []
@@ -115,6 +123,18 @@ def read_changes(work: Work) -> Changes:
     work.expect_rows(sum(each.count for each in net.values()) + sum(each.count for each in again.values()))
     pass_point("changes.after")
     return Changes(net, window, tuple(findings), again)
+
+
+def _read_commits(work: Work, spec: HistorySpec) -> Changes:
+    """Read what each commit of a history's window did: nothing is netted."""
+    ledger, alias = history.read_ledger(work, spec), spec.driving
+    found = ledger.touched
+    count = ledger.come - ledger.keyless if work.task.everything else found.count
+    window = {alias: _describe_window(work.task, alias, count, None)}
+    work.result = replace(work.result, sources=window)
+    work.expect_rows(found.count)
+    pass_point("changes.after")
+    return Changes({}, window, ledger.list_findings(alias), {alias: found}, ledger)
 
 
 def _count_all_keys(net: NetChanges | None, again: Touched | None) -> int | None:
@@ -156,7 +176,7 @@ def _read(
 
     pass_point("feed_of_source.before")
     found = None
-    if _same_layout(work.task, alias, window):
+    if keeps_layout(work.task, alias, window):
         try:
             feed = tables.read_change_feed(work.session, uri, window, names)
             found = by(normalise.normalise_keys(feed, source), source)
@@ -182,38 +202,20 @@ def _read(
     return found
 
 
-def _same_layout(task: Task, alias: str, window: tuple[int, int]) -> bool:
-    """Return whether the used columns have their values under the same names in the files at both ends of a range.
-
-    Delta refuses a feed across a column that is renamed, or dropped and added again; but where that is the first commit
-    of the range, the feed is just empty.
-    """
-    table, used = task.tables[alias], task.spec.sources[alias].columns
-    known = {table.version: table.layout}
-    if task.target.cursor is not None:
-        mark = task.target.cursor.sources[alias]
-        known.setdefault(mark.to, mark.layout)
-    ends = []
-    for version in window:
-        state = None if version in known else tables.state_at(table.uri, version)
-        if version not in known and state is None:
-            return False
-        ends.append(known[version] if state is None else state.layout)
-    before, after = ends
-    return all(after.get(name) == there for name, there in before.items() if name in used)
-
-
 @measure("keys")
 def find_affected_keys(work: Work, changed: Changes) -> Affected | None:
     """Return the target keys whose rows may differ, counted; None for all."""
     if work.task.everything:
         return None
+    if changed.ledger is not None and changed.ledger.identities is not None:
+        versions = work.keep(changed.ledger.identities)
+        return Affected(versions, count=versions.count())
     found = _find_affected(work, changed)
     count, ranges = _count_left(work, changed, found.left)
     count += found.right.count() if found.right is not None else 0
     work.expect_rows(count)
     found = replace(found, count=count, ranges=ranges)
-    if not work.are_few(count) or isinstance(work.task.spec, MirrorSpec):
+    if not work.are_few(count) or not isinstance(work.task.spec, JoinSpec):
         return found
     # Read once: the joins at both ends of the window are about them.
     names = name_left_key(len(work.task.spec.key_columns))
@@ -226,7 +228,7 @@ def find_affected_keys(work: Work, changed: Changes) -> Affected | None:
 def _count_left(work: Work, changed: Changes, left: DataFrame) -> tuple[int, Ranges]:
     """Count the affected left keys and find their ranges, which is done already where they changed in one source."""
     spec, differing = work.task.spec, list(changed.differing)
-    if not isinstance(spec, MirrorSpec) and not work.task.retry and len(differing) == 1:
+    if isinstance(spec, JoinSpec) and not work.task.retry and len(differing) == 1:
         (alias,) = differing
         if alias in keys.list_sharing(spec) and alias not in changed.again:
             net = changed.net[alias]
@@ -239,6 +241,7 @@ def _count_left(work: Work, changed: Changes, left: DataFrame) -> tuple[int, Ran
 def _find_affected(work: Work, changed: Changes) -> Affected:
     spec = work.task.spec
     held = _find_quarantined_keys(work)
+    assert not isinstance(spec, HistorySpec)  # noqa: S101 - its ledger tells them
     if isinstance(spec, MirrorSpec):
         images = [*[net.images for net in changed.net.values()], *[each.images for each in changed.again.values()]]
         values = [*[mirror.find_affected_values(spec, each) for each in images], *[each.left for each in held]]
@@ -324,6 +327,10 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
     spec = work.task.spec
     if isinstance(spec, MirrorSpec):
         return _compute_mirror(work, spec, changed, affected)
+    if isinstance(spec, HistorySpec):
+        assert changed.ledger is not None  # noqa: S101 - it was read with the changes
+        versions = work.keep(history.derive_rows(spec, changed.ledger))
+        return Rows(versions, Counts(affected_keys=affected.count if affected else versions.count()))
 
     frame = work.keep(join.join_all(work.sources_for(affected), affected))
     # Where all rows are computed and none is held, these are the target's: its state needs no pass of its own.
@@ -378,6 +385,8 @@ def make_no_rows(work: Work) -> DataFrame:
     spec = work.task.spec
     if isinstance(spec, MirrorSpec):
         frame = mirror.derive_mirror(spec, work.snapshot(spec.driving), None)
+    elif isinstance(spec, HistorySpec):
+        frame = history.make_no_rows(work, spec)
     else:
         frame = join.join_all(work.now, None)
     columns = [F.col(quote(name)) for name in spec.columns]

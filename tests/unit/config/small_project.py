@@ -38,6 +38,19 @@ mirror:
 target: {table: mails}
 """
 
+HISTORY = """\
+job: names
+kind: history
+sources:
+  people: {table: people, key: person_id}
+from: people
+history:
+  valid_from: since
+  valid_to: until
+  columns: [name, mail]
+target: {table: names, cluster_by: [since]}
+"""
+
 CONF = """\
 lake: ./lake
 spark:

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from enrich.config import load_project
 from kit.project import write_project
-from unit.config.small_project import CONF, JOIN, MIRROR, Edits, edited, faults_of
+from unit.config.small_project import CONF, HISTORY, JOIN, MIRROR, Edits, edited, faults_of
 
 Expected = tuple[int | None, str]
 """The line and words of a message; None: the fault has no line."""
@@ -83,7 +84,7 @@ JOIN_CASES: list[tuple[Edits, Sequence[Expected]]] = [
     # --- values of a fixed set ------------------------------------------------------------------------------------
     (
         {1: "job: orders\nkind: joins"},
-        [(2, "'kind' is 'joins', but must be one of join, mirror; did you mean 'join'?")],
+        [(2, "'kind' is 'joins', but must be one of join, mirror, history; did you mean 'join'?")],
     ),
     (
         {7: "  customers: {kind: foreign, on: a.b}"},
@@ -366,7 +367,10 @@ JOIN_CASES: list[tuple[Edits, Sequence[Expected]]] = [
 ]
 
 MIRROR_CASES: list[tuple[Edits, Sequence[Expected]]] = [
-    ({2: "kind: mirrors"}, [(2, "'kind' is 'mirrors', but must be one of join, mirror; did you mean 'mirror'?")]),
+    (
+        {2: "kind: mirrors"},
+        [(2, "'kind' is 'mirrors', but must be one of join, mirror, history; did you mean 'mirror'?")],
+    ),
     (
         {8: "  conflict: collect", 9: None, 10: None, 11: "target: {table: mails, cluster_by: [mail, person_id]}"},
         [(9, "'cluster_by' names 'person_id', which is an array")],
@@ -417,6 +421,35 @@ MIRROR_CASES: list[tuple[Edits, Sequence[Expected]]] = [
 ]
 
 
+HISTORY_CASES: list[tuple[Edits, Sequence[Expected]]] = [
+    ({9: "  columns: []"}, [(9, "'columns' is an empty list")]),
+    ({9: "  columns: [name, NAME]"}, [(9, "'columns' names the column 'NAME' twice")]),
+    ({9: "  columns: [name, Person_id]"}, [(9, "'Person_id', which is in the key: leave it out")]),
+    ({9: "  columns: [since]"}, [(9, "'since' is twice in the history; choose another name for the time")]),
+    ({9: "  columns: [Since]"}, [(9, "'since' and 'Since' differ only in upper and lower case")]),
+    ({7: "  valid_from: person_id", 10: "target: {table: names}"}, [(7, "'person_id' is twice in the history")]),
+    ({7: "  valid_from: Until", 10: "target: {table: names}"}, [(6, "'valid_from' and 'valid_to' are both 'Until'")]),
+    ({7: "  valid_from: a b", 10: "target: {table: names}"}, [(7, "the target column 'a b' must not contain ' '")]),
+    ({7: "  valid_from: [since]", 10: "target: {table: names}"}, [(7, "'history.valid_from' must be text")]),
+    ({7: "  valid_form: since"}, [(7, "unknown key 'valid_form'; did you mean 'valid_from'?"), (10, "'since'")]),
+    ({8: "  start: begining"}, [(8, "'history.start' is 'begining', but must be one of beginning; did you mean")]),
+    ({5: "from: people\nmirror: {value: mail}"}, [(6, "'mirror' is only for kind: mirror")]),
+    ({5: "from: people\nselect: {a: people.a}"}, [(6, "'select' is not for kind history")]),
+    ({5: "from: people\nwhere: people.a"}, [(6, "'where' is not for kind history")]),
+    ({2: "kind: join"}, [(6, "'history' is only for kind: history; add 'kind: history' or remove it")]),
+    ({4: "  people: {table: people, key: a}\n  more: {table: more, key: b}"}, [(5, "a history reads one source")]),
+    ({10: "target: {table: names, cluster_by: sinse}"}, [(10, "'sinse', which is not a column of the history")]),
+    (
+        {10: "target: {table: names}\nrules: [{rule: match_rate, join: x, at_least: 0.5}]"},
+        [(11, "about the joins of a job, and a history has none; it can be mass_change")],
+    ),
+    (
+        {10: "target: {table: names}\nrules: [{rule: value_conflicts, at_most: 1}]"},
+        [(11, "is about mirrors; a history job can have mass_change")],
+    ),
+]
+
+
 def show(edits: object) -> str | None:
     return "; ".join(f"{line}={text}" for line, text in edits.items())[:60] if isinstance(edits, dict) else "_"
 
@@ -442,6 +475,18 @@ def test_faults_of_join_jobs(tmp_path: Path, edits: Edits, expected: list[Expect
 def test_faults_of_mirrors(tmp_path: Path, edits: Edits, expected: list[Expected]) -> None:
     files = {"conf/dev.yml": CONF, "jobs/orders.yml": JOIN, "jobs/mails.yml": edited(MIRROR, edits)}
     check(write_project(tmp_path, files), "mails", expected)
+
+
+@pytest.mark.parametrize(("edits", "expected"), HISTORY_CASES, ids=show)
+def test_faults_of_histories(tmp_path: Path, edits: Edits, expected: list[Expected]) -> None:
+    files = {"conf/dev.yml": CONF, "jobs/orders.yml": JOIN, "jobs/names.yml": edited(HISTORY, edits)}
+    check(write_project(tmp_path, files), "names", expected)
+
+
+@pytest.mark.parametrize("edits", [{}, {6: None, 7: None, 8: None, 9: None, 10: "target: {table: names}"}], ids=show)
+def test_histories_that_are_right(tmp_path: Path, edits: Edits) -> None:
+    files = {"conf/dev.yml": CONF, "jobs/names.yml": edited(HISTORY, edits)}
+    assert load_project(write_project(tmp_path, files)).jobs["names"].kind == "history"
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,133 @@
+"""What a history is computed from: a version's rows and the feed after it, or the recorded versions and the feed.
+
+=======================  ===================  ===================  ======================================
+run                      versions before      feed                 compared with a snapshot
+=======================  ===================  ===================  ======================================
+first, full refresh      rows of ``first``    after ``first``      -
+incremental              as recorded          after the cursor     -
+over a lost range        as recorded          after the gap        at the gap's end
+verify                   as a full refresh; where the feed is lost like a run over a lost range
+=======================  ===================  ===================  ======================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from enrich.base.errors import HistoryError
+from enrich.base.result import SourceWindow
+from enrich.progress.cursor import TargetState
+from enrich.storage.feeds import find_feed_start
+from enrich.storage.tables import TableState
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a run computes a history from.
+
+    Attributes:
+        first: The version with which the history begins; its rows hold from that commit on.
+        start: The feed is read after this version.
+        whole: True when the rows of ``first`` are where it starts; False: the versions that target and quarantine have.
+        compares: Whether what is recorded is compared with the source's rows at ``start``.
+    """
+
+    first: int
+    start: int
+    whole: bool = False
+    compares: bool = False
+
+    def list_lost(self, gaps: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        """Return those gaps over which nothing can be computed again: they end before the feed that is read."""
+        return () if self.whole else tuple(gap for gap in gaps if gap[1] <= self.start)
+
+
+class Progress(Protocol):
+    """What a task knows of its sources."""
+
+    @property
+    def tables(self) -> Mapping[str, TableState]:
+        """Alias -> the pinned state."""
+
+    @property
+    def target(self) -> TargetState:
+        """What is at the target."""
+
+    @property
+    def window(self) -> Mapping[str, SourceWindow]:
+        """Alias -> the versions to consume."""
+
+    @property
+    def again(self) -> Mapping[str, tuple[int, int]]:
+        """Alias -> versions before the cursor that are taken again."""
+
+
+def begin(job: str, alias: str, table: TableState, target: TargetState) -> Span:
+    """Return the span of a first run or a full refresh.
+
+    Raises:
+        HistoryError: It would forget versions that the target has.
+    """
+    mark, cursor = target.marks.get(alias), target.cursor
+    is_new = target.table is None or (
+        cursor is not None and all(each.first is None for each in cursor.sources.values())
+    )
+    if is_new:  # there is nothing, or no history: nothing is forgotten
+        first = find_feed_start(table)
+        return Span(first, first, whole=True)
+    # Without a record, only the very first version forgets nothing for sure.
+    wanted = 0 if mark is None or mark.first is None else mark.first
+    found = find_feed_start(table, wanted)
+    if found > wanted or (mark is not None and mark.table_id != table.table_id):
+        raise _refuse_to_forget(job, alias, wanted, found)
+    return Span(wanted, wanted, whole=True)
+
+
+def go_on(job: str, alias: str, task: Progress, *, allow_gap: bool) -> tuple[Span, SourceWindow]:
+    """Return the span and the window of an incremental run; they start later than they should where the feed is lost.
+
+    Raises:
+        HistoryError: The feed is lost, and that is not allowed; or of what shall be taken again.
+    """
+    table, mark, at, again = task.tables[alias], task.target.marks[alias], task.window[alias], task.again.get(alias)
+    first = mark.to if mark.first is None else mark.first
+    start = mark.to if at.start is None else at.start
+    wanted = start if again is None else min(start, again[0])
+    if wanted < first:
+        raise HistoryError(
+            f"--since is before version {first} of source {alias!r}, with which the history of {job!r} begins",
+            hint=f"give --since {alias}=v{first} or a later one",
+        )
+    skips = start > mark.to  # as --since asked for it
+    found = find_feed_start(table, wanted, readable=skips)
+    if found > wanted and again is not None:
+        raise HistoryError(
+            f"the change feed of source {alias!r} of {job!r} is whole only after version {found}",
+            hint=f"give --since {alias}=v{found} or a later one, or leave it out",
+        )
+    if found == wanted and not skips:
+        return Span(first, wanted), at
+    if not allow_gap:
+        raise HistoryError(
+            f"the change feed of source {alias!r} of {job!r} is lost from version {mark.to + 1} to {found}",
+            hint=f"run `enrich run {job} --allow-gap`: the rows are compared, and what differs counts from there on",
+        )
+    return Span(first, found, compares=True), SourceWindow(found, at.to, gap=(mark.to, found))
+
+
+def look_back(alias: str, task: Progress) -> Span:
+    """Return the span of a comparison: as far back as the feed can be read."""
+    mark = task.target.marks[alias]
+    first = mark.to if mark.first is None else mark.first
+    found = find_feed_start(task.tables[alias], first)
+    return Span(first, found, whole=found == first, compares=found > first)
+
+
+def _refuse_to_forget(job: str, alias: str, wanted: int, found: int) -> HistoryError:
+    return HistoryError(
+        f"a full refresh of {job!r} would forget: its history begins with version {wanted} of source {alias!r}, whose"
+        f" change feed is whole only from version {found} on",
+        hint="let the job write to another target, and keep this one for what was",
+    )

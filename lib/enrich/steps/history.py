@@ -1,0 +1,225 @@
+"""A history between the verbs and storage: the versions before the window, and what each commit of it did."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from enrich.base.errors import HistoryError
+from enrich.base.failures import find_lack
+from enrich.base.faults import pass_point
+from enrich.base.result import Finding
+from enrich.base.spec import COMMIT, FAILED_COLUMN, WEIGHT, HistorySpec, name_left_key, name_reference, quote
+from enrich.frames import changes as net_changes
+from enrich.frames import history, normalise, quarantine
+from enrich.frames.changes import Touched
+from enrich.frames.columns import drop_nulls
+from enrich.frames.history import FROM
+from enrich.steps.losses import check_ends
+from enrich.steps.work import Work, build_finding, read_target
+from enrich.storage import tables
+
+
+@dataclass(frozen=True)
+class Ledger:
+    """What a history is computed from.
+
+    Attributes:
+        base: The versions before the events, as ``history.take_rows`` gives them.
+        events: What the commits did, as ``history.find_events`` gives it; persisted.
+        identities: ``__enrich_k*`` of the target's rows that may differ; None when all may.
+        touched: The source's changed keys.
+        come: Rows that came with a commit, or that the first version has; rows without a key among them.
+        keyless: Rows among them that have a null in their key.
+        surplus: Rows beyond the first of their key, in any snapshot that is looked at.
+    """
+
+    base: DataFrame
+    events: DataFrame
+    identities: DataFrame | None
+    touched: Touched
+    come: int
+    keyless: int
+    surplus: int
+
+    def list_findings(self, alias: str) -> tuple[Finding, ...]:
+        """Return what the source's rows lack."""
+        found = []
+        if self.keyless:
+            found.append(build_finding("key_not_null", "quarantine", (self.come, self.keyless), alias))
+        if self.surplus:
+            found.append(build_finding("key_unique", "fail", (self.come - self.keyless, self.surplus), alias))
+        return tuple(found)
+
+
+def read_ledger(work: Work, spec: HistorySpec) -> Ledger:
+    """Read what a history is computed from.
+
+    Raises:
+        HistoryError: The feed, or a snapshot that it begins with, cannot be read.
+    """
+    pass_point("feed_of_source.before")
+    try:
+        found = _build_ledger(work, spec)
+    except (PySparkException, Py4JJavaError) as error:
+        if find_lack(error):
+            raise
+        check_ends(work, [spec.driving])
+        raise HistoryError(
+            f"the feed of source {spec.driving!r} cannot be read after version {_start(work)} ({type(error).__name__})",
+            hint=f"run `enrich plan {spec.job}` to see what can be read",
+        ) from error
+    pass_point("feed_of_source.after")
+    return found
+
+
+def derive_rows(spec: HistorySpec, ledger: Ledger) -> DataFrame:
+    """Compute the versions: the identity's columns, ``LIVE`` and the target's columns."""
+    return history.derive_versions(spec, ledger.base, ledger.events)
+
+
+def make_no_rows(work: Work, spec: HistorySpec) -> DataFrame:
+    """Return no version at all, in the form of ``derive_rows``."""
+    base = history.take_rows(spec, work.snapshot(spec.driving).limit(0), F.current_timestamp())
+    events = base.withColumn(COMMIT, F.lit(0).cast("long"))
+    return history.derive_versions(spec, base, events)
+
+
+def _start(work: Work) -> int:
+    assert work.task.span is not None  # noqa: S101 - a history is given one with its window
+    return work.task.span.start
+
+
+def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
+    span, end = work.task.span, work.task.window[spec.driving].to
+    assert span is not None  # noqa: S101 - a history is given one with its window
+    times = _read_times(work, spec, (span.start, end))
+    recorded = None if span.whole else _read_recorded(work, spec)
+    bound = F.timestamp_millis(F.lit(times[span.start + 1])) if span.start < end else None
+    earlier = recorded if recorded is None or bound is None else history.roll_back(recorded, bound)
+    parts = [] if span.start == end else [_read_images(work, spec, (span.start, end))]
+    if span.compares and earlier is not None:
+        parts.append(_compare_rows(work, spec, earlier, span.start))
+    images = reduce(lambda a, b: a.unionByName(b), parts) if parts else _make_no_images(work, spec)
+    images = work.keep(images)
+    events = work.keep(history.find_events(spec, images, _list_times(work, times)))
+    keys = work.keep(events.select(*name_left_key(len(spec.key))).distinct())
+    if earlier is None:
+        base = history.take_rows(spec, work.snapshot(spec.driving, span.start), _begin(spec, times[span.start]))
+    else:
+        base = earlier
+    identities = None
+    if recorded is not None and earlier is not None and not work.task.everything:
+        wanted = keys if not work.task.retry else keys.unionByName(_find_held_keys(work, spec)).distinct()
+        near = recorded.join(wanted, on=wanted.columns, how="left_semi")
+        base = work.keep(earlier.join(wanted, on=wanted.columns, how="left_semi"))
+        identities = history.list_identities(spec, near, events)
+    if spec.source.trusted:
+        base = base.dropDuplicates([*name_left_key(len(spec.key)), FROM])
+    surplus = 0 if spec.source.trusted else history.count_surplus(spec, base, events)
+    touched, come, keyless = _count(work, spec, images, keys)
+    return Ledger(base, events, identities, touched, come, keyless, surplus)
+
+
+def _count(work: Work, spec: HistorySpec, images: DataFrame, keys: DataFrame) -> tuple[Touched, int, int]:
+    """Count what came, by a commit or with the first version."""
+    lacks_key, weight = history.is_keyless(spec), F.greatest(F.col(WEIGHT), F.lit(0))
+    sums = [
+        F.coalesce(F.sum(weight), F.lit(0)),
+        F.coalesce(F.sum(F.when(lacks_key, weight)), F.lit(0)),
+        F.count_if(lacks_key),
+    ]
+    found = images.agg(*sums).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    come, keyless, null_images = map(int, found)
+    if work.task.everything:
+        rows = net_changes.count_rows(work.read_source(spec.driving), spec.source, search=False)
+        come, keyless = rows.rows + rows.null_keys, rows.null_keys
+    names = name_reference(len(spec.key))
+    return Touched(images, keys.toDF(*names), (), keys.count(), null_images), come, keyless
+
+
+def _read_times(work: Work, spec: HistorySpec, ends: tuple[int, int]) -> Mapping[int, int]:
+    """Return version -> milliseconds since 1970 of the commits of a range, and of the one before it where known.
+
+    Raises:
+        HistoryError: The log has forgotten one.
+    """
+    known = tables.read_commits(tables.open_log(work.task.tables[spec.driving].uri))
+    span = work.task.span
+    assert span is not None  # noqa: S101 - a history is given one with its window
+    first = ends[0] if span.whole or span.compares else ends[0] + 1
+    lacking = [version for version in range(first, ends[1] + 1) if version not in known]
+    if lacking:
+        raise HistoryError(
+            f"the log of source {spec.driving!r} does not know version {lacking[0]} any more",
+            hint=f"run `enrich plan {spec.job}` to see what can be read",
+        )
+    return {version: known[version] for version in range(first, ends[1] + 1)}
+
+
+def _list_times(work: Work, times: Mapping[int, int]) -> DataFrame:
+    """Return ``COMMIT`` and ``FROM`` of commits."""
+    text = json.dumps([[version, at] for version, at in times.items()])
+    pair = F.explode(F.from_json(F.lit(text), "array<array<bigint>>")).alias("pair")
+    found = work.session.range(1).select(pair)
+    return found.select(F.col("pair")[0].alias(COMMIT), F.timestamp_millis(F.col("pair")[1]).alias(FROM))
+
+
+def _begin(spec: HistorySpec, at: int) -> Column:
+    """Return since when the first version's rows hold."""
+    return F.lit(history.BEGINNING).cast("timestamp") if spec.from_beginning else F.timestamp_millis(F.lit(at))
+
+
+def _read_images(work: Work, spec: HistorySpec, ends: tuple[int, int]) -> DataFrame:
+    """Return what each commit of a range removed and added, one row an image."""
+    names = list(spec.source.columns)
+    feed = tables.read_change_feed(work.session, work.task.tables[spec.driving].uri, ends, names)
+    return net_changes.sum_images(normalise.normalise_keys(feed, spec.source), spec.source, COMMIT)
+
+
+def _make_no_images(work: Work, spec: HistorySpec) -> DataFrame:
+    nothing = {WEIGHT: F.lit(0), COMMIT: F.lit(0).cast("long")}
+    return work.read_source(spec.driving).limit(0).withColumns(nothing)
+
+
+def _compare_rows(work: Work, spec: HistorySpec, recorded: DataFrame, version: int) -> DataFrame:
+    """Return what leads from the recorded open versions to a snapshot, as if its commit had done it all."""
+    now = work.snapshot(spec.driving, version).withColumn(WEIGHT, F.lit(1))
+    before = history.list_images(spec, recorded).withColumn(WEIGHT, F.lit(-1))
+    both = now.unionByName(before).withColumn(COMMIT, F.lit(version).cast("long"))
+    return net_changes.sum_images(both, spec.source, COMMIT)
+
+
+def _read_recorded(work: Work, spec: HistorySpec) -> DataFrame:
+    """Return the versions that target and quarantine have."""
+    kinds = {field.name: field.dataType for field in work.read_source(spec.driving).schema.fields}
+    target, held = read_target(work), _read_held(work, spec)
+    assert target is not None  # noqa: S101 - only a first run has none
+    if held is not None:
+        target = target.unionByName(held, allowMissingColumns=True)
+    return work.keep(history.take_versions(spec, target, kinds))
+
+
+def _read_held(work: Work, spec: HistorySpec) -> DataFrame | None:
+    """Return the rows with a key that the quarantine holds: the target's columns."""
+    before = work.task.target.quarantine
+    if before is None:
+        return None
+    names = [name for name in spec.columns if name in before.table.columns]
+    rows = tables.read_snapshot(work.session, before.table.uri, before.table.version, [*names, FAILED_COLUMN])
+    return rows.where(~quarantine.is_keyless()).drop(FAILED_COLUMN)
+
+
+def _find_held_keys(work: Work, spec: HistorySpec) -> DataFrame:
+    held = _read_held(work, spec)
+    assert held is not None  # noqa: S101 - what is tried again is in a quarantine
+    names = name_left_key(len(spec.key))
+    return drop_nulls(held.select(*map(quote, spec.key)).toDF(*names)).distinct()

@@ -1,0 +1,109 @@
+"""From which version on the change feed of a table is whole: read off its log, and asked of the storage.
+
+A commit leads back to the version before it when the log holds it, the table recorded its changes, no column got
+another type or other files' values, and the files in which it tells what it changed are still there.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from enrich.base.errors import RunFailed
+from enrich.storage import tables
+from enrich.storage.tables import TableState
+
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_TO_B85 = str.maketrans(_Z85, _B85)
+_UUID_LETTERS = 20
+
+
+def find_feed_start(table: TableState, stop: int = 0, *, readable: bool = True) -> int:
+    """Return the first version, not before ``stop``, from which on the feed up to ``table``'s version is whole.
+
+    Args:
+        table: The state at the version where the feed ends.
+        stop: How far to look back.
+        readable: Whether rows and time of ``stop`` itself must be there, too; those of later versions always must.
+
+    Raises:
+        RunFailed: The storage did not answer.
+    """
+    uri, version = table.uri, table.version
+    missing: set[str] = set()
+    whole = [version]
+    while table.has_change_feed and version > stop:
+        found = tables.actions(uri, version)
+        if found is None or not _tells_all(uri, version, found):
+            break
+        missing -= set(_list_files(found, "add"))
+        missing |= {path for path in _list_files(found, "remove") if not _exist(uri, [path])}
+        version -= 1
+        if not missing:
+            whole.append(version)
+    if version == stop and not readable:
+        return version
+    has_snapshot = (each for each in sorted(whole) if _has_snapshot(uri, each))
+    return next(has_snapshot, table.version)
+
+
+def _has_snapshot(uri: str, version: int) -> bool:
+    return tables.actions(uri, version) is not None and tables.state_at(uri, version) is not None
+
+
+def _tells_all(uri: str, version: int, found: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the feed has all that a commit changed."""
+    if any("metaData" in each for each in found) and not _keeps_columns(uri, version):
+        return False
+    recorded = list(_list_files(found, "cdc"))
+    changing = [each for each in found for kind in ("add", "remove") if each.get(kind, {}).get("dataChange")]
+    return _exist(uri, recorded or [*_list_files(changing, "add"), *_list_files(changing, "remove")])
+
+
+def _keeps_columns(uri: str, version: int) -> bool:
+    """Return whether the feed was on before a commit too, and all columns kept their types and their values."""
+    before, after = tables.state_at(uri, version - 1), tables.state_at(uri, version)
+    if before is None or after is None or not before.has_change_feed or not after.has_change_feed:
+        return False
+    if before.table_id != after.table_id:
+        return False
+    kept = all(after.columns.get(name) == kind for name, kind in before.columns.items())
+    return kept and all(after.layout.get(name) == there for name, there in before.layout.items())
+
+
+def _list_files(found: Iterable[Mapping[str, Any]], kind: str) -> Iterator[str]:
+    """Yield the files of the actions of one kind, deletion vectors too."""
+    for each in found:
+        if kind in each:
+            yield unquote(each[kind]["path"])
+            vector = each[kind].get("deletionVector")
+            if vector and vector.get("storageType") == "u":
+                yield _find_vector(vector["pathOrInlineDv"])
+
+
+def _find_vector(text: str) -> str:
+    """Return the path of a deletion vector, of which the log holds an optional prefix and a UUID in Z85."""
+    prefix, letters = text[:-_UUID_LETTERS], text[-_UUID_LETTERS:]
+    number = uuid.UUID(bytes=base64.b85decode(letters.translate(_TO_B85)))
+    name = f"deletion_vector_{number}.bin"
+    return f"{prefix}/{name}" if prefix else name
+
+
+def _exist(uri: str, paths: Iterable[str]) -> bool:
+    """Return whether files are there; those outside of the table's directory are taken to be."""
+    inside = [path for path in paths if not urlparse(path).scheme and not path.startswith("/")]
+    local = tables.find_local_path(uri)
+    if local is not None:
+        return all((local / path).exists() for path in inside)
+    if not inside:
+        return True
+    from deltalake.fs import DeltaStorageHandler
+
+    try:
+        return all(int(each.type) != 0 for each in DeltaStorageHandler(uri).get_file_info(inside))
+    except Exception as error:
+        raise RunFailed(f"cannot read the files of {uri} ({type(error).__name__})", hint="check the storage") from error

@@ -1,0 +1,221 @@
+"""``kind: history`` on real tables: versions of a source's rows, however its commits are cut into runs."""
+
+from __future__ import annotations
+
+import json
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+import enrich
+from enrich.storage import tables
+from kit.lab import Lab, Prepared
+
+pytestmark = pytest.mark.sampled
+
+JOB = """job: versions
+kind: history
+sources: {s: {table: source, key: id}}
+from: s
+history: {columns: [mail]}
+target: {table: versions}
+"""
+Told = list[tuple[Any, ...]]
+
+
+def row(key: str | None, mail: str | None, note: str = "n") -> dict[str, Any]:
+    return {"id": key, "mail": mail, "note": note}
+
+
+def write_past(lab: Lab) -> None:
+    """Nine commits: u1 goes a -> b -> a, u2 goes and returns, u3 changes but for its note, u4 comes late."""
+    lab.table("source", "id", {"id": pa.string(), "mail": pa.string(), "note": pa.string()})  # 0
+    lab.put("source", row("u1", "a"), row("u2", "x"), row("u3", "p"))  # 1
+    lab.put("source", row("u1", "b"))  # 2
+    lab.put("source", row("u1", "a"))  # 3
+    lab.drop("source", "id = 'u2'")  # 4
+    lab.put("source", row("u3", "p", "other"))  # 5
+    lab.put("source", row("u2", "x"), row("u4", None))  # 6
+    lab.put("source", row("u4", "q"))  # 7
+    DeltaTable(lab.path("source")).optimize.compact()  # 8
+    lab.job(JOB)
+
+
+PAST: Told = [
+    ("u1", 1, 2, "a"),
+    ("u1", 2, 3, "b"),
+    ("u1", 3, None, "a"),
+    ("u2", 1, 4, "x"),
+    ("u2", 6, None, "x"),
+    ("u3", 1, None, "p"),
+    ("u4", 6, 7, None),
+    ("u4", 7, None, "q"),
+]
+
+
+@pytest.fixture
+def past(prepared: Prepared) -> Lab:
+    return prepared("past", write_past)
+
+
+def told(lab: Lab, name: str = "versions", *columns: str) -> Told:
+    """Return a history with the commits' versions in place of their times."""
+    times = tables.read_commits(tables.open_log(lab.path("source")))
+    epoch = datetime(1970, 1, 1, tzinfo=UTC)
+    versions: dict[Any, Any] = {epoch + timedelta(milliseconds=at): version for version, at in times.items()}
+    versions |= {None: None, datetime(1, 1, 1, tzinfo=UTC): "beginning"}
+    found = [
+        (each["id"], versions[each["valid_from"]], versions[each["valid_to"]], *[each[c] for c in columns or ["mail"]])
+        for each in lab.rows(name)
+    ]
+    return sorted(found, key=lambda each: (each[0] or "", str(each[1])))
+
+
+def verify(lab: Lab, **how: Any) -> Any:
+    """Verify the only job."""
+    (check,) = enrich.verify(enrich.load_project(lab.home), spark=lab.spark, **how).jobs
+    return check
+
+
+def lose_feed(lab: Lab, version: int) -> None:
+    """Take away what the feed of a commit is read from, as VACUUM does."""
+    found = tables.actions(lab.path("source"), version) or []
+    for each in found:
+        for kind in ("cdc", "add", "remove"):
+            if kind in each:
+                (Path(lab.path("source")) / each[kind]["path"]).unlink(missing_ok=True)
+
+
+@pytest.mark.parametrize("cuts", [(), (1, 2, 3, 4, 5, 6, 7), (3, 5)], ids=["one window", "each commit", "three"])
+def test_a_history_does_not_depend_on_the_cuts(past: Lab, cuts: tuple[int, ...]) -> None:
+    for cut in cuts:
+        past.run(until=f"v{cut}")
+    found = past.run()
+    assert told(past) == PAST
+    assert found.error is None
+    assert past.run().status == "unchanged"
+    check = verify(past)
+    assert (check.status, check.differs) == ("equal", False)
+
+
+def test_replays_change_nothing_and_restored_targets_are_made_good(past: Lab) -> None:
+    past.run(until="v2")
+    past.run(until="v6")
+    past.run()
+    replayed = past.run(since="v3")
+    assert (replayed.status, replayed.counts.inserted, replayed.counts.updated) == ("unchanged", 0, 0)
+    assert past.run(since="v2", until="v6").status == "unchanged"
+    DeltaTable(past.path("versions")).restore(0)
+    past.run()
+    assert told(past) == PAST
+    refreshed = past.run(full_refresh=True)
+    assert (refreshed.counts.inserted, refreshed.counts.updated, refreshed.counts.deleted) == (0, 0, 0)
+
+
+def test_what_is_restored_or_always_was(past: Lab) -> None:
+    past.job(JOB.replace("columns: [mail]", "start: beginning, valid_from: since, valid_to: upto"))
+    found = past.run(until="v1")
+    assert found.counts.inserted == 3
+    DeltaTable(past.path("source")).restore(1)  # 9
+    past.job(JOB.replace("job: versions", "job: again").replace("table: versions", "table: again"))
+    past.run("again")
+    assert ("u4", 7, 9, "q") in told(past, "again")
+    assert ("u1", 3, None, "a") in told(past, "again")
+
+
+def test_lost_feeds(past: Lab) -> None:
+    past.run(until="v1")
+    lose_feed(past, 2)
+    lost = past.run()
+    assert (lost.exit_code, "--allow-gap" in str(lost.error)) == (5, True)
+    found = past.run(allow_gap=True)
+    assert found.error is None
+    (mark,) = enrich.progress.cursor.read_records(past.log("versions"), "versions")[0][1].sources.values()
+    assert mark.gaps
+    end = mark.gaps[-1][1]
+    assert mark.gaps == ((1, end),)
+    kept = [each for each in told(past) if each[0] in ("u1", "u3")]
+    assert kept == [("u1", 1, None, "a"), ("u3", 1, None, "p")]
+    refused = past.run(full_refresh=True)
+    assert (refused.exit_code, "would forget" in str(refused.error)) == (5, True)
+    assert told(past)[0] == ("u1", 1, None, "a")
+    assert verify(past).status == "equal"
+    past.put("source", row("u1", "z"))
+    past.run()
+    assert ("u1", 9, None, "z") in told(past)
+    assert verify(past).status == "equal"
+
+
+def test_a_key_that_stands_twice_and_keys_that_are_null(past: Lab) -> None:
+    past.append("source", row(None, "lost"))  # 9
+    held = past.run()
+    assert held.status == "created"
+    (kept,) = past.rows("versions__quarantine")
+    assert (kept["id"], kept["valid_from"], kept["mail"], kept["_failed"]) == (None, None, "lost", ["key_not_null"])
+    past.append("source", row("u1", "twice"))  # 10
+    past.drop("source", "mail = 'twice'")  # 11
+    blocked = past.run()
+    assert (blocked.status, blocked.exit_code) == ("blocked", 3)
+    assert "key_unique" in [each.expectation for each in blocked.findings if not each.success]
+    passed = past.run(since="v11", allow_gap=True)
+    assert passed.error is None
+    assert [each for each in told(past) if each[0] == "u1"] == [each for each in PAST if each[0] == "u1"]
+
+
+def test_held_versions_end_as_others_do(past: Lab) -> None:
+    rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "mail"}, "severity": "warning"}
+    past.suite("versions", {**rule, "meta": {"enrich": {"action": "quarantine"}}})
+    past.job(JOB + "expectations: versions\n")
+    past.run(until="v6")
+    assert [each["valid_to"] for each in past.rows("versions__quarantine")] == [None]
+    past.run()
+    assert told(past) == [each for each in PAST if each[3] is not None]
+    assert told(past, "versions__quarantine") == [("u4", 6, 7, None)]
+    assert verify(past).status == "equal"
+
+
+def test_a_column_that_the_source_gains_and_one_that_it_loses(past: Lab) -> None:
+    past.job(JOB.replace("history: {columns: [mail]}\n", ""))
+    past.run()
+    before = past.rows("versions")
+    table = past.path("source")
+    past.spark.sql(f"ALTER TABLE delta.`{table}` ADD COLUMN (more INT)")  # 9
+    assert past.run().counts.inserted == 0
+    past.put("source", {**row("u1", "a"), "more": 1})  # 10
+    past.run()
+    found = told(past, "versions", "mail", "more")
+    assert {("u1", 3, 10, "a", None), ("u1", 10, None, "a", 1)} <= set(found)
+    assert len(past.rows("versions")) == len(before) + 1
+    past.spark.sql(
+        f"ALTER TABLE delta.`{table}` SET TBLPROPERTIES ('delta.columnMapping.mode' = 'name',"
+        " 'delta.minReaderVersion' = '2', 'delta.minWriterVersion' = '5')"
+    )
+    past.spark.sql(f"ALTER TABLE delta.`{table}` DROP COLUMN note")
+    gone = past.run()
+    assert (gone.exit_code, "'note'" in str(gone.error)) == (5, True)
+
+
+def test_why_plan_and_lineage_know_histories(past: Lab) -> None:
+    project = enrich.load_project(past.home)
+    past.run(until="v4")
+    why = enrich.why(project, "versions", {"id": "u2"}, spark=past.spark)
+    assert why.row.reason != "matched"
+    assert enrich.why(project, "versions", {"id": "u1"}, spark=past.spark).row.reason == "matched"
+    plan = enrich.plan(project, spark=past.spark)
+    assert json.dumps(plan.to_dict(), default=str)
+
+
+def test_a_history_is_the_source_of_another_job_of_the_same_run(past: Lab) -> None:
+    past.job(
+        "job: open_versions\nsources: {v: {table: versions, key: [id, valid_from]}}\nfrom: v\n"
+        "where: v.valid_to is null\ntarget: {table: open_versions}\n"
+    )
+    past.run_all()
+    assert told(past, "open_versions") == [each for each in PAST if each[2] is None]
+    past.put("source", row("u1", "z"))  # 9
+    assert [each.status for each in past.run_all().jobs] == ["updated", "updated"]
+    assert ("u1", 9, None, "z") in told(past, "open_versions")
