@@ -51,7 +51,7 @@ class JoinKeys:
 
     Attributes:
         join: The lookup's alias.
-        kind: ``table``, ``foreign_key`` or ``list``.
+        kind: ``table``, ``foreign_key``, ``as_of`` or ``list``.
         references: Rows (of a list: elements) that refer to a key of the lookup.
         unmatched: Those without a partner.
         near_misses: Kind -> unmatched references that nearly match.

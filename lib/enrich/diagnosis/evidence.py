@@ -34,7 +34,7 @@ from enrich.base.spec import (
 from enrich.diagnosis import near, reasons
 from enrich.diagnosis.reasons import Reason
 from enrich.diagnosis.sides import Side
-from enrich.frames import join, normalise
+from enrich.frames import join, normalise, order
 from enrich.frames.columns import drop_nulls
 from enrich.steps.work import FEW, Work
 from enrich.storage import tables
@@ -139,7 +139,7 @@ def _ask_of_step(sources: join.Sources, step: Step, affected: Affected, names: t
     """Return what rows refer to in a lookup, also those that an earlier join removes, with nulls."""
     spec, key = sources.spec, sources.spec.sources[step.alias].key
     keeps_all = {"inner": "left", "right": "full"}
-    earlier = [replace(each, how=keeps_all.get(each.how, each.how)) for each in join.list_earlier_steps(spec, step)]
+    earlier = [replace(each, how=keeps_all.get(each.how, each.how)) for each in order.list_earlier_steps(spec, step)]
     rows = join.refer(join.apply_steps(sources, affected, earlier), spec, step)
     rows = drop_nulls(rows.select(*names, *name_reference(len(key))), names)
     return Question(step.alias, key, rows, names, step.kind == "list")
