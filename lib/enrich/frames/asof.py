@@ -45,16 +45,7 @@ def find_latest(rows: DataFrame, versions: DataFrame, wanted: Sequence[str]) -> 
     """
     *ours, moment = wanted
     parts = [f"__enrich_v{i}" for i in range(len(ours))]
-    time, number, size = "__enrich_time", "__enrich_number", "__enrich_size"
-    of_key = Window.partitionBy(*parts)
-    times = versions.toDF(*parts, time).withColumns(
-        {
-            number: F.row_number().over(of_key.orderBy(time)) - 1,
-            size: F.ceil(F.sqrt(F.count("*").over(of_key))),
-        }
-    )
-    piece = (F.floor(F.col(number) / F.col(size)) + 1).cast("int")
-    pieces = times.groupBy(*parts, piece.alias(_PIECE)).agg(F.sort_array(F.collect_list(time)).alias(_TIMES))
+    pieces = cut_into_pieces(versions.toDF(*parts, "__enrich_time"), parts, "__enrich_time")
     beginnings = pieces.groupBy(*parts).agg(F.sort_array(F.collect_list(F.get(_TIMES, F.lit(0)))).alias(_BEGINNINGS))
     same = reduce(and_, [F.col(our) == F.col(part) for our, part in zip(ours, parts, strict=True)])
 
@@ -67,6 +58,28 @@ def find_latest(rows: DataFrame, versions: DataFrame, wanted: Sequence[str]) -> 
     rows = meet(rows, pieces, same & (F.col("__enrich_wanted_piece") == F.col(_PIECE)))
     rows = rows.withColumn(LATEST, F.get(_TIMES, _count_until(_TIMES, moment) - 1))
     return rows.drop("__enrich_wanted_piece", _PIECE, _TIMES)
+
+
+def cut_into_pieces(versions: DataFrame, parts: Sequence[str], time: str) -> DataFrame:
+    """Cut the timeline of each key into pieces.
+
+    Args:
+        versions: The parts of the key and ``time``, the time from which a version holds.
+        parts: The names of the key's parts.
+        time: The name of the time.
+
+    Returns:
+        The key's parts, the number of the piece, from 1 on, and its times, sorted.
+    """
+    number, size, of_key = "__enrich_number", "__enrich_size", Window.partitionBy(*parts)
+    times = versions.withColumns(
+        {
+            number: F.row_number().over(of_key.orderBy(time)) - 1,
+            size: F.ceil(F.sqrt(F.count("*").over(of_key))),
+        }
+    )
+    piece = (F.floor(F.col(number) / F.col(size)) + 1).cast("int")
+    return times.groupBy(*parts, piece.alias(_PIECE)).agg(F.sort_array(F.collect_list(time)).alias(_TIMES))
 
 
 def find_touched(rows: DataFrame, versions: DataFrame, changed: DataFrame) -> DataFrame:
