@@ -101,7 +101,7 @@ def test_a_key_with_most_events_and_versions_makes_no_cross_product(interpreted:
     found = asof.find_latest(rows.withColumn(asof.SALT, F.lit(0)), versions, ["k", "t"])
     # Each join is by equality with one piece of the timeline, so no join gives more rows than there are events.
     assert found.where(F.col(asof.LATEST) == F.col("t") - 1).count() == size
-    plan = found._jdf.queryExecution().executedPlan().toString()  # type: ignore[operator]
+    plan = found._jdf.queryExecution().executedPlan().toString()
     assert "CartesianProduct" not in plan
     assert "BroadcastNestedLoopJoin" not in plan
     # A piece is as long as there are pieces: what one event meets grows with the root of the versions.

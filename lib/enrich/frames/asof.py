@@ -122,10 +122,42 @@ def _count_until(times: str, moment: str) -> Column:
 def keep_valid(step: Step, moment: Column) -> Column:
     """Return a lookup's struct where its version holds at the moment: it has not ended, and the thing is not gone."""
     version = F.col(step.alias)
-    holds = version.isNotNull()
-    if step.valid_to is not None:
-        end = version.getField(step.valid_to)
-        holds = holds & (end.isNull() | (moment < end))
-    if step.gone is not None:
-        holds = holds & ~F.coalesce(F.when(version.isNotNull(), F.expr(step.gone)), F.lit(False))
-    return F.when(holds, version)
+    return F.when(version.isNotNull() & ~has_ended(step, moment) & ~is_gone(step), version)
+
+
+def has_ended(step: Step, moment: Column) -> Column:
+    """Return whether the version of a lookup's struct has ended at the moment; one without an end has not."""
+    if step.valid_to is None:
+        return F.lit(False)
+    return F.coalesce(F.col(step.alias).getField(step.valid_to) <= moment, F.lit(False))
+
+
+def is_gone(step: Step) -> Column:
+    """Return whether the version of a lookup's struct says that the thing does not exist; null is not true."""
+    if step.gone is None:
+        return F.lit(False)
+    return F.coalesce(F.when(F.col(step.alias).isNotNull(), F.expr(step.gone)), F.lit(False))
+
+
+def judge_moments(step: Step, rows: DataFrame, lookup: DataFrame, wanted: Sequence[str], verdict: str) -> DataFrame:
+    """Tell for each row how the search for its version goes.
+
+    Args:
+        step: The join.
+        rows: Among others the columns ``wanted``.
+        lookup: The parts of the lookup's key under other names, and its struct.
+        wanted: The parts of the key that a row refers to and, last, its moment.
+        verdict: The name of the column that is added.
+
+    Returns:
+        ``rows`` with a struct of ``found``, whether any version begins not after the row's moment, ``ended`` and
+        ``gone``, of the last of these.
+    """
+    *names, _ = lookup.columns
+    rows = rows.withColumn(SALT, spread_nulls(wanted, wanted))
+    rows = find_latest(rows, lookup.select(*names), wanted)
+    pairs = zip([*wanted[:-1], LATEST], names, strict=True)
+    joined = rows.join(lookup, on=reduce(and_, [F.col(our) == F.col(their) for our, their in pairs]), how="left")
+    found = F.col(step.alias).isNotNull().alias("found")
+    told = F.struct(found, has_ended(step, F.col(wanted[-1])).alias("ended"), is_gone(step).alias("gone"))
+    return joined.withColumn(verdict, told).drop(SALT, LATEST, *lookup.columns)
