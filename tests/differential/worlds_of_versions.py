@@ -1,10 +1,10 @@
-"""The world of as-of joins: events with the versions of things that were valid at a moment."""
+"""The worlds of as-of joins: events with the versions of things that were valid at a moment."""
 
 from __future__ import annotations
 
-from differential.columns import Column
+from differential.columns import TYPES, Column
 from differential.expressions import as_of, coalesce, cols, fk
-from differential.spec import Shape, Table, World, col, not_null
+from differential.spec import Expr, Shape, Table, World, col, not_null
 
 
 def _tables() -> tuple[Table, ...]:
@@ -41,16 +41,52 @@ def _tables() -> tuple[Table, ...]:
 
 
 def versions() -> World:
+    """Events and the versions of one table. Moments are mostly later than the first of the times."""
+    clicks, accounts, *_ = _tables()
+    user, gone = col("clicks.u"), col("accounts.gone")
+    later = Expr("clicks.at + 2", lambda s: None if s["clicks"]["at"] is None else s["clicks"]["at"] + 2, TYPES["code"])
+    event = cols("e=clicks.e", "at=clicks.at", "n=clicks.n")
+    mail = cols("mail=accounts.mail")
+    return World(
+        "versions",
+        (clicks, accounts),
+        (
+            Shape(
+                "as_of_all",
+                "clicks",
+                ("e",),
+                joins={"accounts": as_of("accounts", "left", later, user, valid_to="until", gone=gone)},
+                select={**event, **mail},
+                change_feed=True,
+            ),
+            Shape(
+                "as_of_inner", "clicks", ("e",), joins={"accounts": as_of("accounts", "inner", col("clicks.at"), user)}
+            ),
+            Shape(
+                "as_of_twice",
+                "clicks",
+                ("e",),
+                joins={
+                    "accounts": as_of("accounts", "left", later, user),
+                    "before": as_of("accounts", "inner", col("accounts.until"), col("accounts.u")),
+                },
+                select={**event, **mail, **cols("before=before.mail")},
+            ),
+        ),
+        {"e": (2, 12), "u": (1, 2), "t": (2, 8), "d": (1, 3), "f": (1, 2)},
+    )
+
+
+def versions_in_chains() -> World:
+    """As-of joins behind and before other joins, and with several parts of a key."""
     at, user, gone = col("clicks.at"), col("clicks.u"), col("accounts.gone")
     event = cols("e=clicks.e", "at=clicks.at", "n=clicks.n")
     mail = cols("mail=accounts.mail")
     ends = as_of("accounts", "left", at, user, valid_to="until", gone=gone)
     return World(
-        "versions",
+        "versions_in_chains",
         _tables(),
         (
-            Shape("as_of_all", "clicks", ("e",), joins={"accounts": ends}, select={**event, **mail}, change_feed=True),
-            Shape("as_of_inner", "clicks", ("e",), joins={"accounts": as_of("accounts", "inner", at, user)}),
             Shape(
                 "as_of_between",
                 "clicks",
@@ -92,16 +128,6 @@ def versions() -> World:
                     "accounts": as_of("accounts", "left", col("devices.made"), col("devices.owner"), valid_to="until"),
                 },
                 select={**event, **mail, **cols("d=devices.d", "since=accounts.since")},
-            ),
-            Shape(
-                "as_of_twice",
-                "clicks",
-                ("e",),
-                joins={
-                    "accounts": as_of("accounts", "left", at, user),
-                    "before": as_of("accounts", "inner", col("accounts.until"), col("accounts.u")),
-                },
-                select={**event, **mail, **cols("before=before.mail")},
             ),
         ),
         {"e": (2, 12), "u": (1, 3), "t": (2, 8), "d": (1, 3), "f": (1, 2)},
