@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from operator import and_, or_
+from operator import add, and_, or_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
@@ -29,7 +29,8 @@ LATEST = "__enrich_latest"
 SALTS = 64
 """Over how many values rows are spread that cannot have a partner."""
 _PIECE, _BEGINNINGS, _TIMES, _ZERO = "__enrich_piece", "__enrich_beginnings", "__enrich_times", "__enrich_zero"
-_STEPS = tuple(2**power for power in range(20, -1, -1))
+_FEW = 4
+_STEPS = tuple(2**power for power in range(15, -1, -1))
 
 
 def find_latest(rows: DataFrame, versions: DataFrame, wanted: Sequence[str]) -> DataFrame:
@@ -41,7 +42,7 @@ def find_latest(rows: DataFrame, versions: DataFrame, wanted: Sequence[str]) -> 
         wanted: The parts of the key that a row refers to and, last, its moment, in the types of ``versions``.
 
     Returns:
-        ``rows`` with ``LATEST``; for up to ``2 ** 40`` versions of one key.
+        ``rows`` with ``LATEST``; for less than ``2 ** 32`` versions of one key.
     """
     *ours, moment = wanted
     parts = [f"__enrich_v{i}" for i in range(len(ours))]
@@ -75,7 +76,7 @@ def cut_into_pieces(versions: DataFrame, parts: Sequence[str], time: str) -> Dat
     times = versions.withColumns(
         {
             number: F.row_number().over(of_key.orderBy(time)) - 1,
-            size: F.ceil(F.sqrt(F.count("*").over(of_key))),
+            size: F.greatest(F.lit(_FEW), F.ceil(F.sqrt(F.count("*").over(of_key))).cast("int")),
         }
     )
     piece = (F.floor(F.col(number) / F.col(size)) + 1).cast("int")
@@ -111,12 +112,17 @@ def spread_nulls(keys: Sequence[str], names: Sequence[str]) -> Column:
 
 
 def _count_until(times: str, moment: str) -> Column:
-    """Return how many of a row's sorted times are not after its moment, by halving; 0 where one of them is null."""
+    """Return how many of a row's sorted times are not after its moment, by halving; 0 where one of them is null.
+
+    Few times, which most keys have, are compared one by one: that is compiled, and halving is not.
+    """
+    few = [F.when(F.get(F.col(times), F.lit(place)) <= F.col(moment), 1).otherwise(0) for place in range(_FEW)]
 
     def take(count: Column, step: Column) -> Column:
         return F.when(F.get(F.col(times), count + step - 1) <= F.col(moment), count + step).otherwise(count)
 
-    return F.aggregate(F.array(*[F.lit(step) for step in _STEPS]), F.lit(0), take)
+    halved = F.aggregate(F.array(*[F.lit(step) for step in _STEPS]), F.lit(0), take)
+    return F.when(F.coalesce(F.size(times), F.lit(0)) <= _FEW, reduce(add, few)).otherwise(halved)
 
 
 def keep_valid(step: Step, moment: Column) -> Column:
