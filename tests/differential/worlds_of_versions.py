@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from differential.columns import TYPES, Column
+from differential.columns import Column
 from differential.expressions import as_of, coalesce, cols, fk
-from differential.spec import Expr, Shape, Table, World, col, not_null
+from differential.spec import Shape, Table, World, col, not_null
 
 
 def _tables() -> tuple[Table, ...]:
@@ -20,8 +20,8 @@ def _tables() -> tuple[Table, ...]:
         "accounts",
         ("u", "since"),
         (
-            *(Column("u", "key", "u", 0.02), Column("since", "code", "t", 0.02), Column("until", "code", "t", 0.6)),
-            *(Column("mail", "text"), Column("gone", "bool", None, 0.5), Column("f", "key", "f", 0.2)),
+            *(Column("u", "key", "u", 0.02), Column("since", "code", "t", 0.02), Column("until", "code", "t", 0.4)),
+            *(Column("mail", "text"), Column("gone", "bool", None, 0.3), Column("f", "key", "f", 0.2)),
             Column("idle", "int"),
         ),
     )
@@ -41,10 +41,9 @@ def _tables() -> tuple[Table, ...]:
 
 
 def versions() -> World:
-    """Events and the versions of one table. Moments are mostly later than the first of the times."""
+    """Events and the versions of one table: few tables, so that their changes meet."""
     clicks, accounts, *_ = _tables()
-    user, gone = col("clicks.u"), col("accounts.gone")
-    later = Expr("clicks.at + 2", lambda s: None if s["clicks"]["at"] is None else s["clicks"]["at"] + 2, TYPES["code"])
+    at, user, gone = col("clicks.at"), col("clicks.u"), col("accounts.gone")
     event = cols("e=clicks.e", "at=clicks.at", "n=clicks.n")
     mail = cols("mail=accounts.mail")
     return World(
@@ -55,7 +54,7 @@ def versions() -> World:
                 "as_of_all",
                 "clicks",
                 ("e",),
-                joins={"accounts": as_of("accounts", "left", later, user, valid_to="until", gone=gone)},
+                joins={"accounts": as_of("accounts", "left", at, user, valid_to="until", gone=gone)},
                 select={**event, **mail},
                 change_feed=True,
             ),
@@ -67,7 +66,7 @@ def versions() -> World:
                 "clicks",
                 ("e",),
                 joins={
-                    "accounts": as_of("accounts", "left", later, user),
+                    "accounts": as_of("accounts", "left", at, user),
                     "before": as_of("accounts", "inner", col("accounts.until"), col("accounts.u")),
                 },
                 select={**event, **mail, **cols("before=before.mail")},
