@@ -31,6 +31,10 @@ def fk(table: str, how: str, *on: Expr) -> Join:
     return Join(table, "foreign_key", how, on)
 
 
+def as_of(table: str, how: str, at: Expr, *on: Expr, valid_to: str | None = None, gone: Expr | None = None) -> Join:
+    return Join(table, "as_of", how, on, at=at, valid_to=valid_to, gone=gone)
+
+
 def cols(*paths: str) -> dict[str, Expr]:
     """Select columns: ``name=alias.column``."""
     return {name: col(path) for name, path in (p.split("=") for p in paths)}

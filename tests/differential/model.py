@@ -75,6 +75,9 @@ def keyless(world: World, shape: Shape, tables: Tables) -> list[Row]:
                 scope = {**scope, alias: None}
             elif join.kind == "foreign_key":
                 (scope,) = _foreign_key_join([scope], alias, replace(join, how="left"), present[alias], shape)
+            elif join.kind == "as_of":
+                versions = _timelines(present[alias])
+                (scope,) = _as_of_join([scope], alias, replace(join, how="left"), versions, world.table(join.table))
             else:
                 scope = {**scope, alias: _elements(scope, join, world.table(join.table), present[alias])}
             is_there &= join.kind == "list" or scope[alias] is not None or join.how in ("left", "full")
@@ -114,11 +117,20 @@ def count_partners(world: World, shape: Shape, tables: Tables) -> dict[str, dict
     return {alias: dict(each) for alias, each in counts.items()}
 
 
-def _find_partners(scopes: list[Scope], join: Join, rows: Mapping[Key, Row], driving: str) -> Counter[str]:
+def _find_partners(
+    scopes: list[Scope], alias: str, join: Join, lookup: tuple[Table, Mapping[Key, Row]], driving: str
+) -> Counter[str]:
     """Count how a join goes for the rows that have come so far and have a driving row; for lists, for elements."""
     found: Counter[str] = Counter()
+    table, rows = lookup
+    timelines = _timelines(rows) if join.kind == "as_of" else {}
     for scope in scopes:
         if scope[driving] is None:
+            continue
+        if join.kind == "as_of":
+            has_null = any(expr.fn(scope) is None for expr in join.references)
+            matched = _version(scope, alias, join, timelines, table) is not None
+            found.update(rows=1, null_references=has_null, matched=matched)
             continue
         for key in _list_references(scope, join):
             has_null = any(part is None for part in key)
@@ -149,8 +161,8 @@ def _nulls(scopes: list[Scope], join: Join, driving: str) -> Counter[str]:
     for scope in scopes:
         if scope[driving] is None:
             continue
-        if join.kind == "foreign_key":
-            found["null_foreign_keys"] += any(expr.fn(scope) is None for expr in join.on)
+        if join.kind in ("foreign_key", "as_of"):
+            found["null_foreign_keys"] += any(expr.fn(scope) is None for expr in join.references)
         elif join.elements is not None:
             for element in join.elements.fn(scope) or ():
                 is_null = element is None or (join.element_key is not None and element[join.element_key] is None)
@@ -177,11 +189,13 @@ def scopes_of(
         if nulls is not None:
             nulls.update(_nulls(scopes, join, shape.driving))
         if partners is not None:
-            partners[alias].update(_find_partners(scopes, join, rows, shape.driving))
+            partners[alias].update(_find_partners(scopes, alias, join, (lookup, rows), shape.driving))
         if join.kind == "table":
             scopes = _table_join(scopes, alias, join, rows, shape, driving)
         elif join.kind == "foreign_key":
             scopes = _foreign_key_join(scopes, alias, join, rows, shape)
+        elif join.kind == "as_of":
+            scopes = _as_of_join(scopes, alias, join, _timelines(rows), lookup)
         else:
             scopes = [{**scope, alias: _elements(scope, join, lookup, rows)} for scope in scopes]
     return scopes
@@ -232,6 +246,35 @@ def _foreign_key_join(scopes: list[Scope], alias: str, join: Join, rows: dict[Ke
         nothing = {**_missing(shape, alias), "key": None}
         found += [{**nothing, alias: row} for key, row in rows.items() if key not in used]
     return found
+
+
+def _timelines(rows: Mapping[Key, Row]) -> dict[Key, list[Row]]:
+    """Return the versions of each thing, in the order in which they begin."""
+    found: dict[Key, list[Row]] = defaultdict(list)
+    for key in sorted(rows):
+        found[key[:-1]].append(rows[key])
+    return found
+
+
+def _version(scope: Scope, alias: str, join: Join, timelines: Mapping[Key, list[Row]], lookup: Table) -> Row | None:
+    """Return the version that holds at the row's moment: the last that has begun, if it has not ended and is there."""
+    *key, moment = (expr.fn(scope) for expr in join.references)
+    if moment is None or any(part is None for part in key):
+        return None
+    begun = [row for row in timelines.get(tuple(key), ()) if row[lookup.key[-1]] <= moment]
+    if not begun:
+        return None
+    last = begun[-1]
+    if join.valid_to is not None and last[join.valid_to] is not None and last[join.valid_to] <= moment:
+        return None
+    return None if join.gone is not None and join.gone.fn({alias: last}) is True else last
+
+
+def _as_of_join(
+    scopes: list[Scope], alias: str, join: Join, timelines: Mapping[Key, list[Row]], lookup: Table
+) -> list[Scope]:
+    found = [{**scope, alias: _version(scope, alias, join, timelines, lookup)} for scope in scopes]
+    return [scope for scope in found if join.how == "left" or scope[alias] is not None]
 
 
 def _elements(scope: Scope, join: Join, lookup: Table, rows: dict[Key, Row]) -> list[Row] | None:

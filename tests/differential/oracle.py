@@ -30,7 +30,7 @@ def query(world: World, shape: Shape) -> str:
     steps = [f"s0 AS (SELECT {_name(shape.driving)}, {keys} FROM ({_live(driving)}) AS {_name(shape.driving)})"]
     aliases = [shape.driving]
     for number, (alias, join) in enumerate(shape.joins.items(), 1):
-        step = {"table": _table, "foreign_key": _foreign_key, "list": _list}[join.kind]
+        step = {"table": _table, "foreign_key": _foreign_key, "as_of": _as_of, "list": _list}[join.kind]
         body = step(world, shape, alias, aliases, f"s{number - 1}")
         steps.append(f"s{number} AS ({body})")
         aliases.append(alias)
@@ -76,6 +76,30 @@ def _foreign_key(world: World, shape: Shape, alias: str, aliases: list[str], bef
     return (
         f"SELECT {carried}, x_ AS {_name(alias)} FROM {_with_key(world.table(shape.source), before)} AS s "
         f"{join.how.upper()} JOIN ({_live(lookup)}) AS x_ ON {on}"
+    )
+
+
+def _as_of(world: World, shape: Shape, alias: str, aliases: list[str], before: str) -> str:
+    join = shape.joins[alias]
+    assert join.at is not None
+    lookup, key_count = world.table(join.table), len(world.table(shape.source).key)
+    *parts, start = lookup.key
+    on = [f"({expr.sql}) = x_.{_name(k)}" for expr, k in zip(join.on, parts, strict=True)]
+    on.append(f"({join.at.sql}) >= x_.{_name(start)}")
+    carried = ", ".join([*(_name(a) for a in aliases), *(f"k{i}" for i in range(key_count))])
+    found = f"f_.{_name(alias)}"
+    holds = [f"{found}.{_name(start)} IS NOT NULL"]
+    if join.valid_to is not None:
+        end = f"{found}.{_name(join.valid_to)}"
+        holds.append(f"({end} IS NULL OR at_ < {end})")
+    if join.gone is not None:
+        holds.append(f"NOT coalesce({join.gone.sql}, false)")
+    version = f"CASE WHEN {' AND '.join(holds)} THEN {found} END"
+    kept = f" WHERE {' AND '.join(holds)}" if join.how == "inner" else ""
+    return (
+        f"SELECT {carried}, {version} AS {_name(alias)} FROM (SELECT {carried}, ({join.at.sql}) AS at_, "
+        f"x_ AS {_name(alias)} FROM {_with_key(world.table(shape.source), before)} AS s "
+        f"ASOF LEFT JOIN ({_live(lookup)}) AS x_ ON {' AND '.join(on)}) AS f_{kept}"
     )
 
 

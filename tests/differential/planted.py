@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from enrich.base.spec import LIVE, OPERATION, WEIGHT, name_partners, quote
-from enrich.frames import changes, difference, join, keys, mirror
+from enrich.frames import asof, changes, difference, join, keys, mirror
 from enrich.steps import stages
 from enrich.storage import tables
 
@@ -27,12 +27,13 @@ if TYPE_CHECKING:
     """A key -> whether it belongs to a history that the bug is planted in."""
 
 Patch = pytest.MonkeyPatch
-_FEED, _SNAPSHOT, _ENRICHED, _DERIVED, _REFERENCES = (
+_FEED, _SNAPSHOT, _ENRICHED, _DERIVED, _REFERENCES, _LATEST = (
     tables.read_change_feed,
     tables.read_snapshot,
     join.join_all,
     mirror.derive_mirror,
     join.find_references,
+    asof.find_latest,
 )
 """The functions as they are, for what a bug reads beside the right rows."""
 
@@ -358,7 +359,7 @@ def _keeps_right(step: Any) -> bool:
 
 
 def _texts(step: Any) -> tuple[str, ...]:
-    return (*step.on, *([step.elements] if step.elements else []))
+    return (*step.references, *([step.elements] if step.elements else []))
 
 
 def _paths(spec: Any, step: Any) -> set[tuple[str, ...]]:
@@ -443,6 +444,75 @@ def _null_order_wins(spec: Any, master: DataFrame) -> tuple[Any, DataFrame]:
     return spec, master.withColumn(spec.order, F.coalesce(F.col(quote(spec.order)), F.lit(2**62)))
 
 
+def _begins_after_its_moment(patch: Patch, is_mine: Mine) -> None:
+    """As of: a version that begins at the very moment does not hold yet. Moments are whole numbers here."""
+    from pyspark.sql import functions as F
+
+    def around(latest: Any, rows: DataFrame, versions: DataFrame, wanted: Sequence[str]) -> DataFrame:
+        key, moment = F.col(wanted[0]), wanted[-1]
+        earlier = F.col(moment) - F.when(is_mine(key), 1).otherwise(0)
+        kept = rows.withColumns({"__enrich_right": F.col(moment), moment: earlier})
+        found: DataFrame = latest(kept, versions, wanted)
+        return found.withColumn(moment, F.col("__enrich_right")).drop("__enrich_right")
+
+    _wrap(patch, asof, "find_latest", around)
+
+
+def _ends_after_its_moment(patch: Patch, is_mine: Mine) -> None:
+    """As of: a version that ends at the very moment still holds."""
+    from pyspark.sql import functions as F
+
+    def around(valid: Any, step: Any, moment: Column) -> Column:
+        late = F.when(is_mine(F.col(step.alias).getField("u")), 1).otherwise(0)
+        found: Column = valid(step, moment - late)
+        return found
+
+    _wrap(patch, asof, "keep_valid", around)
+
+
+def _with_steps(**fields: Any) -> Callable[[Any], Any]:
+    """Return a change of a job's sources by which its joins have other fields."""
+
+    def wrong(sources: Any) -> Any:
+        steps = tuple(replace(step, **fields) for step in sources.spec.steps)
+        return replace(sources, spec=replace(sources.spec, steps=steps))
+
+    return wrong
+
+
+def _falling_back(condition: str) -> Callable[[Any], Any]:
+    """As of: a version for which ``condition`` does not hold at a moment is passed over, and an earlier one found.
+
+    What holds at each moment, of which there are few, is written down as a version of its own.
+    """
+    from pyspark.sql import functions as F
+
+    def wrong(sources: Any) -> Any:
+        rows = sources.snapshots["accounts"]
+        every = rows.crossJoin(rows.sparkSession.range(64).select(F.col("id").cast("int").alias("moment")))
+        begun = every.where("since <= moment").where(condition)
+        last = begun.groupBy("u", "moment").agg(F.max_by(F.struct(*rows.columns), "since").alias("last"))
+        rest = {name: F.col("last").getField(name) for name in rows.columns if name != "u"}
+        found = last.withColumns({**rest, "since": F.col("moment"), "until": F.col("moment") + 1})
+        return replace(sources, snapshots={**sources.snapshots, "accounts": found.select(*rows.columns)})
+
+    return wrong
+
+
+def _only_what_refers_now(patch: Patch, is_mine: Mine) -> None:
+    """As of: a changed version reaches the events that have it now, not those that had it or lost it to another."""
+    from pyspark.sql import functions as F
+
+    def around(touched: Any, rows: DataFrame, versions: DataFrame, changed: DataFrame) -> DataFrame:
+        found: DataFrame = touched(rows, versions, changed)
+        *names, moment = changed.columns
+        wrong = _LATEST(rows.withColumn(asof.SALT, F.lit(0)), versions, [*names, moment]).drop(asof.SALT, moment)
+        wrong = wrong.withColumnRenamed(asof.LATEST, moment).where(F.col(moment).isNotNull())
+        return _mixed(found, wrong.select(*found.columns), is_mine, F.col(names[0]))
+
+    _wrap(patch, asof, "find_touched", around)
+
+
 _OF_LINES = (
     Bug("deletes_of_the_left_ignored", _keeping_keys("{weight} >= 0", "products")),
     Bug("deletes_of_the_right_ignored", _keeping_keys("{weight} >= 0", "merchants")),
@@ -476,7 +546,16 @@ _OF_MIRRORS = (
     Bug("mirror_order_ignored", _deriving(_order_ignored)),
     Bug("null_order_wins", _deriving(_null_order_wins)),
 )
+_OF_VERSIONS = (
+    Bug("version_begins_after_its_moment", _begins_after_its_moment),
+    Bug("version_ends_after_its_moment", _ends_after_its_moment),
+    Bug("ended_version_falls_back", _enriching(_falling_back("until IS NULL OR moment < until"))),
+    Bug("gone_version_falls_back", _enriching(_falling_back("NOT coalesce(gone, false)"))),
+    Bug("gone_is_ignored", _enriching(_with_steps(gone=None))),
+    Bug("only_what_refers_now_is_recomputed", _only_what_refers_now),
+)
 SUITES = (
+    Suite("versions", "versions", "as_of_all", _OF_VERSIONS),
     Suite("lines", "foreign_key", "fk_chained", _OF_LINES, is_late=True),
     Suite("lone_rows", "chains", "back_before_lone", _OF_LONE_ROWS),
     Suite("lists", "lists", "list_beside_fk", _OF_LISTS),

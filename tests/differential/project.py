@@ -40,7 +40,7 @@ def job_file(world: World, shape: Shape) -> dict[str, Any]:
     }
     job["from"] = shape.driving
     if shape.joins:
-        job["join"] = {alias: _join(shape, alias) for alias in shape.joins}
+        job["join"] = {alias: _join(world, shape, alias) for alias in shape.joins}
     if shape.mirror is not None:
         job["mirror"] = _mirror(shape.mirror)
     if shape.select is not None:
@@ -81,7 +81,7 @@ def _mirror(mirror: Mirror) -> dict[str, Any]:
     return made
 
 
-def _join(shape: Shape, alias: str) -> dict[str, Any]:
+def _join(world: World, shape: Shape, alias: str) -> dict[str, Any]:
     join = shape.joins[alias]
     if join.kind == "list":
         assert join.elements is not None
@@ -96,6 +96,12 @@ def _join(shape: Shape, alias: str) -> dict[str, Any]:
     made = {"kind": join.kind, "how": join.how}
     if join.on:
         made["on"] = _one_or_list([expr.text for expr in join.on])
+    if join.at is not None:
+        made |= {"at": join.at.text, "valid_from": world.table(join.table).key[-1]}
+    if join.valid_to is not None:
+        made["valid_to"] = join.valid_to
+    if join.gone is not None:
+        made["gone"] = join.gone.text
     return made
 
 

@@ -100,7 +100,10 @@ def col(path: str, type_: pa.DataType | None = None) -> Expr:
 
 @dataclass(frozen=True)
 class Join:
-    """One join of a job, in the words of a job's file; ``on`` and ``elements`` are expressions."""
+    """One join of a job, in the words of a job's file; ``on``, ``at``, ``gone`` and ``elements`` are expressions.
+
+    ``valid_from`` of an as-of join is not said: it is the last part of the lookup's key.
+    """
 
     table: str
     kind: str
@@ -110,6 +113,14 @@ class Join:
     element_key: str | None = None
     duplicates: str = "keep"
     unmatched: str = "keep"
+    at: Expr | None = None
+    valid_to: str | None = None
+    gone: Expr | None = None
+
+    @property
+    def references(self) -> tuple[Expr, ...]:
+        """The expressions that must not be null: ``on`` and ``at``."""
+        return self.on if self.at is None else (*self.on, self.at)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from differential.expressions import above, coalesce, cols, fk, upper
 from differential.spec import Expr, Join, Mirror, Scope, Shape, Table, World, col, not_null, one_of
 from differential.worlds_of_chains import chains
 from differential.worlds_of_references import foreign_key, foreign_key_composite, tree
+from differential.worlds_of_versions import versions, versions_in_chains
 
 
 def _pair() -> World:
@@ -283,6 +284,8 @@ WORLDS: dict[str, World] = {
             _mixed(),
             tree(),
             chains(),
+            versions(),
+            versions_in_chains(),
         ),
     )
 }
@@ -295,6 +298,7 @@ ALWAYS: dict[str, World] = {
         "lists": ("list_two",),
         "mirrors": ("mirror_last",),
         "chains": ("back_by_full", "back_before_lone", "guarded"),
+        "versions": ("as_of_all",),
     }.items()
 }
 """The jobs that random histories play in every `make test`: those that have kept histories. The soak plays all."""

@@ -134,16 +134,19 @@ class Step:
 
     Attributes:
         alias: The lookup.
-        kind: ``table``, ``foreign_key`` or ``list``.
+        kind: ``table``, ``foreign_key``, ``as_of`` or ``list``.
         how: ``inner``, ``left``, ``right`` or ``full``.
-        on: The foreign key's expressions, one per key column of the lookup.
+        on: The foreign key's expressions, one per key column of the lookup; of an as-of join, without the last one.
+        at: The moment that an as-of join asks for; it is compared with the last part of the lookup's key.
+        valid_to: The lookup's column with the moment at which a version ends; None: a version lasts until the next one.
+        gone: The condition over the lookup by which a version says that the thing does not exist.
         elements: The expression that gives a list join's array.
         element_key: The struct field that holds the id; None for an array of ids.
         element_fields: The element struct's other fields, in order.
         drop_duplicates: Keep only the first element of each id.
         drop_unmatched: Leave out elements without partner.
-        reads: What ``on`` or ``elements`` reads: aliases, and ``key``.
-        is_plain: True when ``on`` or ``elements`` only names columns, and so cannot fail.
+        reads: What ``on``, ``at`` or ``elements`` reads: aliases, and ``key``.
+        is_plain: True when ``on``, ``at``, ``gone`` or ``elements`` only names columns, and so cannot fail.
     """
 
     alias: str
@@ -157,6 +160,14 @@ class Step:
     drop_unmatched: bool = False
     reads: frozenset[str] = frozenset()
     is_plain: bool = True
+    at: str | None = None
+    valid_to: str | None = None
+    gone: str | None = None
+
+    @property
+    def references(self) -> tuple[str, ...]:
+        """The expressions that meet the parts of the lookup's key: ``on`` and, in an as-of join, ``at``."""
+        return self.on if self.at is None else (*self.on, self.at)
 
     @property
     def keeps_right(self) -> bool:

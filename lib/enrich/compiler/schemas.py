@@ -14,6 +14,8 @@ _COMPARABLE = frozenset(
     | {"timestamp_ntz", "void"}
 )
 
+_MOMENTS = frozenset({"date", "timestamp", "timestamp_ntz", "byte", "short", "integer", "long", "float", "double"})
+
 _NAMES = {name: name for name in ("boolean", "float", "double", "string", "date", "timestamp")} | {
     "int": "integer", "integer": "integer", "bigint": "long", "long": "long", "smallint": "short", "tinyint": "byte",
 }  # fmt: skip
@@ -131,6 +133,11 @@ def _simple(kind: DataType) -> set[str]:
 def may_be_key(kind: DataType) -> bool:
     """Return whether values of the type can be keys."""
     return kind_of(kind) not in _NO_KEYS
+
+
+def is_moment(kind: DataType) -> bool:
+    """Return whether values of the type can be moments: dates, timestamps with or without zone, numbers."""
+    return isinstance(kind, str) and (kind in _MOMENTS or kind.startswith("decimal"))
 
 
 def find(name: str, names: Collection[str]) -> str | None:

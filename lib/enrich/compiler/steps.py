@@ -9,7 +9,7 @@ from typing import Any
 from enrich.base.errors import ConfigError
 from enrich.base.spec import DataType, Step
 from enrich.compiler.columns import Columns
-from enrich.compiler.schemas import build_struct, fields_of, find, incomparable, kind_of, name_of, strip_type
+from enrich.compiler.schemas import build_struct, fields_of, find, incomparable, is_moment, kind_of, name_of, strip_type
 from enrich.config.models import Job, Join
 from enrich.expressions import Expression, Scope
 
@@ -23,6 +23,7 @@ class Steps:
     Attributes:
         complete: False when a type was left unchecked because only Spark can find it and there is no session.
         referring: Lookup -> the expressions that refer to it.
+        versions: Lookup of an as-of join -> what tells how long its versions hold, as written.
     """
 
     def __init__(self, job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]], typer: Typer | None) -> None:
@@ -33,12 +34,13 @@ class Steps:
         self.frame: dict[str, DataType] = {}
         self.complete = True
         self.referring: dict[str, list[Expression]] = {}
+        self.versions: dict[str, list[str | None]] = {}
 
     def written(self, alias: str) -> list[Any]:
         """Return what a join says, for the hash of the definition."""
         join = self.job.join[alias]
         texts = [each.canonical for each in self.referring.get(alias, ())]
-        return [texts, join.element_key, join.duplicates, join.unmatched]
+        return [texts, join.element_key, join.duplicates, join.unmatched, *self.versions.get(alias, ())]
 
     def see(self, alias: str) -> None:
         """Let later expressions see a source's row as a struct."""
@@ -69,12 +71,14 @@ class Steps:
 
     def step(self, alias: str, join: Join) -> Step:
         """Resolve one join, and note what its expressions read."""
-        step = {"table": self._table, "foreign_key": self._foreign_key, "list": self._list}[join.kind](alias, join)
+        resolve = {"table": self._table, "foreign_key": self._foreign_key, "as_of": self._as_of, "list": self._list}
+        step = resolve[join.kind](alias, join)
         if join.kind != "list":
             self.see(alias)
         referring = self.referring.get(alias, ())
         reads = frozenset(path[0] for expression in referring for path in expression.paths)
-        return replace(step, reads=reads, is_plain=all(expression.is_path for expression in referring))
+        is_plain = step.is_plain and all(expression.is_path for expression in referring)
+        return replace(step, reads=reads, is_plain=is_plain)
 
     def _table(self, alias: str, join: Join) -> Step:
         ours, table = self.keys[self.job.from_], self.columns.tables[self.job.from_]
@@ -104,6 +108,38 @@ class Steps:
                 self.referring.setdefault(alias, []).append(expression)
                 self._check_types(alias, (text, self.type_of(expression, *place)), key, place)
         return Step(alias, "foreign_key", join.how, on=tuple(texts))
+
+    def _as_of(self, alias: str, join: Join) -> Step:
+        *parts, start = self.keys[alias]
+        texts, moment = join.on or (), join.at or ""
+        for text, key, option in [*zip(texts, parts, ["on"] * len(parts), strict=True), (moment, start, "at")]:
+            expression = self.expression(text, "join", alias, option)
+            if expression is not None:
+                self.referring.setdefault(alias, []).append(expression)
+                kind = self.type_of(expression, "join", alias, option)
+                self._check_types(alias, (text, kind), key, ("join", alias, option))
+        known = self.columns.tables[alias]
+        if start in known and not is_moment(known[start]):
+            message = f"{alias}.{start} is {name_of(known[start])}; it must be a date, a timestamp or a number"
+            self.columns.fault(message, "join", alias, "valid_from")
+        end = None
+        if join.valid_to is not None:
+            end = self.columns.named(alias, join.valid_to, "join", alias, "valid_to")
+            self._check_types(alias, (f"{alias}.{end}", known.get(end)), start, ("join", alias, "valid_to"))
+        self.see(alias)
+        gone = self._gone(alias, join.gone) if join.gone is not None else None
+        self.versions[alias] = [end, gone.canonical if gone is not None else None]
+        step = Step(alias, "as_of", join.how, on=tuple(texts), at=moment, valid_to=end, gone=join.gone)
+        return replace(step, is_plain=gone is None or gone.is_path)
+
+    def _gone(self, alias: str, text: str) -> Expression | None:
+        """Read the condition by which a version says that the thing is gone; it sees the lookup alone."""
+        place = ("join", alias, "gone")
+        expression = self.columns.parse(text, Scope(frozenset({alias})), *place)
+        kind = self.type_of(expression, *place) if expression is not None else None
+        if kind is not None and kind != "boolean":
+            self.columns.fault(f"'gone' is {name_of(kind)}; it must be a condition", *place)
+        return expression
 
     def _list(self, alias: str, join: Join) -> Step:
         place = ("join", alias, "elements")

@@ -200,6 +200,8 @@ def _check_joins(draft: Draft) -> None:
             if needed not in join:
                 draft.fault(f"kind {kind} needs {needed!r}", "join", alias)
         _check_key_length(draft, alias, kind, join)
+        if kind == "as_of":
+            _check_as_of(draft, alias, join)
         if kind == "foreign_key" and join.get("how") in ("right", "full"):
             if keeps_right:
                 first = f"{keeps_right!r}, line {draft.tree.line('join', keeps_right)}"
@@ -212,18 +214,33 @@ def _check_key_length(draft: Draft, alias: str, kind: str, join: dict[str, Any])
     """Both sides of a join have as many key columns."""
     key, own, on = draft.key(alias), draft.key(draft.driving), join.get("on")
     has = f"the key of {alias!r} has"
-    if kind == "foreign_key" and on == []:
-        draft.fault("'on' is an empty list; give one expression for each key column", "join", alias, "on")
-    elif kind == "foreign_key" and key and "on" in join and not isinstance(on, dict):
-        count = len(on) if isinstance(on, list) else 1
-        if count != len(key):
-            message = f"'on' has {format_count(count, 'expression')}, but {has} {len(key)}"
+    before = " before the last" if kind == "as_of" else ""
+    refers = kind in ("foreign_key", "as_of")
+    if refers and on == []:
+        draft.fault(f"'on' is an empty list; give one expression for each key column{before}", "join", alias, "on")
+    elif kind == "as_of" and len(key) == 1:
+        message = "an as_of join needs the key of the thing and then the time from which a version holds"
+        draft.fault(f"{message}, but {has} 1 column", "sources", alias, "key")
+    elif refers and key and "on" in join and not isinstance(on, dict):
+        count, wanted = len(on) if isinstance(on, list) else 1, len(key) - bool(before)
+        if count != wanted:
+            message = f"'on' has {format_count(count, 'expression')}, but {has} {wanted}{before}"
             draft.fault(message, "join", alias, "on")
     if kind == "list" and len(key) > 1:
         draft.fault(f"a list join uses one id, but {has} {format_count(len(key), 'column')}", "join", alias)
     if kind == "table" and key and own and len(key) != len(own):
         columns = f"that of {alias!r} has {format_count(len(key), 'column')} and that of {draft.driving!r} {len(own)}"
         draft.fault(f"a table join needs the same key, but {columns}", "join", alias)
+
+
+def _check_as_of(draft: Draft, alias: str, join: dict[str, Any]) -> None:
+    """Versions are told apart by the time from which they hold, and an as-of join keeps the left side or both."""
+    key, start = draft.key(alias), join.get("valid_from")
+    if key and isinstance(start, str) and start.strip() and start.lower() != key[-1].lower():
+        message = f"'valid_from' names {start!r}, but the last column of the key of {alias!r} is {key[-1]!r}"
+        draft.fault(f"{message}; 'valid_from' must be the last key column", "join", alias, "valid_from")
+    if join.get("how") in ("right", "full"):
+        draft.fault(f"'how' of an as_of join is left or inner, not {join['how']}", "join", alias, "how")
 
 
 def _check_mirror(draft: Draft) -> None:

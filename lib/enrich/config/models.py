@@ -75,12 +75,25 @@ class Source(Model):
 class Join(Model):
     """A lookup that is joined to the driving source, or to what was joined before it."""
 
-    kind: Literal["table", "foreign_key", "list"] = Field(
-        description="table: both sides share the key. foreign_key: 'on' gives the lookup's key. list: an array of ids."
+    kind: Literal["table", "foreign_key", "as_of", "list"] = Field(
+        description="table: both sides share the key. foreign_key: 'on' gives the lookup's key. as_of: the version of"
+        " the lookup that is valid at the moment 'at'. list: an array of ids."
     )
     how: Literal["inner", "left", "right", "full"] = Field("left", description="Not with kind list.")
     on: Expressions | None = Field(
-        None, description="foreign_key: the expression, or one for each key column, that gives the lookup's key."
+        None,
+        description="foreign_key: the expression, or one for each key column, that gives the lookup's key. as_of: the"
+        " same for the key columns before the last.",
+    )
+    at: ExpressionText | None = Field(None, description="as_of: the expression that gives the moment.")
+    valid_from: Text | None = Field(
+        None, description="as_of: the lookup's column with the time from which a version holds, the last of its key."
+    )
+    valid_to: Text | None = Field(
+        None, description="as_of: the lookup's column with the time at which a version ends; null: it is open."
+    )
+    gone: ExpressionText | None = Field(
+        None, description="as_of: a condition over the lookup: this version says that the thing does not exist."
     )
     elements: ExpressionText | None = Field(None, description="list: the array of ids, or of structs with an id.")
     element_key: Text | None = Field(None, description="list: the field of the struct with the id.")
@@ -91,6 +104,7 @@ class Join(Model):
 JOIN_KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "table": ((), ("how",)),
     "foreign_key": (("on",), ("how",)),
+    "as_of": (("on", "at", "valid_from"), ("valid_to", "gone", "how")),
     "list": (("elements",), ("element_key", "duplicates", "unmatched")),
 }
 """What each kind of join needs, and what it may have beside that."""

@@ -90,6 +90,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
             "then": {
                 "required": ["kind", *needed],
                 "not": _require_any_of([option for option in options if option not in needed + optional]),
+                **({"properties": {"how": {"enum": ["inner", "left"]}}} if kind == "as_of" else {}),
             },
         }
         for kind, (needed, optional) in JOIN_KINDS.items()

@@ -51,7 +51,7 @@ class JoinKeys:
 
     Attributes:
         join: The lookup's alias.
-        kind: ``table``, ``foreign_key`` or ``list``.
+        kind: ``table``, ``foreign_key``, ``as_of`` or ``list``.
         references: Rows (of a list: elements) that refer to a key of the lookup.
         unmatched: Those without a partner.
         near_misses: Kind -> unmatched references that nearly match.
@@ -103,10 +103,11 @@ def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys
     spec = work.task.spec
     assert isinstance(spec, JoinSpec)  # noqa: S101 - a mirror has no steps
     lookup = spec.sources[step.alias]
-    texts = [lookup.columns[name] == TEXT_TYPE for name in lookup.key]
+    key = lookup.key[:-1] if step.kind == "as_of" else lookup.key  # no moment is nearly another one
+    texts = [lookup.columns[name] == TEXT_TYPE for name in key]
     names = name_reference(len(texts))
     references = join.find_references(work.now, step).select(*names)
-    parts = [F.col(quote(column)).alias(name) for column, name in zip(lookup.key, names, strict=True)]
+    parts = [F.col(quote(column)).alias(name) for column, name in zip(key, names, strict=True)]
     keys = work.keep(near.pair_keys(references, work.snapshot(step.alias).select(*parts).distinct()))
     total = keys.agg(
         F.coalesce(F.sum(near.REFERENCES), F.lit(0)).alias("all"),

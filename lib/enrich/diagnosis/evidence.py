@@ -15,7 +15,7 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import (
@@ -34,8 +34,8 @@ from enrich.base.spec import (
 from enrich.diagnosis import near, reasons
 from enrich.diagnosis.reasons import Reason
 from enrich.diagnosis.sides import Side
-from enrich.frames import join, normalise
-from enrich.frames.columns import drop_nulls
+from enrich.frames import asof, join, normalise, order
+from enrich.frames.columns import drop_nulls, pack_rows
 from enrich.steps.work import FEW, Work
 from enrich.storage import tables
 
@@ -43,7 +43,7 @@ log = logging.getLogger(__name__)
 
 Key = tuple[Any, ...]
 _ARRIVED, _DELETED = "__enrich_arrived", "__enrich_deleted"
-_REASON, _COUNT = "__enrich_reason", "__enrich_count"
+_REASON, _COUNT, _VERDICT = "__enrich_reason", "__enrich_count", "__enrich_verdict"
 
 
 @dataclass(frozen=True)
@@ -70,7 +70,8 @@ class Question:
 
     Attributes:
         columns: The source's columns that are looked up: its key, or a mirror's value.
-        references: ``rows`` and ``__enrich_j*``, one row per reference, with nulls.
+        references: ``rows`` and ``__enrich_j*``, one row per reference, with nulls; of an as-of join ``_VERDICT``, too:
+            the reason of a reference whose key is there.
         rows: The columns that hold the key of the target's row: ``__enrich_k*`` or ``__enrich_r*``.
         is_list: Whether a row refers to many keys.
     """
@@ -108,12 +109,11 @@ def list_questions(work: Work, affected: Affected) -> list[Question]:
     if isinstance(spec, MirrorSpec):
         return [own(spec.value, spec.driving)]
     found = [own(spec.key_columns, spec.driving)]
-    sources = work.now
     for step in spec.steps:
         if step.kind == "table":
             found.append(own(spec.sources[step.alias].key, step.alias))
         else:
-            found.append(_ask_of_step(sources, step, affected, names))
+            found.append(_ask_of_step(work, step, affected, names))
     return found
 
 
@@ -126,9 +126,8 @@ def _list_right_questions(work: Work, spec: JoinSpec, right: Step, affected: Aff
     key = spec.sources[right.alias].key
     names = tuple(name_right_key(len(key)))
     own = Question(right.alias, key, _repeat_key(affected.right, names, len(key)), names)
-    sources = work.now
     later = [step for step in spec.steps[spec.steps.index(right) + 1 :] if step.kind != "table"]
-    return [own, *(_ask_of_step(sources, step, affected, names) for step in later)]
+    return [own, *(_ask_of_step(work, step, affected, names) for step in later)]
 
 
 def _repeat_key(keys: DataFrame, names: Sequence[str], count: int) -> DataFrame:
@@ -137,14 +136,54 @@ def _repeat_key(keys: DataFrame, names: Sequence[str], count: int) -> DataFrame:
     return keys.select(*names, *[F.col(name).alias(part) for name, part in parts])
 
 
-def _ask_of_step(sources: join.Sources, step: Step, affected: Affected, names: tuple[str, ...]) -> Question:
+def _ask_of_step(work: Work, step: Step, affected: Affected, names: tuple[str, ...]) -> Question:
     """Return what rows refer to in a lookup, also those that an earlier join removes, with nulls."""
+    sources = work.now
     spec, key = sources.spec, sources.spec.sources[step.alias].key
     keeps_all = {"inner": "left", "right": "full"}
-    earlier = [replace(each, how=keeps_all.get(each.how, each.how)) for each in join.list_earlier_steps(spec, step)]
+    earlier = [replace(each, how=keeps_all.get(each.how, each.how)) for each in order.list_earlier_steps(spec, step)]
     rows = join.refer(join.apply_steps(sources, affected, earlier), spec, step)
     rows = drop_nulls(rows.select(*names, *name_reference(len(key))), names)
+    if step.kind == "as_of":
+        return Question(step.alias, key[:-1], _judge_moments(work, step, rows), names)
     return Question(step.alias, key, rows, names, step.kind == "list")
+
+
+def _judge_moments(work: Work, step: Step, rows: DataFrame) -> DataFrame:
+    """Replace the moment that rows ask for by the reason that they have if their key is there.
+
+    What the version that the source has now would answer, and the one that the target has consumed does not, has
+    arrived after the window. A row without a moment has no reference at all.
+    """
+    alias = step.alias
+    source, at, latest = work.task.spec.sources[alias], work.task.window[alias].to, work.task.tables[alias].version
+    wanted = name_reference(len(source.key))
+    names = [f"__enrich_w{i}" for i in range(len(wanted))]
+
+    def judge(rows: DataFrame, version: int, verdict: str) -> DataFrame:
+        lookup = pack_rows(work.snapshot(alias, version), source, names)
+        return asof.judge_moments(step, rows, lookup, wanted, verdict)
+
+    def is_matched(verdict: str) -> Column:
+        told = F.col(verdict)
+        return told.getField("found") & ~told.getField("ended") & ~told.getField("gone")
+
+    rows = judge(rows, at, _VERDICT)
+    arrived = F.lit(False)
+    if latest != at:
+        rows = judge(rows, latest, "__enrich_later")
+        arrived = is_matched("__enrich_later")
+    told = F.col(_VERDICT)
+    reason = (
+        F.when(is_matched(_VERDICT), reasons.MATCHED)
+        .when(arrived, reasons.ARRIVED_AFTER_WINDOW)
+        .when(~told.getField("found"), reasons.TOO_EARLY)
+        .when(told.getField("ended"), reasons.ENDED)
+        .otherwise(reasons.GONE)
+    )
+    *parts, moment = wanted
+    rows = rows.withColumns({_VERDICT: reason, **{p: F.when(F.col(moment).isNotNull(), F.col(p)) for p in parts}})
+    return rows.drop(moment, "__enrich_later")
 
 
 def find_reasons(work: Work, asked: Sequence[Question], *, found_keys: bool = False) -> dict[Key, dict[str, Reason]]:
@@ -251,7 +290,7 @@ def _tell_reasons(work: Work, asked: Question, marked: DataFrame, missing: int) 
     marked = marked.withColumns(absent)
     reason = (
         F.when(F.col(near.PRESENT).isNull(), reasons.FOREIGN_KEY_NULL)
-        .when(F.col(near.PRESENT), reasons.MATCHED)
+        .when(F.col(near.PRESENT), F.col(_VERDICT) if _VERDICT in marked.columns else F.lit(reasons.MATCHED))
         .when(F.col(_ARRIVED).isNotNull(), reasons.ARRIVED_AFTER_WINDOW)
         .when(F.col(_DELETED).isNotNull(), reasons.DELETED_AT)
         .when(F.col(near.SET).isNotNull(), reasons.NEAR_MISS)
@@ -275,6 +314,7 @@ def _find_later(work: Work, asked: Question, lost: Lost) -> DataFrame | None:
     if moves is None:
         return None
     is_there = F.col("come") > F.coalesce(F.col("gone"), F.lit(-1))
+    is_there = is_there | (F.col("total") > 0)  # one of several versions of a key may have gone again
     return moves.where(is_there).select(*asked.names, F.col("come").alias(_ARRIVED))
 
 
@@ -307,7 +347,7 @@ def _find_moves(work: Work, asked: Question, lost: Lost, window: tuple[int, int]
         netted = rows.groupBy(*asked.names, COMMIT).agg(net.alias(WEIGHT))
         come = F.max(F.when(F.col(WEIGHT) > 0, F.col(COMMIT))).alias("come")
         gone = F.max(F.when(F.col(WEIGHT) < 0, F.col(COMMIT))).alias("gone")
-        moves = work.keep(netted.groupBy(*asked.names).agg(come, gone))
+        moves = work.keep(netted.groupBy(*asked.names).agg(come, gone, net.alias("total")))
         moves.count()
     except (PySparkException, Py4JJavaError):
         log.info("the change feed of %s cannot be read from version %d on", asked.alias, window[0] + 1)

@@ -13,6 +13,9 @@ FOREIGN_KEY_NULL = "foreign_key_null"
 ARRIVED_AFTER_WINDOW = "arrived_after_window"
 DELETED_AT = "deleted_at"
 NEAR_MISS = "near_miss"
+TOO_EARLY = "too_early"
+ENDED = "ended"
+GONE = "gone"
 VALUE_NULL_IN_LOOKUP = "value_null_in_lookup"
 FILTERED_BY_WHERE = "filtered_by_where"
 QUARANTINED = "quarantined"
@@ -25,6 +28,9 @@ REASONS = {
     ARRIVED_AFTER_WINDOW: "the partner came in a version that the target has not consumed yet",
     DELETED_AT: "this version of the source deleted the partner",
     NEAR_MISS: "the source has a key that differs only by something that a normaliser removes",
+    TOO_EARLY: "the source has versions of this key, and the first of them begins after the row's moment",
+    ENDED: "the version that began last before the row's moment had ended by then",
+    GONE: "the version of the row's moment says that the thing does not exist",
     VALUE_NULL_IN_LOOKUP: "there is a partner, and its value is null",
     FILTERED_BY_WHERE: "the job's where removes the row",
     QUARANTINED: "the row is in the quarantine",
@@ -32,7 +38,10 @@ REASONS = {
 }
 """All reasons and their meanings."""
 
-WORST = (ARRIVED_AFTER_WINDOW, DELETED_AT, NEAR_MISS, NO_SUCH_KEY, FOREIGN_KEY_NULL, MATCHED)
+WORST = (
+    *(ARRIVED_AFTER_WINDOW, DELETED_AT, NEAR_MISS, NO_SUCH_KEY, TOO_EARLY, ENDED, GONE),
+    *(FOREIGN_KEY_NULL, MATCHED),
+)
 """Of several references of one row, which reason stands for the row: the first of these that one of them has."""
 
 

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from enrich.base.spec import Affected, HistorySpec, JobSpec, JoinSpec, Step, name_left_key, name_right_key, quote
 from enrich.diagnosis.reasons import FOREIGN_KEY_NULL, MATCHED, NO_SUCH_KEY, Reason
 from enrich.expressions import Scope, parse_expression
-from enrich.frames import join
+from enrich.frames import order
 from enrich.steps.work import Work
 
 
@@ -96,7 +96,7 @@ def find_dependencies(spec: JobSpec, side: Side, column: str) -> list[str]:
     text = next(output.expression for output in spec.outputs if output.name == column)
     used = {path[0] for path in parse_expression(text, scope).paths}
     # What leads to the lookup on the left is not there in a row without left side, and not missed.
-    ends = {each.alias for each in (() if side.right is None else join.list_earlier_steps(spec, side.right))}
+    ends = {each.alias for each in (() if side.right is None else order.list_earlier_steps(spec, side.right))}
     sharing = [step for step in spec.steps if step.kind == "table"]
     for step in reversed(spec.steps):
         if step.alias in used and step is not side.right:

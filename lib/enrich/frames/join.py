@@ -35,12 +35,12 @@ from enrich.base.spec import (
     name_reference,
     name_right_key,
 )
-from enrich.frames import normalise
+from enrich.frames import asof, normalise
 from enrich.frames.columns import drop_nulls, keep_in_ranges, pack_rows
 from enrich.frames.elements import COUNTED, collect_elements, join_back, keep_first_of_each_id
+from enrich.frames.order import deciding_steps, leave_own_rows_out, list_earlier_steps
 
 ALIVE = "__enrich_alive"
-_SALTS = 64
 
 
 @dataclass(frozen=True)
@@ -146,7 +146,8 @@ def _count_partners(rows: Column, matched: Column, nulls: Column) -> Column:
 
 
 def _apply_each(sources: Sources, rows: DataFrame, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
-    apply = {"table": _join_table, "foreign_key": _join_foreign_key, "list": _join_list}
+    refers = _join_foreign_key
+    apply = {"table": _join_table, "foreign_key": refers, "as_of": refers, "list": _join_list}
     for step in steps:
         rows = apply[step.kind](sources, rows, affected, step)
     return rows
@@ -165,14 +166,13 @@ def find_partners(sources: Sources, step: Step, affected: Affected) -> DataFrame
     )
 
 
-def leave_own_rows_out(steps: Sequence[Step]) -> list[Step]:
-    """Return joins that add no rows of their lookups."""
-    hows = {"right": "inner", "full": "left"}
-    return [replace(each, how=hows.get(each.how, each.how)) for each in steps]
-
-
 def find_references(
-    sources: Sources, step: Step, affected: Affected | None = None, *, carry: bool = False
+    sources: Sources,
+    step: Step,
+    affected: Affected | None = None,
+    *,
+    changed: DataFrame | None = None,
+    carry: bool = False,
 ) -> DataFrame:
     """Return which keys of a lookup the rows before ``step`` refer to.
 
@@ -183,6 +183,8 @@ def find_references(
         sources: The job's sources.
         step: The join.
         affected: The rows to look at; None for all.
+        changed: ``__enrich_j*``, the changed keys of the lookup: a row of an as-of join then refers to the last version
+            until its moment, of those that are there and of the changed ones. Without them it refers to its moment.
         carry: Whether the driving rows shall come along, for which the source is then read once.
 
     Returns:
@@ -192,9 +194,13 @@ def find_references(
     """
     spec = sources.spec
     before = deciding_steps(spec, step)
-    carried = [spec.driving] if carry and step.kind == "foreign_key" and not before else []
+    carried = [spec.driving] if carry and step.kind in ("foreign_key", "as_of") and not before else []
     found = refer(apply_steps(sources, affected, before), spec, step, carried)
-    return drop_nulls(found, [name for name in found.columns if name.startswith("__enrich_j")])
+    names = [name for name in found.columns if name.startswith("__enrich_j")]
+    found = drop_nulls(found, names)
+    if step.at is None or changed is None:
+        return found
+    return asof.find_touched(found, sources.frame(step.alias, names).select(*names), changed)
 
 
 def refer(rows: DataFrame, spec: JoinSpec, step: Step, carried: Sequence[str] = ()) -> DataFrame:
@@ -214,7 +220,7 @@ def refer(rows: DataFrame, spec: JoinSpec, step: Step, carried: Sequence[str] = 
         rows = rows.select(*identity, F.explode_outer(items).alias("__enrich_item"))
     else:
         parts = [F.col(name) for name in name_left_key(len(spec.key_columns))]
-        parts = parts if step.kind == "table" else [_guarded(part) for part in step.on]
+        parts = parts if step.kind == "table" else [_guarded(part) for part in step.references]
     if step.kind != "table":
         parts = normalise.normalise_references(parts, spec.sources[step.alias])
     names = name_reference(len(parts))
@@ -227,33 +233,6 @@ def _guarded(expression: str) -> Column:
     Filtering such rows is not enough, for Spark evaluates conditions of the left side alone before a join.
     """
     return F.when(F.col(ALIVE), F.expr(expression))
-
-
-def list_earlier_steps(spec: JoinSpec, step: Step) -> list[Step]:
-    """Return the joins that come before ``step``."""
-    aliases = [each.alias for each in spec.steps]
-    return list(spec.steps[: aliases.index(step.alias)])
-
-
-def deciding_steps(spec: JoinSpec, step: Step, *, exact: bool = False) -> list[Step]:
-    """Return the earlier joins without which it cannot be told which rows refer to what.
-
-    A left join that nothing reads changes no reference. An inner one only removes some: it is left out, too, when the
-    references cannot fail on the rows that it removes, and when no later join brings these back as rows of its own.
-
-    Args:
-        spec: The job.
-        step: The join.
-        exact: Keep the joins that remove rows: the references of removed rows would be surplus.
-    """
-    kept: list[Step] = []
-    for each in reversed(list_earlier_steps(spec, step)):
-        later = (step, *kept)
-        is_surplus = not exact and all(other.is_plain for other in later) and not any(e.keeps_right for e in kept)
-        removable = each.how == "left" or (each.how == "inner" and is_surplus)
-        if not removable or any(each.alias in other.reads for other in later):
-            kept.insert(0, each)
-    return kept
 
 
 def _add_key(spec: JoinSpec, rows: DataFrame) -> DataFrame:
@@ -292,45 +271,59 @@ def _join_table(sources: Sources, rows: DataFrame, affected: Affected | None, st
 def _join_foreign_key(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
     """Join a lookup by what the row says its key is; a null in the foreign key matches nothing (KIP-962).
 
-    Rows with a null foreign key are spread over ``_SALTS`` values of a second join column: an outer join would send
-    them all to one task.
+    Rows with a null foreign key are spread over ``asof.SALTS`` values of a second join column: an outer join would send
+    them all to one task. In an as-of join, the last part of the foreign key is found first: the time from which the
+    version of the row's moment holds.
     """
     spec = sources.spec
-    names = name_reference(len(step.on))
-    wanted = [f"__enrich_f{i}" for i in range(len(step.on))]
+    names, keys = name_reference(len(step.references)), name_left_key(len(spec.key_columns))
+    wanted = [f"__enrich_f{i}" for i in range(len(names))]
     rows = _add_key(spec, rows)
-    parts = [_guarded(part) for part in step.on]
+    parts = [_guarded(part) for part in step.references]
     parts = normalise.normalise_references(parts, spec.sources[step.alias])
     rows = rows.withColumns(dict(zip(wanted, parts, strict=True)))
     rows = rows.drop("key") if spec.has_key else rows
+    rows = rows.withColumn(asof.SALT, asof.spread_nulls(keys, wanted))
     is_null = reduce(or_, [F.col(name).isNull() for name in wanted])
-    spread = F.when(is_null, F.pmod(F.hash(*name_left_key(len(spec.key_columns))), F.lit(_SALTS)) + 1).otherwise(0)
-    rows = rows.withColumn("__enrich_salt", spread)
-    rows, lookup = _look_up(sources, step, rows, wanted)
+    moment = F.col(wanted[-1])
+    if step.at is None:
+        rows, lookup = _look_up(sources, step, rows, wanted)
+    else:
+        rows, lookup = _look_up(sources, step, rows, wanted[:-1])
+        rows = asof.find_latest(rows, lookup.select(*names), wanted)
+        wanted = [*wanted[:-1], asof.LATEST]
+        rows = rows.withColumn(asof.SALT, asof.spread_nulls(keys, wanted))
     lookup = lookup.withColumn("__enrich_zero", F.lit(0))
     condition = reduce(and_, [F.col(w) == F.col(n) for w, n in zip(wanted, names, strict=True)])
-    condition = condition & (F.col("__enrich_salt") == F.col("__enrich_zero"))
+    condition = condition & (F.col(asof.SALT) == F.col("__enrich_zero"))
+    joined = rows.join(lookup, on=condition, how="left")
+    if step.at is not None:
+        joined = joined.withColumn(step.alias, asof.keep_valid(step, moment))
     matched = F.col(step.alias).isNotNull()
     judged = F.col(ALIVE) & F.col(spec.driving).isNotNull()
     added = {name_partners(step.alias): _count_partners(judged, judged & matched, judged & is_null)}
     if step.how in ("inner", "right"):
         added[ALIVE] = F.col(ALIVE) & matched
-    joined = rows.join(lookup, on=condition, how="left").withColumns(added)
-    joined = joined.drop(*names, *wanted, "__enrich_salt", "__enrich_zero")
+    used = [name for name in joined.columns if name.startswith("__enrich_f")]
+    joined = joined.withColumns(added).drop(*names, *used, asof.LATEST, asof.SALT, "__enrich_zero")
     if not step.keeps_right:
         return joined
     return _bury(joined).unionByName(_find_unreferenced(sources, affected, step), allowMissingColumns=True)
 
 
 def _look_up(sources: Sources, step: Step, rows: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, DataFrame]:
-    """Return rows, to go on with, and those of their lookup that they may refer to, in their columns ``wanted``."""
+    """Return rows, to go on with, and those of their lookup that they may refer to, in their columns ``wanted``.
+
+    These may be the first parts of the lookup's key alone.
+    """
     names = name_reference(len(wanted))
-    lookup = sources.frame(step.alias, names)
+    lookup = sources.frame(step.alias, name_reference(len(sources.spec.sources[step.alias].key)))
     if step.alias not in sources.large:
         return rows, lookup
     rows = sources.keep(rows)
     keys = F.broadcast(drop_nulls(rows.select(*wanted).toDF(*names)).distinct())
-    return rows, lookup.join(keys, on=names, how="left_semi")
+    lookup = lookup.join(keys, on=names, how="left_semi")
+    return rows, sources.keep(lookup) if step.at is not None else lookup
 
 
 def _find_unreferenced(sources: Sources, affected: Affected | None, step: Step) -> DataFrame:
@@ -366,7 +359,7 @@ def _join_list(sources: Sources, rows: DataFrame, _affected: Affected | None, st
     exploded = exploded.withColumn("__enrich_id", wanted)
     if step.drop_duplicates:
         exploded = keep_first_of_each_id(exploded, identity)
-    spread = F.when(F.col("__enrich_id").isNull(), F.pmod(F.hash(*identity, "__enrich_at"), F.lit(_SALTS)) + 1)
+    spread = F.when(F.col("__enrich_id").isNull(), F.pmod(F.hash(*identity, "__enrich_at"), F.lit(asof.SALTS)) + 1)
     exploded = exploded.withColumn("__enrich_salt", F.coalesce(spread, F.lit(0)))
     exploded, lookup = _look_up(sources, step, exploded, ["__enrich_id"])
     lookup = lookup.withColumn("__enrich_zero", F.lit(0))

@@ -26,8 +26,9 @@ from pyspark.sql import DataFrame
 from enrich.base.spec import JoinSpec, KnownRows, Step, name_left_key, name_reference, name_right_key
 from enrich.frames.columns import drop_nulls, pack_rows
 
-References = Callable[[Step], "DataFrame"]
-"""A step -> ``__enrich_k*``, ``__enrich_r*``, ``__enrich_j*``: which rows refer to which key of the step's lookup."""
+References = Callable[[Step, "DataFrame"], "DataFrame"]
+"""A step, and the changed keys of its lookup -> ``__enrich_k*``, ``__enrich_r*``, ``__enrich_j*``: which rows refer to
+which key of the lookup; in an as-of join, to which of the versions that are there or have changed."""
 
 
 def find_dependents(spec: JoinSpec, changed: Mapping[str, DataFrame], references: References) -> list[DataFrame]:
@@ -47,7 +48,7 @@ def find_dependents(spec: JoinSpec, changed: Mapping[str, DataFrame], references
         if step.kind != "table" and step.alias in changed:
             keys = changed[step.alias]
             names = name_reference(len(keys.columns))
-            found.append(references(step).join(keys, on=names, how="left_semi").drop(*names))
+            found.append(references(step, keys).join(keys, on=names, how="left_semi").drop(*names))
     return found
 
 

@@ -108,12 +108,15 @@ class _Joins:
 
     def join(self, step: Step) -> Iterator[Source]:
         """Yield what decides which rows a join puts together."""
-        texts = step.on if step.elements is None else (step.elements,)
+        texts = step.references if step.elements is None else (step.elements,)
+        texts += (step.gone,) if step.gone is not None else ()
         if step.kind == "table":
             yield from ((self.spec.driving, name) for name in self.spec.key_columns)
         for text in texts:
             yield from self.read(text)
         yield from ((step.alias, name) for name in self.spec.sources[step.alias].key)
+        if step.valid_to is not None:
+            yield step.alias, step.valid_to
 
     def read(self, text: str) -> Iterator[Source]:
         """Yield the columns that an expression reads."""

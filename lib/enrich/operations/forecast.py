@@ -95,7 +95,7 @@ def _foresee_upkeep(task: Task) -> str | None:
 
 def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[str]:
     """Return the sources whose tables a run reads beside their feeds."""
-    from enrich.frames import join, keys
+    from enrich.frames import keys, order
 
     spec = work.task.spec
     if isinstance(spec, MirrorSpec):
@@ -113,7 +113,7 @@ def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[s
         if step.kind != "table":
             read.add(step.alias)
             if step.alias in changed.differing:
-                read |= {spec.driving, *[each.alias for each in join.deciding_steps(spec, step)]}
+                read |= {spec.driving, *[each.alias for each in order.deciding_steps(spec, step)]}
     return read
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from functools import cached_property, partial, reduce
+from functools import cached_property, reduce
 from operator import or_
 from typing import TypeVar
 
@@ -30,6 +30,7 @@ from enrich.base.spec import (
     KnownRows,
     MirrorSpec,
     SourceSpec,
+    Step,
     name_left_key,
     name_reference,
     name_right_key,
@@ -51,7 +52,7 @@ from enrich.storage import tables
 
 log = logging.getLogger(__name__)
 
-_REFERRING = ("foreign_key", "list")
+_REFERRING = ("foreign_key", "as_of", "list")
 FeedResult = TypeVar("FeedResult", NetChanges, Touched)
 
 
@@ -247,7 +248,11 @@ def _find_affected(work: Work, changed: Changes) -> Affected:
         values = [*[mirror.find_affected_values(spec, each) for each in images], *[each.left for each in held]]
         return Affected(work.keep(reduce(lambda a, b: a.unionByName(b), values).distinct()))
     now, right = work.now, spec.right_step()
-    refer = partial(join.find_references, now, carry=not spec.sources[spec.driving].trusted)
+    carry = not spec.sources[spec.driving].trusted
+
+    def refer(step: Step, touched: DataFrame) -> DataFrame:
+        return join.find_references(now, step, changed=touched, carry=carry)
+
     dependent = [work.keep(frame) for frame in keys.find_dependents(spec, changed.differing, refer)]
     others = [each.left for each in held]
     left = work.keep(keys.find_affected_left(spec, changed.differing, dependent, others))
@@ -341,7 +346,7 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
     nulls = {kind: sum(each.null_references for each in lookups.values() if each.kind == kind) for kind in _REFERRING}
     counts = Counts(
         affected_keys=affected.count if affected is not None else found,
-        null_foreign_keys=nulls["foreign_key"],
+        null_foreign_keys=nulls["foreign_key"] + nulls["as_of"],
         null_list_ids=nulls["list"],
     )
     return Rows(frame, counts, lookups=lookups, tally=tally)

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from enrich.base.spec import Affected, JoinSpec, KnownRows, name_left_key, name_reference, quote
 from enrich.base.state import LookupState, RuleState, State
-from enrich.frames import join
+from enrich.frames import join, order
 from enrich.frames.columns import drop_nulls, mark_rows, pack_rows
 from enrich.frames.difference import Difference
 from enrich.frames.join import Sources
@@ -76,7 +76,7 @@ def count_lookups(work: Work, changed: Changes, affected: Affected | None, rows:
 
 def _count_partners(sources: Sources, affected: Affected | None) -> Lookups:
     """Count how each join goes for driving rows, as it does on the way to the target; None: for all of them."""
-    steps = join.leave_own_rows_out(sources.spec.steps)
+    steps = order.leave_own_rows_out(sources.spec.steps)
     return sum_partners(join.apply_steps(sources, affected, steps), steps)[1]
 
 

@@ -88,11 +88,11 @@ JOIN_CASES: list[tuple[Edits, Sequence[Expected]]] = [
     ),
     (
         {7: "  customers: {kind: foreign, on: a.b}"},
-        [(7, "must be one of table, foreign_key, list; did you mean 'foreign_key'?")],
+        [(7, "must be one of table, foreign_key, as_of, list; did you mean 'foreign_key'?")],
     ),
     (
         {7: "  customers: {kind: zzz, on: a.b}"},
-        [(7, "'join.customers.kind' is 'zzz', but must be one of table, foreign_key, list")],
+        [(7, "'join.customers.kind' is 'zzz', but must be one of table, foreign_key, as_of, list")],
     ),
     ({7: "  customers: {kind: 1, on: a.b}"}, [(7, "'join.customers.kind' is a number, but must be one of")]),
     ({7: "  customers: {kind: foreign_key, on: a.b, how: outer}"}, [(7, "one of inner, left, right, full")]),

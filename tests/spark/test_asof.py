@@ -1,0 +1,111 @@
+"""The latest version that begins not after a moment, and the rows that changed versions reach."""
+
+from __future__ import annotations
+
+import random
+from bisect import bisect_right
+from collections import defaultdict
+from datetime import date, timedelta
+from typing import TYPE_CHECKING, Any
+
+from pyspark.sql import functions as F
+
+from enrich.frames import asof
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+NAN = float("nan")
+
+
+def latest(session: SparkSession, rows: list[Any], versions: list[Any], schema: str) -> list[Any]:
+    """Return ``LATEST`` for each row, in their order."""
+    key, time = (part.strip() for part in schema.split(","))
+    asked = session.createDataFrame([(i, *row) for i, row in enumerate(rows)], f"id int, {key}, {time}")
+    names = asked.columns[1:]
+    asked = asked.withColumn(asof.SALT, asof.spread_nulls(["id"], names))
+    found = asof.find_latest(asked, session.createDataFrame(versions, schema), names)
+    return [row[asof.LATEST] for row in found.orderBy("id").collect()]
+
+
+def test_bounds_nulls_and_unknown_keys(interpreted: SparkSession) -> None:
+    versions = [("a", 10), ("a", 20), ("b", 5)]
+    asked = {
+        ("a", 9): None,
+        ("a", 10): 10,
+        ("a", 19): 10,
+        ("a", 20): 20,
+        ("a", 10**6): 20,
+        ("b", 5): 5,
+        ("b", 4): None,
+        ("c", 100): None,
+        (None, 100): None,
+        ("a", None): None,
+        (None, None): None,
+    }
+    assert latest(interpreted, list(asked), versions, "k string, t int") == list(asked.values())
+
+
+def test_numbers_that_are_written_in_several_ways_are_one_moment(interpreted: SparkSession) -> None:
+    versions = [(1, -0.0), (1, 2.0), (2, NAN), (3, 0.0)]
+    asked = [(1, 0.0), (1, -0.0), (1, -1.0), (1, NAN), (2, NAN), (2, 9.0), (3, -0.0)]
+    found = latest(interpreted, asked, versions, "k int, t double")
+    assert [None if each is None else repr(each) for each in found] == [
+        *("-0.0", "-0.0", None, "2.0", "nan", None, "0.0")
+    ]
+
+
+def test_random_timelines_of_all_sizes(interpreted: SparkSession) -> None:
+    rng = random.Random(14)
+    first = date(2024, 1, 1)
+    timelines = {key: sorted(rng.sample(range(3000), size)) for key, size in enumerate([0, 1, 2, 3, 4, 5, 63, 64, 999])}
+    versions = [(key, first + timedelta(time)) for key, times in timelines.items() for time in times]
+    asked = [(key, rng.randrange(-1, 3001)) for key in timelines for _ in range(120)]
+    asked += [(key, time + near) for key, times in timelines.items() for time in times[:40] for near in (-1, 0, 1)]
+    expected = []
+    for key, time in asked:
+        place = bisect_right(timelines[key], time)
+        expected.append(first + timedelta(timelines[key][place - 1]) if place else None)
+    rows = [(key, first + timedelta(time)) for key, time in asked]
+    assert latest(interpreted, rows, versions, "k int, t date") == expected
+
+
+def test_changed_versions_reach_the_rows_until_the_next_version_and_no_others(interpreted: SparkSession) -> None:
+    moments = [(f"{key}{time}", key, time) for key in "abcd" for time in (5, 10, 15, 20, 25, 30, 35)]
+    rows = interpreted.createDataFrame(moments, "id string, k string, t int")
+    now = [("a", 10), ("a", 20), ("a", 30), ("b", 10), ("b", 30), ("c", 10), ("d", 10)]
+    # a: one came between two; b: one between two went; c: the first went, and another is corrected; d: as it was.
+    changed = [("a", 20), ("b", 20), ("c", 5), ("c", 10)]
+    found = asof.find_touched(
+        rows,
+        interpreted.createDataFrame(now, "k string, t int"),
+        interpreted.createDataFrame(changed, "k string, t int"),
+    )
+    refer = defaultdict(set)
+    for row in found.collect():
+        refer[row["k"], row["t"]].add(row["id"])
+    touched = {key: refer[key] for key in changed}
+    assert touched == {
+        ("a", 20): {"a20", "a25"},
+        ("b", 20): {"b20", "b25"},
+        ("c", 5): {"c5"},
+        ("c", 10): {"c10", "c15", "c20", "c25", "c30", "c35"},
+    }
+    assert not any(key == "d" for key, _ in refer), "rows of a key without changes are left out first"
+
+
+def test_a_key_with_most_events_and_versions_makes_no_cross_product(interpreted: SparkSession) -> None:
+    size = 200_000
+    rows = interpreted.range(size).select("id", F.lit("hot").alias("k"), (F.col("id") * 2 + 1).alias("t"))
+    versions = interpreted.range(size).select(F.lit("hot").alias("k"), (F.col("id") * 2).alias("t"))
+    found = asof.find_latest(rows.withColumn(asof.SALT, F.lit(0)), versions, ["k", "t"])
+    # Each join is by equality with one piece of the timeline, so no join gives more rows than there are events.
+    assert found.where(F.col(asof.LATEST) == F.col("t") - 1).count() == size
+    plan = found._jdf.queryExecution().executedPlan().toString()
+    assert "CartesianProduct" not in plan
+    assert "BroadcastNestedLoopJoin" not in plan
+    # A piece is as long as there are pieces: what one event meets grows with the root of the versions.
+    pieces = asof.cut_into_pieces(versions, ["k"], "t")
+    longest, count = pieces.agg(F.max(F.size("__enrich_times")), F.count("*")).first() or (0, 0)
+    assert longest <= 450
+    assert count <= 450
