@@ -87,7 +87,7 @@ def _write_table(schema: dict[str, Any]) -> str:
 
 
 _MEANINGS = {
-    "kind": "`mirror` turns a table key -> value into a table value -> key; `history` keeps what a table said, and when.",
+    "kind": "`mirror` turns a table key -> value into value -> key; `history` keeps what a table said, and when.",
     "target": "The table that the job writes; see below.",
     "spark": "How Spark starts; see below.",
     "optimize": "When files are put in shape; see below.",
