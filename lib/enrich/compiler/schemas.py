@@ -14,6 +14,8 @@ _COMPARABLE = frozenset(
     | {"timestamp_ntz", "void"}
 )
 
+_TIMES = frozenset({"date", "timestamp", "timestamp_ntz", "byte", "short", "integer", "long", "float", "double"})
+
 _NAMES = {name: name for name in ("boolean", "float", "double", "string", "date", "timestamp")} | {
     "int": "integer", "integer": "integer", "bigint": "long", "long": "long", "smallint": "short", "tinyint": "byte",
 }  # fmt: skip
@@ -131,6 +133,11 @@ def _simple(kind: DataType) -> set[str]:
 def may_be_key(kind: DataType) -> bool:
     """Return whether values of the type can be keys."""
     return kind_of(kind) not in _NO_KEYS
+
+
+def is_time(kind: DataType) -> bool:
+    """Return whether a type can be a time: a date, a timestamp or a number."""
+    return isinstance(kind, str) and (kind in _TIMES or kind.startswith("decimal"))
 
 
 def find(name: str, names: Collection[str]) -> str | None:

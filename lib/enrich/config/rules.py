@@ -37,7 +37,7 @@ class _Known:
     scoped: bool = False
 
 
-_REFERENCES = ("foreign_key", "list")
+_REFERENCES = ("foreign_key", "list", "interval")
 _ALL = ("table", *_REFERENCES)
 RULES = {
     "match_rate": _Known(AT_LEAST, _ALL, scoped=True),

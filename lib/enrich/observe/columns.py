@@ -100,9 +100,11 @@ class _Joins:
         texts = step.on if step.elements is None else (step.elements,)
         if step.kind == "table":
             yield from ((self.spec.driving, name) for name in self.spec.key_columns)
-        for text in texts:
+        near = step.interval
+        for text in (*texts, *((near.at,) if near is not None else ())):
             yield from self.read(text)
-        yield from ((step.alias, name) for name in self.spec.sources[step.alias].key)
+        names = (*near.match, near.time) if near is not None else self.spec.sources[step.alias].key
+        yield from ((step.alias, name) for name in names)
 
     def read(self, text: str) -> Iterator[Source]:
         """Yield the columns that an expression reads."""

@@ -100,7 +100,7 @@ def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[s
     spec = work.task.spec
     if isinstance(spec, MirrorSpec):
         return {spec.driving}
-    if spec.right_step() is not None:
+    if spec.right_step() is not None or spec.interval_step is not None:
         return set(spec.sources)
     read = {alias for alias, net in changed.net.items() if net.grown and not spec.sources[alias].trusted}
     for alias in keys.list_sharing(spec):

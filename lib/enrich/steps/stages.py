@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, partial, reduce
 from operator import or_
@@ -40,6 +40,7 @@ from enrich.frames.changes import NetChanges, RowCounts, Touched
 from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, mark_rows
 from enrich.frames.partners import sum_partners
 from enrich.progress.prepare import Task
+from enrich.steps import neighbours
 from enrich.steps.clock import measure
 from enrich.steps.losses import check_ends
 from enrich.steps.work import Work, build_finding, identify_rows
@@ -47,7 +48,7 @@ from enrich.storage import tables
 
 log = logging.getLogger(__name__)
 
-_REFERRING = ("foreign_key", "list")
+_REFERRING = ("foreign_key", "interval", "list")
 FeedResult = TypeVar("FeedResult", NetChanges, Touched)
 
 
@@ -71,6 +72,10 @@ class Changes:
         """Return whether rows with a null key came to or left a source."""
         lacking = any(each.expectation == "key_not_null" and each.source == alias for each in self.findings)
         return lacking or (alias in self.net and self.net[alias].null_images > 0)
+
+    def images(self, alias: str) -> Iterator[DataFrame]:
+        """Yield the rows of a source that have come or gone, with more columns."""
+        yield from [each.images for each in (self.net.get(alias), self.again.get(alias)) if each is not None]
 
     @cached_property
     def differing(self) -> dict[str, DataFrame]:
@@ -246,6 +251,9 @@ def _find_affected(work: Work, changed: Changes) -> Affected:
     now, right = work.now, spec.right_step()
     refer = partial(join.find_references, now, carry=not spec.sources[spec.driving].trusted)
     dependent = [work.keep(frame) for frame in keys.find_dependents(spec, changed.differing, refer)]
+    near = spec.interval_step
+    if near is not None and near.alias in changed.differing:
+        dependent.append(work.keep(neighbours.find_near_changes(work.now, near, list(changed.images(near.alias)))))
     others = [each.left for each in held]
     left = work.keep(keys.find_affected_left(spec, changed.differing, dependent, others))
     known = {}
@@ -257,8 +265,13 @@ def _find_affected(work: Work, changed: Changes) -> Affected:
     if right is None:
         return Affected(left, known=known)
     moments = [now, work.before, *([work.sources(work.task.apart)] if work.task.apart else [])]
-    references = [join.find_references(each, right, Affected(left)) for each in moments]
-    moved = [frame.select(*[name for name in frame.columns if name.startswith("__enrich_j")]) for frame in references]
+    if right is near:
+        moved = neighbours.find_near_rows(moments, right, changed.differing.get(spec.driving))
+    else:
+        references = [join.find_references(each, right, Affected(left)) for each in moments]
+        moved = [
+            frame.select(*[name for name in frame.columns if name.startswith("__enrich_j")]) for frame in references
+        ]
     moved += [each.right for each in held if each.right is not None]
     return Affected(left, work.keep(keys.find_affected_right(spec, changed.differing, dependent, moved)), known=known)
 
@@ -334,7 +347,7 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
     nulls = {kind: sum(each.null_references for each in lookups.values() if each.kind == kind) for kind in _REFERRING}
     counts = Counts(
         affected_keys=affected.count if affected is not None else found,
-        null_foreign_keys=nulls["foreign_key"],
+        null_foreign_keys=nulls["foreign_key"] + nulls["interval"],
         null_list_ids=nulls["list"],
     )
     return Rows(frame, counts, lookups=lookups, tally=tally)
