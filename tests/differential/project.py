@@ -96,6 +96,8 @@ def _join(shape: Shape, alias: str) -> dict[str, Any]:
     made = {"kind": join.kind, "how": join.how}
     if join.on:
         made["on"] = _one_or_list([expr.text for expr in join.on])
+    if join.at is not None:
+        made |= {"match": _one_or_list(join.match), "at": join.at.text, "time": join.time, "between": [*join.between]}
     return made
 
 

@@ -100,7 +100,7 @@ def col(path: str, type_: pa.DataType | None = None) -> Expr:
 
 @dataclass(frozen=True)
 class Join:
-    """One join of a job, in the words of a job's file; ``on`` and ``elements`` are expressions."""
+    """One join of a job, in the words of a job's file; ``on``, ``at`` and ``elements`` are expressions."""
 
     table: str
     kind: str
@@ -110,6 +110,10 @@ class Join:
     element_key: str | None = None
     duplicates: str = "keep"
     unmatched: str = "keep"
+    match: tuple[str, ...] = ()
+    at: Expr | None = None
+    time: str = ""
+    between: tuple[str | int | float, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -170,7 +174,8 @@ class Shape:
         joins: Alias -> join, left to right.
         select: Target column -> expression; None for the default.
         key: Target columns that are the target's key.
-        right_key: Those that identify a row without a left side (right and full foreign-key joins).
+        right_key: Those that identify a row without a left side (right and full foreign-key joins), or with the key a
+            pair (interval joins).
         change_feed: Whether the target has a change feed, which is then checked as well.
         rules: The job's suite, all with the action quarantine.
         tree: What ``differential.jobs`` made it from, as JSON; None for jobs that a world names.
@@ -194,6 +199,11 @@ class Shape:
     def driving(self) -> str:
         """Alias of the driving source."""
         return self.alias or self.source
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether a row is identified by its key and its right key."""
+        return any(join.kind == "interval" for join in self.joins.values())
 
     def aliases(self) -> dict[str, str]:
         """Return alias -> table, the driving source first."""
@@ -271,7 +281,7 @@ def default_select(world: World, shape: Shape) -> dict[str, Expr]:
         if join.kind == "list":
             continue
         lookup = world.table(join.table)
-        keys_too = join.kind == "foreign_key" and join.how in ("right", "full")
+        keys_too = join.kind == "interval" or (join.kind == "foreign_key" and join.how in ("right", "full"))
         for column in lookup.all_columns:
             if column.name not in lookup.key or keys_too:
                 selected[f"{alias}_{column.name}"] = col(f"{alias}.`{column.name}`", column.type)
