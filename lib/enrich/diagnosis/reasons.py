@@ -13,6 +13,7 @@ FOREIGN_KEY_NULL = "foreign_key_null"
 ARRIVED_AFTER_WINDOW = "arrived_after_window"
 DELETED_AT = "deleted_at"
 NEAR_MISS = "near_miss"
+OUT_OF_INTERVAL = "out_of_interval"
 VALUE_NULL_IN_LOOKUP = "value_null_in_lookup"
 FILTERED_BY_WHERE = "filtered_by_where"
 QUARANTINED = "quarantined"
@@ -25,6 +26,7 @@ REASONS = {
     ARRIVED_AFTER_WINDOW: "the partner came in a version that the target has not consumed yet",
     DELETED_AT: "this version of the source deleted the partner",
     NEAR_MISS: "the source has a key that differs only by something that a normaliser removes",
+    OUT_OF_INTERVAL: "the source has rows that match, and none of them is within the interval",
     VALUE_NULL_IN_LOOKUP: "there is a partner, and its value is null",
     FILTERED_BY_WHERE: "the job's where removes the row",
     QUARANTINED: "the row is in the quarantine",
@@ -32,7 +34,7 @@ REASONS = {
 }
 """All reasons and their meanings."""
 
-WORST = (ARRIVED_AFTER_WINDOW, DELETED_AT, NEAR_MISS, NO_SUCH_KEY, FOREIGN_KEY_NULL, MATCHED)
+WORST = (ARRIVED_AFTER_WINDOW, DELETED_AT, NEAR_MISS, NO_SUCH_KEY, OUT_OF_INTERVAL, FOREIGN_KEY_NULL, MATCHED)
 """Of several references of one row, which reason stands for the row: the first of these that one of them has."""
 
 

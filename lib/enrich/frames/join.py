@@ -169,7 +169,8 @@ def find_references(
 def refer(rows: DataFrame, spec: JoinSpec, step: Step, carried: Sequence[str] = ()) -> DataFrame:
     """Return what the live rows before a join refer to, as ``references`` does, references that are null included.
 
-    A list that is null refers to null once; an empty one refers to nothing.
+    A list that is null refers to null once; an empty one refers to nothing. In an interval join, what ``match`` equals
+    is the reference.
     """
     rows = _add_key(spec, rows).where(F.col(ALIVE))
     identity = _list_identity(rows)
@@ -184,7 +185,7 @@ def refer(rows: DataFrame, spec: JoinSpec, step: Step, carried: Sequence[str] = 
     else:
         parts = [F.col(name) for name in name_left_key(len(spec.key_columns))]
         parts = parts if step.kind == "table" else [_guarded(part) for part in step.on]
-    if step.kind != "table":
+    if step.kind in ("foreign_key", "list"):
         parts = normalise.normalise_references(parts, spec.sources[step.alias])
     names = name_reference(len(parts))
     return rows.select(*identity, *[part.alias(name) for part, name in zip(parts, names, strict=True)], *carried)

@@ -47,8 +47,6 @@ def find_near_rows(moments: Sequence[Sources], step: Step, changed: DataFrame | 
     if changed is None:
         return []
     spec = moments[0].spec
-    rights, keys = (
-        name_right_key(len(spec.sources[step.alias].key)),
-        changed.toDF(*name_left_key(len(spec.key_columns))),
-    )
+    rights = name_right_key(len(spec.sources[step.alias].key))
+    keys = changed.toDF(*name_left_key(len(spec.key_columns)))
     return [interval.list_neighbours(each, step, keys).select(*rights) for each in moments]
