@@ -1,7 +1,8 @@
-"""Interval joins: the truth table of the four hows, every kind of time at its bounds, and how many rows are compared."""
+"""Interval joins: the four hows, every kind of time at its bounds, and how many rows are compared."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 
 HOUR, DAY = 3_600_000_000, 86_400_000_000
 NAN, INF = float("nan"), float("inf")
-Times = list[tuple[str | None, Any]]
-"""Each time as a text that Spark casts, and as a number; null and None."""
+Times = Sequence[tuple[str, Any]]
+"""Each time as a text that Spark casts, and as a number."""
 
 
 def moments(*texts: str) -> Times:
@@ -91,10 +92,10 @@ PAYMENTS = [
     *(("a", "p1", 9), ("a", "p2", 12), ("a", "p3", 12), ("a", "p4", 8), ("a", "p5", 13), ("b", "p6", 11)),
     *((None, "p7", 10), ("a", "p8", None), ("d", "p9", 10)),
 ]
-PAIRS = {(k, p) for k in ("k1", "k2") for p in ("p1", "p2", "p3")} | {("k3", "p6")}
+PAIRS: set[Any] = {(k, p) for k in ("k1", "k2") for p in ("p1", "p2", "p3")} | {("k3", "p6")}
 LONE_LEFT = {("k4", None), ("k5", None), ("k6", None)}
 LONE_RIGHT = {(None, "p4"), (None, "p5"), (None, "p7"), (None, "p8"), (None, "p9")}
-EXPECTED = {
+EXPECTED: dict[str, set[Any]] = {
     "inner": PAIRS,
     "left": PAIRS | LONE_LEFT,
     "right": PAIRS | LONE_RIGHT,
@@ -131,7 +132,7 @@ def test_large_lookups_are_filtered_by_what_is_asked(spark: SparkSession) -> Non
 
 
 def test_one_key_with_many_rows_is_no_cross_product(spark: SparkSession) -> None:
-    """100,000 rows on both sides, one match: every row is compared with those near it, and no more than thrice as many."""
+    """100,000 rows on both sides, one match: at most thrice as many are compared as are near."""
     count, apart = 100_000, 10
     left: DataFrame = spark.range(count).selectExpr("id k", "'o' __enrich_f0", f"id * {apart} {interval.AT}")
     right: DataFrame = spark.range(count).selectExpr("id r", "'o' __enrich_m0", f"id * {apart} {interval.TIME}")

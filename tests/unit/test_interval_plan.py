@@ -111,6 +111,7 @@ def test_bounds_count_as_the_times_do(tmp_path: Path, column: str, between: str,
         ("[-1h, 24h]", between),
     ).spec
     found = spec.interval_step.interval  # type: ignore[union-attr]
+    assert found is not None
     assert (found.lower, found.upper) == (lower, upper)
 
 
