@@ -133,7 +133,7 @@ def _add(number: Column, bound: int) -> Column:
     return F.coalesce(F.try_add(number, F.lit(bound).cast("long")), F.when(number.isNotNull(), end))
 
 
-def of(step: Step) -> Interval:
+def get_interval(step: Step) -> Interval:
     """Return what an interval join has beside ``on``."""
     if step.interval is None:
         raise ValueError(f"the join of {step.alias!r} is no interval join")
@@ -175,7 +175,7 @@ def list_neighbours(sources: Sources, step: Step, keys: DataFrame | None, images
     Returns:
         ``__enrich_k*`` and ``__enrich_r*``, one row a pair.
     """
-    near, source = of(step), sources.spec.sources[step.alias]
+    near, source = get_interval(step), sources.spec.sources[step.alias]
     rights = name_right_key(len(source.key))
     theirs = sources.snapshots[step.alias] if images is None else images
     names = zip([*rights, *name_matched(len(near.match)), TIME], [*source.key, *near.match, near.time], strict=True)
@@ -196,7 +196,7 @@ def _read_rows(sources: Sources, step: Step, affected: Affected | None) -> DataF
 
 def _mark_rows(sources: Sources, step: Step, rows: DataFrame) -> DataFrame:
     """Add to driving rows what the join compares: ``name_wanted`` and ``AT``."""
-    near, source = of(step), sources.spec.sources[step.alias]
+    near, source = get_interval(step), sources.spec.sources[step.alias]
     parts = {}
     for name, text, column in zip(name_wanted(len(step.on)), step.on, near.match, strict=True):
         # What meets a part of the lookup's key has its form.
@@ -207,7 +207,7 @@ def _mark_rows(sources: Sources, step: Step, rows: DataFrame) -> DataFrame:
 
 def _mark_lookup(lookup: DataFrame, step: Step) -> DataFrame:
     """Add to the rows of a lookup what the join compares: ``name_matched`` and ``TIME``, from its struct."""
-    near, row = of(step), F.col(quote(step.alias))
+    near, row = get_interval(step), F.col(quote(step.alias))
     parts = {name: row.getField(column) for name, column in zip(name_matched(len(near.match)), near.match, strict=True)}
     return lookup.withColumns({**parts, TIME: row.getField(near.time)})
 
@@ -224,7 +224,7 @@ def find_pairs(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = 
     Returns:
         What both sides have beside these columns; a null in any of them has no partner.
     """
-    near = of(step)
+    near = get_interval(step)
     wanted, matched = name_wanted(len(near.match)), name_matched(len(near.match))
     candidates = find_candidates(rows, lookup, step, large=large)
     scale = Scale(lookup.schema[TIME].dataType, near.lower, near.upper)
@@ -234,7 +234,7 @@ def find_pairs(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = 
 
 def find_candidates(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = False) -> DataFrame:
     """Return rows with the rows of the lookup in the buckets that their intervals touch: all pairs, and some more."""
-    near = of(step)
+    near = get_interval(step)
     wanted, matched = name_wanted(len(near.match)), name_matched(len(near.match))
     scale = Scale(lookup.schema[TIME].dataType, near.lower, near.upper)
     rows, lookup = drop_nulls(rows, [*wanted, AT]), drop_nulls(lookup, [*matched, TIME])
