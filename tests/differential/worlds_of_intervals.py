@@ -92,4 +92,4 @@ def intervals() -> World:
             select={**columns, "shop": col("shops.name")},
         ),
     )
-    return World("intervals", _tables(), shapes, {"k": (1, 3), "p": (1, 4), "o": (1, 2), "m": (1, 2)})
+    return World("intervals", _tables(), shapes, {"k": (1, 3), "p": (2, 7), "o": (1, 2), "m": (1, 2)})
