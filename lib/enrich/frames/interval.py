@@ -129,7 +129,7 @@ class Scale:
 
 def _add(number: Column, bound: int) -> Column:
     """Add to a whole number; what is beyond all of them becomes the last one."""
-    end = F.lit(_MOST if bound > 0 else -_MOST)
+    end = F.lit(_MOST if bound > 0 else -_MOST - 1)
     return F.coalesce(F.try_add(number, F.lit(bound).cast("long")), F.when(number.isNotNull(), end))
 
 
