@@ -42,6 +42,7 @@ TAGS = (
 """What follows the history's number in a text key: every pair of these is two different keys."""
 
 NAN = float("nan")
+HOUR, _NOON = 3_600_000_000, datetime(2026, 3, 29, 12, tzinfo=UTC)
 DOMAINS: dict[str, tuple[Any, ...]] = {
     "text": ("", "x", "y", "null", "caf\u00e9", "cafe\u0301", " x", "Tombstone"),
     "int": (0, 1, 2, 3, -1, 2**31 - 1),
@@ -56,6 +57,12 @@ DOMAINS: dict[str, tuple[Any, ...]] = {
         datetime(2026, 3, 29, 1, 30, 0, 2, tzinfo=UTC),
         datetime(1901, 12, 13, 20, 45, tzinfo=UTC),
     ),
+    "moment": (
+        *(_NOON + timedelta(microseconds=each) for each in (0, 1, HOUR, HOUR + 1, -HOUR, -HOUR - 1, 2 * HOUR)),
+        *(datetime(1901, 12, 13, 20, 45, tzinfo=UTC), datetime(2261, 12, 31, 23, 59, 59, 999_999, tzinfo=UTC)),
+    ),
+    "day": (*(date(2024, 2, 28) + timedelta(days=each) for each in range(5)), date(1, 1, 1), date(9999, 12, 31)),
+    "tick": (0.0, -0.0, 0.5, 1.0, 1.5, 2.0, 2.5, NAN, float("inf"), -1e300),
     "binary": (b"", b"\x00", b"\x00\x00", b"\xff\xfe", b"x"),
     "struct": ({"a": 1, "b": "x"}, {"a": None, "b": "x"}, {"a": None, "b": None}, {"a": 1, "b": ""}),
     "array": ([], ["x"], ["x", None], [None], ["x", "y"], ["y", "x"]),
@@ -70,6 +77,9 @@ TYPES: dict[str, pa.DataType] = {
     "decimal": pa.decimal128(10, 2),
     "date": pa.date32(),
     "ts": pa.timestamp("us", tz="UTC"),
+    "moment": pa.timestamp("us", tz="UTC"),
+    "day": pa.date32(),
+    "tick": pa.float64(),
     "binary": pa.binary(),
     "struct": pa.struct([("a", pa.int32()), ("b", pa.string())]),
     "array": pa.list_(pa.string()),

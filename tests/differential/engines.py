@@ -160,7 +160,7 @@ def _replace_changed(
     data = pa.Table.from_pylist(rows, schema=schema.append(pa.field("gone_", pa.bool_())))
     keys = (*shape.key, *shape.right_key)
     on = " AND ".join(f'(t."{key}" IS NOT DISTINCT FROM s."{key}")' for key in keys)
-    if shape.right_key:
+    if shape.right_key and not shape.has_pairs:
         left = shape.key[0]
         on = (
             f'(t."{left}" IS NOT NULL AND t."{left}" = s."{left}" '

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from datetime import timedelta
 from typing import Any
 
 from differential.spec import Join, Mirror, Row, Scope, Shape, Table, World, selection
@@ -73,6 +74,8 @@ def keyless(world: World, shape: Shape, tables: Tables) -> list[Row]:
         for alias, join in shape.joins.items():
             if not is_there or join.kind == "table":
                 scope = {**scope, alias: None}
+            elif join.kind == "interval":
+                scope = {**scope, alias: None}  # it would be a row for each partner
             elif join.kind == "foreign_key":
                 (scope,) = _foreign_key_join([scope], alias, replace(join, how="left"), present[alias], shape)
             elif join.kind == "as_of":
@@ -80,7 +83,7 @@ def keyless(world: World, shape: Shape, tables: Tables) -> list[Row]:
                 (scope,) = _as_of_join([scope], alias, replace(join, how="left"), versions, world.table(join.table))
             else:
                 scope = {**scope, alias: _elements(scope, join, world.table(join.table), present[alias])}
-            is_there &= join.kind == "list" or scope[alias] is not None or join.how in ("left", "full")
+            is_there &= join.kind in ("list", "interval") or scope[alias] is not None or join.how in ("left", "full")
         is_guarded = not is_there or not _kept(shape, scope)
         shown = {n: None if is_guarded and not expr.is_path else expr.fn(scope) for n, expr in columns.items()}
         found.append({**shown, "_failed": failed})
@@ -132,6 +135,12 @@ def _find_partners(
             matched = _version(scope, alias, join, timelines, table) is not None
             found.update(rows=1, null_references=has_null, matched=matched)
             continue
+        if join.kind == "interval":
+            has_null = any(expr.fn(scope) is None for expr in join.on)
+            found.update(
+                rows=1, null_references=has_null, matched=any(is_near(scope, join, row) for row in rows.values())
+            )
+            continue
         for key in _list_references(scope, join):
             has_null = any(part is None for part in key)
             found.update(rows=1, null_references=has_null, matched=not has_null and key in rows)
@@ -161,8 +170,9 @@ def _nulls(scopes: list[Scope], join: Join, driving: str) -> Counter[str]:
     for scope in scopes:
         if scope[driving] is None:
             continue
-        if join.kind in ("foreign_key", "as_of"):
-            found["null_foreign_keys"] += any(expr.fn(scope) is None for expr in join.references)
+        if join.kind in ("foreign_key", "as_of", "interval"):
+            wanted = join.on if join.kind == "interval" else join.references
+            found["null_foreign_keys"] += any(expr.fn(scope) is None for expr in wanted)
         elif join.elements is not None:
             for element in join.elements.fn(scope) or ():
                 is_null = element is None or (join.element_key is not None and element[join.element_key] is None)
@@ -196,6 +206,8 @@ def scopes_of(
             scopes = _foreign_key_join(scopes, alias, join, rows, shape)
         elif join.kind == "as_of":
             scopes = _as_of_join(scopes, alias, join, _timelines(rows), lookup)
+        elif join.kind == "interval":
+            scopes = _interval_join(scopes, alias, join, rows, shape)
         else:
             scopes = [{**scope, alias: _elements(scope, join, lookup, rows)} for scope in scopes]
     return scopes
@@ -277,6 +289,39 @@ def _as_of_join(
     return [scope for scope in found if join.how == "left" or scope[alias] is not None]
 
 
+_UNITS = {"s": timedelta(seconds=1), "m": timedelta(minutes=1), "h": timedelta(hours=1), "d": timedelta(days=1)}
+
+
+def bound_of(value: str | float) -> Any:
+    """Return a bound of ``between`` as what the difference of two times is compared with."""
+    return int(value[:-1]) * _UNITS[value[-1]] if isinstance(value, str) else value
+
+
+def is_near(scope: Scope, join: Join, row: Row) -> bool:
+    """Tell whether a row of the lookup is a partner in an interval join; both bounds are."""
+    assert join.at is not None
+    at, time = join.at.fn(scope), row[join.time]
+    wanted = [expr.fn(scope) for expr in join.on]
+    if None in (at, time, *wanted) or wanted != [row[name] for name in join.match]:
+        return False
+    lower, upper = (bound_of(value) for value in join.between)
+    return bool(lower <= time - at <= upper)
+
+
+def _interval_join(scopes: list[Scope], alias: str, join: Join, rows: dict[Key, Row], shape: Shape) -> list[Scope]:
+    found, used = [], set()
+    for scope in scopes:
+        near = [key for key, row in rows.items() if is_near(scope, join, row)]
+        used |= {*near}
+        found += [{**scope, alias: rows[key]} for key in near]
+        if not near and join.how in ("left", "full"):
+            found.append({**scope, alias: None})
+    if join.how in ("right", "full"):
+        nothing = {**_missing(shape, alias), "key": None}
+        found += [{**nothing, alias: row} for key, row in rows.items() if key not in used]
+    return found
+
+
 def _elements(scope: Scope, join: Join, lookup: Table, rows: dict[Key, Row]) -> list[Row] | None:
     assert join.elements is not None
     elements = join.elements.fn(scope)
@@ -339,8 +384,10 @@ def _winner(master: Table, mirror: Mirror, group: list[Row]) -> Row:
 
 
 def identity(shape: Shape, row: Row) -> tuple[Any, ...]:
-    """Return what identifies a target row: its key, or the lookup's key where it has no left side."""
+    """Return what identifies a target row: its key, or the lookup's key where it has no left side; a pair by both."""
     key = tuple(row[name] for name in shape.key)
+    if shape.has_pairs:
+        return ("pair", *key, *(row[name] for name in shape.right_key))
     if shape.right_key and all(part is None for part in key):
         return ("right", *(row[name] for name in shape.right_key))
     return ("left", *key)

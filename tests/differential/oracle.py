@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import timedelta
 
 import duckdb
 import pyarrow as pa
 
+from differential.model import bound_of
 from differential.spec import Join, Mirror, Shape, Table, World, element_type, selection
 
 
@@ -30,7 +32,13 @@ def query(world: World, shape: Shape) -> str:
     steps = [f"s0 AS (SELECT {_name(shape.driving)}, {keys} FROM ({_live(driving)}) AS {_name(shape.driving)})"]
     aliases = [shape.driving]
     for number, (alias, join) in enumerate(shape.joins.items(), 1):
-        step = {"table": _table, "foreign_key": _foreign_key, "as_of": _as_of, "list": _list}[join.kind]
+        step = {
+            "table": _table,
+            "foreign_key": _foreign_key,
+            "as_of": _as_of,
+            "list": _list,
+            "interval": _interval,
+        }[join.kind]
         body = step(world, shape, alias, aliases, f"s{number - 1}")
         steps.append(f"s{number} AS ({body})")
         aliases.append(alias)
@@ -100,6 +108,29 @@ def _as_of(world: World, shape: Shape, alias: str, aliases: list[str], before: s
         f"SELECT {carried}, {version} AS {_name(alias)} FROM (SELECT {carried}, ({join.at.sql}) AS at_, "
         f"x_ AS {_name(alias)} FROM {_with_key(world.table(shape.source), before)} AS s "
         f"ASOF LEFT JOIN ({_live(lookup)}) AS x_ ON {' AND '.join(on)}) AS f_{kept}"
+    )
+
+
+def _interval(world: World, shape: Shape, alias: str, aliases: list[str], before: str) -> str:
+    """A range join."""
+    join, key_count = shape.joins[alias], len(world.table(shape.source).key)
+    assert join.at is not None
+    lookup = world.table(join.table)
+    on = [f"({expr.sql}) = x_.{_name(name)}" for expr, name in zip(join.on, join.match, strict=True)]
+    at, time, kind = f"({join.at.sql})", f"x_.{_name(join.time)}", lookup.column(join.time).type
+    lower, upper = (bound_of(value) for value in join.between)
+    if pa.types.is_date(kind):
+        apart, lower, upper = f"{time} - {at}", lower.days, upper.days
+    elif pa.types.is_timestamp(kind):
+        apart = f"epoch_us({time}) - epoch_us({at})"
+        lower, upper = (bound // timedelta(microseconds=1) for bound in (lower, upper))
+    else:
+        apart = f"CAST({time} AS DOUBLE) - CAST({at} AS DOUBLE)"
+    on.append(f"({apart}) BETWEEN {lower} AND {upper}")
+    carried = ", ".join([*(_name(a) for a in aliases), *(f"k{i}" for i in range(key_count))])
+    return (
+        f"SELECT {carried}, x_ AS {_name(alias)} FROM {_with_key(world.table(shape.source), before)} AS s "
+        f"{join.how.upper()} JOIN ({_live(lookup)}) AS x_ ON {' AND '.join(on)}"
     )
 
 

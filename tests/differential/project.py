@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from differential.spec import Mirror, Shape, World, list_watches
+from differential.spec import Join, Mirror, Shape, World, list_watches
 
 
 def write_project(base: Path, world: World, rng: random.Random | None = None) -> Path:
@@ -97,7 +97,14 @@ def _join(world: World, shape: Shape, alias: str) -> dict[str, Any]:
     if join.on:
         made["on"] = _one_or_list([expr.text for expr in join.on])
     if join.at is not None:
-        made |= {"at": join.at.text, "valid_from": world.table(join.table).key[-1]}
+        made |= {"at": join.at.text, **_time_options(world, join)}
+    return made
+
+
+def _time_options(world: World, join: Join) -> dict[str, Any]:
+    if join.kind == "interval":
+        return {"match": _one_or_list(join.match), "time": join.time, "between": [*join.between]}
+    made: dict[str, Any] = {"valid_from": world.table(join.table).key[-1]}
     if join.valid_to is not None:
         made["valid_to"] = join.valid_to
     if join.gone is not None:

@@ -116,6 +116,9 @@ class Join:
     at: Expr | None = None
     valid_to: str | None = None
     gone: Expr | None = None
+    match: tuple[str, ...] = ()
+    time: str = ""
+    between: tuple[str | int | float, ...] = ()
 
     @property
     def references(self) -> tuple[Expr, ...]:
@@ -181,7 +184,8 @@ class Shape:
         joins: Alias -> join, left to right.
         select: Target column -> expression; None for the default.
         key: Target columns that are the target's key.
-        right_key: Those that identify a row without a left side (right and full foreign-key joins).
+        right_key: Those that identify a row without a left side (right and full foreign-key joins), or with the key a
+            pair (interval joins).
         change_feed: Whether the target has a change feed, which is then checked as well.
         rules: The job's suite, all with the action quarantine.
         tree: What ``differential.jobs`` made it from, as JSON; None for jobs that a world names.
@@ -205,6 +209,11 @@ class Shape:
     def driving(self) -> str:
         """Alias of the driving source."""
         return self.alias or self.source
+
+    @property
+    def has_pairs(self) -> bool:
+        """Whether a row is identified by its key and its right key."""
+        return any(join.kind == "interval" for join in self.joins.values())
 
     def aliases(self) -> dict[str, str]:
         """Return alias -> table, the driving source first."""
@@ -282,7 +291,7 @@ def default_select(world: World, shape: Shape) -> dict[str, Expr]:
         if join.kind == "list":
             continue
         lookup = world.table(join.table)
-        keys_too = join.kind == "foreign_key" and join.how in ("right", "full")
+        keys_too = join.kind == "interval" or (join.kind == "foreign_key" and join.how in ("right", "full"))
         for column in lookup.all_columns:
             if column.name not in lookup.key or keys_too:
                 selected[f"{alias}_{column.name}"] = col(f"{alias}.`{column.name}`", column.type)

@@ -11,6 +11,7 @@ from differential.columns import TYPES, Column
 from differential.expressions import above, coalesce, cols, fk, upper
 from differential.spec import Expr, Join, Mirror, Scope, Shape, Table, World, col, not_null, one_of
 from differential.worlds_of_chains import chains
+from differential.worlds_of_intervals import intervals
 from differential.worlds_of_references import foreign_key, foreign_key_composite, tree
 from differential.worlds_of_versions import versions, versions_in_chains
 
@@ -286,6 +287,7 @@ WORLDS: dict[str, World] = {
             chains(),
             versions(),
             versions_in_chains(),
+            intervals(),
         ),
     )
 }
@@ -299,6 +301,7 @@ ALWAYS: dict[str, World] = {
         "mirrors": ("mirror_last",),
         "chains": ("back_by_full", "back_before_lone", "guarded"),
         "versions": ("as_of_all",),
+        "intervals": ("interval_chained", "interval_days", "interval_fractions"),
     }.items()
 }
 """The jobs that random histories play in every `make test`: those that have kept histories. The soak plays all."""

@@ -131,7 +131,7 @@ class Lookup:
     """How one join of a job went for the rows that a run computed.
 
     Attributes:
-        kind: ``table``, ``foreign_key``, ``as_of`` or ``list``.
+        kind: ``table``, ``foreign_key``, ``as_of``, ``list`` or ``interval``.
         rows: Driving rows that reached the join, for lists their elements; before ``where``.
         matched: Those with a partner.
         null_references: Those whose foreign key or id is null; always 0 in table joins.

@@ -4,7 +4,8 @@
 ``mirror``, ``merge``) read them and know neither configuration nor storage. Frames between the verbs carry
 
 * ``__k0 ..``: the parts of the left key, coalesced over table joins; null in a row that has no left side,
-* ``__r0 ..``: the parts of the lookup's key in a row without left side (right and full foreign-key joins only),
+* ``__r0 ..``: the parts of the lookup's key in a row without left side (right and full foreign-key joins only), and
+  in every row of an interval join that has a row of the lookup,
 * one struct column per joined alias, null where the join found no partner, and one array column per list.
 """
 
@@ -12,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ def name_left_key(count: int) -> list[str]:
 
 
 def name_right_key(count: int) -> list[str]:
-    """Return the columns of the lookup's key in a row without left side: ``__enrich_r0 ..``."""
+    """Return the columns of the lookup's key in a row without left side, or in a pair: ``__enrich_r0 ..``."""
     return [f"__enrich_r{i}" for i in range(count)]
 
 
@@ -94,7 +96,8 @@ class Affected:
 
     Attributes:
         left: ``__enrich_k*``, distinct, not null.
-        right: ``__enrich_r*``, distinct, not null; None when the job has no right or full foreign-key join.
+        right: ``__enrich_r*``, distinct, not null: keys of the lookup whose rows without left side may differ; None
+            when the job has no right or full foreign-key or interval join.
         count: How many keys these are, once they are counted.
         ranges: Parts of ``left`` -> the least and the greatest value, for kinds of values by which files are skipped.
         known: The driving source or the lookup of a table join -> those of its affected rows that need not be read.
@@ -129,14 +132,34 @@ class SourceSpec:
 
 
 @dataclass(frozen=True)
+class Interval:
+    """Which rows of a lookup are near a row in time.
+
+    Attributes:
+        match: The lookup's columns that ``on`` equals, in its order.
+        at: The expression that gives the row's time.
+        time: The lookup's column of time, of the same type.
+        lower: The least ``time - at``, inclusive: microseconds for timestamps, days for dates, else a number.
+        upper: The greatest one, inclusive.
+    """
+
+    match: tuple[str, ...]
+    at: str
+    time: str
+    lower: Decimal
+    upper: Decimal
+
+
+@dataclass(frozen=True)
 class Step:
     """One join, in the job's order.
 
     Attributes:
         alias: The lookup.
-        kind: ``table``, ``foreign_key``, ``as_of`` or ``list``.
+        kind: ``table``, ``foreign_key``, ``as_of``, ``list`` or ``interval``.
         how: ``inner``, ``left``, ``right`` or ``full``.
-        on: The foreign key's expressions, one per key column of the lookup; of an as-of join, without the last one.
+        on: The foreign key's expressions, one per key column of the lookup; of an as-of join, without the last one; of
+            an interval join, one per ``match``.
         at: The moment that an as-of join asks for; it is compared with the last part of the lookup's key.
         valid_to: The lookup's column with the moment at which a version ends; None: a version lasts until the next one.
         gone: The condition over the lookup by which a version says that the thing does not exist.
@@ -147,6 +170,7 @@ class Step:
         drop_unmatched: Leave out elements without partner.
         reads: What ``on``, ``at`` or ``elements`` reads: aliases, and ``key``.
         is_plain: True when ``on``, ``at``, ``gone`` or ``elements`` only names columns, and so cannot fail.
+        interval: What an interval join has beside ``on``.
     """
 
     alias: str
@@ -163,6 +187,7 @@ class Step:
     at: str | None = None
     valid_to: str | None = None
     gone: str | None = None
+    interval: Interval | None = None
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -200,7 +225,8 @@ class JoinSpec:
         outputs: The target's columns, in order.
         where: The condition after all joins, or None.
         identity: Target columns that hold the left key, in the driving key's order.
-        right_identity: Target columns that hold the lookup's key of a right or full foreign-key join, else empty.
+        right_identity: Target columns that hold the lookup's key of a right or full foreign-key join, or of an interval
+            join; else empty.
     """
 
     job: str
@@ -227,9 +253,15 @@ class JoinSpec:
         """The target's columns."""
         return tuple(output.name for output in self.outputs)
 
+    @property
+    def interval_step(self) -> Step | None:
+        """The interval join, of which a job has at most one: the first."""
+        return next((step for step in self.steps if step.kind == "interval"), None)
+
     def right_step(self) -> Step | None:
-        """Return the right or full foreign-key join, of which a job has at most one."""
-        return next((step for step in self.steps if step.kind == "foreign_key" and step.keeps_right), None)
+        """Return the right or full foreign-key or interval join, of which a job has at most one."""
+        kinds = ("foreign_key", "interval")
+        return next((step for step in self.steps if step.kind in kinds and step.keeps_right), None)
 
 
 @dataclass(frozen=True)

@@ -212,7 +212,7 @@ class _Joins(Steps):
             if step.kind == "list":
                 self._replace_elements(step, found)
                 continue
-            keep_key = step.kind == "foreign_key" and step.keeps_right
+            keep_key = step.kind == "interval" or (step.kind == "foreign_key" and step.keeps_right)
             for name in self.columns.tables[step.alias]:
                 if keep_key or name not in self.keys[step.alias]:
                     found[f"{step.alias}_{name}"] = quote(step.alias, name)
@@ -233,7 +233,7 @@ class _Joins(Steps):
     def _identity(
         self, outputs: Mapping[str, Expression], steps: list[Step]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Find the target columns that hold the left key and, for a right or full foreign-key join, the lookup's."""
+        """Find the target columns that hold the left key and, where it identifies rows as well, the lookup's."""
         driving, keys = self.job.from_, self.keys[self.job.from_]
         if self.columns.open and (self.job.select is None or len(outputs) < len(self.job.select)):
             return (), ()
@@ -243,10 +243,12 @@ class _Joins(Steps):
         forms = [[path] if widened else [path, ours] for path, ours in zip(shared, own, strict=True)]
         identity = self._find_holders(outputs, forms, "the target's key is not selected completely")
         right = next((step for step in steps if step.kind == "foreign_key" and step.keeps_right), None)
+        right = next((step for step in steps if step.kind == "interval"), right)
         if right is None:
             return identity, ()
         theirs = [[(right.alias, name)] for name in self.keys[right.alias]]
-        message = f"a {right.how} foreign-key join needs the lookup's key in the target"
+        kind = "an interval" if right.kind == "interval" else f"a {right.how} foreign-key"
+        message = f"{kind} join needs the lookup's key in the target"
         return identity, self._find_holders(outputs, theirs, message)
 
     def _find_holders(

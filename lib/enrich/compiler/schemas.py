@@ -14,7 +14,7 @@ _COMPARABLE = frozenset(
     | {"timestamp_ntz", "void"}
 )
 
-_MOMENTS = frozenset({"date", "timestamp", "timestamp_ntz", "byte", "short", "integer", "long", "float", "double"})
+_TIMES = frozenset({"date", "timestamp", "timestamp_ntz", "byte", "short", "integer", "long", "float", "double"})
 
 _NAMES = {name: name for name in ("boolean", "float", "double", "string", "date", "timestamp")} | {
     "int": "integer", "integer": "integer", "bigint": "long", "long": "long", "smallint": "short", "tinyint": "byte",
@@ -135,9 +135,9 @@ def may_be_key(kind: DataType) -> bool:
     return kind_of(kind) not in _NO_KEYS
 
 
-def is_moment(kind: DataType) -> bool:
-    """Return whether values of the type can be moments: dates, timestamps with or without zone, numbers."""
-    return isinstance(kind, str) and (kind in _MOMENTS or kind.startswith("decimal"))
+def is_time(kind: DataType) -> bool:
+    """Return whether a type can be a time: a date, a timestamp or a number."""
+    return isinstance(kind, str) and (kind in _TIMES or kind.startswith("decimal"))
 
 
 def find(name: str, names: Collection[str]) -> str | None:

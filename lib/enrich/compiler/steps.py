@@ -4,12 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from decimal import Decimal
 from typing import Any
 
 from enrich.base.errors import ConfigError
-from enrich.base.spec import DataType, Step
+from enrich.base.spec import DataType, Interval, Step
 from enrich.compiler.columns import Columns
-from enrich.compiler.schemas import build_struct, fields_of, find, incomparable, is_moment, kind_of, name_of, strip_type
+from enrich.compiler.schemas import (
+    build_struct,
+    fields_of,
+    find,
+    incomparable,
+    is_time,
+    kind_of,
+    may_be_key,
+    name_of,
+    strip_type,
+)
+from enrich.config.durations import scale_bounds
 from enrich.config.models import Job, Join
 from enrich.expressions import Expression, Scope
 
@@ -40,7 +52,9 @@ class Steps:
         """Return what a join says, for the hash of the definition."""
         join = self.job.join[alias]
         texts = [each.canonical for each in self.referring.get(alias, ())]
-        return [texts, join.element_key, join.duplicates, join.unmatched, *self.versions.get(alias, ())]
+        said = [texts, join.element_key, join.duplicates, join.unmatched, *self.versions.get(alias, ())]
+        # Only where there is one: the targets of jobs without it were made by the same job still.
+        return [*said, join.match, join.time, join.between] if join.kind == "interval" else said
 
     def see(self, alias: str) -> None:
         """Let later expressions see a source's row as a struct."""
@@ -71,7 +85,10 @@ class Steps:
 
     def step(self, alias: str, join: Join) -> Step:
         """Resolve one join, and note what its expressions read."""
-        resolve = {"table": self._table, "foreign_key": self._foreign_key, "as_of": self._as_of, "list": self._list}
+        resolve = {
+            "table": self._table, "foreign_key": self._foreign_key, "as_of": self._as_of, "list": self._list,
+            "interval": self._interval,
+        }  # fmt: skip
         step = resolve[join.kind](alias, join)
         if join.kind != "list":
             self.see(alias)
@@ -119,7 +136,7 @@ class Steps:
                 kind = self.type_of(expression, "join", alias, option)
                 self._check_types(alias, (text, kind), key, ("join", alias, option))
         known = self.columns.tables[alias]
-        if start in known and not is_moment(known[start]):
+        if start in known and not is_time(known[start]):
             message = f"{alias}.{start} is {name_of(known[start])}; it must be a date, a timestamp or a number"
             self.columns.fault(message, "join", alias, "valid_from")
         end = None
@@ -140,6 +157,42 @@ class Steps:
         if kind is not None and kind != "boolean":
             self.columns.fault(f"'gone' is {name_of(kind)}; it must be a condition", *place)
         return expression
+
+    def _interval(self, alias: str, join: Join) -> Step:
+        texts, match = join.on or (), []
+        for text, column in zip(texts, join.match or (), strict=True):
+            place = ("join", alias, "on")
+            expression = self.expression(text, *place)
+            name = self._named(alias, column, "match")
+            match.append(name)
+            if expression is not None:
+                self.referring.setdefault(alias, []).append(expression)
+                self._check_types(alias, (text, self.type_of(expression, *place)), name, place)
+        place, text = ("join", alias, "at"), join.at or ""
+        at, time = self.expression(text, *place), self._named(alias, join.time or "", "time")
+        kind = self.columns.tables[alias].get(time)
+        if at is not None:
+            self.referring.setdefault(alias, []).append(at)
+            self._check_types(alias, (text, self.type_of(at, *place)), time, place)
+        bounds: tuple[Decimal, Decimal] | str = (Decimal(0), Decimal(0))
+        if kind is not None:
+            if is_time(kind):
+                bounds = scale_bounds(join.between or (), str(kind))
+            else:
+                message = f"{time!r} of {alias!r} is {name_of(kind)}; a time is a date, a timestamp or a number"
+                self.columns.fault(message, "join", alias, "time")
+        if isinstance(bounds, str):
+            self.columns.fault(f"{bounds}, not {list(join.between or ())}", "join", alias, "between")
+            bounds = (Decimal(0), Decimal(0))
+        return Step(alias, "interval", join.how, on=tuple(texts), interval=Interval(tuple(match), text, time, *bounds))
+
+    def _named(self, alias: str, column: str, option: str) -> str:
+        """Resolve a column of a lookup that is compared; a type that cannot be is a fault."""
+        name = self.columns.named(alias, column, "join", alias, option)
+        kind = self.columns.tables[alias].get(name)
+        if kind is not None and not may_be_key(kind):
+            self.columns.fault(f"{name!r} of type {name_of(kind)} cannot be compared", "join", alias, option)
+        return name
 
     def _list(self, alias: str, join: Join) -> Step:
         place = ("join", alias, "elements")

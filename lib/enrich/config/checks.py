@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
 from enrich.base.console import format_count
 from enrich.base.errors import Fault, did_you_mean
+from enrich.config.draft import Draft, check_list, list_names
 from enrich.config.models import JOIN_KINDS
 from enrich.config.rules import check_rules
+from enrich.config.timejoins import check_as_of, check_intervals
 from enrich.config.yamlfile import PathStep, Tree
 
 _JOB_NAME = re.compile(r"\w[\w.-]*")
@@ -31,42 +32,6 @@ _RESERVED_COLUMNS = {
 _MAX_CLUSTER_BY = 4
 TIMES = ("valid_from", "valid_to")
 """The keys of a history that name columns of its target; these are the columns' names when nothing is said."""
-
-
-@dataclass(frozen=True)
-class Draft:
-    """What can be read of a job file that may hold faults: only sources and joins that are mappings, by alias."""
-
-    tree: Tree
-    root: dict[str, Any]
-    sources: dict[str, dict[str, Any]]
-    joins: dict[str, dict[str, Any]]
-    faults: list[Fault] = field(default_factory=list)
-
-    def fault(self, message: str, *path: PathStep) -> None:
-        """Note a fault at the line of ``path``."""
-        self.faults.append(Fault(message, self.tree.at(*path)))
-
-    @property
-    def driving(self) -> str | None:
-        """The driving source's alias when it is one of the sources."""
-        alias = self.root.get("from")
-        return alias if isinstance(alias, str) and alias in self.sources else None
-
-    @property
-    def kind(self) -> str:
-        """The job's kind; that of a join job where it cannot be read."""
-        found = self.root.get("kind")
-        return found if found in ("mirror", "history") else "join"
-
-    @property
-    def is_mirror(self) -> bool:
-        """True for ``kind: mirror``."""
-        return self.kind == "mirror"
-
-    def key(self, alias: str | None) -> tuple[str, ...]:
-        """Return the key columns of a source; empty when they cannot be read."""
-        return list_names(self.sources.get(alias or "", {}).get("key"))
 
 
 def check_job(tree: Tree) -> list[Fault]:
@@ -86,15 +51,6 @@ def check_job(tree: Tree) -> list[Fault]:
     for rule in rules:
         rule(draft)
     return draft.faults
-
-
-def list_names(value: Any) -> tuple[str, ...]:
-    """Return a name or a list of names as a tuple; empty when it is neither."""
-    if isinstance(value, str):
-        return (value,)
-    if isinstance(value, list) and all(isinstance(item, str) for item in value):
-        return tuple(value)
-    return ()
 
 
 def _check_name(draft: Draft) -> None:
@@ -153,22 +109,8 @@ def _check_references(draft: Draft) -> None:
 
 def _check_source_keys(draft: Draft) -> None:
     for alias, source in draft.sources.items():
-        _check_list(draft, source, "key", ("sources", alias))
-        _check_list(draft, source, "normalise", ("sources", alias))
-
-
-def _check_list(draft: Draft, holder: dict[str, Any], key: str, path: tuple[PathStep, ...]) -> None:
-    """A list of columns or normalisers is not empty and holds none twice."""
-    noun, wanted = "the column ", "name at least one column"
-    if key == "normalise":
-        noun, wanted = "", "name a normaliser or leave it out"
-    if holder.get(key) == []:
-        draft.fault(f"'{key}' is an empty list; {wanted}", *path, key)
-    seen: set[str] = set()
-    for index, name in enumerate(list_names(holder.get(key))):
-        if name.lower() in seen:
-            draft.fault(f"'{key}' names {noun}{name!r} twice", *path, key, index)
-        seen.add(name.lower())
+        check_list(draft, source, "key", ("sources", alias))
+        check_list(draft, source, "normalise", ("sources", alias))
 
 
 def _check_join_job(draft: Draft) -> None:
@@ -188,6 +130,7 @@ def _refuse_parts(draft: Draft, *kinds: str) -> None:
 def _check_joins(draft: Draft) -> None:
     """Each join has what its kind needs and nothing else."""
     keeps_right: str | None = None
+    check_intervals(draft)
     for alias, join in draft.joins.items():
         kind = join.get("kind")
         if not isinstance(kind, str) or kind not in JOIN_KINDS:
@@ -201,7 +144,7 @@ def _check_joins(draft: Draft) -> None:
                 draft.fault(f"kind {kind} needs {needed!r}", "join", alias)
         _check_key_length(draft, alias, kind, join)
         if kind == "as_of":
-            _check_as_of(draft, alias, join)
+            check_as_of(draft, alias, join)
         if kind == "foreign_key" and join.get("how") in ("right", "full"):
             if keeps_right:
                 first = f"{keeps_right!r}, line {draft.tree.line('join', keeps_right)}"
@@ -233,16 +176,6 @@ def _check_key_length(draft: Draft, alias: str, kind: str, join: dict[str, Any])
         draft.fault(f"a table join needs the same key, but {columns}", "join", alias)
 
 
-def _check_as_of(draft: Draft, alias: str, join: dict[str, Any]) -> None:
-    """Versions are told apart by the time from which they hold, and an as-of join keeps the left side or both."""
-    key, start = draft.key(alias), join.get("valid_from")
-    if key and isinstance(start, str) and start.strip() and start.lower() != key[-1].lower():
-        message = f"'valid_from' names {start!r}, but the last column of the key of {alias!r} is {key[-1]!r}"
-        draft.fault(f"{message}; 'valid_from' must be the last key column", "join", alias, "valid_from")
-    if join.get("how") in ("right", "full"):
-        draft.fault(f"'how' of an as_of join is left or inner, not {join['how']}", "join", alias, "how")
-
-
 def _check_mirror(draft: Draft) -> None:
     """A mirror job has a mirror and nothing of a join job."""
     if "mirror" not in draft.root:
@@ -253,7 +186,7 @@ def _check_mirror(draft: Draft) -> None:
     _refuse_parts(draft, "history")
     mirror = draft.tree.mapping("mirror")
     for key in ("value", "columns"):
-        _check_list(draft, mirror, key, ("mirror",))
+        check_list(draft, mirror, key, ("mirror",))
     conflict = mirror.get("conflict", "fail")
     if "order" in mirror and conflict in ("fail", "collect"):
         draft.fault(f"'order' is only for conflict first and last, not {conflict}", "mirror", "order")
@@ -268,7 +201,7 @@ def _check_history(draft: Draft) -> None:
             draft.fault(f"{option!r} is not for kind history; a history reads one source as it is", option)
     _refuse_parts(draft, "mirror")
     history = draft.tree.mapping("history")
-    _check_list(draft, history, "columns", ("history",))
+    check_list(draft, history, "columns", ("history",))
     key = {name.lower() for name in draft.key(draft.driving)}
     for index, name in enumerate(list_names(history.get("columns"))):
         if name.lower() in key:
@@ -340,7 +273,7 @@ def _check_target_columns(draft: Draft) -> None:
 def _check_clustering(draft: Draft) -> None:
     """At most four columns, all of them the target's."""
     target = draft.tree.mapping("target")
-    _check_list(draft, target, "cluster_by", ("target",))
+    check_list(draft, target, "cluster_by", ("target",))
     columns = list_names(target.get("cluster_by"))
     if len(columns) > _MAX_CLUSTER_BY:
         message = f"'cluster_by' has {len(columns)} columns; Delta clusters by at most {_MAX_CLUSTER_BY}"

@@ -15,6 +15,8 @@ from pydantic import (
     PrivateAttr,
     SkipValidation,
     StrictBool,
+    StrictFloat,
+    StrictInt,
     StrictStr,
     WithJsonSchema,
 )
@@ -48,6 +50,12 @@ Normalisers = Annotated[
     BeforeValidator(_wrap_in_list),
     _allow_one_or_many({"type": "string", "enum": list(get_args(_Normaliser))}),
 ]
+Bounds = Annotated[
+    tuple[StrictStr | StrictInt | StrictFloat, ...],
+    BeforeValidator(_wrap_in_list),
+    WithJsonSchema({"type": "array", "items": {"type": ["string", "number"]}, "minItems": 2, "maxItems": 2}),
+]
+"""``durations`` says what is wrong with one."""
 Expressions = Annotated[tuple[StrictStr, ...], BeforeValidator(_wrap_in_list), _allow_one_or_many({**_SCALAR})]
 
 
@@ -75,17 +83,23 @@ class Source(Model):
 class Join(Model):
     """A lookup that is joined to the driving source, or to what was joined before it."""
 
-    kind: Literal["table", "foreign_key", "as_of", "list"] = Field(
+    kind: Literal["table", "foreign_key", "as_of", "list", "interval"] = Field(
         description="table: both sides share the key. foreign_key: 'on' gives the lookup's key. as_of: the version of"
-        " the lookup that is valid at the moment 'at'. list: an array of ids."
+        " the lookup that is valid at the moment 'at'. list: an array of ids. interval: rows of both sides that are"
+        " near each other in time, a row a pair."
     )
     how: Literal["inner", "left", "right", "full"] = Field("left", description="Not with kind list.")
     on: Expressions | None = Field(
         None,
         description="foreign_key: the expression, or one for each key column, that gives the lookup's key. as_of: the"
-        " same for the key columns before the last.",
+        " same for the key columns before the last. interval: the expression, or one for each column of 'match', that"
+        " equals it.",
     )
-    at: ExpressionText | None = Field(None, description="as_of: the expression that gives the moment.")
+    at: ExpressionText | None = Field(
+        None,
+        description="as_of: the expression that gives the moment. interval: the time of a row. A date, timestamp or"
+        " number.",
+    )
     valid_from: Text | None = Field(
         None, description="as_of: the lookup's column with the time from which a version holds, the last of its key."
     )
@@ -94,6 +108,13 @@ class Join(Model):
     )
     gone: ExpressionText | None = Field(
         None, description="as_of: a condition over the lookup: this version says that the thing does not exist."
+    )
+    match: Names | None = Field(None, description="interval: the lookup's columns that 'on' equals, in its order.")
+    time: Text | None = Field(None, description="interval: the lookup's column of time, of the type of 'at'.")
+    between: Bounds | None = Field(
+        None,
+        description="interval: the least and the greatest 'time' less 'at', both inclusive: 90s, 10m, 1h, 2d; whole"
+        " days for dates, numbers for numbers.",
     )
     elements: ExpressionText | None = Field(None, description="list: the array of ids, or of structs with an id.")
     element_key: Text | None = Field(None, description="list: the field of the struct with the id.")
@@ -106,6 +127,7 @@ JOIN_KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "foreign_key": (("on",), ("how",)),
     "as_of": (("on", "at", "valid_from"), ("valid_to", "gone", "how")),
     "list": (("elements",), ("element_key", "duplicates", "unmatched")),
+    "interval": (("on", "match", "at", "time", "between"), ("how",)),
 }
 """What each kind of join needs, and what it may have beside that."""
 

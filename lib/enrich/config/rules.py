@@ -13,7 +13,7 @@ from enrich.base.errors import did_you_mean
 from enrich.config.shape import describe
 
 if TYPE_CHECKING:
-    from enrich.config.checks import Draft
+    from enrich.config.draft import Draft
 
 AT_LEAST, AT_MOST = "at_least", "at_most"
 
@@ -37,7 +37,7 @@ class _Known:
     scoped: bool = False
 
 
-_REFERENCES = ("foreign_key", "as_of", "list")
+_REFERENCES = ("foreign_key", "as_of", "list", "interval")
 _ALL = ("table", *_REFERENCES)
 RULES = {
     "match_rate": _Known(AT_LEAST, _ALL, scoped=True),

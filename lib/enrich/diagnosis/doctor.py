@@ -103,11 +103,13 @@ def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys
     spec = work.task.spec
     assert isinstance(spec, JoinSpec)  # noqa: S101 - a mirror has no steps
     lookup = spec.sources[step.alias]
-    key = lookup.key[:-1] if step.kind == "as_of" else lookup.key  # no moment is nearly another one
-    texts = [lookup.columns[name] == TEXT_TYPE for name in key]
+    # Of an as-of join without the last part: no moment is nearly another one.
+    key = lookup.key[:-1] if step.kind == "as_of" else lookup.key
+    columns = step.interval.match if step.interval is not None else key
+    texts = [lookup.columns[name] == TEXT_TYPE for name in columns]
     names = name_reference(len(texts))
     references = join.find_references(work.now, step).select(*names)
-    parts = [F.col(quote(column)).alias(name) for column, name in zip(key, names, strict=True)]
+    parts = [F.col(quote(column)).alias(name) for column, name in zip(columns, names, strict=True)]
     keys = work.keep(near.pair_keys(references, work.snapshot(step.alias).select(*parts).distinct()))
     total = keys.agg(
         F.coalesce(F.sum(near.REFERENCES), F.lit(0)).alias("all"),
@@ -123,7 +125,8 @@ def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys
     kinds = Counter[str]()
     for row in sorted(rows, key=lambda row: int(row[near.SET])):
         kinds[near.kind_of(row[near.SET])] += int(row["rows"])
-    suggestion, refused = _suggest(work, step, near.measure_effects(found) if kinds else [])
+    heals = kinds and step.interval is None  # what an interval join matches by is no key, which alone is normalised
+    suggestion, refused = _suggest(work, step, near.measure_effects(found) if heals else [])
     pairs = _list_pairs(misses, len(texts)) if show_keys else ()
     return replace(counted, near_misses=dict(kinds), suggestion=suggestion, refused=refused, pairs=pairs)
 

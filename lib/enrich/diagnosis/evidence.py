@@ -24,9 +24,11 @@ from enrich.base.spec import (
     WEIGHT,
     Affected,
     HistorySpec,
+    Interval,
     JoinSpec,
     MirrorSpec,
     Step,
+    name_left_key,
     name_reference,
     name_right_key,
     quote,
@@ -34,7 +36,7 @@ from enrich.base.spec import (
 from enrich.diagnosis import near, reasons
 from enrich.diagnosis.reasons import Reason
 from enrich.diagnosis.sides import Side
-from enrich.frames import asof, join, normalise, order
+from enrich.frames import asof, interval, join, normalise, order
 from enrich.frames.columns import drop_nulls, pack_rows
 from enrich.steps.work import FEW, Work
 from enrich.storage import tables
@@ -43,7 +45,7 @@ log = logging.getLogger(__name__)
 
 Key = tuple[Any, ...]
 _ARRIVED, _DELETED = "__enrich_arrived", "__enrich_deleted"
-_REASON, _COUNT, _VERDICT = "__enrich_reason", "__enrich_count", "__enrich_verdict"
+_REASON, _COUNT, _VERDICT, _INSIDE = "__enrich_reason", "__enrich_count", "__enrich_verdict", "__enrich_inside"
 
 
 @dataclass(frozen=True)
@@ -74,6 +76,7 @@ class Question:
             the reason of a reference whose key is there.
         rows: The columns that hold the key of the target's row: ``__enrich_k*`` or ``__enrich_r*``.
         is_list: Whether a row refers to many keys.
+        near: ``rows`` that have a partner, where a key that is there is not enough: in an interval join.
     """
 
     alias: str
@@ -81,6 +84,7 @@ class Question:
     references: DataFrame
     rows: tuple[str, ...]
     is_list: bool = False
+    near: DataFrame | None = None
 
     @property
     def names(self) -> list[str]:
@@ -112,6 +116,8 @@ def list_questions(work: Work, affected: Affected) -> list[Question]:
     for step in spec.steps:
         if step.kind == "table":
             found.append(own(spec.sources[step.alias].key, step.alias))
+        elif step.interval is not None:
+            found.append(_ask_of_interval(work.now, step, step.interval, affected))
         else:
             found.append(_ask_of_step(work, step, affected, names))
     return found
@@ -134,6 +140,17 @@ def _repeat_key(keys: DataFrame, names: Sequence[str], count: int) -> DataFrame:
     """Return keys that refer to themselves, by their first ``count`` parts."""
     parts = zip(names[:count], name_reference(count), strict=True)
     return keys.select(*names, *[F.col(name).alias(part) for name, part in parts])
+
+
+def _ask_of_interval(sources: join.Sources, step: Step, near_by: Interval, affected: Affected) -> Question:
+    """Return what rows match by in an interval join, null where their time is, and which of them have a partner."""
+    names = name_left_key(len(sources.spec.key_columns))
+    has_time = F.expr(near_by.at).isNotNull()
+    rows = join.apply_steps(sources, affected, [])
+    parts = zip(step.on, name_reference(len(step.on)), strict=True)
+    rows = rows.select(*names, *[F.when(has_time, F.expr(text)).alias(name) for text, name in parts])
+    found = interval.list_neighbours(sources, step, affected.left).select(*names).distinct()
+    return Question(step.alias, near_by.match, rows, tuple(names), near=found)
 
 
 def _ask_of_step(work: Work, step: Step, affected: Affected, names: tuple[str, ...]) -> Question:
@@ -260,6 +277,10 @@ def _mark_present(work: Work, asked: Question) -> DataFrame:
     there = _find_present(work, asked).withColumn(near.PRESENT, F.lit(True))
     is_null = reduce(lambda a, b: a | b, [F.col(name).isNull() for name in asked.names])
     joined = asked.references.join(there, on=asked.names, how="left")
+    if asked.near is not None:
+        is_inside = asked.near.withColumn(_INSIDE, F.lit(True))
+        joined = joined.join(is_inside, on=list(asked.rows), how="left")
+        joined = joined.withColumn(_INSIDE, F.coalesce(F.col(_INSIDE), F.lit(False)))
     return joined.withColumn(near.PRESENT, F.when(~is_null, F.coalesce(F.col(near.PRESENT), F.lit(False))))
 
 
@@ -275,7 +296,7 @@ def _rename_parts(rows: DataFrame, asked: Question, *more: str) -> DataFrame:
 
 def _tell_reasons(work: Work, asked: Question, marked: DataFrame, missing: int) -> DataFrame:
     """Return the question's ``rows``, ``alias``, reason, version, kind, found key, and for how many references."""
-    nothing = {_ARRIVED: "long", _DELETED: "long", near.SET: "int", near.FOUND: "string"}
+    nothing = {_ARRIVED: "long", _DELETED: "long", near.SET: "int", near.FOUND: "string", _INSIDE: "boolean"}
     if missing:
         keys = marked.where(~F.col(near.PRESENT)).select(*asked.names).distinct()
         lost = Lost(work.keep(keys), missing <= FEW)
@@ -290,6 +311,7 @@ def _tell_reasons(work: Work, asked: Question, marked: DataFrame, missing: int) 
     marked = marked.withColumns(absent)
     reason = (
         F.when(F.col(near.PRESENT).isNull(), reasons.FOREIGN_KEY_NULL)
+        .when(F.col(near.PRESENT) & ~F.coalesce(F.col(_INSIDE), F.lit(True)), reasons.OUT_OF_INTERVAL)
         .when(F.col(near.PRESENT), F.col(_VERDICT) if _VERDICT in marked.columns else F.lit(reasons.MATCHED))
         .when(F.col(_ARRIVED).isNotNull(), reasons.ARRIVED_AFTER_WINDOW)
         .when(F.col(_DELETED).isNotNull(), reasons.DELETED_AT)

@@ -172,9 +172,12 @@ def _read_flags(work: Work, side: Side, affected: Affected) -> tuple[bool | None
     else:
         rows = mirror.derive_mirror(spec, work.snapshot(spec.driving), affected)
     rows = drop_nulls(rows, side.names)
-    cells = [F.col(quote(name)).isNull().alias(f"__enrich_null{i}") for i, name in enumerate(spec.columns)]
-    found = rows.select(LIVE, *cells).first()
-    if found is None:
+    # An interval join may give several rows: a cell is null when it is in one of them.
+    cells = [
+        F.max(F.when(F.col(LIVE), F.col(quote(name)).isNull())).alias(f"n{i}") for i, name in enumerate(spec.columns)
+    ]
+    found = rows.agg(F.max(LIVE), *cells).first()
+    if found is None or found[0] is None:
         return None, {}
     return bool(found[0]), dict(zip(spec.columns, found[1:], strict=True))
 

@@ -16,6 +16,7 @@ NEAR_MISS = "near_miss"
 TOO_EARLY = "too_early"
 ENDED = "ended"
 GONE = "gone"
+OUT_OF_INTERVAL = "out_of_interval"
 VALUE_NULL_IN_LOOKUP = "value_null_in_lookup"
 FILTERED_BY_WHERE = "filtered_by_where"
 QUARANTINED = "quarantined"
@@ -31,6 +32,7 @@ REASONS = {
     TOO_EARLY: "the source has versions of this key, and the first of them begins after the row's moment",
     ENDED: "the version that began last before the row's moment had ended by then",
     GONE: "the version of the row's moment says that the thing does not exist",
+    OUT_OF_INTERVAL: "the source has rows that match, and none of them is within the interval",
     VALUE_NULL_IN_LOOKUP: "there is a partner, and its value is null",
     FILTERED_BY_WHERE: "the job's where removes the row",
     QUARANTINED: "the row is in the quarantine",
@@ -39,7 +41,7 @@ REASONS = {
 """All reasons and their meanings."""
 
 WORST = (
-    *(ARRIVED_AFTER_WINDOW, DELETED_AT, NEAR_MISS, NO_SUCH_KEY, TOO_EARLY, ENDED, GONE),
+    *(ARRIVED_AFTER_WINDOW, DELETED_AT, NEAR_MISS, NO_SUCH_KEY, TOO_EARLY, ENDED, GONE, OUT_OF_INTERVAL),
     *(FOREIGN_KEY_NULL, MATCHED),
 )
 """Of several references of one row, which reason stands for the row: the first of these that one of them has."""

@@ -27,7 +27,7 @@ from pyspark.sql import types as T
 
 from enrich.base.spec import COPIES, OPERATION, Affected, quote
 from enrich.frames.columns import keep_in_ranges, make_comparable
-from enrich.frames.identity import Identity, unite_keys
+from enrich.frames.identity import Identity, keep_affected
 
 _NEW, _OLD, _STEPS, _EMPTIED = "__enrich_new", "__enrich_old", "__enrich_steps", "__enrich_emptied"
 _WANTED, _THERE, _EQUAL = "__enrich_wanted", "__enrich_there", "__enrich_equal"
@@ -181,15 +181,10 @@ def _take_old_rows(table: DataFrame, new: DataFrame, identity: Identity, columns
 
 
 def _keep_affected(old: DataFrame, affected: Affected, identity: Identity) -> DataFrame:
-    keys = unite_keys(affected)
-    names = [name for name in identity.names if name in keys.columns]
-    others = [name for name in identity.names if name not in keys.columns]
-    renamed = keys.withColumnsRenamed({name: f"{name}_of" for name in names})
-    condition = reduce(and_, [identity.same(F.col(name), F.col(f"{name}_of")) for name in names])
     # Behind a right or full join the left key may be null.
     near = old if identity.right else keep_in_ranges(old, affected.ranges)
-    kept = near.join(renamed, on=condition, how="left_semi")
-    for name in others:
+    kept = keep_affected(near, affected, identity)
+    for name in [name for name in identity.names if name not in identity.keys]:
         kept = kept.unionByName(old.where(F.col(name).isNotNull()))
     return kept
 

@@ -17,8 +17,8 @@ full   (l, r)          (l, null)              (null, r)
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import replace
 from functools import reduce
 from operator import and_, or_
 
@@ -35,63 +35,26 @@ from enrich.base.spec import (
     name_reference,
     name_right_key,
 )
-from enrich.frames import asof, normalise
-from enrich.frames.columns import drop_nulls, keep_in_ranges, pack_rows
+from enrich.frames import asof, interval, normalise
+from enrich.frames.columns import drop_nulls
 from enrich.frames.elements import COUNTED, collect_elements, join_back, keep_first_of_each_id
 from enrich.frames.order import deciding_steps, leave_own_rows_out, list_earlier_steps
+from enrich.frames.sources import Sources as Sources  # noqa: PLC0414 - its users know it as a part of this module
 
 ALIVE = "__enrich_alive"
-
-
-@dataclass(frozen=True)
-class Sources:
-    """The pinned snapshots of a job.
-
-    Attributes:
-        snapshots: Alias -> rows with the used columns and no null in the key.
-        large: Foreign-key and list lookups of which the affected rows refer to a small part; without them all of a
-            lookup is sorted for the join.
-        keep: Persists a frame that is used twice, where that is no whole table.
-    """
-
-    spec: JoinSpec
-    snapshots: Mapping[str, DataFrame]
-    large: frozenset[str] = frozenset()
-    keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
-
-    def frame(self, alias: str, names: Sequence[str]) -> DataFrame:
-        """Return the rows of ``alias`` as its key parts, named ``names``, and one struct column."""
-        return pack_rows(self.snapshots[alias], self.spec.sources[alias], names)
-
-    def affected_rows(self, alias: str, names: Sequence[str], affected: Affected | None) -> DataFrame:
-        """Return ``frame`` for the affected rows of a source that has the driving source's key; None: for all."""
-        if affected is None:
-            return self.frame(alias, names)
-        keys = name_left_key(len(names))
-        known = affected.known.get(alias)
-        found = known.rows.toDF(*names, alias) if known is not None else None
-        wanted = known.others if known is not None else affected.left
-        if wanted is None:
-            assert found is not None  # noqa: S101 - all rows are known
-            return found
-        ranges = {name: affected.ranges[key] for key, name in zip(keys, names, strict=True) if key in affected.ranges}
-        rows = keep_in_ranges(self.frame(alias, names), ranges).join(
-            wanted.toDF(*names), on=list(names), how="left_semi"
-        )
-        return rows if found is None else found.unionByName(rows)
 
 
 def join_all(sources: Sources, affected: Affected | None) -> DataFrame:
     """Join the affected rows anew.
 
     Returns:
-        ``__enrich_k*``, ``__enrich_r*`` (when the job has a right or full foreign-key join), ``LIVE``, one
-        ``name_partners`` a join, and the target's columns. ``affected=None`` means all keys.
+        ``__enrich_k*``, ``__enrich_r*`` (when the job has a right or full foreign-key join, or an interval join),
+        ``LIVE``, one ``name_partners`` a join, and the target's columns. ``affected=None`` means all keys.
     """
     spec = sources.spec
     rows = _add_key(spec, apply_steps(sources, affected, spec.steps))
     condition = F.coalesce(F.expr(spec.where), F.lit(False)) if spec.where is not None else F.lit(True)
-    identity = [name for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
+    identity = _list_identity(rows)
     # A row that the condition keeps out must not fail in an expression that the condition guards.
     outputs = [F.when(F.col(LIVE), F.expr(output.expression)).alias(output.name) for output in spec.outputs]
     rows = rows.withColumn(LIVE, F.col(ALIVE) & condition)
@@ -106,7 +69,8 @@ def join_keyless(sources: Sources, rows: DataFrame) -> DataFrame:
         rows: The used columns of the driving source, rows with a null key part only.
 
     Returns:
-        The target's columns, one row per row: nothing is filtered and no lookup adds rows.
+        The target's columns, one row per row: nothing is filtered and no lookup adds rows. So they have no partners
+        in an interval join.
     """
     spec = sources.spec
     alone = replace(sources, snapshots={**sources.snapshots, spec.driving: rows})
@@ -114,9 +78,12 @@ def join_keyless(sources: Sources, rows: DataFrame) -> DataFrame:
     start = (
         alone.frame(spec.driving, keys).withColumn("__enrich_row", F.monotonically_increasing_id()).localCheckpoint()
     )
-    joined = _add_key(
-        spec, _apply_each(sources, start.withColumns(_mark_alive()), None, leave_own_rows_out(spec.steps))
-    )
+    steps = leave_own_rows_out(spec.steps)
+    if spec.interval_step is not None:  # which would give a row for each partner
+        alias = spec.interval_step.alias
+        kind = interval.read_lookup(sources, spec.interval_step).schema[alias].dataType
+        start, steps = start.withColumn(alias, F.lit(None).cast(kind)), [each for each in steps if each.alias != alias]
+    joined = _add_key(spec, _apply_each(sources, start.withColumns(_mark_alive()), None, steps))
     condition = F.col(ALIVE) & (F.expr(spec.where) if spec.where is not None else F.lit(True))
     # As for rows with a key, joins and condition guard what can fail; columns are shown whatever they say.
     return joined.select(
@@ -135,6 +102,10 @@ def apply_steps(sources: Sources, affected: Affected | None, steps: Sequence[Ste
     return _apply_each(sources, rows.withColumns(_mark_alive()), affected, steps)
 
 
+def _list_identity(rows: DataFrame) -> list[str]:
+    return [name for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
+
+
 def _mark_alive() -> dict[str, Column]:
     return {ALIVE: F.lit(True)}
 
@@ -148,6 +119,7 @@ def _count_partners(rows: Column, matched: Column, nulls: Column) -> Column:
 def _apply_each(sources: Sources, rows: DataFrame, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
     refers = _join_foreign_key
     apply = {"table": _join_table, "foreign_key": refers, "as_of": refers, "list": _join_list}
+    apply["interval"] = _join_interval
     for step in steps:
         rows = apply[step.kind](sources, rows, affected, step)
     return rows
@@ -157,13 +129,11 @@ def find_partners(sources: Sources, step: Step, affected: Affected) -> DataFrame
     """Return how one join goes for affected driving rows, as it does on the way to the target.
 
     Returns:
-        ``__enrich_k*`` and the step's ``name_partners``.
+        ``__enrich_k*``, with an interval join ``__enrich_r*``, and the step's ``name_partners``.
     """
-    spec = sources.spec
-    steps = leave_own_rows_out((*list_earlier_steps(spec, step), step))
-    return apply_steps(sources, affected, steps).select(
-        *name_left_key(len(spec.key_columns)), name_partners(step.alias)
-    )
+    steps = leave_own_rows_out((*list_earlier_steps(sources.spec, step), step))
+    rows = apply_steps(sources, affected, steps)
+    return rows.select(*_list_identity(rows), name_partners(step.alias))
 
 
 def find_references(
@@ -206,10 +176,11 @@ def find_references(
 def refer(rows: DataFrame, spec: JoinSpec, step: Step, carried: Sequence[str] = ()) -> DataFrame:
     """Return what the live rows before a join refer to, as ``references`` does, references that are null included.
 
-    A list that is null refers to null once; an empty one refers to nothing.
+    A list that is null refers to null once; an empty one refers to nothing. In an interval join, what ``match`` equals
+    is the reference.
     """
     rows = _add_key(spec, rows).where(F.col(ALIVE))
-    identity = [name for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
+    identity = _list_identity(rows)
     if step.kind == "list":
         item, items = F.col("__enrich_item"), F.col("__enrich_items")
         parts = [item if step.element_key is None else item.getField(step.element_key)]
@@ -221,7 +192,7 @@ def refer(rows: DataFrame, spec: JoinSpec, step: Step, carried: Sequence[str] = 
     else:
         parts = [F.col(name) for name in name_left_key(len(spec.key_columns))]
         parts = parts if step.kind == "table" else [_guarded(part) for part in step.references]
-    if step.kind != "table":
+    if step.kind in ("foreign_key", "as_of", "list"):
         parts = normalise.normalise_references(parts, spec.sources[step.alias])
     names = name_reference(len(parts))
     return rows.select(*identity, *[part.alias(name) for part, name in zip(parts, names, strict=True)], *carried)
@@ -339,6 +310,11 @@ def _find_unreferenced(sources: Sources, affected: Affected | None, step: Step) 
     return alone.withColumns(_mark_alive())
 
 
+def _join_interval(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
+    """Join what is near in time, a row a pair; it is the first join."""
+    return interval.join_near(sources, rows, affected, step, ALIVE)
+
+
 def _join_list(sources: Sources, rows: DataFrame, _affected: Affected | None, step: Step) -> DataFrame:
     """Join each element of an array in place; order, duplicates and null elements follow the row's own list."""
     spec = sources.spec
@@ -346,7 +322,7 @@ def _join_list(sources: Sources, rows: DataFrame, _affected: Affected | None, st
     rows = _add_key(spec, rows)
     rows = rows.withColumn("__enrich_items", _guarded(step.elements or ""))
     rows = sources.keep(rows.drop("key") if spec.has_key else rows)
-    identity = [each for each in rows.columns if each.startswith(("__enrich_k", "__enrich_r"))]
+    identity = _list_identity(rows)
 
     def id_of(item: Column) -> Column:
         return item if step.element_key is None else item.getField(step.element_key)

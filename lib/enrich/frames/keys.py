@@ -20,8 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
+from operator import or_
 
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from enrich.base.spec import JoinSpec, KnownRows, Step, name_left_key, name_reference, name_right_key
 from enrich.frames.columns import drop_nulls, pack_rows
@@ -34,18 +36,20 @@ which key of the lookup; in an as-of join, to which of the versions that are the
 def find_dependents(spec: JoinSpec, changed: Mapping[str, DataFrame], references: References) -> list[DataFrame]:
     """Return the rows that refer to a changed key, a frame for each changed lookup that is referred to.
 
+    Not those near a changed row of an interval join: they are found by its images, see ``enrich.steps.neighbours``.
+
     Args:
         spec: The job.
         changed: Alias -> ``__enrich_j*``, its changed keys; unchanged sources are left out.
         references: The references at the window's end.
 
     Returns:
-        ``__enrich_k*`` and, behind a right or full foreign-key join, ``__enrich_r*``, one of the two null; what else
-        the references carry.
+        ``__enrich_k*`` and, behind a right or full foreign-key join, ``__enrich_r*``, one of the two null; behind an
+        interval join both, in a pair; what else the references carry.
     """
     found = []
     for step in spec.steps:
-        if step.kind != "table" and step.alias in changed:
+        if step.kind not in ("table", "interval") and step.alias in changed:
             keys = changed[step.alias]
             names = name_reference(len(keys.columns))
             found.append(references(step, keys).join(keys, on=names, how="left_semi").drop(*names))
@@ -128,14 +132,14 @@ def find_known_rows(
 def find_affected_right(
     spec: JoinSpec, changed: Mapping[str, DataFrame], dependent: Sequence[DataFrame], moved: Sequence[DataFrame]
 ) -> DataFrame:
-    """Return the keys of the right or full foreign-key lookup whose own rows may appear, differ or go.
+    """Return the keys of the right or full foreign-key or interval lookup whose own rows may appear, differ or go.
 
     Args:
         spec: The job.
         changed: As for ``find_dependents``.
         dependent: What ``find_dependents`` gave.
-        moved: ``__enrich_j*`` that the affected left rows refer to, at the window's start and at its end; and other
-            keys that shall be computed.
+        moved: ``__enrich_j*`` that the affected left rows refer to, or ``__enrich_r*`` that they are near, at the
+            window's start and at its end; and other keys that shall be computed.
 
     Returns:
         ``__enrich_r*``, distinct and without nulls.
@@ -145,12 +149,16 @@ def find_affected_right(
     """
     right = spec.right_step()
     if right is None:
-        raise ValueError(f"job {spec.job!r} has no right or full foreign-key join")
-    names = name_right_key(len(right.on))
+        raise ValueError(f"job {spec.job!r} has no right or full foreign-key or interval join")
+    names = name_right_key(len(spec.sources[right.alias].key))
     parts = [frame.toDF(*names) for frame in moved]
     if right.alias in changed:
         parts.append(changed[right.alias].toDF(*names))
-    parts += [drop_nulls(frame.select(*names)) for frame in dependent if names[0] in frame.columns]
+    lefts = name_left_key(len(spec.key_columns))
+    for frame in dependent:
+        if names[0] in frame.columns:
+            is_lone = reduce(or_, [F.col(name).isNull() for name in lefts])
+            parts.append(drop_nulls(frame.where(is_lone).select(*names)))
     return _unite(parts).distinct()
 
 

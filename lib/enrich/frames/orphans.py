@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -36,7 +38,9 @@ def find_new_orphans(rows: DataFrame, alias: str, names: Sequence[str], before: 
     if before is None:
         return referring.select(F.col("is").alias("new"))
     was = find_orphans(before, alias).select(*names, F.lit(True).alias("was"))
-    both = referring.join(was, on=list(names), how="left")
+    was = was.withColumnsRenamed({name: f"{name}_was" for name in names})
+    same = [F.col(name).eqNullSafe(F.col(f"{name}_was")) for name in names]  # a pair has a part that a lone row lacks
+    both = referring.join(was, on=reduce(and_, same), how="left")
     return both.select((F.col("is") & F.col("was").isNull()).alias("new"))
 
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -24,7 +26,7 @@ def sum_partners(
         marks: Conditions that are counted in the same pass, by name.
 
     Returns:
-        The number of rows; alias -> how the join went; for how many rows each of ``marks`` is true.
+        The number of rows, without pairs; alias -> how the join went; for how many rows each of ``marks`` is true.
     """
     marks = marks or {}
     sums = [
@@ -32,7 +34,11 @@ def sum_partners(
         for step in steps
         for part in _PARTS
     ]
-    found = rows.agg(F.count("*"), *sums, *[F.count_if(mark) for mark in marks.values()]).first()
+    # Each row on the left of the pairs of an interval join is there by itself, too.
+    parts = [F.col(name).isNull() for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
+    has_pairs = any(step.kind == "interval" for step in steps)
+    counted_rows = F.count_if(reduce(or_, parts)) if has_pairs else F.count("*")
+    found = rows.agg(counted_rows, *sums, *[F.count_if(mark) for mark in marks.values()]).first()
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
     end = 1 + len(sums)
     counted = (found[i : i + len(_PARTS)] for i in range(1, end, len(_PARTS)))

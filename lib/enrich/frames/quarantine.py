@@ -44,7 +44,7 @@ class QuarantineIdentity(Identity):
     @property
     def names(self) -> list[str]:
         """The identity's columns in staged frames."""
-        return [*super().names, _CONTENT]
+        return [*self.keys, _CONTENT]
 
     def of(self, prefix: str = "") -> dict[str, Column]:
         """Return staged name -> expression over the table's columns (below ``prefix``)."""

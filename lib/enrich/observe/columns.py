@@ -112,9 +112,11 @@ class _Joins:
         texts += (step.gone,) if step.gone is not None else ()
         if step.kind == "table":
             yield from ((self.spec.driving, name) for name in self.spec.key_columns)
-        for text in texts:
+        near = step.interval
+        for text in (*texts, *((near.at,) if near is not None else ())):
             yield from self.read(text)
-        yield from ((step.alias, name) for name in self.spec.sources[step.alias].key)
+        names = (*near.match, near.time) if near is not None else self.spec.sources[step.alias].key
+        yield from ((step.alias, name) for name in names)
         if step.valid_to is not None:
             yield step.alias, step.valid_to
 

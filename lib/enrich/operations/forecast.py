@@ -102,7 +102,7 @@ def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[s
         return {spec.driving}
     if isinstance(spec, HistorySpec):
         return {spec.driving} if work.task.span is not None and work.task.span.compares else set()
-    if spec.right_step() is not None:
+    if spec.right_step() is not None or spec.interval_step is not None:
         return set(spec.sources)
     read = {alias for alias, net in changed.net.items() if net.grown and not spec.sources[alias].trusted}
     for alias in keys.list_sharing(spec):

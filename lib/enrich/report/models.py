@@ -150,7 +150,7 @@ class RuleNow(_Model):
 class LookupNow(_Model):
     """How one join went over all driving rows; for lists over all elements."""
 
-    kind: str | None = Field(None, description="table, foreign_key, as_of or list.")
+    kind: str | None = Field(None, description="table, foreign_key, as_of, list or interval.")
     rows: int
     matched: int
     null_references: int

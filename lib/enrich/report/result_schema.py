@@ -52,7 +52,7 @@ class FindingOfRun(_Model):
 class LookupOfRun(_Model):
     """How one join went for the rows that the run computed."""
 
-    kind: Literal["table", "foreign_key", "as_of", "list"]
+    kind: Literal["table", "foreign_key", "as_of", "list", "interval"]
     rows: int = Field(description="Driving rows that reached the join; for lists, their elements.")
     matched: int = Field(description="Those with a partner.")
     null_references: int = Field(description="Those whose reference is null.")

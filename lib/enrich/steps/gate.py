@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import reduce
-from operator import and_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
@@ -15,7 +13,7 @@ from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup
 from enrich.base.spec import Affected, JoinSpec, name_left_key, name_partners, quote
 from enrich.base.state import LookupState, RuleState
 from enrich.frames import changes, difference, join, orphans
-from enrich.frames.identity import unite_keys
+from enrich.frames.identity import drop_affected
 from enrich.quality import guards
 from enrich.quality.suites import TARGET
 from enrich.steps.clock import measure
@@ -151,11 +149,12 @@ def _count_new_orphans(work: Work, rows: Rows, alias: str, counted: tuple[int, i
     referring, lone = counted
     if step.kind != "list" and (lone == 0 or work.task.everything):
         return referring, lone
-    names = name_left_key(len(spec.key_columns))
+    keys = name_left_key(len(spec.key_columns))
+    names = keys if spec.interval_step is None else identify_rows(work.task).names
     now = rows.frame.select(*names, name_partners(alias))
     before = None
     if lone and not work.task.everything:
-        among = Affected(orphans.find_orphans(now, alias).select(*names))
+        among = Affected(orphans.find_orphans(now, alias).select(*keys).distinct())
         before = join.find_partners(work.before, step, among)
     found = orphans.find_new_orphans(now, alias, names, before).agg(F.count("*"), F.count_if("new")).first()
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
@@ -244,9 +243,6 @@ def build_published(work: Work, live: DataFrame, affected: Affected | None, reas
     if table is None or affected is None:
         return fresh
     identity = identify_rows(work.task)
-    keys = unite_keys(affected)
     theirs = identity.of()
-    keyed = table.withColumns({f"{name}_at": part for name, part in theirs.items()})
-    condition = reduce(and_, [identity.same(F.col(f"{name}_at"), F.col(name)) for name in identity.names])
-    kept = keyed.join(keys, on=condition, how="left_anti").drop(*[f"{name}_at" for name in theirs])
+    kept = drop_affected(table.withColumns(theirs), affected, identity).drop(*theirs)
     return kept.unionByName(fresh, allowMissingColumns=True)

@@ -157,7 +157,8 @@ def _can_hold(table: tables.TableState, rows: DataFrame) -> bool:
 
 def _identify_held_rows(task: Task, rows: DataFrame) -> quarantine.QuarantineIdentity:
     columns = tuple(rows.schema[name] for name in task.spec.columns)
-    return quarantine.QuarantineIdentity(task.spec.identity, task.spec.right_identity, columns)
+    keys = identify_rows(task)
+    return quarantine.QuarantineIdentity(keys.left, keys.right, keys.has_pairs, columns)
 
 
 def _find_keyless_rows(work: Work) -> DataFrame | None:

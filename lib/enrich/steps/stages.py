@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
 from operator import or_
@@ -19,7 +19,6 @@ from enrich.base.failures import find_lack
 from enrich.base.faults import pass_point
 from enrich.base.result import Counts, Finding, Lookup, SourceWindow
 from enrich.base.spec import (
-    FAILED_COLUMN,
     HOLDERS,
     LIVE,
     OPERATION,
@@ -33,17 +32,16 @@ from enrich.base.spec import (
     Step,
     name_left_key,
     name_reference,
-    name_right_key,
     quote,
 )
 from enrich.compiler.schemas import strip_type
 from enrich.frames import changes as net_changes
-from enrich.frames import join, keys, mirror, normalise, quarantine
+from enrich.frames import join, keys, mirror, normalise
 from enrich.frames.changes import NetChanges, RowCounts, Touched
-from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, mark_rows
+from enrich.frames.columns import Ranges, count_with_ranges, mark_rows
 from enrich.frames.partners import sum_partners
 from enrich.progress.prepare import Task
-from enrich.steps import history
+from enrich.steps import history, neighbours, retrying
 from enrich.steps.clock import measure
 from enrich.steps.history import Ledger
 from enrich.steps.losses import check_ends, keeps_layout
@@ -52,7 +50,7 @@ from enrich.storage import tables
 
 log = logging.getLogger(__name__)
 
-_REFERRING = ("foreign_key", "as_of", "list")
+_REFERRING = ("foreign_key", "as_of", "interval", "list")
 FeedResult = TypeVar("FeedResult", NetChanges, Touched)
 
 
@@ -78,6 +76,10 @@ class Changes:
         """Return whether rows with a null key came to or left a source."""
         lacking = any(each.expectation == "key_not_null" and each.source == alias for each in self.findings)
         return lacking or (alias in self.net and self.net[alias].null_images > 0)
+
+    def images(self, alias: str) -> Iterator[DataFrame]:
+        """Yield the rows of a source that have come or gone, with more columns."""
+        yield from [each.images for each in (self.net.get(alias), self.again.get(alias)) if each is not None]
 
     @cached_property
     def differing(self) -> dict[str, DataFrame]:
@@ -241,7 +243,7 @@ def _count_left(work: Work, changed: Changes, left: DataFrame) -> tuple[int, Ran
 
 def _find_affected(work: Work, changed: Changes) -> Affected:
     spec = work.task.spec
-    held = _find_quarantined_keys(work)
+    held = retrying.find_quarantined_keys(work)
     assert not isinstance(spec, HistorySpec)  # noqa: S101 - its ledger tells them
     if isinstance(spec, MirrorSpec):
         images = [*[net.images for net in changed.net.values()], *[each.images for each in changed.again.values()]]
@@ -254,6 +256,9 @@ def _find_affected(work: Work, changed: Changes) -> Affected:
         return join.find_references(now, step, changed=touched, carry=carry)
 
     dependent = [work.keep(frame) for frame in keys.find_dependents(spec, changed.differing, refer)]
+    near = spec.interval_step
+    if near is not None and near.alias in changed.differing:
+        dependent.append(work.keep(neighbours.find_near_changes(work.now, near, list(changed.images(near.alias)))))
     others = [each.left for each in held]
     left = work.keep(keys.find_affected_left(spec, changed.differing, dependent, others))
     known = {}
@@ -265,8 +270,13 @@ def _find_affected(work: Work, changed: Changes) -> Affected:
     if right is None:
         return Affected(left, known=known)
     moments = [now, work.before, *([work.sources(work.task.apart)] if work.task.apart else [])]
-    references = [join.find_references(each, right, Affected(left)) for each in moments]
-    moved = [frame.select(*[name for name in frame.columns if name.startswith("__enrich_j")]) for frame in references]
+    if right is near:
+        moved = neighbours.find_near_rows(moments, right, changed.differing.get(spec.driving))
+    else:
+        references = [join.find_references(each, right, Affected(left)) for each in moments]
+        moved = [
+            frame.select(*[name for name in frame.columns if name.startswith("__enrich_j")]) for frame in references
+        ]
     moved += [each.right for each in held if each.right is not None]
     return Affected(left, work.keep(keys.find_affected_right(spec, changed.differing, dependent, moved)), known=known)
 
@@ -285,23 +295,6 @@ def find_moved_rows(now: join.Sources, changed: Changes, alias: str, *, come: bo
     moved = net.images.where(F.col(WEIGHT) > 0 if come else F.col(WEIGHT) < 0).drop(WEIGHT)
     same = strip_type(moved.schema.jsonValue()) == strip_type(now.snapshots[alias].schema.jsonValue())
     return moved if same else None
-
-
-def _find_quarantined_keys(work: Work) -> list[Affected]:
-    """Return the keys that the quarantine holds when they shall be tried again, else nothing."""
-    task, uri = work.task, work.task.place.quarantine_uri
-    if not task.retry or uri is None:
-        return []
-    identity = identify_rows(task)
-    names = [*identity.left, *identity.right, FAILED_COLUMN]
-    held = tables.read_snapshot(work.session, uri, tables.read_state(uri).version, names).where(
-        ~quarantine.is_keyless()
-    )
-    found = held.select(*[part.alias(name) for name, part in identity.of().items()])
-    lefts, rights = name_left_key(len(identity.left)), name_right_key(len(identity.right))
-    is_lone = reduce(or_, [F.col(name).isNull() for name in lefts])
-    left = found.where(~is_lone).select(*lefts)
-    return [Affected(left, drop_nulls(found.where(is_lone).select(*rights)) if rights else None)]
 
 
 @dataclass(frozen=True)
@@ -346,7 +339,7 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
     nulls = {kind: sum(each.null_references for each in lookups.values() if each.kind == kind) for kind in _REFERRING}
     counts = Counts(
         affected_keys=affected.count if affected is not None else found,
-        null_foreign_keys=nulls["foreign_key"] + nulls["as_of"],
+        null_foreign_keys=nulls["foreign_key"] + nulls["as_of"] + nulls["interval"],
         null_list_ids=nulls["list"],
     )
     return Rows(frame, counts, lookups=lookups, tally=tally)

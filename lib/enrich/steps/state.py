@@ -88,6 +88,8 @@ def _keeps_partners(spec: JoinSpec, changed: Changes) -> bool:
     moved = {alias: net for alias, net in changed.net.items() if net.count}
     refers = {spec.driving} if any(step.kind != "table" for step in spec.steps) else set()
     read = refers.union(*[step.reads for step in spec.steps])
+    if spec.interval_step is not None:  # by what a row of it holds it is near or not
+        read.add(spec.interval_step.alias)
     return not read & moved.keys() and not any(net.grown or net.shrunk for net in moved.values())
 
 

@@ -127,7 +127,9 @@ def build_finding(rule: str, action: str, counts: tuple[int, int], alias: str | 
 
 def identify_rows(task: Task) -> Identity:
     """Return how the target's rows are told apart."""
-    return Identity(task.spec.identity, task.spec.right_identity)
+    spec = task.spec
+    has_pairs = isinstance(spec, JoinSpec) and spec.interval_step is not None
+    return Identity(spec.identity, spec.right_identity, has_pairs)
 
 
 def read_target(work: Work) -> DataFrame | None:

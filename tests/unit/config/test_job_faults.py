@@ -88,7 +88,7 @@ JOIN_CASES: list[tuple[Edits, Sequence[Expected]]] = [
     ),
     (
         {7: "  customers: {kind: foreign, on: a.b}"},
-        [(7, "must be one of table, foreign_key, as_of, list; did you mean 'foreign_key'?")],
+        [(7, "must be one of table, foreign_key, as_of, list, interval; did you mean 'foreign_key'?")],
     ),
     (
         {7: "  customers: {kind: zzz, on: a.b}"},

@@ -1,0 +1,290 @@
+"""Rows and the rows of a lookup that are near them in time -> pairs.
+
+Both bounds are inclusive. With ``between: [-1h, 24h]``:
+
+=====  ======  =====================  ====================
+row    at      lookup, same match     pairs
+=====  ======  =====================  ====================
+o1     10:00   p1 at 09:00            (o1, p1)
+o1     10:00   p2 at 10:00, next day  (o1, p2)
+o1     10:00   p3 at 08:59:59         none
+o2     null    p1, p2, p3             none
+=====  ======  =====================  ====================
+
+Nobody compares every row with every row of the same match: time is cut into buckets as long as the interval. A row of
+the lookup is in one bucket; a row on the left asks in each bucket that its interval touches, which are two or three.
+What is equal in match and bucket is then compared exactly. Buckets need only be right in their order: where a value is
+beyond what they count exactly, more rows are compared, and none is lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from functools import reduce
+from operator import and_, or_
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from enrich.base.spec import (
+    TEXT_TYPE,
+    Affected,
+    Interval,
+    Step,
+    name_left_key,
+    name_partners,
+    name_right_key,
+    quote,
+)
+from enrich.frames import normalise
+from enrich.frames.columns import drop_nulls
+from enrich.frames.sources import Sources
+
+AT, TIME = "__enrich_at", "__enrich_time"
+_ASKED, _BUCKET, _FOUND = "__enrich_asked", "__enrich_bucket", "__enrich_found"
+_MOST = 2**63 - 1
+"""The greatest whole number."""
+_LAST = 2**52
+"""The last bucket of fractions."""
+_DAY = 86_400_000_000
+
+
+def name_wanted(count: int) -> list[str]:
+    """Return the columns of what a row matches by: ``__enrich_f0 ..``."""
+    return [f"__enrich_f{i}" for i in range(count)]
+
+
+def name_matched(count: int) -> list[str]:
+    """Return the columns of what a lookup's row is matched by: ``__enrich_m0 ..``."""
+    return [f"__enrich_m{i}" for i in range(count)]
+
+
+@dataclass(frozen=True)
+class Scale:
+    """How times of one type are compared and cut into buckets.
+
+    Attributes:
+        kind: The Spark type of both times.
+        lower: The least difference.
+        upper: The greatest one.
+    """
+
+    kind: T.DataType
+    lower: Decimal
+    upper: Decimal
+
+    @property
+    def is_whole(self) -> bool:
+        """True where times are whole numbers of some unit."""
+        return not isinstance(self.kind, T.FractionalType)
+
+    def count(self, time: Column) -> Column:
+        """Return a time as a number: whole units, or as it is."""
+        if isinstance(self.kind, T.DateType):
+            return F.unix_date(time).cast("long")
+        if isinstance(self.kind, T.TimestampType):
+            return F.unix_micros(time)
+        if isinstance(self.kind, T.TimestampNTZType):  # by its parts: a cast would go by the session's time zone
+            minutes = F.hour(time) * 60 + F.minute(time)
+            micros = (F.extract(F.lit("SECOND"), time) * 1_000_000).cast("long")
+            return F.unix_date(time.cast("date")).cast("long") * _DAY + minutes.cast("long") * 60_000_000 + micros
+        if isinstance(self.kind, T.FloatType):
+            return time.cast("double")
+        return time.cast("long") if self.is_whole else time
+
+    def is_near(self, at: Column, time: Column) -> Column:
+        """Tell whether ``time - at`` is within the bounds; what cannot be subtracted is not."""
+        apart = F.try_subtract(time, at)
+        if isinstance(self.kind, T.DecimalType):
+            return apart.between(F.lit(self.lower), F.lit(self.upper))
+        if not self.is_whole:
+            return apart.between(F.lit(float(self.lower)), F.lit(float(self.upper)))
+        return apart.between(*[F.lit(bound).cast("long") for bound in self._whole_bounds])
+
+    def touch(self, at: Column) -> Column:
+        """Return the buckets, as an array, in which a row's partners are."""
+        if not self.is_whole:
+            # One more on either side: a sum of fractions is not exact.
+            first, last = (self.bucket(at.cast("double") + float(bound)) for bound in (self.lower, self.upper))
+            return F.sequence(first - 1, last + 1)
+        first, last = (self.bucket(_add(at, bound)) for bound in self._whole_bounds)
+        return F.sequence(first, F.greatest(first, last))
+
+    def bucket(self, time: Column) -> Column:
+        """Return the bucket of a time. The one at zero is twice as long, because division cuts towards it."""
+        if self.is_whole:
+            lower, upper = self._whole_bounds
+            return F.call_function("div", time, F.lit(max(upper - lower, 1)).cast("long"))
+        width = float(self.upper - self.lower) or 1.0
+        place = F.greatest(F.least(time.cast("double") / width, F.lit(float(_LAST))), F.lit(float(-_LAST)))
+        return F.floor(place)
+
+    @property
+    def _whole_bounds(self) -> tuple[int, int]:
+        bounds = self.lower.to_integral_value(ROUND_CEILING), self.upper.to_integral_value(ROUND_FLOOR)
+        return int(bounds[0]), int(bounds[1])
+
+
+def _add(number: Column, bound: int) -> Column:
+    """Add to a whole number; what is beyond all of them becomes the last one."""
+    end = F.lit(_MOST if bound > 0 else -_MOST - 1)
+    return F.coalesce(F.try_add(number, F.lit(bound).cast("long")), F.when(number.isNotNull(), end))
+
+
+def get_interval(step: Step) -> Interval:
+    """Return what an interval join has beside ``on``."""
+    if step.interval is None:
+        raise ValueError(f"the join of {step.alias!r} is no interval join")
+    return step.interval
+
+
+def join_near(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step, alive: str) -> DataFrame:
+    """Join driving rows with the rows of a lookup that are near them, and with ``right`` and ``full`` its lone ones.
+
+    Args:
+        sources: The job's sources.
+        rows: ``__enrich_k*``, the driving source's struct and ``alive``.
+        affected: The keys that are computed; None for all.
+        step: The interval join.
+        alive: The column that says whether a row is there.
+    """
+    is_large = step.alias in sources.large
+    rows = _mark_rows(sources, step, rows)
+    rows = sources.keep(rows) if is_large else rows
+    lookup = _mark_lookup(read_lookup(sources, step), step)
+    joined = join_pairs(rows, lookup, step, alive, large=is_large)
+    if not step.keeps_right:
+        return joined
+    if affected is not None and affected.right is not None:
+        lookup = lookup.join(affected.right, on=affected.right.columns, how="left_semi")
+    alone = find_lone(_read_rows(sources, step, None), lookup, step).withColumn(alive, F.lit(True))
+    return joined.unionByName(alone, allowMissingColumns=True)
+
+
+def list_neighbours(sources: Sources, step: Step, keys: DataFrame | None, images: DataFrame | None = None) -> DataFrame:
+    """Return which driving rows are near which rows of an interval join's lookup.
+
+    Args:
+        sources: The job's sources.
+        step: The interval join.
+        keys: ``__enrich_k*`` of the driving rows to look at; None for all.
+        images: The lookup's rows to look at, in its own columns; None for its snapshot.
+
+    Returns:
+        ``__enrich_k*`` and ``__enrich_r*``, one row a pair.
+    """
+    near, source = get_interval(step), sources.spec.sources[step.alias]
+    rights = name_right_key(len(source.key))
+    theirs = sources.snapshots[step.alias] if images is None else images
+    names = zip([*rights, *name_matched(len(near.match)), TIME], [*source.key, *near.match, near.time], strict=True)
+    lookup = drop_nulls(theirs.select(*[F.col(quote(column)).alias(name) for name, column in names]), rights)
+    rows = _read_rows(sources, step, None if keys is None else Affected(keys)).drop(sources.spec.driving)
+    return find_pairs(rows, lookup, step)
+
+
+def read_lookup(sources: Sources, step: Step) -> DataFrame:
+    """Return the rows of the lookup as ``__enrich_r*`` and its struct."""
+    return sources.frame(step.alias, name_right_key(len(sources.spec.sources[step.alias].key)))
+
+
+def _read_rows(sources: Sources, step: Step, affected: Affected | None) -> DataFrame:
+    keys = name_left_key(len(sources.spec.key_columns))
+    return _mark_rows(sources, step, sources.affected_rows(sources.spec.driving, keys, affected))
+
+
+def _mark_rows(sources: Sources, step: Step, rows: DataFrame) -> DataFrame:
+    """Add to driving rows what the join compares: ``name_wanted`` and ``AT``."""
+    near, source = get_interval(step), sources.spec.sources[step.alias]
+    parts = {}
+    for name, text, column in zip(name_wanted(len(step.on)), step.on, near.match, strict=True):
+        # What meets a part of the lookup's key has its form.
+        is_text_key = column in source.key and source.columns[column] == TEXT_TYPE
+        parts[name] = normalise.normalise(F.expr(text), source.normalise if is_text_key else ())
+    return rows.withColumns({**parts, AT: F.expr(near.at)})
+
+
+def _mark_lookup(lookup: DataFrame, step: Step) -> DataFrame:
+    """Add to the rows of a lookup what the join compares: ``name_matched`` and ``TIME``, from its struct."""
+    near, row = get_interval(step), F.col(quote(step.alias))
+    parts = {name: row.getField(column) for name, column in zip(name_matched(len(near.match)), near.match, strict=True)}
+    return lookup.withColumns({**parts, TIME: row.getField(near.time)})
+
+
+def find_pairs(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = False) -> DataFrame:
+    """Return every row with every row of the lookup that is near it.
+
+    Args:
+        rows: ``name_wanted`` and ``AT``, and what else they shall keep.
+        lookup: ``name_matched`` and ``TIME``, and what else they shall keep.
+        step: The interval join.
+        large: Whether the lookup's rows are many and ``rows`` few: those in whose buckets nobody asks are left out.
+
+    Returns:
+        What both sides have beside these columns; a null in any of them has no partner.
+    """
+    near = get_interval(step)
+    wanted, matched = name_wanted(len(near.match)), name_matched(len(near.match))
+    candidates = find_candidates(rows, lookup, step, large=large)
+    scale = Scale(lookup.schema[TIME].dataType, near.lower, near.upper)
+    is_near = scale.is_near(scale.count(F.col(AT)), scale.count(F.col(TIME)))
+    return candidates.where(is_near).drop(*wanted, *matched, AT, TIME)
+
+
+def find_candidates(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = False) -> DataFrame:
+    """Return rows with the rows of the lookup in the buckets that their intervals touch: all pairs, and some more."""
+    near = get_interval(step)
+    wanted, matched = name_wanted(len(near.match)), name_matched(len(near.match))
+    scale = Scale(lookup.schema[TIME].dataType, near.lower, near.upper)
+    rows, lookup = drop_nulls(rows, [*wanted, AT]), drop_nulls(lookup, [*matched, TIME])
+    rows = rows.withColumn(_ASKED, F.explode(scale.touch(scale.count(F.col(AT)))))
+    lookup = lookup.withColumn(_BUCKET, scale.bucket(scale.count(F.col(TIME))))
+    if large:
+        asked = F.broadcast(rows.select(*wanted, _ASKED).toDF(*matched, _BUCKET).distinct())
+        lookup = lookup.join(asked, on=[*matched, _BUCKET], how="left_semi")
+    same = [F.col(a) == F.col(b) for a, b in zip([*wanted, _ASKED], [*matched, _BUCKET], strict=True)]
+    return rows.join(lookup, on=reduce(and_, same), how="inner").drop(_ASKED, _BUCKET)
+
+
+def join_pairs(rows: DataFrame, lookup: DataFrame, step: Step, alive: str, *, large: bool = False) -> DataFrame:
+    """Join the rows of the left side: a row a pair, and each of them once more without partner.
+
+    That one is alive if the join keeps it and there is no pair. It tells how the join went for the row, which the pairs
+    do not: so each row counts once.
+
+    Args:
+        rows: As for ``find_pairs``, with ``__enrich_k*`` and ``alive``.
+        lookup: As for ``find_pairs``, with ``__enrich_r*``.
+        step: The interval join.
+        alive: The column that says whether a row is there.
+        large: As for ``find_pairs``.
+    """
+    keys = [name for name in rows.columns if name.startswith("__enrich_k")]
+    wanted = name_wanted(len(step.on))
+    pairs = find_pairs(rows, lookup, step, large=large)
+    found = pairs.select(*keys).distinct().withColumn(_FOUND, F.lit(True))
+    is_null = reduce(or_, [F.col(name).isNull() for name in wanted])
+    has_pair = F.coalesce(F.col(_FOUND), F.lit(False))
+    own = rows.join(found, on=keys, how="left")
+    counts = {"rows": F.lit(1), "matched": has_pair.cast("int"), "nulls": is_null.cast("int")}
+    partners = F.struct(*[part.alias(name) for name, part in counts.items()])
+    keeps_left = step.how in ("left", "full")
+    added = {name_partners(step.alias): partners, alive: ~has_pair if keeps_left else F.lit(False)}
+    own = own.withColumns(added).drop(*wanted, AT, _FOUND)
+    return own.unionByName(pairs, allowMissingColumns=True)
+
+
+def find_lone(rows: DataFrame, lookup: DataFrame, step: Step) -> DataFrame:
+    """Return the rows of a lookup that no row is near, as ``__enrich_r*`` and its struct.
+
+    Args:
+        rows: ``name_wanted`` and ``AT`` of all rows.
+        lookup: As for ``find_pairs``, with ``__enrich_r*``.
+        step: The interval join.
+    """
+    keys = [name for name in lookup.columns if name.startswith("__enrich_r")]
+    matched = name_matched(len(step.on))
+    asking = rows.select(*name_wanted(len(step.on)), AT)
+    used = find_pairs(asking, lookup.select(*keys, *matched, TIME), step).distinct()
+    return lookup.drop(*matched, TIME).join(used, on=keys, how="left_anti")

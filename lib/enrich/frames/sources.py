@@ -1,0 +1,49 @@
+"""The pinned snapshots of a job, as the joins read them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+
+from enrich.base.spec import Affected, JoinSpec, name_left_key
+from enrich.frames.columns import keep_in_ranges, pack_rows
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The pinned snapshots of a job.
+
+    Attributes:
+        snapshots: Alias -> rows with the used columns and no null in the key.
+        large: Foreign-key and list lookups of which the affected rows refer to a small part; without them all of a
+            lookup is sorted for the join.
+        keep: Persists a frame that is used twice, where that is no whole table.
+    """
+
+    spec: JoinSpec
+    snapshots: Mapping[str, DataFrame]
+    large: frozenset[str] = frozenset()
+    keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
+
+    def frame(self, alias: str, names: Sequence[str]) -> DataFrame:
+        """Return the rows of ``alias`` as its key parts, named ``names``, and one struct column."""
+        return pack_rows(self.snapshots[alias], self.spec.sources[alias], names)
+
+    def affected_rows(self, alias: str, names: Sequence[str], affected: Affected | None) -> DataFrame:
+        """Return ``frame`` for the affected rows of a source that has the driving source's key; None: for all."""
+        if affected is None:
+            return self.frame(alias, names)
+        keys = name_left_key(len(names))
+        known = affected.known.get(alias)
+        found = known.rows.toDF(*names, alias) if known is not None else None
+        wanted = known.others if known is not None else affected.left
+        if wanted is None:
+            assert found is not None  # noqa: S101 - all rows are known
+            return found
+        ranges = {name: affected.ranges[key] for key, name in zip(keys, names, strict=True) if key in affected.ranges}
+        rows = keep_in_ranges(self.frame(alias, names), ranges).join(
+            wanted.toDF(*names), on=list(names), how="left_semi"
+        )
+        return rows if found is None else found.unionByName(rows)

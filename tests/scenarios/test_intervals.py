@@ -1,0 +1,90 @@
+"""One interval join from its first run on: its result, plan, verify, `why`, `doctor keys` and what comes late."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+
+import enrich
+from kit.lab import Lab
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+JOB = """job: paid
+sources:
+  orders: {table: orders, key: k}
+  payments: {table: payments, key: p}
+from: orders
+join:
+  payments: {kind: interval, on: orders.o, match: o, at: orders.ts, time: ts, between: [-1h, 24h], how: full}
+select: {k: orders.k, p: payments.p, amount: payments.amount}
+target: {table: paid}
+"""
+MOMENT = pa.timestamp("us", tz="UTC")
+
+
+def at(hour: int, day: int = 2) -> datetime:
+    return datetime(2026, 3, day, hour, tzinfo=UTC)
+
+
+def test_what_comes_late_is_paired_late(spark: SparkSession, tmp_path: Path) -> None:
+    lab = Lab(tmp_path / "lab", spark)
+    lab.job(JOB)
+    orders = [("k1", "a", at(12)), ("k2", "b", at(12)), ("k3", None, at(12)), ("k4", "d", None), ("k5", "e", at(12))]
+    lab.table(
+        "orders",
+        "k",
+        {"k": pa.string(), "o": pa.string(), "ts": MOMENT},
+        [{"k": k, "o": o, "ts": ts} for k, o, ts in orders],
+    )
+    payments = [("p1", "a", at(11)), ("p2", "a", at(12, 3)), ("p3", "b", at(13, 3)), ("p4", "d", at(12))]
+    lab.table(
+        "payments",
+        "p",
+        {"p": pa.string(), "o": pa.string(), "ts": MOMENT, "amount": pa.int32()},
+        [{"p": p, "o": o, "ts": ts, "amount": 1} for p, o, ts in payments],
+    )
+    result = lab.run("paid").to_dict()
+    assert (result["status"], result["error"]) == ("created", None)
+    assert result["lookups"]["payments"] == {"kind": "interval", "rows": 5, "matched": 1, "null_references": 1}
+    assert (result["null_foreign_keys"], result["affected_keys"]) == (1, 7)
+    pairs = {("k1", "p1"), ("k1", "p2")}
+    lone = {("k2", None), ("k3", None), ("k4", None), ("k5", None), (None, "p3"), (None, "p4")}
+    assert {(row["k"], row["p"]) for row in lab.rows("paid")} == pairs | lone
+    project = enrich.load_project(lab.home)
+    check_why(project, lab)
+    report = enrich.doctor_keys(project, "paid", spark=spark).to_dict()
+    (join,) = report["joins"]
+    assert (join["join"], join["kind"], join["unmatched"]) == ("payments", "interval", 1)
+
+    # p1 moves out of reach, p3 into it; k5 gets a first partner; k1's p2 is deleted, so k1 is alone again.
+    lab.put("payments", {"p": "p1", "o": "a", "ts": at(10), "amount": 1})
+    lab.put("payments", {"p": "p3", "o": "b", "ts": at(12, 3), "amount": 1}, {"p": "p5", "o": "e", "ts": at(12)})
+    lab.drop("payments", "p = 'p2'")
+    assert enrich.plan(project, spark=spark).exit_code == 0
+    result = lab.run("paid").to_dict()
+    counts = [result[name] for name in ("inserted", "updated", "deleted")]
+    assert (result["status"], result["mode"], counts) == ("updated", "incremental", [4, 0, 5])
+    lone = {("k1", None), ("k3", None), ("k4", None), (None, "p1"), (None, "p4")}
+    assert {(row["k"], row["p"]) for row in lab.rows("paid")} == {("k2", "p3"), ("k5", "p5")} | lone
+    assert enrich.verify(project, spark=spark).exit_code == 0
+
+
+def check_why(project: enrich.Project, lab: Lab) -> None:
+    """Each null has its reason."""
+
+    def why(key: Any) -> tuple[str, str]:
+        found = enrich.why(project, "paid", key, "amount", spark=lab.spark).to_dict()
+        assert found["in_target"]
+        return found["lookups"]["payments"]["reason"], found["columns"]["amount"]["reason"]
+
+    assert why("k1") == ("matched", "matched")
+    assert why("k2") == ("out_of_interval", "out_of_interval")
+    assert why("k3") == ("foreign_key_null", "foreign_key_null")
+    assert why("k4") == ("foreign_key_null", "foreign_key_null")
+    assert why("k5") == ("no_such_key", "no_such_key")
+    assert why({"p": "p3"}) == ("matched", "matched")
