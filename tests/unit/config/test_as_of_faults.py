@@ -67,7 +67,7 @@ OF_THE_FILE = [
     ("    at: clicks.ts\n", "    at: clicks.ts\n    how: full\n", 11, "'how' of an as_of join is left or inner, not full"),
     ("    at: clicks.ts\n", "    at: clicks.ts\n    how: right\n", 11, "'how' of an as_of join is left or inner, not right"),
     ("    at: clicks.ts\n", "    at: clicks.ts\n    elements: clicks.ids\n", 11, "'elements' is not for kind as_of, only for list"),
-    ("kind: as_of", "kind: foreign_key", 10, "'at' is not for kind foreign_key, only for as_of"),
+    ("kind: as_of", "kind: foreign_key", 10, "'at' is not for kind foreign_key, only for as_of and interval"),
 ]  # fmt: skip
 
 
