@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
-OTHERS = ("persons", "mirror")
+OTHERS = ("persons", "mirror", "moments")
 PLAYED = () if SOAK else ("consents", "reachable", OTHERS[int(os.environ["ENRICH_TEST_SEED"]) % len(OTHERS)])
 """The parts that are played: in the soak, all. Of the joins that `products` shows, the FK matrix has every cell."""
 BLOCK = re.compile(r"<!-- demo: (\w+) -->\n(.*?)<!-- end -->", re.DOTALL)
