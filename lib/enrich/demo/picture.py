@@ -11,7 +11,8 @@ from enrich.testing.scenario import Given, Write
 
 LEGEND = (
     "why: matched, or the reason of `enrich why` why there is no partner: no_such_key (not there yet), deleted_at (it "
-    "was deleted), foreign_key_null, near_miss (there is a key that differs only by invisible characters)"
+    "was deleted), foreign_key_null, near_miss (there is a key that differs only by invisible characters), too_early "
+    "(its first version begins later), gone (its version says that it does not exist)"
 )
 _DONE = {"insert": "inserted", "upsert": "upserted", "update": "updated", "delete": "deleted"}
 
