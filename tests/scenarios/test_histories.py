@@ -219,3 +219,26 @@ def test_a_history_is_the_source_of_another_job_of_the_same_run(past: Lab) -> No
     past.put("source", row("u1", "z"))  # 9
     assert [each.status for each in past.run_all().jobs] == ["updated", "updated"]
     assert ("u1", 9, None, "z") in told(past, "open_versions")
+
+
+def test_a_history_is_the_lookup_of_an_as_of_join_of_the_same_run(past: Lab) -> None:
+    at = {"early": datetime(2000, 1, 1, tzinfo=UTC), "late": datetime(2099, 1, 1, tzinfo=UTC)}
+    kinds = {"event": pa.string(), "id": pa.string(), "at": pa.timestamp("us", tz="UTC")}
+    events = [{"event": f"{key}_{when}", "id": key, "at": at[when]} for key in ("u1", "u2") for when in at]
+    past.table("events", "event", kinds, events)
+    past.job(
+        "job: seen\nsources:\n  events: {table: events, key: event}\n"
+        "  versions: {table: versions, key: [id, valid_from]}\nfrom: events\njoin:\n  versions:\n    kind: as_of\n"
+        "    on: events.id\n    at: events.at\n    valid_from: valid_from\n    valid_to: valid_to\n"
+        "select: {event: events.event, mail: versions.mail}\ntarget: {table: seen}\n"
+    )
+
+    def mails() -> dict[str, str | None]:
+        return {each["event"]: each["mail"] for each in past.rows("seen")}
+
+    past.run_all()
+    assert mails() == {"u1_early": None, "u1_late": "a", "u2_early": None, "u2_late": "x"}
+    past.put("source", row("u1", "z"))
+    past.drop("source", "id = 'u2'")
+    assert [each.status for each in past.run_all().jobs] == ["updated", "updated"]
+    assert mails() == {"u1_early": None, "u1_late": "z", "u2_early": None, "u2_late": None}

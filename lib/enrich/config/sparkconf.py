@@ -25,6 +25,8 @@ FORCED = {
     "spark.sql.ansi.enabled": "true",
     # Spark would put environment variables into an expression's text, inside string literals too.
     "spark.sql.variable.substitute": "false",
+    # Spark's default is INT96, with nanoseconds: other readers of a target see year 1 as 1754, and skip no row groups.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
 }
 """Settings of every job's session that are not Spark's default."""
 
