@@ -23,7 +23,7 @@ def test_ls_lists_jobs_in_run_order(call: Call) -> None:
     assert lines[0] == ["job", "kind", "sources", "target", "after"]
     names = [line[0] for line in lines[1:]]
     assert names.index("consents_with_email") < names.index("reachable_customers")
-    assert lines[1] == [
+    assert lines[names.index("consents_with_email") + 1] == [
         "consents_with_email",
         "join",
         "consents=customer_consents,",

@@ -245,10 +245,13 @@ def test_a_context_of_spark_submit_is_honoured(spark, tmp_path):
 # --- the session of a job --------------------------------------------------------------------------------------------
 
 
+ANOTHER = {"true": "false", "false": "true", "UTC": "Asia/Tokyo", "TIMESTAMP_MICROS": "INT96"}
+
+
 @pytest.mark.smoke
 def test_the_job_session_forces_what_correctness_needs(restored):
     for key, value in FORCED.items():
-        restored.conf.set(key, {"true": "false", "false": "true", "UTC": "Asia/Tokyo"}[value])
+        restored.conf.set(key, ANOTHER[value])
     job = open_job_session(restored)
     assert {key: job.conf.get(key) for key in FORCED} == FORCED
 
