@@ -18,13 +18,18 @@ DISTRIBUTION = "enrich-delta"
 SPARK = "spark"
 EXPECTATIONS = "gx"
 LINEAGE = "lineage"
+STORES = "stores"
 
 MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {SPARK: ("pyspark", "delta", "py4j"), EXPECTATIONS: ("great_expectations",)}
+    {SPARK: ("pyspark", "delta", "py4j"), EXPECTATIONS: ("great_expectations",), STORES: ("obstore",)}
 )
 """Extra -> the packages that it brings and that enrich imports; a cluster may bring them in another way."""
 
-PURPOSE = {SPARK: "Spark with Delta", EXPECTATIONS: "Great Expectations"}
+PURPOSE = {
+    SPARK: "Spark with Delta",
+    EXPECTATIONS: "Great Expectations",
+    STORES: "writes with a condition in object stores",
+}
 
 
 def read_version() -> str:

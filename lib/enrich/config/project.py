@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.stores import remember_settings
 from enrich.config import places
 from enrich.config.checks import check_job
 from enrich.config.models import Job, Settings
@@ -104,7 +105,18 @@ def load_project(
         reader.faults += check_neighbours(trees, project)
     if reader.faults or settings is None:
         raise ConfigError.of(sorted(dict.fromkeys(map(_shorten, reader.faults)), key=_locate_fault))
+    remember_settings(_list_places(project), project.settings.spark.conf)
     return project
+
+
+def _list_places(project: Project) -> Iterator[str]:
+    """List where a project has its state and its tables, but for those of a catalog."""
+    yield project.state
+    for job in project.jobs.values():
+        for reference in (job.target.table, *(source.table for source in job.sources.values())):
+            place = project.location(reference)
+            if isinstance(place, str):
+                yield place
 
 
 def find_project(path: str | os.PathLike[str] | None = None) -> Path:

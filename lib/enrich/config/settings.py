@@ -16,7 +16,7 @@ from enrich.config import places
 from enrich.config.models import Settings
 from enrich.config.observers import check_observers
 from enrich.config.shape import build_settings
-from enrich.config.sparkconf import check_settings
+from enrich.config.sparkconf import check_secrets, check_settings
 from enrich.config.yamlfile import PathStep, Tree
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|(\$\{)")
@@ -31,7 +31,9 @@ def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tup
         environment: Environment variables by name. ``${NAME}`` must be among them; ``${NAME:-default}`` takes the
             default when the variable is unset or empty, as a shell does; ``$${`` is a plain ``${``.
     """
+    secrets = check_secrets(tree)
     tree, faults = interpolate(tree, environment)
+    faults += secrets
     settings, shape = build_settings(tree)
     faults += shape
     if isinstance(tree.value, dict):

@@ -6,9 +6,11 @@ Everything else has Spark's own default there, whatever the session, ``spark-def
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from enrich.base.errors import Fault
+from enrich.base.stores import PREFIX, SECRETS
 from enrich.config.yamlfile import Tree
 
 FORCED = {
@@ -59,6 +61,7 @@ _INHERITED = {
 }
 """Settings of these families that a job's session takes from the user's; those with a dot at the end with all below."""
 
+_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-)?\}")
 _NAMES = frozenset(" ".join(_INHERITED.values()).split())
 _BELOW = tuple(name for name in _NAMES if name.endswith("."))
 
@@ -66,6 +69,25 @@ _BELOW = tuple(name for name in _NAMES if name.endswith("."))
 def is_inherited(name: str) -> bool:
     """Tell whether a job's session takes a setting from the session, the context and the configuration."""
     return not name.startswith(_FAMILIES) or name in _NAMES or name.startswith(_BELOW)
+
+
+def check_secrets(tree: Tree) -> list[Fault]:
+    """Refuse credentials of S3 that stand in a file; a variable of the environment may hold them.
+
+    Args:
+        tree: The file as it is written, before variables are put in.
+    """
+    spark = tree.mapping().get("spark")
+    conf = spark.get("conf") if isinstance(spark, dict) else None
+    faults = []
+    for name, value in (conf if isinstance(conf, dict) else {}).items():
+        if str(name).startswith(PREFIX) and str(name).endswith(SECRETS) and not _VARIABLE.fullmatch(str(value)):
+            message = (
+                f"{name!r} must not stand in a file: write ${{NAME}} for an environment variable, or leave it out, and"
+                " set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            )
+            faults.append(Fault(message, tree.at("spark", "conf", name)))
+    return faults
 
 
 def check_settings(tree: Tree, settings: Iterable[tuple[str, str]]) -> list[Fault]:

@@ -19,8 +19,8 @@ from enrich.spark.archive import find_archive
 from enrich.spark.fit import MEMORY, choose_memory, find_memory, is_in_one_process
 from enrich.spark.jars import inspect_delta_jars
 from enrich.spark.java import require_java
-from enrich.spark.logstore import DYNAMODB, SETTINGS, SINGLE_DRIVER, may_lose_commits
-from enrich.storage.tables import find_local_path
+from enrich.spark.logstore import CONDITIONAL, SETTINGS, SINGLE_DRIVER, may_lose_commits
+from enrich.storage.stores import find_local_path
 
 _ENVIRONMENT = 7
 _FILL_CACHE = "python -m enrich.spark"
@@ -148,8 +148,5 @@ def _check_log_store(project: Project) -> Iterator[Diagnosis]:
         f"the targets of {', '.join(inside)} are in S3, and Delta's own log store ({SINGLE_DRIVER}) lets two drivers"
         " overwrite each other's commits"
     )
-    repair = (
-        f"in conf/{project.deployment}.yml: spark: {{conf: {{{SETTINGS[0]}: {DYNAMODB}}}}},"
-        " with the jar io.delta:delta-storage-s3-dynamodb"
-    )
+    repair = f"in conf/{project.deployment}.yml: spark: {{conf: {{{SETTINGS[0]}: {CONDITIONAL}}}}}"
     yield Diagnosis("log_store", FAULT, "log store", message, repair, _ENVIRONMENT)

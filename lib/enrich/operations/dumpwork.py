@@ -245,6 +245,7 @@ class Loader:
         from enrich.storage import writes
 
         found, place = write.found, self.place
+        self.workplace.require_safe_commits(self.workplace.locate(place), session)
         # The number names the version that was read: of two loads that have read the same one, one commits.
         record = writes.CommitRecord(_APPLICATION, write.base + 1, json.dumps({_RECORD: self.blank.run_id}))
         if write.table is None:

@@ -30,6 +30,8 @@ from enrich.storage import locks, shape, tables
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from enrich.base.result import Compaction
+
 log = logging.getLogger("enrich")
 
 TARGET, QUARANTINE, SOURCE, RUNS = "target", "quarantine", "source", "runs"
@@ -239,9 +241,14 @@ class _Keeper:
             return replace(found, rewritten=due)
         from enrich.storage.upkeep import Author, optimize_table
 
+        def optimize(own: SparkSession) -> Compaction | None:
+            self.workplace.require_safe_commits(uri, own)
+            return optimize_table(own, uri, author, "enrich maintain")
+
         log.info("%s: OPTIMIZE of %s", job.job, found.table)
         author = Author(self.workplace.run_id, job.job)
-        done = self.workplace.work_inside(lambda own: optimize_table(own, uri, author, "enrich maintain"))
+
+        done = self.workplace.work_inside(optimize)
         if done is None:
             return found
         return replace(found, rewritten=done.removed, became=done.added, version=done.version)

@@ -210,11 +210,10 @@ class _Running:
         if task.suite is not None:
             require_extra(EXPECTATIONS)  # before a JVM starts
         from enrich import pipeline
-        from enrich.spark.logstore import require_exclusive_commits
 
         def flow(complete: Task, own: SparkSession) -> JobResult:
-            if complete.place.uri is not None and not options.dry_run:
-                require_exclusive_commits(complete.place.uri, own)
+            if not options.dry_run:
+                self.workplace.require_safe_commits(complete.place.uri, own)
             announce(complete)
             self.watch.plan(complete)
             return pipeline.run_job(complete, own, self.workplace.runs)

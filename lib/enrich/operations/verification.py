@@ -242,6 +242,7 @@ def _compare_rows(task: Task, session: SparkSession, workplace: Workplace) -> Ch
             return _judge(check)
         if not check.differs and not check.foreign and not check.gaps and not task.lacks_state:
             return check
+        workplace.require_safe_commits(table.uri, session)
         written = publish.write_run(work, found, workplace.runs)
         return replace(check, status=REPAIRED, target_version=written.target_version)
 

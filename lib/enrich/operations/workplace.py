@@ -29,6 +29,7 @@ from enrich.progress.since import Bounds
 from enrich.quality.suites import check_columns
 from enrich.storage import extents, tables
 from enrich.storage.runs import RunsTable
+from enrich.storage.stores import require_conditional_writes
 from enrich.storage.tables import TableState
 
 if TYPE_CHECKING:
@@ -82,6 +83,7 @@ class Workplace:
     places: dict[CatalogName, str | None] = field(default_factory=dict)
     wrote: set[str] = field(default_factory=set)
     committed: dict[str, JobResult] = field(default_factory=dict)
+    _safe: set[str] = field(default_factory=set)
 
     @property
     def runs(self) -> RunsTable:
@@ -249,6 +251,19 @@ class Workplace:
 
         with borrow_session(self.session()) as own, activate(own):
             return work(own)
+
+    def require_safe_commits(self, uri: str | None, own: SparkSession) -> None:
+        """Refuse to write where another writer could overwrite the commit; tables yet without a place are not known.
+
+        Raises:
+            EnvironmentFault: The table is in S3, and log store or server do not exclude a second commit.
+        """
+        from enrich.spark.logstore import require_exclusive_commits
+
+        if uri is not None and uri not in self._safe:
+            if require_exclusive_commits(uri, own):
+                require_conditional_writes(uri)
+            self._safe.add(uri)
 
     def count_quarantined(self, job: Job) -> Quarantine | None:
         """Count what the job's quarantine holds, from its files; a job that is done does not fail for that."""

@@ -10,7 +10,7 @@ from enrich.base.files import WholeFile
 from enrich.config.project import Project
 from enrich.report.document import read_report
 from enrich.report.page import render_page
-from enrich.storage.tables import find_local_path
+from enrich.storage.stores import find_local_path, write_object
 
 log = logging.getLogger("enrich")
 
@@ -22,9 +22,14 @@ def find_latest(project: Project) -> Path | None:
 
 
 def write_latest(project: Project) -> Path | None:
-    """Write page and JSON over those of the run before; a report that fails is a warning, never a failed run."""
+    """Write page and JSON over those of the run before; a report that fails is a warning, never a failed run.
+
+    Returns:
+        The page's file; None when it is in an object store, or was not written.
+    """
     path = find_latest(project)
     if path is None:
+        _put_latest(project)
         return None
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -36,3 +41,13 @@ def write_latest(project: Project) -> Path | None:
         log.warning("the report of this run was not written to %s (%s)", path.parent, type(error).__name__)
         return None
     return path
+
+
+def _put_latest(project: Project) -> None:
+    """Write page and JSON into an object store."""
+    try:
+        report = read_report(project)
+        for name, text in (("latest.html", render_page(report)), ("latest.json", json.dumps(report.to_dict()))):
+            write_object(project.state, f"reports/{name}", text + "\n")
+    except Exception as error:  # noqa: BLE001 - as above
+        log.warning("the report of this run was not written to %s/reports (%s)", project.state, type(error).__name__)

@@ -1,14 +1,17 @@
 """Whether two drivers that commit to one table of a bucket exclude each other: which log store Delta has there.
 
 Delta's own log store for S3 keeps two commits apart within one JVM only; of two drivers one would overwrite the
-other's commit without a trace. Source: Delta's documentation, "Storage configuration", Amazon S3.
+other's commit without a trace. Source: Delta's documentation, "Storage configuration", Amazon S3. Ours, a class of
+Java in a jar beside this module (its source: ``packaging/logstore``), commits by writes that S3 refuses if the file
+is there.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import EnvironmentFault
 
@@ -19,7 +22,17 @@ SETTINGS = ("spark.delta.logStore.s3a.impl", "spark.delta.logStore.class")
 """Where a log store is named, the one that Delta asks first in front."""
 
 SINGLE_DRIVER = "S3SingleDriverLogStore"
-DYNAMODB = "io.delta.storage.S3DynamoDBLogStore"
+CONDITIONAL = "enrich.delta.S3ConditionalLogStore"
+
+JAR = Path(__file__).with_name("enrich-logstore.jar")
+"""What holds ``CONDITIONAL``; a session that enrich builds has it where a setting names the class."""
+
+_CAPABILITY = "fs.option.create.conditional.overwrite"
+
+
+def find_log_store(uri: str, setting: Callable[[str], str | None]) -> str | None:
+    """Return the class that commits to the table at ``uri``, where that is in S3 and a setting names it."""
+    return next(filter(None, map(setting, SETTINGS)), None) if uri.startswith("s3a://") else None
 
 
 def may_lose_commits(uri: str, setting: Callable[[str], str | None]) -> bool:
@@ -31,24 +44,66 @@ def may_lose_commits(uri: str, setting: Callable[[str], str | None]) -> bool:
     """
     if not uri.startswith("s3a://"):
         return False
-    store = next(filter(None, map(setting, SETTINGS)), None)
+    store = find_log_store(uri, setting)
     return store is None or SINGLE_DRIVER in store
 
 
-def require_exclusive_commits(uri: str, session: SparkSession) -> None:
+def find_log_store_jars(conf: Mapping[str, str]) -> tuple[Path, ...]:
+    """Return the jar that a session with these settings needs for our log store; none where it is not asked for."""
+    return (JAR,) if any(conf.get(name) == CONDITIONAL for name in SETTINGS) else ()
+
+
+def require_exclusive_commits(uri: str, session: SparkSession) -> bool:
     """Refuse to write to a table where another driver could overwrite the commit.
 
     Databricks has a commit service of its own.
 
+    Returns:
+        Whether the commit is safe only if the server knows conditional writes.
+
     Raises:
-        EnvironmentFault: The session has no log store for several drivers.
+        EnvironmentFault: The session has no log store for several drivers, or lacks what it needs.
     """
     if "DATABRICKS_RUNTIME_VERSION" in os.environ:
-        return
-    if may_lose_commits(uri, lambda name: session.conf.get(name, None)):
+        return False
+
+    def setting(name: str) -> str | None:
+        return session.conf.get(name, None)
+
+    if may_lose_commits(uri, setting):
         raise EnvironmentFault(
             f"{uri} is in S3, and Delta's own log store ({SINGLE_DRIVER}) lets two drivers overwrite each other's"
             " commits",
-            hint=f"set {SETTINGS[0]} to a log store for several drivers, such as {DYNAMODB}, in conf/*.yml"
-            " under `spark: {conf: ...}`; `enrich doctor` has the line",
+            hint=f"write `{SETTINGS[0]}: {CONDITIONAL}` in conf/*.yml under `spark: {{conf: ...}}`",
+        )
+    if find_log_store(uri, setting) != CONDITIONAL:
+        return False
+    _require_support(uri, session)
+    return True
+
+
+def _require_support(uri: str, session: SparkSession) -> None:
+    """Check that the JVM has our log store, and an S3A with conditional writes."""
+    jvm: Any = session._jvm
+    try:
+        jvm.org.apache.spark.util.Utils.classForName(CONDITIONAL, True, False)
+    except Exception as error:
+        raise EnvironmentFault(
+            f"the JVM of the active Spark session does not have {CONDITIONAL}",
+            hint=f"start it with spark-submit --jars {JAR}",
+        ) from error
+    path = jvm.org.apache.hadoop.fs.Path(uri)
+    hadoop = session._jsparkSession.sessionState().newHadoopConf()
+    try:
+        is_known = path.getFileSystem(hadoop).hasPathCapability(path, _CAPABILITY)
+    except Exception as error:
+        raise EnvironmentFault(
+            f"Spark cannot reach {uri}: Hadoop's S3A is missing, or it has no address or no credentials",
+            hint="docs/clusters.md says what it needs",
+        ) from error
+    if not is_known:
+        version = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
+        raise EnvironmentFault(
+            f"hadoop-aws {version} has no conditional writes, which {CONDITIONAL} needs",
+            hint="use hadoop-aws 3.4.2 or newer, which comes with Spark 4.1",
         )

@@ -29,6 +29,7 @@ from enrich.spark.archive import find_archive
 from enrich.spark.fit import ADAPTIVE, ADAPTIVE_BY_CHANGE, choose_fit, choose_memory, is_in_one_process
 from enrich.spark.jars import Release, condense, find_delta_jars, find_spark_home
 from enrich.spark.java import require_java
+from enrich.spark.logstore import find_log_store_jars
 from enrich.spark.scratch import make_private_directory
 
 if TYPE_CHECKING:
@@ -278,7 +279,8 @@ def _choose_launch_settings(
         settings["spark.master"] = master
         if is_in_one_process(master):
             settings.setdefault("spark.driver.memory", choose_memory())
-    path = os.pathsep.join(filter(None, [*map(str, jars), conf.get("spark.driver.extraClassPath")]))
+    beside = map(str, [*jars, *find_log_store_jars(conf)])
+    path = os.pathsep.join(filter(None, [*beside, conf.get("spark.driver.extraClassPath")]))
     if path:
         settings["spark.driver.extraClassPath"] = path
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
@@ -310,7 +312,8 @@ def _choose_context_settings(
         settings.pop(ADAPTIVE_BY_CHANGE, None)
     settings["spark.master"] = final_master
     if jars and not local:
-        settings["spark.jars"] = ",".join(filter(None, [*(jar.as_uri() for jar in jars), conf.get("spark.jars")]))
+        ours = (jar.as_uri() for jar in (*jars, *find_log_store_jars(conf)))
+        settings["spark.jars"] = ",".join(filter(None, [*ours, conf.get("spark.jars")]))
     extensions = settings.get("spark.sql.extensions") or known.get("spark.sql.extensions") or ""
     if EXTENSION not in extensions.split(","):
         settings["spark.sql.extensions"] = ",".join(filter(None, [EXTENSION, extensions]))

@@ -7,7 +7,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from enrich.base.result import Extent
-from enrich.storage.tables import actions, exists, find_local_path, open_log
+from enrich.storage.stores import find_local_path, open_files
+from enrich.storage.tables import actions, exists, open_log
 
 
 def measure_table(uri: str) -> Extent:
@@ -43,12 +44,11 @@ def measure_files(uri: str, paths: Iterable[str]) -> Extent:
     if local is not None:
         files = {file for path in paths if (file := _find_file(local, path)) is not None}
         return Extent(len(files), sum(file.stat().st_size for file in files))
-    from deltalake.fs import DeltaStorageHandler
     from pyarrow.fs import FileType, PyFileSystem
 
     place = uri.partition("://")[2]
     inside = sorted({path.partition(place)[2].lstrip("/") if place in path else path for path in paths})
-    infos = PyFileSystem(DeltaStorageHandler(uri)).get_file_info(inside) if inside else []
+    infos = PyFileSystem(open_files(uri)).get_file_info(inside) if inside else []
     sizes = [info.size or 0 for info in infos if info.type == FileType.File]
     return Extent(len(sizes), sum(sizes))
 

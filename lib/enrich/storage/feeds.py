@@ -13,7 +13,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from enrich.base.errors import RunFailed
-from enrich.storage import tables
+from enrich.storage import stores, tables
 from enrich.storage.tables import TableState
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -96,14 +96,12 @@ def _find_vector(text: str) -> str:
 def _exist(uri: str, paths: Iterable[str]) -> bool:
     """Return whether files are there; those outside of the table's directory are taken to be."""
     inside = [path for path in paths if not urlparse(path).scheme and not path.startswith("/")]
-    local = tables.find_local_path(uri)
+    local = stores.find_local_path(uri)
     if local is not None:
         return all((local / path).exists() for path in inside)
     if not inside:
         return True
-    from deltalake.fs import DeltaStorageHandler
-
     try:
-        return all(int(each.type) != 0 for each in DeltaStorageHandler(uri).get_file_info(inside))
+        return all(int(each.type) != 0 for each in stores.open_files(uri).get_file_info(inside))
     except Exception as error:
         raise RunFailed(f"cannot read the files of {uri} ({type(error).__name__})", hint="check the storage") from error

@@ -1,6 +1,6 @@
-"""One run per job at a time, on one machine: a lock that the operating system drops when the process dies.
+"""One run per job at a time: a lock that the operating system drops when the process dies, or a lease in a bucket.
 
-Between machines, and where a file system has no locks, the transaction number of the commit decides instead.
+Between machines that share a file system, and where there are no locks, the transaction number of the commit decides.
 """
 
 from __future__ import annotations
@@ -10,14 +10,15 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
 from enrich.base.errors import EnvironmentFault, Locked
 from enrich.base.faults import pass_point
-from enrich.storage.tables import find_local_path
+from enrich.storage.leases import hold_lease
+from enrich.storage.stores import find_local_path, open_store
 
 fcntl: ModuleType | None
 try:
@@ -30,7 +31,7 @@ log = logging.getLogger("enrich")
 
 @contextmanager
 def hold_lock(state: str, job: str, run_id: str) -> Iterator[None]:
-    """Hold the lock of a job in its state directory; object stores have no locks.
+    """Hold the lock of a job in its state directory: of the operating system, in an object store a lease.
 
     The run's id is noted in the lock's file for whoever is refused.
 
@@ -45,7 +46,9 @@ def hold_lock(state: str, job: str, run_id: str) -> Iterator[None]:
         )
     local = find_local_path(state)
     if local is None:
-        yield
+        store = open_store(state)
+        with nullcontext() if store is None else hold_lease(store, job, run_id):
+            yield
         return
     pass_point("lock.before")
     path = local / "locks" / f"{job}.lock"

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from enrich.base.errors import EnvironmentFault
 from enrich.base.faults import pass_point
 from enrich.base.result import Extent, JobResult
+from enrich.base.stores import find_options
 from enrich.storage.extents import measure_files
 from enrich.storage.tables import query, query_rows
 
@@ -115,7 +116,7 @@ class RunsTable:
         from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
         from deltalake.exceptions import CommitFailedError
 
-        rows = _arrow(row)
+        rows, options = _arrow(row), find_options(self.uri)
         # Checkpoints and cleanup come with tidying: an error of theirs must not look like one of the commit.
         plain = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
         for pause in (*_PAUSES, None):
@@ -127,8 +128,9 @@ class RunsTable:
                     mode="append",
                     configuration=_PROPERTIES if table is None else None,
                     post_commithook_properties=plain,
+                    storage_options=options,
                 )
-                return DeltaTable(self.uri) if table is None else table
+                return DeltaTable(self.uri, storage_options=options) if table is None else table
             except CommitFailedError:
                 if pause is None:
                     raise
@@ -141,7 +143,7 @@ class RunsTable:
         from deltalake.exceptions import TableNotFoundError
 
         try:
-            return DeltaTable(self.uri)
+            return DeltaTable(self.uri, storage_options=find_options(self.uri))
         except TableNotFoundError:
             return None
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import ConfigError
 from enrich.base.spec import DataType
-from enrich.storage.tables import find_local_path
+from enrich.storage.stores import delete_object, find_local_path, write_object
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -72,14 +72,9 @@ def share_file(path: Path, state: str, run_id: str, *, is_local: bool) -> Iterat
         finally:
             shutil.rmtree(place.parent, ignore_errors=True)
         return
-    from deltalake.fs import DeltaStorageHandler
-
-    store = DeltaStorageHandler(state)
     try:
-        with path.open("rb") as source, store.open_output_stream(name) as copy:
-            while block := source.read(8 * 1024 * 1024):
-                copy.write(block)
+        write_object(state, name, path)
         yield f"{state.rstrip('/')}/{name}"
     finally:
         with suppress(Exception):  # what is left holds nobody up, and the error that ended the work is told
-            store.delete_file(name)
+            delete_object(state, name)

@@ -11,14 +11,15 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from enrich.base.errors import ConfigError, RunFailed
 from enrich.base.faults import pass_point
 from enrich.base.spec import COMMIT, WEIGHT, DataType, quote
+from enrich.base.stores import find_options
 from enrich.storage.layout import find_physical_names
+from enrich.storage.stores import find_local_path, list_objects, read_file
 
 if TYPE_CHECKING:
     from arro3.core import Table
@@ -34,6 +35,7 @@ _IN_COMMIT = "delta.enableInCommitTimestamps"
 _IN_COMMIT_SINCE = "delta.inCommitTimestampEnablementVersion"
 _GONE = ("delete", "update_preimage")
 _HEAD = 65536
+_MARKS = ("_delta_log", "_delta_log/_staged_commits")
 _PART_FILE = re.compile(r"\.?part-[0-9]+-.*\.parquet(\.crc)?$")
 
 
@@ -76,7 +78,7 @@ def open_log(uri: str) -> DeltaTable:
 
     try:
         pass_point("log.before")
-        log = DeltaTable(uri)
+        log = DeltaTable(uri, storage_options=find_options(uri))
         pass_point("log.after")
     except TableNotFoundError:
         if is_occupied(uri):
@@ -88,20 +90,26 @@ def open_log(uri: str) -> DeltaTable:
 
 
 def is_occupied(uri: str) -> bool:
-    """Return whether a local path without a Delta table holds something else: a file, or a directory with content."""
+    """Return whether a place without a Delta table holds something else: a file, or a directory with content."""
     local = find_local_path(uri)
-    if local is None or not local.exists():
+    if local is None:
+        return bool(list_objects(uri)) and not has_remains(uri)
+    if not local.exists():
         return False
     return not local.is_dir() or (any(local.iterdir()) and not has_remains(uri))
 
 
 def has_remains(uri: str) -> bool:
-    """Return whether a local path holds only what a creation leaves that ended before its commit.
+    """Return whether a place holds only what a creation leaves that ended before its commit.
 
-    That is data files beside a ``_delta_log`` without any commit; no version can ever read them.
+    That is data files beside a ``_delta_log`` without any commit; no version can ever read them. In an object store,
+    which has no directories, Delta leaves a mark with that name.
     """
     local = find_local_path(uri)
-    if local is None or not (local / "_delta_log").is_dir():
+    if local is None:
+        names = list_objects(uri)
+        return _MARKS[0] in names and all(name in _MARKS or _PART_FILE.match(name) for name in names)
+    if not (local / "_delta_log").is_dir():
         return False
     if any(each.is_file() and each.suffix != ".tmp" for each in (local / "_delta_log").rglob("*")):
         return False
@@ -115,7 +123,7 @@ def exists(uri: str) -> bool:
     local = find_local_path(uri)
     if local is not None and not (local / "_delta_log").is_dir():
         return False
-    return bool(DeltaTable.is_deltatable(uri))
+    return bool(DeltaTable.is_deltatable(uri, storage_options=find_options(uri)))
 
 
 def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], int]]:
@@ -123,10 +131,8 @@ def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], in
 
     The column is an ``array<string>`` whose texts hold no control characters.
     """
-    from deltalake import DeltaTable
-
     texts = f"array_to_string({quote_name(column)}, chr(31))"
-    found = query_rows(DeltaTable(uri), f"SELECT {texts} AS texts, count(*) AS count FROM this GROUP BY 1")  # noqa: S608
+    found = query_rows(open_log(uri), f"SELECT {texts} AS texts, count(*) AS count FROM this GROUP BY 1")  # noqa: S608
     return [(tuple(row["texts"].split("\x1f")), row["count"]) for row in found]
 
 
@@ -157,14 +163,6 @@ def suggest_properties(uri: str, properties: Mapping[str, str]) -> str:
     """Return the statement that sets properties of a table, for people to run."""
     listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
     return f"ALTER TABLE delta.`{uri.rstrip('/')}` SET TBLPROPERTIES ({listed})"
-
-
-def find_local_path(uri: str) -> Path | None:
-    """Return the local path of ``uri``; None for object stores."""
-    parsed = urlparse(uri)
-    if parsed.scheme == "file":
-        return Path(unquote(parsed.path))
-    return Path(uri) if len(parsed.scheme) < 2 else None  # one letter is a drive of Windows
 
 
 def read_open_state(log: DeltaTable) -> TableState:
@@ -322,21 +320,7 @@ def fingerprint(uri: str, version: int) -> str | None:
 
 def _commit_file(uri: str, version: int, size: int = -1) -> bytes | None:
     """Read a commit's file, or its first bytes."""
-    if version < 0:
-        return None
-    local, name = find_local_path(uri), f"_delta_log/{version:020d}.json"
-    try:
-        if local is not None:
-            with (local / name).open("rb") as file:
-                return file.read(size)
-        from deltalake.fs import DeltaStorageHandler
-
-        found: bytes = DeltaStorageHandler(uri).open_input_file(name).read(None if size < 0 else size)
-    except FileNotFoundError:
-        return None
-    except Exception as error:
-        raise RunFailed(f"cannot read the log of {uri} ({type(error).__name__})", hint="check the storage") from error
-    return found
+    return None if version < 0 else read_file(uri, f"_delta_log/{version:020d}.json", size)
 
 
 def changes_values(uri: str, version: int, columns: Sequence[str]) -> bool:

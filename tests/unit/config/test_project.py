@@ -347,6 +347,8 @@ spark:
         ("lake: ${SECRET_URI}\n", [(1, "must not contain a user and a password")]),
         ("lake: ${SECRET_SCHEME}\n", [(1, "its scheme is not one")]),
         ("catalog: ${SECRET}\nstate: s\n", [(1, "must be a schema")]),
+        ("lake: l\nspark:\n  conf: {spark.hadoop.fs.s3a.secret.key: abc}\n", [(3, "must not stand in a file")]),
+        ("lake: l\nspark:\n  conf: {spark.hadoop.fs.s3a.bucket.b.access.key: a$X}\n", [(3, "write ${NAME}")]),
         ("lake: {m: ${X}}\n", [(1, "put '${...}' in quotes")]),
         (
             UNHEARD_CONF,

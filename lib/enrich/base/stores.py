@@ -1,0 +1,81 @@
+"""How a bucket of S3 is reached without Spark: what ``spark.conf`` says of Hadoop's S3A, in the words of delta-rs.
+
+So one place in ``conf/`` serves both. What it does not say comes from the environment (``AWS_ACCESS_KEY_ID`` ...) or
+from the platform, where both look by themselves. Nothing is kept but in this process's memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from urllib.parse import urlsplit
+
+PREFIX = "spark.hadoop.fs.s3a."
+SECRETS = ("access.key", "secret.key", "session.token")
+"""Settings of S3A that may only come from the environment."""
+
+_SAME = {
+    "endpoint.region": "aws_region",
+    "access.key": "aws_access_key_id",
+    "secret.key": "aws_secret_access_key",
+    "session.token": "aws_session_token",
+}
+_known: dict[str, Mapping[str, str]] = {}
+"""Bucket -> the settings of the project that names it; ``""``: those of the project that was read last."""
+
+
+def remember_settings(uris: Iterable[str], settings: Mapping[str, str]) -> None:
+    """Let the tables of a project be reached as its settings say, from here on and in the whole process.
+
+    Hadoop keeps one connection for a bucket and process, too.
+
+    Args:
+        uris: Where the project has tables; others (a catalog's) are taken to be like those of the last project.
+        settings: Spark settings of its deployment.
+    """
+    for bucket in {urlsplit(uri).netloc for uri in uris if uri.startswith("s3a://")} | {""}:
+        _known[bucket] = settings
+
+
+def find_options(uri: str) -> dict[str, str]:
+    """Return the storage options of delta-rs for a table; none for what is not in S3."""
+    if not uri.startswith("s3a://"):
+        return {}
+    bucket = urlsplit(uri).netloc
+    return derive_options(_known.get(bucket) or _known.get("") or {}, bucket)
+
+
+def derive_options(settings: Mapping[str, str], bucket: str) -> dict[str, str]:
+    """Return the storage options of delta-rs that mean what settings of S3A say.
+
+    Args:
+        settings: Spark settings by name.
+        bucket: Whose own settings (``fs.s3a.bucket.<bucket>.*``) come first, as they do in S3A.
+    """
+
+    def get(name: str) -> str:
+        return (settings.get(f"{PREFIX}bucket.{bucket}.{name}") or settings.get(PREFIX + name) or "").strip()
+
+    options = {theirs: value for ours, theirs in _SAME.items() if (value := get(ours))}
+    if get("aws.credentials.provider").endswith("AnonymousAWSCredentialsProvider"):
+        options["aws_skip_signature"] = "true"
+    endpoint = get("endpoint")
+    host = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}").hostname or ""
+    if host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
+        return _take_region(options, host)  # delta-rs knows where Amazon's buckets are
+    if endpoint:
+        secure = get("connection.ssl.enabled").lower() != "false"
+        whole = endpoint if "://" in endpoint else f"{'https' if secure else 'http'}://{endpoint}"
+        if get("path.style.access").lower() != "true":
+            scheme, _, place = whole.partition("://")
+            whole = f"{scheme}://{bucket}.{place}"
+            options["aws_virtual_hosted_style_request"] = "true"
+        options["aws_endpoint_url"] = whole
+        options["aws_allow_http"] = str(whole.startswith("http:")).lower()
+    return options
+
+
+def _take_region(options: dict[str, str], host: str) -> dict[str, str]:
+    """Return options with the region that an address like ``s3.eu-central-1.amazonaws.com`` names, if it does."""
+    parts = host.split(".")
+    named = parts[1] if parts[0] == "s3" and parts[2:3] == ["amazonaws"] else None
+    return {"aws_region": named, **options} if named else options

@@ -1,0 +1,161 @@
+"""A lock in an object store: one object a job, changed only by writes that fail if somebody else has changed it.
+
+The holder renews it while it works. Who does not, for as long as a lease lasts, has died; then another may take it.
+It spares the second run's work. That no commit is lost does not depend on it, for the target's log decides, so
+clocks that differ do no harm.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from enrich.base.errors import EnvironmentFault, Locked
+from enrich.base.faults import pass_point
+
+log = logging.getLogger("enrich")
+
+LEASE = timedelta(seconds=60)
+"""How long a lock outlives its last renewal."""
+
+RENEWAL = 15.0
+"""Seconds between two renewals."""
+
+
+def read_clock() -> datetime:
+    """Return the time."""
+    return datetime.now(UTC)
+
+
+@dataclass
+class _Lease:
+    """A lock that this process holds, or has lost.
+
+    Attributes:
+        store: The state directory.
+        name: The object below it.
+        note: Who holds it.
+        tag: The object's tag since the last write; None when somebody else has written it.
+    """
+
+    store: Any
+    name: str
+    note: dict[str, Any]
+    tag: str | None
+    clock: Callable[[], datetime]
+
+    def write(self, until: datetime) -> None:
+        """Write the lock anew, if it is still ours."""
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
+
+        if self.tag is None:
+            return
+        try:
+            self.tag = obstore.put(self.store, self.name, _format(self.note, until), mode={"e_tag": self.tag})["e_tag"]
+        except (AlreadyExistsError, NotFoundError, PreconditionError, FileNotFoundError):
+            self.tag = None
+            log.warning("the lock %s was taken by another run; the target's log decides which one commits", self.name)
+        except Exception as error:  # noqa: BLE001 - the next renewal may succeed; without one, the lease ends
+            log.info("the lock %s could not be renewed (%s)", self.name, type(error).__name__)
+
+
+@contextmanager
+def hold_lease(
+    store: Any, job: str, run_id: str, *, clock: Callable[[], datetime] = read_clock, renewal: float = RENEWAL
+) -> Iterator[None]:
+    """Hold the lock of a job in a state directory that is in an object store.
+
+    Args:
+        store: The state directory, as ``stores.open_store`` gives it.
+        job: The job.
+        run_id: Told to whoever is refused.
+        clock: Tells the time.
+        renewal: Seconds between two renewals.
+
+    Raises:
+        Locked: Another run holds it.
+        EnvironmentFault: The state directory cannot be written.
+    """
+    pass_point("lock.before")
+    lease = _take(store, job, run_id, clock)
+    pass_point("lock.taken")
+    if lease is None:
+        yield
+        return
+    done = threading.Event()
+
+    def renew() -> None:
+        while not done.wait(renewal):
+            lease.write(clock() + LEASE)
+
+    thread = threading.Thread(target=renew, name=f"lock of {job}", daemon=True)
+    thread.start()
+    try:
+        pass_point("lock.noted")
+        yield
+    finally:
+        done.set()
+        thread.join()
+        lease.write(clock())
+    pass_point("lock.released")
+
+
+def _take(store: Any, job: str, run_id: str, clock: Callable[[], datetime]) -> _Lease | None:
+    """Take the lock; None where the store knows no conditions."""
+    import obstore
+    from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
+
+    name, now = f"locks/{job}.lock", clock()
+    since = now.isoformat(timespec="seconds")
+    note = {"run_id": run_id, "host": socket.gethostname(), "pid": os.getpid(), "since": since}
+    mode: Any = "create"
+    try:
+        try:
+            found = obstore.get(store, name)
+            text, tag = bytes(found.bytes()), found.meta["e_tag"]
+        except FileNotFoundError:
+            pass
+        else:
+            if (holder := _find_holder(text, now)) is not None:
+                raise Locked(f"{holder} has the lock of job {job!r}", hint="run again when it has ended")
+            mode = {"e_tag": tag}
+        taken = obstore.put(store, name, _format(note, now + LEASE), mode=mode)["e_tag"]
+    except (AlreadyExistsError, PreconditionError):
+        raise Locked(
+            f"another run has just taken the lock of job {job!r}", hint="run again when it has ended"
+        ) from None
+    except (NotSupportedError, NotImplementedError):
+        log.warning("%s: the object store of the state directory knows no conditional writes, so no locks", job)
+        return None
+    except Locked:
+        raise
+    except Exception as error:
+        raise EnvironmentFault(
+            f"cannot write {name} in the state directory ({type(error).__name__})",
+            hint="check the address of the object store, the credentials and their permissions",
+        ) from error
+    return _Lease(store, name, note, taken, clock)
+
+
+def _format(note: dict[str, Any], until: datetime) -> bytes:
+    return json.dumps({**note, "until": until.isoformat()}).encode()
+
+
+def _find_holder(text: bytes, now: datetime) -> str | None:
+    """Return who holds a lock; None when it is free, or its holder has not renewed it for too long."""
+    try:
+        note = json.loads(text)
+        until = datetime.fromisoformat(note["until"])
+        told = f"run {note['run_id']} (host {note['host']}, pid {int(note['pid'])}, since {note['since']})"
+    except (ValueError, KeyError, TypeError):
+        return None
+    return f"{told}, which renews it at least every minute," if until > now else None
