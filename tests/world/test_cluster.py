@@ -1,7 +1,11 @@
-"""A real standalone cluster: a master and two workers from pyspark's own distribution, without Python for executors."""
+"""A real standalone cluster: a master and two workers from pyspark's own distribution, without Python for executors.
+
+Each program there starts three JVMs, so few programs run, and they compile quickly rather than well.
+"""
 
 from __future__ import annotations
 
+import os
 import re
 import sys
 from collections.abc import Iterator
@@ -25,10 +29,14 @@ spark:
     spark.driver.host: 127.0.0.1
     spark.driver.memory: 1g
     spark.executor.memory: 1g
+    spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1
+    spark.executor.extraJavaOptions: -XX:TieredStopAtLevel=1
     spark.executorEnv.PYSPARK_PYTHON: /there/is/no/python
     spark.sql.shuffle.partitions: "2"
     spark.databricks.delta.snapshotPartitions: "2"
 """
+
+DRIVER = Path(__file__).with_name("cluster_driver.py")
 
 KILLING = """\
 import os, signal, sys
@@ -76,6 +84,12 @@ class Cluster:
         assert done.returncode == code, done.stdout[-3000:] + done.stderr[-3000:]
         return done.stdout
 
+    def drive(self, what: str, home: Path) -> str:
+        """Let a driver of its own do something on the cluster; return what it told."""
+        command = [sys.executable, DRIVER, what, self.master, home]
+        paths = os.pathsep.join([str(ROOT / "lib"), str(ROOT / "tests")])
+        return must_run(command, cwd=home, timeout=900, PYTHONPATH=paths)
+
     def rename_customer(self, name: str) -> None:
         """Update a customer as another program would, which changes a row of two targets."""
         customers = DeltaTable(self.project / "lake" / "customers")
@@ -95,7 +109,7 @@ class Cluster:
 
 @pytest.fixture(scope="module")
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
-    """A master, two workers with a core each, and a project of `enrich init` whose jobs have run there once."""
+    """A master, two workers with a core each, and a project of `enrich init` with two jobs that have run there once."""
     directory = tmp_path_factory.mktemp("cluster")
     home, port = find_spark_home(), find_free_port()
     tool = [home / "bin" / "spark-class", "org.apache.spark.deploy"]
@@ -117,6 +131,8 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
         wait_until(lambda: log.read_text().count("Registering worker") == 2, "two workers")
         project = directory / "project"
         must_run([sys.executable, "-m", "enrich", "init", project], cwd=directory, PYTHONPATH=str(ROOT / "lib"))
+        for other in ("baskets_with_products", "product_of_barcode"):
+            (project / "jobs" / f"{other}.yml").unlink()
         (project / "conf" / "cluster.yml").write_text(CONF.format(master=master))
         found = Cluster(master, project)
         found.enrich("run")
@@ -132,7 +148,6 @@ def test_jobs_run_without_python_on_the_executors(cluster: Cluster) -> None:
     cluster.rename_customer("Ada King")
     cluster.enrich("run")
     assert cluster.names() == both("Ada King")
-    cluster.enrich("verify")
 
 
 def test_a_run_survives_the_death_of_all_its_executors(cluster: Cluster) -> None:
@@ -142,7 +157,6 @@ def test_a_run_survives_the_death_of_all_its_executors(cluster: Cluster) -> None
     assert re.search(r"killed [12] exit 0 status updated", told), told
     cluster.enrich("run")
     assert cluster.names() == both("Countess")
-    cluster.enrich("verify")
 
 
 def test_spark_submit_decides_where_the_jobs_run(cluster: Cluster) -> None:
@@ -152,6 +166,8 @@ def test_spark_submit_decides_where_the_jobs_run(cluster: Cluster) -> None:
     conf = {
         "spark.driver.host": "127.0.0.1",
         "spark.executor.memory": "1g",
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
         "spark.dynamicAllocation.executorIdleTimeout": "1s",
@@ -170,3 +186,13 @@ def test_spark_submit_decides_where_the_jobs_run(cluster: Cluster) -> None:
     )
     assert cluster.names() == both("Lovelace")
     cluster.enrich("verify")
+
+
+def test_a_part_of_the_differential_suite_holds_on_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    told = cluster.drive("histories", tmp_path)
+    assert re.search(r"histories 300, .* rows compared [\d,]{3,},", told), told
+
+
+def test_tables_of_a_catalog_serve_on_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """Sources and target: managed, partitioned, clustered, with mapped columns, named with one, two and three parts."""
+    assert cluster.drive("catalog", tmp_path) == "created, updated, unchanged, equal\n"
