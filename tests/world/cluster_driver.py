@@ -26,8 +26,8 @@ TABLES = (
     "CREATE SCHEMA shop",
     # Column mapping, and a name that only it allows.
     "CREATE TABLE shop.customers (id STRING, `full name` STRING) USING delta TBLPROPERTIES ({feed}, {mapped})",
-    "CREATE TABLE shop.orders (id STRING, customer STRING, country STRING) USING delta PARTITIONED BY (country)"
-    " TBLPROPERTIES ({feed})",
+    "CREATE TABLE shop.orders (id STRING, customer STRING, country STRING) USING delta PARTITIONED BY (country)",
+    "ALTER TABLE shop.orders SET TBLPROPERTIES ({feed})",
     "CREATE TABLE shop.notes (id STRING, note STRING) USING delta CLUSTER BY (id) TBLPROPERTIES ({feed})",
     "INSERT INTO shop.customers VALUES ('c1', 'Ada'), ('c2', 'Grace')",
     "INSERT INTO shop.orders VALUES ('o1', 'c1', 'uk'), ('o2', 'c2', 'us'), ('o3', 'c9', 'uk')",
