@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+import signal
 import subprocess
 import sys
 import time
@@ -16,11 +17,13 @@ import obstore
 import pytest
 
 from enrich.spark.logstore import CONDITIONAL
-from kit.bucket import BUCKET, CREDENTIALS, S3, build_conf, find_s3a_jars, serve
+from kit.bucket import CREDENTIALS, S3, build_conf, find_s3a_jars, serve
 from kit.project import ROOT
 from kit.world import Done, clean_environment, must_run, run
 
 LOG_STORE = {"spark.delta.logStore.s3a.impl": CONDITIONAL}
+LEASE = 15
+"""Seconds that the lock of a killed run stays."""
 JOBS = ("customers_with_email", "orders_with_customer")
 
 MEETING = """\
@@ -47,23 +50,33 @@ print("exit", result.exit_code, "status", result.jobs[0].status, "met", other.ex
 """
 
 DYING = """\
-import os, signal
+import os, signal, sys, threading, time
 from datetime import timedelta
 
 import enrich
 from enrich.base import faults
-from enrich.storage import leases
+from enrich.storage import leases, stores
 
-leases.LEASE = timedelta(seconds=20)
-
-
-def die(point):
-    if point == "merge.before":
-        os.killpg(os.getpgid(0), signal.SIGKILL)
+leases.LEASE = timedelta(seconds=15)
 
 
-faults.hook = die
-enrich.run(enrich.load_project(".", target="s3"), jobs=["customers_with_email"])
+def die():
+    os.killpg(os.getpgid(0), signal.SIGKILL)
+
+
+def die_when_there_are_rows():
+    while not any(name.endswith(".parquet") for name in stores.list_objects("s3a://bucket/lake/fresh")):
+        time.sleep(0.002)
+    die()
+
+
+def meet(point):
+    if point == sys.argv[2]:
+        die() if point == "merge.before" else threading.Thread(target=die_when_there_are_rows, daemon=True).start()
+
+
+faults.hook = meet
+enrich.run(enrich.load_project(".", target="s3"), jobs=[sys.argv[1]])
 """
 
 
@@ -219,33 +232,38 @@ def test_of_two_runs_without_a_common_lock_one_commits(shop: Shop) -> None:
 
 def test_what_a_killed_run_left_does_not_hold_the_next_one_up(shop: Shop) -> None:
     shop.rename("c1", "Byron")
-    dying = shop.start(DYING)
-    dying.wait(300)
-    assert dying.returncode == -9
+    dying = shop.start(DYING, JOBS[0], "merge.before")
+    dying.communicate(timeout=300)
+    assert dying.returncode == -signal.SIGKILL
     done = shop.call("run", JOBS[0])
     assert done.returncode in (0, 4)  # 4: the lock of the dead run has not ended yet
-    time.sleep(20)
+    time.sleep(LEASE)
     shop.run_jobs()
     assert shop.names()["c1"] == "Byron"
     shop.enrich("verify")
 
 
 def test_a_first_run_that_was_killed_before_its_commit_is_begun_anew(shop: Shop) -> None:
-    """What a creation leaves: data files, and the mark of a log without a commit."""
-    target = shop.server.store("lake/customers_with_email")
-    names = [each["path"] for each in obstore.list(target).collect()]
-    assert any(name.endswith(".parquet") for name in names)
-    for name in names:
+    job = (shop.home / "jobs" / f"{JOBS[0]}.yml").read_text().replace(f"job: {JOBS[0]}", "job: fresh")
+    (shop.home / "jobs" / "fresh.yml").write_text(
+        job.replace(f"target: {{table: {JOBS[0]}}}", "target: {table: fresh}")
+    )
+    dying = shop.start(DYING, "fresh", "create.before")
+    dying.communicate(timeout=300)
+    assert dying.returncode == -signal.SIGKILL
+    target = shop.server.store("lake/fresh")
+    left = [each["path"] for each in obstore.list(target).collect()]
+    assert any(name.endswith(".parquet") for name in left)
+    for name in left:  # should the commit have been faster than the kill
         if name.startswith("_delta_log/0"):
             obstore.delete(target, name)
-    assert shop.run_jobs()[JOBS[0]]["status"] == "created"
-    assert shop.names()["c1"] == "Byron"
-    obstore.put(shop.server.store("lake/notes"), "of-somebody.txt", b"not a table")
-    job = (shop.home / "jobs" / f"{JOBS[0]}.yml").read_text()
-    (shop.home / "jobs" / "notes.yml").write_text(
-        job.replace("target: {table: customers_with_email}", "target: {table: notes}").replace(
-            f"job: {JOBS[0]}", "job: notes"
-        )
-    )
-    assert f"s3a://{BUCKET}/lake/notes" in shop.call("run", "notes").stderr
-    (shop.home / "jobs" / "notes.yml").unlink()
+    time.sleep(LEASE)
+    shop.enrich("run", "fresh")
+    assert len(shop.server.rows("lake/fresh")) == 4
+    names = [each["path"] for each in obstore.list(target).collect()]
+    obstore.delete(target, names)
+    obstore.put(target, "of-somebody.txt", b"not a table")
+    refused = shop.call("run", "fresh")
+    assert refused.returncode == 2
+    assert "s3a://bucket/lake/fresh is not a Delta table" in refused.stdout + refused.stderr
+    (shop.home / "jobs" / "fresh.yml").unlink()
