@@ -1,4 +1,4 @@
-"""Whether a server of S3's protocol knows conditional writes, asked of small servers that do, that do not, or refuse."""
+"""Whether a server of S3 knows conditional writes, asked of small servers that do, that do not, or that refuse."""
 
 from __future__ import annotations
 
