@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import urllib.request
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -129,16 +129,11 @@ def find_s3a_jars(directory: Path) -> list[Path]:
     return sorted((ivy / "jars").glob("*.jar"))
 
 
-def build_conf(server: S3, jars: list[Path], more: Mapping[str, str] | None = None) -> str:
-    """Return the ``spark`` section of a conf file, as docs/clusters.md has it."""
-    settings = {
+def build_settings(server: S3, jars: list[Path]) -> dict[str, str]:
+    """Return the Spark settings that reach the bucket, as docs/clusters.md has them."""
+    return {
         "spark.driver.extraClassPath": os.pathsep.join(map(str, jars)),
-        "spark.driver.memory": "1g",
-        "spark.sql.shuffle.partitions": "2",
         "spark.hadoop.fs.s3a.endpoint": server.url,
         "spark.hadoop.fs.s3a.endpoint.region": "us-east-1",
         "spark.hadoop.fs.s3a.path.style.access": "true",
-        **(more or {}),
     }
-    lines = "".join(f'    {name}: "{value}"\n' for name, value in settings.items())
-    return f"spark:\n  master: local[2]\n  conf:\n{lines}"

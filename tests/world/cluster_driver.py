@@ -16,6 +16,7 @@ from differential.generator import make_histories, make_shared
 from differential.trial import Script, Trial
 from differential.worlds import WORLDS
 from enrich.spark.session import build_session
+from kit.cluster import SETTINGS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -104,16 +105,7 @@ def tell(text: str) -> None:
 def main() -> None:
     """Build a session on the cluster, and do there what the command line says."""
     what, master, home = sys.argv[1:]
-    conf = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.driver.memory": "1g",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.executor.memory": "1g",
-        "spark.sql.shuffle.partitions": "2",
-        "spark.databricks.delta.snapshotPartitions": "2",
-        "spark.sql.warehouse.dir": f"{home}/warehouse",
-    }
+    conf = SETTINGS | {"spark.sql.warehouse.dir": f"{home}/warehouse"}
     spark = build_session(master, conf, None, None)
     try:
         {"histories": play_histories, "catalog": play_catalog}[what](spark, Path(home))

@@ -9,32 +9,17 @@ import os
 import re
 import sys
 from collections.abc import Iterator
-from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
+import yaml
 from deltalake import DeltaTable
 
 from differential import reader
 from enrich.spark.jars import find_delta_jars, find_spark_home
+from kit.cluster import SETTINGS, serve_cluster
 from kit.project import ROOT
-from kit.world import find_free_port, must_run, run, running, wait_until
-
-CONF = """\
-lake: ./lake
-samples: ./samples
-spark:
-  master: {master}
-  conf:
-    spark.driver.host: 127.0.0.1
-    spark.driver.memory: 1g
-    spark.executor.memory: 1g
-    spark.driver.extraJavaOptions: -XX:TieredStopAtLevel=1
-    spark.executor.extraJavaOptions: -XX:TieredStopAtLevel=1
-    spark.executorEnv.PYSPARK_PYTHON: /there/is/no/python
-    spark.sql.shuffle.partitions: "2"
-    spark.databricks.delta.snapshotPartitions: "2"
-"""
+from kit.world import must_run, run
 
 DRIVER = Path(__file__).with_name("cluster_driver.py")
 
@@ -111,29 +96,15 @@ class Cluster:
 def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     """A master, two workers with a core each, and a project of `enrich init` with two jobs that have run there once."""
     directory = tmp_path_factory.mktemp("cluster")
-    home, port = find_spark_home(), find_free_port()
-    tool = [home / "bin" / "spark-class", "org.apache.spark.deploy"]
-    master = f"spark://127.0.0.1:{port}"
-
-    def start(stack: ExitStack, log: Path, kind: str, *words: object) -> None:
-        where = ["--host", "127.0.0.1", "--webui-port", "0"]
-        command = [tool[0], f"{tool[1]}.{kind}", *where, *words]
-        stack.enter_context(running(command, cwd=directory, log=log, SPARK_HOME=str(home)))
-
-    with ExitStack() as stack:
-        log = directory / "master.log"
-        start(stack, log, "master.Master", "--port", port)
-        wait_until(lambda: log.exists() and "Starting Spark master" in log.read_text(), "the master")
-        for number in (1, 2):
-            work = directory / f"work{number}"
-            size = ["--cores", "1", "--memory", "1200m", "--work-dir", work]
-            start(stack, directory / f"worker{number}.log", "worker.Worker", "--port", "0", *size, master)
-        wait_until(lambda: log.read_text().count("Registering worker") == 2, "two workers")
+    with serve_cluster(directory) as master:
         project = directory / "project"
         must_run([sys.executable, "-m", "enrich", "init", project], cwd=directory, PYTHONPATH=str(ROOT / "lib"))
         for other in ("baskets_with_products", "product_of_barcode"):
             (project / "jobs" / f"{other}.yml").unlink()
-        (project / "conf" / "cluster.yml").write_text(CONF.format(master=master))
+        settings = SETTINGS | {"spark.executorEnv.PYSPARK_PYTHON": "/there/is/no/python"}
+        spark = {"master": master, "conf": settings}
+        conf = {"lake": "./lake", "samples": "./samples", "spark": spark}
+        (project / "conf" / "cluster.yml").write_text(yaml.safe_dump(conf))
         found = Cluster(master, project)
         found.enrich("run")
         yield found
@@ -164,15 +135,11 @@ def test_spark_submit_decides_where_the_jobs_run(cluster: Cluster) -> None:
     cluster.rename_customer("Lovelace")
     (cluster.project / "task.py").write_text("from enrich.cli import main\n\nmain()\n")
     conf = {
-        "spark.driver.host": "127.0.0.1",
-        "spark.executor.memory": "1g",
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1",
-        "spark.executor.extraJavaOptions": "-XX:TieredStopAtLevel=1",
+        **SETTINGS,
         "spark.dynamicAllocation.enabled": "true",
         "spark.dynamicAllocation.shuffleTracking.enabled": "true",
         "spark.dynamicAllocation.executorIdleTimeout": "1s",
         "spark.dynamicAllocation.maxExecutors": "2",
-        "spark.sql.shuffle.partitions": "2",
     }
     submit = [find_spark_home() / "bin" / "spark-submit", "--master", cluster.master]
     submit += ["--jars", ",".join(map(str, find_delta_jars()))]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import signal
 import subprocess
@@ -15,12 +16,15 @@ from typing import Any
 
 import obstore
 import pytest
+import yaml
 
 from enrich.spark.logstore import CONDITIONAL
-from kit.bucket import CREDENTIALS, S3, build_conf, find_s3a_jars, serve
+from kit.bucket import CREDENTIALS, S3, build_settings, find_s3a_jars, serve
+from kit.cluster import SETTINGS, serve_cluster
 from kit.project import ROOT
 from kit.world import Done, clean_environment, must_run, run
 
+LOCAL = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
 LOG_STORE = {"spark.delta.logStore.s3a.impl": CONDITIONAL}
 LEASE = 15
 """Seconds that the lock of a killed run stays."""
@@ -89,9 +93,12 @@ class Shop:
     jars: list[Path]
     deployment: str = "s3"
 
-    def deploy(self, name: str, settings: dict[str, str], state: str | None = None) -> Shop:
-        places = "lake: s3a://bucket/lake\n" + (f"state: s3a://bucket/{state}\n" if state else "")
-        (self.home / "conf" / f"{name}.yml").write_text(places + build_conf(self.server, self.jars, settings))
+    def deploy(
+        self, name: str, settings: dict[str, str], state: str = "lake/_enrich", master: str = "local[2]"
+    ) -> Shop:
+        spark = {"master": master, "conf": LOCAL | build_settings(self.server, self.jars) | settings}
+        conf = {"lake": "s3a://bucket/lake", "state": f"s3a://bucket/{state}", "spark": spark}
+        (self.home / "conf" / f"{name}.yml").write_text(yaml.safe_dump(conf))
         return replace(self, deployment=name)
 
     @property
@@ -227,6 +234,20 @@ def test_of_two_runs_without_a_common_lock_one_commits(shop: Shop) -> None:
     assert shop.server.table("lake/customers_with_email").version() == version + 1
     assert shop.names()["c1"] == "Lovelace"
     shop.run_jobs()
+    shop.enrich("verify")
+
+
+def test_a_cluster_reads_and_writes_the_bucket(shop: Shop, tmp_path: Path) -> None:
+    """The workers know no credentials; a dump reaches them through the state directory."""
+    (tmp_path / "dump.csv").write_text("customer_id,name\nc1,Noel\nc5,Annabella\n")
+    with serve_cluster(tmp_path) as master:
+        jars = {"spark.executor.extraClassPath": os.pathsep.join(map(str, shop.jars))}
+        cluster = shop.deploy("cluster", SETTINGS | LOG_STORE | jars, master=master)
+        cluster.enrich("load", "customers", tmp_path / "dump.csv", "--key", "customer_id")
+        assert cluster.run_jobs()[JOBS[0]]["inserted"] == 1
+    assert (shop.names()["c1"], shop.names()["c5"]) == ("Noel", "Annabella")
+    assert [each["path"] for each in obstore.list(shop.server.store("lake/_enrich/load")).collect()] == []
+    assert "done" in shop.enrich("maintain")
     shop.enrich("verify")
 
 
