@@ -286,4 +286,3 @@ mirror: {value: value, conflict: fail}
 target: {table: mirrored}
 """,
 )
-SHAPES = (PRODUCTS, PERSONS, ACCOUNTS, MIRROR)

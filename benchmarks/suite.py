@@ -27,9 +27,9 @@ import machine
 import rivals
 from costs import Cost, adopt_orphans, measured
 from goals import GOALS, Figures
-from shapes import PRODUCTS, SHAPES, Shape, Site
+from shapes import PRODUCTS, Shape, Site
 from tables import print_costs, print_verdicts
-from worlds import BY_HAND, WORLDS, World, open_site
+from worlds import BY_HAND, SHAPES, WORLDS, World, open_site
 
 PRODUCTS_AT_SCALE_1 = 10_000_000
 LONG_CHECKS = 1_000_000

@@ -10,12 +10,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from delta.tables import DeltaTable
+from moments import CLICKS, MANY_CLICKS, MANY_VERSIONS, PAYMENTS
 from pyspark.sql import Column
 from pyspark.sql import functions as F
-from shapes import ACCOUNTS, MIRROR, PERSONS, PRODUCTS, SHAPES, Shape, Site
+from shapes import ACCOUNTS, MIRROR, PERSONS, PRODUCTS, Shape, Site
 
 import enrich
 from enrich.spark.session import get_session
+
+SHAPES = (PRODUCTS, PERSONS, ACCOUNTS, MIRROR, CLICKS, PAYMENTS)
 
 CONF = """\
 lake: ./lake
@@ -152,6 +155,37 @@ def _change_master(site: Site, number: int) -> None:
     _update(site, "master", _every("key", 1000, number), value=value)
 
 
+def _change_versions(site: Site, condition: Column, number: int) -> None:
+    """Give versions another e-mail."""
+    _update(site, "versions", condition, email=F.concat(F.lit(f"{number}."), "email"))
+
+
+def _change_some_versions(site: Site, number: int) -> None:
+    """Change 0.1 % of the versions, of as many accounts."""
+    by_time = F.pmod(F.xxhash64("account_id", "valid_from"), F.lit(1000)) == number % 1000
+    _change_versions(site, by_time & (F.col("account_id") != MANY_VERSIONS), number)
+
+
+def _change_busy_account(site: Site, number: int) -> None:
+    """Change one version in the middle of the account that has a fifth of all clicks."""
+    times = site.read("versions").where(F.col("account_id") == MANY_CLICKS)
+    found = times.agg(F.percentile_approx(F.unix_micros("valid_from"), 0.5)).first()
+    assert found is not None
+    middle = F.timestamp_micros(F.lit(found[0]))
+    _change_versions(site, (F.col("account_id") == MANY_CLICKS) & (F.col("valid_from") == middle), number)
+
+
+def _change_long_history(site: Site, number: int) -> None:
+    """Change 0.1 % of the versions of the account that has a fifth of all."""
+    by_time = F.pmod(F.xxhash64("valid_from"), F.lit(1000)) == number % 1000
+    _change_versions(site, by_time & (F.col("account_id") == MANY_VERSIONS), number)
+
+
+def _change_payments(site: Site, number: int) -> None:
+    """Let 0.1 % of the payments be six hours later."""
+    _update(site, "payments", _every("payment_id", 1000, number), paid_at=F.col("paid_at") + F.expr("INTERVAL 6 HOURS"))
+
+
 BY_HAND = ("hand", "hand_dv", "floor")
 
 WORLDS = (
@@ -167,5 +201,9 @@ WORLDS = (
     World("persons", "lists: 0.1 % of the persons, 10 addresses", PERSONS, _change_persons),
     World("accounts", "equal keys: 0.1 % of the balances", ACCOUNTS, _change_balances),
     World("mirror", "mirror: 0.1 % of the values", MIRROR, _change_master),
+    World("versions", "as of: 0.1 % of the versions", CLICKS, _change_some_versions),
+    World("busy", "as of: a version of the account with a fifth of all clicks", CLICKS, _change_busy_account),
+    World("long", "as of: versions of the account with a fifth of all", CLICKS, _change_long_history),
+    World("payments", "interval: 0.1 % of the payments", PAYMENTS, _change_payments),
 )
 """In the order of a round: a rival's target follows until the first world in which it has no part."""

@@ -25,7 +25,7 @@ _FILE = re.compile(r'^```\w+ title="([^"]+)"\n(.*?)^```$', re.DOTALL | re.MULTIL
 _CONSOLE = re.compile(r"^```console\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 _STARTS_NO_JVM = re.compile(r"python |sed |echo |enrich (validate|ls|status)\b")
 _CHANGES = [
-    (re.compile(r"\b\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S*"), "<when>"),
+    (re.compile(r"\b\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*"), "<when>"),
     (re.compile(r"\b\d\d:\d\d:\d\d\b"), "<when>"),
     (re.compile(r"\b[0-9a-f]{32}\b"), "<id>"),
     (re.compile(r"\b\d+(\.\d+)? (s|min|h)\b"), "<seconds>"),

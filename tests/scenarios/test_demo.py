@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
 ROOT = Path(__file__).parents[2]
-OTHERS = ("persons", "mirror", "moments")
+OTHERS = ("persons", "mirror", "moments", "history")
 PLAYED = () if SOAK else ("consents", "reachable", OTHERS[int(os.environ["ENRICH_TEST_SEED"]) % len(OTHERS)])
 """The parts that are played: in the soak, all. Of the joins that `products` shows, the FK matrix has every cell."""
 BLOCK = re.compile(r"<!-- demo: (\w+) -->\n(.*?)<!-- end -->", re.DOTALL)
@@ -62,6 +62,14 @@ def test_the_story_is_the_one_that_the_issue_tells() -> None:
     assert tables[-1][0].doctor == "consents_with_email"
     assert [row[1] for key, row in tables[-1][1].items() if "user_11" in key] == ["eleven@example.com"]
     assert {row[-1] for _, table in tables for row in table.values()} <= REASONS.keys()
+
+
+def test_nulls_of_a_moment_have_three_causes_and_heal_where_they_should() -> None:
+    tables = [table for _, table in compute_expected_tables(section("moments"))]
+    reasons = [{row[-1] for row in table.values() if row[-2] is None} for table in tables]
+    assert (reasons[0], reasons[-1]) == ({"no_such_key", "too_early", "gone"}, {"gone"})
+    loaded = [write for each in section("moments").rounds for commit in each.commits for write in commit if write.dump]
+    assert [write.dump.complete for write in loaded if write.dump is not None] == [False, False, True, False]
 
 
 def test_the_samples_write_what_the_story_reads(tmp_path: Path) -> None:

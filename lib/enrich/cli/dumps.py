@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import click
@@ -101,11 +102,11 @@ def load(  # noqa: PLR0913 - the options that are no part of `DumpOptions`
         project = load_chosen_project(ctx)
         return enrich.load(project, table, paths, key=key, options=DumpOptions(**asked), dry_run=dry_run, check=check)
 
-    return deliver(ctx, output, [], work, format_load, run_id=None)
+    return deliver(ctx, output, [], work, partial(format_load, table), run_id=None)
 
 
-def format_load(found: LoadResult) -> str:
-    """Return what was done, in a line, and what is wrong with lines of the dump, in one a cause.
+def format_load(table: str, found: LoadResult) -> str:
+    """Return what was done with a table, named as the user did, in a line, and what is wrong with lines of the dump.
 
     ```
     accounts: updated, version 7: 2 rows inserted, 1 updated, 0 deleted, 997 unchanged
@@ -113,10 +114,10 @@ def format_load(found: LoadResult) -> str:
     """
     if found.status == REFUSED:
         say_error(found.error or "")
-        return clean(f"{found.table}: refused, {format_count(found.read, 'row')} read")
+        return clean(f"{table}: refused, {format_count(found.read, 'row')} read")
     version = "" if found.version is None else f", version {found.version}"
     counts = f"{format_count(found.inserted, 'row')} inserted, {found.updated} updated, {found.deleted} deleted"
-    lines = [f"{found.table}: {found.status}{version}: {counts}, {found.unchanged} unchanged"]
+    lines = [f"{table}: {found.status}{version}: {counts}, {found.unchanged} unchanged"]
     if found.skipped:
         lines += [f"{format_count(found.skipped, 'line')} left out", *[f"  {each}" for each in found.faults]]
     if found.dry_run:

@@ -38,11 +38,15 @@ def format_given(tables: Mapping[str, Given]) -> str:
 def format_commit(commit: Sequence[Write]) -> str:
     """Return what another system committed: ``customer_accounts: 2 upserted``."""
     names = dict.fromkeys(write.table for write in commit)
-    counts = {
-        name: ", ".join(f"{len(each.rows)} {_DONE[each.verb]}" for each in commit if each.table == name)
-        for name in names
-    }
+    counts = {name: ", ".join(_format_write(each) for each in commit if each.table == name) for name in names}
     return "; ".join(f"{name}: {count}" for name, count in counts.items())
+
+
+def _format_write(write: Write) -> str:
+    if write.dump is not None:
+        what = "complete dump" if write.dump.complete else "dump"
+        return f"{what} of {format_count(len(write.dump.text.splitlines()), 'line')} loaded"
+    return f"{len(write.rows)} {_DONE[write.verb]}"
 
 
 def split_numbers(key: Any) -> tuple[Any, ...]:

@@ -106,7 +106,7 @@ def list_questions(work: Work, affected: Affected) -> list[Question]:
     names = tuple(affected.left.columns)
 
     def own(columns: tuple[str, ...], alias: str) -> Question:
-        return Question(alias, columns, _repeat_key(affected.left, names, len(columns)), names)
+        return Question(alias, columns, repeat_key(affected.left, names, len(columns)), names)
 
     if isinstance(spec, HistorySpec):
         return [own(spec.key, spec.driving)]
@@ -131,12 +131,12 @@ def _list_right_questions(work: Work, spec: JoinSpec, right: Step, affected: Aff
     assert affected.right is not None  # noqa: S101 - it holds the keys that are asked for
     key = spec.sources[right.alias].key
     names = tuple(name_right_key(len(key)))
-    own = Question(right.alias, key, _repeat_key(affected.right, names, len(key)), names)
+    own = Question(right.alias, key, repeat_key(affected.right, names, len(key)), names)
     later = [step for step in spec.steps[spec.steps.index(right) + 1 :] if step.kind != "table"]
     return [own, *(_ask_of_step(work, step, affected, names) for step in later)]
 
 
-def _repeat_key(keys: DataFrame, names: Sequence[str], count: int) -> DataFrame:
+def repeat_key(keys: DataFrame, names: Sequence[str], count: int) -> DataFrame:
     """Return keys that refer to themselves, by their first ``count`` parts."""
     parts = zip(names[:count], name_reference(count), strict=True)
     return keys.select(*names, *[F.col(name).alias(part) for name, part in parts])

@@ -28,12 +28,14 @@ from enrich.diagnosis import evidence
 from enrich.diagnosis.doctor import KeyReport, examine_join
 from enrich.diagnosis.keytext import KeyText, key_of, names_all
 from enrich.diagnosis.opening import answer_inside, check_name, open_recorded, rewind
+from enrich.diagnosis.pairs import explain_pair
 from enrich.diagnosis.reasons import MATCHED, NOT_YET_RUN, Reason, Why, explain_cell, explain_row
 from enrich.diagnosis.sides import (
     Side,
     assume_reasons,
     build_affected,
     build_left_side,
+    build_pair_side,
     build_right_side,
     find_dependencies,
 )
@@ -49,8 +51,8 @@ def ask(
 ) -> Why:
     """Answer ``enrich.why``."""
     workplace, task = open_recorded(project, name, spark)
-    side = _build_side(task.spec, key)
-    parts = key_of(key, side.identity)
+    side, pair = _build_side(task.spec, key), _find_pair(task.spec, key)
+    parts = key_of(key, side.identity if pair is None else (*side.identity, *pair.identity))
     columns = [_find_column(task.spec, column)] if column is not None else list(task.spec.columns)
     if task.target.table is None:
         unknown = Reason(NOT_YET_RUN)
@@ -61,13 +63,21 @@ def ask(
         spec = work.task.spec
         affected = build_affected(work, side, _cast_key(work, side, [parts[each] for each in side.identity]))
         lookups = _find_reasons(work, side, affected, found_keys=show_keys)
-        live, nulls = _read_flags(work, side, affected)
+        theirs = None
+        if pair is not None and pair.right is not None:
+            theirs = _cast_key(work, pair, [parts[each] for each in pair.identity])
+            asked = lookups[pair.alias]
+            lookups[pair.alias] = explain_pair(work, pair.right, affected.left, theirs, asked)
+        live, nulls = _read_flags(work, side, affected, theirs)
         if side.right is not None and live is None and lookups[side.alias].reason == MATCHED:
             raise ConfigError(
                 f"the target has no lookup-only row of {side.alias!r} with this key: a driving row refers to it",
                 hint=f"ask for the driving row, by its {', '.join(spec.identity)}",
             )
-        row = explain_row(live, _list_needed(spec, side, lookups, live), _find_rules(work, side, affected))
+        needed = _list_needed(spec, side, lookups, live)
+        if pair is not None:
+            needed.append((pair.alias, lookups[pair.alias]))
+        row = explain_row(live, needed, _find_rules(work, side, affected))
         cells = {
             each: explain_cell(row, find_dependencies(spec, side, each), lookups, is_null=nulls.get(each, True))
             for each in columns
@@ -129,6 +139,12 @@ def _build_side(spec: JobSpec, key: KeyText) -> Side:
     return right if right is not None and names_all(key, right.identity) else build_left_side(spec)
 
 
+def _find_pair(spec: JobSpec, key: KeyText) -> Side | None:
+    """Return the lookup's part of the pair of an interval join, where the key names both parts; else None."""
+    pair = build_pair_side(spec)
+    return pair if pair is not None and names_all(key, (*spec.identity, *pair.identity)) else None
+
+
 def _cast_key(work: Work, side: Side, texts: Sequence[str]) -> DataFrame:
     """Return one row with the key's parts in the types, and the form, of the target's key."""
     source = work.task.spec.sources[side.alias]
@@ -159,8 +175,13 @@ def _find_reasons(work: Work, side: Side, affected: Affected, *, found_keys: boo
     return {**assumed, **next(iter(found.values()), {})}
 
 
-def _read_flags(work: Work, side: Side, affected: Affected) -> tuple[bool | None, dict[str, bool]]:
-    """Return whether the join and the condition keep the row (None: no row at all), and which cells are null."""
+def _read_flags(
+    work: Work, side: Side, affected: Affected, theirs: DataFrame | None
+) -> tuple[bool | None, dict[str, bool]]:
+    """Return whether the join and the condition keep the row (None: no row at all), and which cells are null.
+
+    Of the pairs of an interval join, only that with the lookup's key ``theirs`` is looked at, if one is given.
+    """
     spec = work.task.spec
     if isinstance(spec, JoinSpec):
         rows = join.join_all(work.sources_for(affected), affected)
@@ -172,6 +193,8 @@ def _read_flags(work: Work, side: Side, affected: Affected) -> tuple[bool | None
     else:
         rows = mirror.derive_mirror(spec, work.snapshot(spec.driving), affected)
     rows = drop_nulls(rows, side.names)
+    if theirs is not None:
+        rows = rows.join(theirs, on=theirs.columns, how="left_semi")
     # An interval join may give several rows: a cell is null when it is in one of them.
     cells = [
         F.max(F.when(F.col(LIVE), F.col(quote(name)).isNull())).alias(f"n{i}") for i, name in enumerate(spec.columns)

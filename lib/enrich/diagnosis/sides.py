@@ -55,6 +55,14 @@ def build_right_side(spec: JobSpec) -> Side | None:
     return Side(right.alias, spec.sources[right.alias].key, spec.right_identity, right)
 
 
+def build_pair_side(spec: JobSpec) -> Side | None:
+    """Return the lookup's part of the pairs of an interval join; None in other jobs."""
+    step = spec.interval_step if isinstance(spec, JoinSpec) else None
+    if step is None:
+        return None
+    return Side(step.alias, spec.sources[step.alias].key, spec.right_identity, step)
+
+
 def build_affected(work: Work, side: Side, keys: DataFrame) -> Affected:
     """Return the keys to look at, and none of the other side."""
     spec = work.task.spec

@@ -163,7 +163,14 @@ def join_near(sources: Sources, rows: DataFrame, affected: Affected | None, step
     return joined.unionByName(alone, allowMissingColumns=True)
 
 
-def list_neighbours(sources: Sources, step: Step, keys: DataFrame | None, images: DataFrame | None = None) -> DataFrame:
+def list_neighbours(
+    sources: Sources,
+    step: Step,
+    keys: DataFrame | None,
+    images: DataFrame | None = None,
+    *,
+    at_any_time: bool = False,
+) -> DataFrame:
     """Return which driving rows are near which rows of an interval join's lookup.
 
     Args:
@@ -171,6 +178,7 @@ def list_neighbours(sources: Sources, step: Step, keys: DataFrame | None, images
         step: The interval join.
         keys: ``__enrich_k*`` of the driving rows to look at; None for all.
         images: The lookup's rows to look at, in its own columns; None for its snapshot.
+        at_any_time: Return all that match, near or not; for few keys and images.
 
     Returns:
         ``__enrich_k*`` and ``__enrich_r*``, one row a pair.
@@ -181,6 +189,10 @@ def list_neighbours(sources: Sources, step: Step, keys: DataFrame | None, images
     names = zip([*rights, *name_matched(len(near.match)), TIME], [*source.key, *near.match, near.time], strict=True)
     lookup = drop_nulls(theirs.select(*[F.col(quote(column)).alias(name) for name, column in names]), rights)
     rows = _read_rows(sources, step, None if keys is None else Affected(keys)).drop(sources.spec.driving)
+    if at_any_time:
+        ours, matched = name_wanted(len(near.match)), name_matched(len(near.match))
+        same = [F.col(a) == F.col(b) for a, b in zip(ours, matched, strict=True)]
+        return rows.join(lookup, on=reduce(and_, same)).drop(*ours, *matched, AT, TIME)
     return find_pairs(rows, lookup, step)
 
 

@@ -58,8 +58,8 @@ class Lake:
         heads = [column.partition(":") for column in table.columns]
         columns = {head.strip(): read_type(kind) if colon else "string" for head, colon, kind in heads}
         names = tuple(columns)
-        self.define(name, (key,) if isinstance(key, str) else tuple(key), columns)
-        self.commit(name, "insert", _type_rows(TextTable(names, table.rows, table.lines), columns, name))
+        rows = _type_rows(TextTable(names, table.rows, table.lines), columns, name)
+        self.define(name, (key,) if isinstance(key, str) else tuple(key), columns, rows)
 
     def insert(self, name: str, text: str) -> None:
         """Append rows, whatever their keys."""
@@ -119,14 +119,24 @@ class Lake:
         """Return the key of a table that was created here."""
         return self.keys[name]
 
-    def define(self, name: str, key: tuple[str, ...], columns: Mapping[str, DataType]) -> None:
-        """Create an empty table with a change feed; one that is there already stays as it is."""
-        from deltalake import DeltaTable, Schema
+    def define(
+        self, name: str, key: tuple[str, ...], columns: Mapping[str, DataType], rows: Sequence[Row] = ()
+    ) -> None:
+        """Make sure that there is a table that has these rows.
+
+        A new one is created with a change feed, and its first version has the rows. In one that is there already the
+        rows are replaced or added by their keys.
+        """
+        import pyarrow as pa
+        from deltalake import Schema, write_deltalake
 
         self.keys[name] = key
-        if not self.exists(name):
-            schema = Schema.from_json(json.dumps(build_struct(columns)))
-            DeltaTable.create(self.path(name), schema, configuration={CHANGE_FEED: "true"})
+        if self.exists(name):
+            self.commit(name, "upsert", rows)
+            return
+        schema = pa.schema(Schema.from_json(json.dumps(build_struct(columns))).to_arrow())
+        data = pa.Table.from_pylist([dict(row) for row in rows], schema)
+        write_deltalake(self.path(name), data, configuration={CHANGE_FEED: "true"})
 
     def columns(self, name: str) -> dict[str, DataType] | None:
         """Return a table's columns and their types; None when there is no table."""

@@ -9,6 +9,7 @@ from pydantic import Field, PrivateAttr, StrictBool, StrictInt, StrictStr, WithJ
 from enrich.config.models import Model, Names, Text
 from enrich.config.shape import FileKind
 from enrich.config.yamlfile import PathStep, Tree
+from enrich.operations.dumpresult import MAX_DELETE
 
 _TEXT_TABLE = {"type": "string", "minLength": 1}
 _MAPPINGS = {"type": "array", "items": {"type": "object"}}
@@ -31,9 +32,24 @@ class Table(Model):
     rows: Rows = Field((), description="The rows before the first round.")
 
 
-class Commit(Model):
-    """What other systems write; each of the four is one Delta commit of a table, in this order."""
+class Dump(Model):
+    """A dump that is loaded, as ``enrich load`` does it; the key and the types are those of the given table."""
 
+    text: StrictStr = Field(description="The CSV file as it is.")
+    columns: Names | None = Field(None, description="The names of the columns, for a file without a header.")
+    header: StrictBool = Field(True, description="false: the first line holds values, as `--no-header`.")
+    delimiter: StrictStr | None = Field(None, description="What stands between fields; if left out, it is found.")
+    complete: StrictBool = Field(False, description="true: rows that the dump lacks are deleted.")
+    max_delete: float = Field(
+        MAX_DELETE, ge=0, le=1, description="With `complete`: the greatest share of the rows that may be deleted."
+    )
+    bad_rows: Literal["fail", "skip"] = Field("fail", description="skip: lines that do not fit are left out.")
+
+
+class Commit(Model):
+    """What other systems write; each of the five is one Delta commit of a table, in this order."""
+
+    load: dict[StrictStr, Dump] = Field({}, description="Table -> dump that is loaded, as by `enrich load`.")
     insert: dict[StrictStr, Rows] = Field({}, description="Table -> rows that are appended, whatever their keys.")
     upsert: dict[StrictStr, Rows] = Field(
         {}, description="Table -> rows that replace the rows with the same key, or are added."
@@ -120,6 +136,7 @@ class ScenarioFile(Model):
     _tree: Tree | None = PrivateAttr(default=None)
 
 
+LOAD = "load"
 WRITES = ("insert", "upsert", "update", "delete")
 ABOUT_TARGETS = ("expect", "changed", "gone", "quarantine")
 ABOUT_JOBS = ("findings", "counts", "why")
@@ -133,6 +150,8 @@ def _is_data(path: tuple[PathStep, ...]) -> bool:
             return True
         case ("rounds", _, "commits", _, str(key), _):
             return key in WRITES
+        case (*_, "load", _, "text"):
+            return True
         case ("rounds", _, str(key), _):
             return key in (*WRITES, *ABOUT_TARGETS, "why")
     return False
@@ -144,6 +163,8 @@ KIND = FileKind(
         ("tables", "*"): Table,
         ("rounds", "*"): Round,
         ("rounds", "*", "commits", "*"): Commit,
+        ("rounds", "*", "load", "*"): Dump,
+        ("rounds", "*", "commits", "*", "load", "*"): Dump,
         ("rounds", "*", "findings", "*", "*"): Finding,
         ("rounds", "*", "counts", "*"): Counts,
     },
@@ -151,6 +172,8 @@ KIND = FileKind(
         ("tables", "*"): "tables.<table>",
         ("rounds", "*"): "rounds",
         ("rounds", "*", "commits", "*"): "commits",
+        ("rounds", "*", "load", "*"): "load.<table>",
+        ("rounds", "*", "commits", "*", "load", "*"): "load.<table>",
         ("rounds", "*", "findings", "*", "*"): "findings.<job>",
         ("rounds", "*", "counts", "*"): "counts.<job>",
     },

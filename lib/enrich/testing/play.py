@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,8 @@ from enrich.config import Project
 from enrich.config.models import Source, Spark
 from enrich.config.yamlfile import load_tree
 from enrich.diagnosis import doctor_keys
+from enrich.operations.dump import load
+from enrich.operations.dumpresult import DumpOptions
 from enrich.operations.runner import run
 from enrich.operations.workplace import Options, Workplace
 from enrich.testing.compare import (
@@ -25,8 +28,9 @@ from enrich.testing.compare import (
     compare_target,
 )
 from enrich.testing.lake import CommitRefused, Lake
+from enrich.testing.models import Dump
 from enrich.testing.redirect import name_quarantine, redirect
-from enrich.testing.scenario import Round, Scenario
+from enrich.testing.scenario import Given, Round, Scenario
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -113,9 +117,7 @@ def set_stage(project: Project, scenario: Scenario, directory: Path, spark: Spar
 def give_tables(stage: Stage, scenario: Scenario) -> None:
     """Write the given tables; rows of a table that is there already are replaced or added by their keys."""
     for table in scenario.tables.values():
-        is_new = not stage.lake.exists(table.name)
-        stage.lake.define(table.name, table.key, table.columns)
-        stage.lake.commit(table.name, "insert" if is_new else "upsert", table.rows)
+        stage.lake.define(table.name, table.key, table.columns, table.rows)
 
 
 def play(stage: Stage, scenario: Scenario) -> Iterator[Played]:
@@ -170,10 +172,29 @@ def _commit_all(stage: Stage, scenario: Scenario, each: Round) -> None:
 
     for commit in each.commits:
         for write in commit:
+            given = scenario.tables[write.table]
             try:
-                stage.lake.commit(scenario.tables[write.table].name, write.verb, write.rows)
+                if write.dump is not None:
+                    _load_dump(stage, write.table, given, write.dump)
+                else:
+                    stage.lake.commit(given.name, write.verb, write.rows)
             except (CommitRefused, DeltaError) as error:
                 raise _Refused(Difference(write.line, f"{write.verb} into {write.table}", str(error))) from error
+
+
+def _load_dump(stage: Stage, reference: str, given: Given, dump: Dump) -> None:
+    """Load a dump as ``enrich load`` does.
+
+    Raises:
+        CommitRefused: It is refused for its rows.
+    """
+    options = DumpOptions(form="csv", **dump.model_dump(exclude={"text"}))
+    with tempfile.TemporaryDirectory() as directory:
+        file = Path(directory) / f"{given.name}.csv"
+        file.write_bytes(dump.text.encode())
+        done = load(stage.project, reference, [str(file)], key=given.key, options=options, spark=stage.spark)
+    if done.error is not None:
+        raise CommitRefused(done.error)
 
 
 def _read_target(stage: Stage, job: str, before: Any) -> FoundTable:

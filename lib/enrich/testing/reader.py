@@ -15,7 +15,7 @@ from enrich.config.shape import build_model, describe
 from enrich.config.yamlfile import PathStep, Tree, read_tree
 from enrich.diagnosis.reasons import MATCHED, REASONS
 from enrich.testing import models
-from enrich.testing.models import ABOUT_JOBS, ABOUT_RUNS, ABOUT_TARGETS, KIND, WRITES, ScenarioFile, Status
+from enrich.testing.models import ABOUT_JOBS, ABOUT_RUNS, ABOUT_TARGETS, KIND, LOAD, WRITES, ScenarioFile, Status
 from enrich.testing.redirect import name_tables
 from enrich.testing.rows import RowReader
 from enrich.testing.scenario import ExpectedJob, ExpectedTarget, Given, Round, Scenario, Write, WrittenRows
@@ -238,7 +238,8 @@ class _Rounds:
     def build_commits(self, each: models.Round, path: tuple[PathStep, ...]) -> Iterator[tuple[Write, ...]]:
         own = tuple(self.build_writes(each, path))
         if own and each.commits:
-            self.reader.fault("give either 'commits' or 'insert', 'upsert', 'update' and 'delete'", *path, "commits")
+            message = "give either 'commits' or 'load', 'insert', 'upsert', 'update' and 'delete'"
+            self.reader.fault(message, *path, "commits")
         if own:
             yield own
         for index, commit in enumerate(each.commits):
@@ -247,16 +248,17 @@ class _Rounds:
     def build_writes(self, commit: models.Commit, path: tuple[PathStep, ...]) -> Iterator[Write]:
         rows = self.reader.rows
         reads = {"update": rows.read_updates, "delete": rows.read_keys}
-        for verb in WRITES:
+        for verb in (LOAD, *WRITES):
             for reference, value in getattr(commit, verb).items():
                 at = (*path, verb, reference)
-                table = self.tables.get(reference)
+                table, line = self.tables.get(reference), self.reader.tree.line(*at)
                 if table is None:
                     known = did_you_mean(reference, self.tables)
                     self.reader.fault(f"there is no given table {reference!r}{known}", *at)
-                    continue
-                found = reads.get(verb, rows.read_typed)(table, value, *at)
-                yield Write(verb, reference, found, self.reader.tree.line(*at))
+                elif verb == LOAD:
+                    yield Write(verb, reference, (), line, value)
+                else:
+                    yield Write(verb, reference, reads.get(verb, rows.read_typed)(table, value, *at), line)
 
     # --- what is expected --------------------------------------------------------------------------------------------
 

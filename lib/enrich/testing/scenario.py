@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from enrich.base.spec import DataType
-from enrich.testing.models import Counts, Finding
+from enrich.testing.models import Counts, Dump, Finding
 
 TypedRow = Mapping[str, Any]
 """A row with the values that Arrow takes."""
@@ -63,16 +63,18 @@ class Write:
     """One Delta commit of another system.
 
     Attributes:
-        verb: ``insert``, ``upsert``, ``update`` or ``delete``.
+        verb: ``load``, ``insert``, ``upsert``, ``update`` or ``delete``.
         table: The table's reference.
-        rows: The rows; for ``delete`` the keys.
+        rows: The rows; for ``delete`` the keys; none for ``load``.
         line: Where it stands.
+        dump: What ``load`` loads.
     """
 
     verb: str
     table: str
     rows: tuple[TypedRow, ...]
     line: int
+    dump: Dump | None = None
 
 
 @dataclass(frozen=True)

@@ -102,6 +102,15 @@ def test_the_jobs_that_the_tables_are_enough_for_run(project: Project) -> None:
     assert (first.exit_code, first.jobs) == (0, ("customers", "active"))
 
 
+def test_a_dump_is_loaded_before_other_commits_and_stands_as_it_is(project: Project) -> None:
+    text = edited(("  upsert:\n", '  load: {accounts: {text: "id;email\\r\\nu2;b@example.com\\r\\n"}}\n  upsert:\n'))
+    (commit,) = read(project, text).rounds[0].commits
+    assert [(write.verb, write.table) for write in commit] == [("load", "accounts"), ("upsert", "consents")]
+    dump = commit[0].dump
+    assert dump is not None
+    assert (dump.text, dump.header, dump.complete) == ("id;email\r\nu2;b@example.com\r\n", True, False)
+
+
 def test_a_job_whose_target_is_given_does_not_run(project: Project) -> None:
     text = "tables: {customers: {key: id, columns: {id: string, ok: boolean}}}\nrounds: [{title: one}]\n"
     assert read(project, text).jobs == ("active",)
@@ -124,6 +133,11 @@ WRONG = [
     (edited(("tables:", "tabels:")), "1: unknown key 'tabels'; did you mean 'tables'?"),
     (edited(("status: created", "stauts: created")), "14: unknown key 'stauts'; did you mean 'status'?"),
     (edited(("status: created", "columns: {}")), "14: unknown key 'columns'; it belongs in 'tables.<table>'"),
+    (
+        edited(("  status: created", "  load: {acounts: {text: x}}")),
+        "14: there is no given table 'acounts'; did you mean",
+    ),
+    (edited(("  status: created", "  load: {accounts: {txt: x}}")), "14: unknown key 'txt'; did you mean 'text'?"),
     (edited(("status: created", "status: craeted")), "14: 'status' is 'craeted', but must be one of created"),
     (edited(("status: created", "status: {custmers: created}")), "14: there is no job 'custmers' here; did you mean"),
     (edited(("status: created", "run: far")), "14: there is no job 'far' here"),
