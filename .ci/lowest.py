@@ -10,7 +10,7 @@ PINS = Path("constraints.txt").read_text(encoding="utf-8").splitlines()
 EXTRAS = PROJECT["optional-dependencies"]
 
 # What users install; `airflow` has an environment of its own, `all` and `dev` name the others.
-ranges = [*PROJECT["dependencies"], *(each for name in ("spark", "gx", "lineage") for each in EXTRAS[name])]
+ranges = [*PROJECT["dependencies"], *(each for name in ("spark", "gx", "lineage", "stores") for each in EXTRAS[name])]
 lines = [re.sub(r"[>=]=([\d.]+?)(\.\*|,.*)?$", r"==\1", dependency) for dependency in ranges]
 for dependency in EXTRAS["dev"]:
     name = re.sub(r"[^\w-].*", "", dependency).lower()
