@@ -127,6 +127,7 @@ def _find_partners(
     found: Counter[str] = Counter()
     table, rows = lookup
     timelines = _timelines(rows) if join.kind == "as_of" else {}
+    events = _events(join, rows) if join.kind == "interval" else {}
     for scope in scopes:
         if scope[driving] is None:
             continue
@@ -137,9 +138,7 @@ def _find_partners(
             continue
         if join.kind == "interval":
             has_null = any(expr.fn(scope) is None for expr in join.on)
-            found.update(
-                rows=1, null_references=has_null, matched=any(is_near(scope, join, row) for row in rows.values())
-            )
+            found.update(rows=1, null_references=has_null, matched=bool(_near(scope, join, events)))
             continue
         for key in _list_references(scope, join):
             has_null = any(part is None for part in key)
@@ -297,21 +296,33 @@ def bound_of(value: str | float) -> Any:
     return int(value[:-1]) * _UNITS[value[-1]] if isinstance(value, str) else value
 
 
-def is_near(scope: Scope, join: Join, row: Row) -> bool:
-    """Tell whether a row of the lookup is a partner in an interval join; both bounds are."""
+def _events(join: Join, rows: Mapping[Key, Row]) -> dict[Key, list[tuple[Key, Row]]]:
+    """Return the rows that an interval join may find, by what they match; those with a null there are not among them.
+
+    To compare each row with each other one would take minutes where there are thousands.
+    """
+    found: dict[Key, list[tuple[Key, Row]]] = defaultdict(list)
+    for key, row in rows.items():
+        wanted = key_of(row, join.match)
+        if wanted is not None and row[join.time] is not None:
+            found[wanted].append((key, row))
+    return found
+
+
+def _near(scope: Scope, join: Join, events: Mapping[Key, list[tuple[Key, Row]]]) -> list[Key]:
+    """Return the keys of a row's partners in an interval join; both bounds are inclusive."""
     assert join.at is not None
-    at, time = join.at.fn(scope), row[join.time]
-    wanted = [expr.fn(scope) for expr in join.on]
-    if None in (at, time, *wanted) or wanted != [row[name] for name in join.match]:
-        return False
+    at, wanted = join.at.fn(scope), tuple(expr.fn(scope) for expr in join.on)
+    if at is None or None in wanted:
+        return []
     lower, upper = (bound_of(value) for value in join.between)
-    return bool(lower <= time - at <= upper)
+    return [key for key, row in events.get(wanted, ()) if lower <= row[join.time] - at <= upper]
 
 
 def _interval_join(scopes: list[Scope], alias: str, join: Join, rows: dict[Key, Row], shape: Shape) -> list[Scope]:
-    found, used = [], set()
+    found, used, events = [], set(), _events(join, rows)
     for scope in scopes:
-        near = [key for key, row in rows.items() if is_near(scope, join, row)]
+        near = _near(scope, join, events)
         used |= {*near}
         found += [{**scope, alias: rows[key]} for key in near]
         if not near and join.how in ("left", "full"):
