@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from differential.spec import Join, Mirror, Row, Scope, Shape, Table, World, selection
+from differential.spec import Join, Mirror, Row, Scope, Shape, Table, World, list_tracked, selection
 
 Tables = Mapping[str, list[Row]]
 Key = tuple[Any, ...]
@@ -66,6 +66,10 @@ def keyless(world: World, shape: Shape, tables: Tables) -> list[Row]:
     failed = ["key_not_null"]
     if shape.mirror is not None:
         return [{**_keyless_mirror(driving, shape.mirror, row), "_failed": failed} for row in rows]
+    if shape.past is not None:
+        ends = dict.fromkeys((shape.past.valid_from, shape.past.valid_to))
+        shown_here = (*driving.key, *list_tracked(driving, shape.past))
+        return [{**{name: row[name] for name in shown_here}, **ends, "_failed": failed} for row in rows]
     columns, found = selection(world, shape), []
     present = {alias: keyed(world.table(join.table), tables[join.table]) for alias, join in shape.joins.items()}
     for row in rows:
@@ -102,6 +106,8 @@ def _keyless_mirror(master: Table, mirror: Mirror, row: Row) -> Row:
 def null_counts(world: World, shape: Shape, tables: Tables) -> dict[str, int]:
     """Return what a first run must count: null foreign keys, null list ids, null values of a mirror."""
     nulls: Counter[str] = Counter(null_foreign_keys=0, null_list_ids=0, null_values=0)
+    if shape.past is not None:
+        return dict(nulls)
     if shape.mirror is None:
         scopes_of(world, shape, tables, nulls)
     else:
@@ -113,7 +119,7 @@ def null_counts(world: World, shape: Shape, tables: Tables) -> dict[str, int]:
 
 def count_partners(world: World, shape: Shape, tables: Tables) -> dict[str, dict[str, int]]:
     """Return alias -> how the join goes over all driving rows that reach it: rows, those matched, null references."""
-    if shape.mirror is not None:
+    if shape.mirror is not None or shape.past is not None:
         return {}
     counts = {alias: Counter(rows=0, matched=0, null_references=0) for alias in shape.joins}
     scopes_of(world, shape, tables, partners=counts)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from differential import reader
+from differential.clocks import read_raw_times, read_times, skew_times
 from differential.columns import history_of
 from differential.comparison import Tally
 from differential.engines import enrich_engine
@@ -25,11 +26,8 @@ from differential.versions import (
     ask_duckdb,
     expect,
     order_by_time,
-    raw_times,
     read_states,
-    skew_times,
     text,
-    told_times,
 )
 
 if TYPE_CHECKING:
@@ -66,16 +64,16 @@ class Played:
         self.trial = Trial(self.base, WORLD, histories, enrich_engine(spark), seed=seed)
         for name in COLUMNS:
             write_job(self.base, name)
-        start, first = raw_times(self.table)[0], 1
+        first = 0
         for window in range(WINDOWS):
             self.trial.write(window)
-            skew_times(self.table, first, start)
+            skew_times(self.table, first)
             first = reader.version(self.table) + 1
             self.run("many")
             if window == 0:
                 self.run("spoiled")
         self.run("one", "wide")
-        self.times = told_times(self.table)
+        self.times = read_times(self.table)
 
     def run(self, *names: str, **options: Any) -> None:
         """Run jobs, which must succeed."""
@@ -113,7 +111,7 @@ def test_another_run_and_a_replay_change_nothing(played: Played) -> None:
 
 
 def test_planted_bugs_are_caught_each_in_its_own_histories(played: Played) -> None:
-    plants: dict[str, Plant] = {**BUGS, ORDER: order_by_time(raw_times(played.table))}
+    plants: dict[str, Plant] = {**BUGS, ORDER: order_by_time(read_raw_times(played.table))}
     with pytest.MonkeyPatch.context() as patch:
         for place, name in enumerate(NAMES):
             plants[name](patch, _histories(place, len(NAMES) + 1))

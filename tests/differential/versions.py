@@ -6,7 +6,6 @@ functions. The times are those of the log, as the semantics page orders them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from pathlib import Path
@@ -41,37 +40,6 @@ WORLD = World("histories", (TABLE,), (), {"k": (1, 4)})
 MAPS = frozenset({"m"})
 Version = tuple[str, int, int | None, Any]
 """Key, from and to (milliseconds since 1970), and the columns in the form in which they are compared."""
-
-
-def log_file(path: Path, version: int) -> Path:
-    return path / "_delta_log" / f"{version:020d}.json"
-
-
-def raw_times(path: Path) -> list[int]:
-    """Return the time that each commit of a table says of itself."""
-    found = []
-    for version in range(DeltaTable(str(path)).version() + 1):
-        actions = [json.loads(line) for line in log_file(path, version).read_text().splitlines()]
-        found.append(next(each["commitInfo"]["timestamp"] for each in actions if "commitInfo" in each))
-    return found
-
-
-def skew_times(path: Path, first: int, base: int) -> None:
-    """Let the clocks of the writers disagree: of the commits from ``first`` on, each third says an hour too late."""
-    for version in range(first, DeltaTable(str(path)).version() + 1):
-        actions = [json.loads(line) for line in log_file(path, version).read_text().splitlines()]
-        for each in actions:
-            if "commitInfo" in each:
-                each["commitInfo"]["timestamp"] = base + 60_000 * version + (3_600_000 if version % 3 == 1 else 0)
-        log_file(path, version).write_text("\n".join(map(json.dumps, actions)))
-
-
-def told_times(path: Path) -> list[int]:
-    """Return the commits' times in their order: each at least a millisecond after the one before."""
-    found: list[int] = []
-    for at in raw_times(path):
-        found.append(at if not found else max(at, found[-1] + 1))
-    return found
 
 
 def read_states(path: Path, columns: Sequence[str]) -> list[dict[str, Any]]:

@@ -11,8 +11,10 @@ from differential.columns import TYPES, Column
 from differential.expressions import above, coalesce, cols, fk, upper
 from differential.spec import Expr, Join, Mirror, Scope, Shape, Table, World, col, not_null, one_of
 from differential.worlds_of_chains import chains
+from differential.worlds_of_histories import histories
 from differential.worlds_of_intervals import intervals
 from differential.worlds_of_references import foreign_key, foreign_key_composite, tree
+from differential.worlds_of_times import times
 from differential.worlds_of_versions import versions, versions_in_chains
 
 
@@ -288,6 +290,8 @@ WORLDS: dict[str, World] = {
             versions(),
             versions_in_chains(),
             intervals(),
+            histories(),
+            times(),
         ),
     )
 }
