@@ -33,13 +33,13 @@ def write_project(base: Path, world: World, rng: random.Random | None = None) ->
 def job_file(world: World, shape: Shape) -> dict[str, Any]:
     """Return the job's file as a dictionary."""
     job: dict[str, Any] = {"job": shape.name}
-    if shape.mirror is not None:
-        job["kind"] = "mirror"
-    if shape.past is not None:
-        job["kind"] = "history"
+    kinds = {"mirror": shape.mirror, "history": shape.past}
+    job |= {"kind": kind for kind, declared in kinds.items() if declared is not None}
     job["sources"] = {
         alias: {"table": table, "key": _one_or_list(world.table(table).key)} for alias, table in shape.aliases().items()
     }
+    if shape.is_trusted:
+        job["sources"][shape.driving]["unique"] = "trusted"
     job["from"] = shape.driving
     if shape.joins:
         job["join"] = {alias: _join(world, shape, alias) for alias in shape.joins}

@@ -197,6 +197,7 @@ class Shape:
             pair (interval joins).
         change_feed: Whether the target has a change feed, which is then checked as well.
         rules: The job's suite, all with the action quarantine.
+        is_trusted: Whether nobody looks for two rows with one key in its driving source.
         tree: What ``differential.jobs`` made it from, as JSON; None for jobs that a world names.
     """
 
@@ -213,6 +214,7 @@ class Shape:
     cluster_by: tuple[str, ...] = ()
     alias: str | None = None
     rules: tuple[Rule, ...] = ()
+    is_trusted: bool = False
     tree: Any = None
 
     @property

@@ -305,10 +305,14 @@ ALWAYS: dict[str, World] = {
         "mirrors": ("mirror_last",),
         "chains": ("back_by_full", "back_before_lone", "guarded"),
         "versions": ("as_of_all",),
-        "intervals": ("interval_chained", "interval_days", "interval_fractions"),
+        "intervals": ("interval_chained",),
+        "histories": ("past", "past_without_open", "past_at"),
     }.items()
 }
 """The jobs that random histories play in every `make test`: those that have kept histories. The soak plays all."""
+
+TIMED = ("times", "histories", "versions_in_chains", "intervals", "versions")
+"""The worlds of joins in time, and of histories."""
 
 
 def sampled(count: int, seed: int) -> dict[str, World]:
