@@ -33,8 +33,7 @@ def write_project(base: Path, world: World, rng: random.Random | None = None) ->
 def job_file(world: World, shape: Shape) -> dict[str, Any]:
     """Return the job's file as a dictionary."""
     job: dict[str, Any] = {"job": shape.name}
-    kinds = {"mirror": shape.mirror, "history": shape.past}
-    job |= {"kind": kind for kind, declared in kinds.items() if declared is not None}
+    job |= _kind(shape)
     job["sources"] = {
         alias: {"table": table, "key": _one_or_list(world.table(table).key)} for alias, table in shape.aliases().items()
     }
@@ -58,6 +57,13 @@ def job_file(world: World, shape: Shape) -> dict[str, Any]:
         job["target"]["change_feed"] = True
     job["expectations"] = shape.name
     return job
+
+
+def _kind(shape: Shape) -> dict[str, str]:
+    """Return what a job says that is no join."""
+    if shape.mirror is not None:
+        return {"kind": "mirror"}
+    return {"kind": "history"} if shape.past is not None else {}
 
 
 def suite_file(world: World, shape: Shape) -> dict[str, Any]:

@@ -103,7 +103,9 @@ def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
     assert span is not None  # noqa: S101 - a history is given one with its window
     times = _read_times(work, spec, (span.start, end))
     recorded = None if span.whole else _read_recorded(work, spec)
-    bound = F.timestamp_millis(F.lit(times[span.start + 1])) if span.start < end else None
+    # Where nothing is taken again, nothing is rolled back: times may seem to go back when a log forgets the past.
+    again = not span.whole and span.start < min(end, work.task.target.marks[spec.driving].to)
+    bound = F.timestamp_millis(F.lit(times[span.start + 1])) if again else None
     earlier = recorded if recorded is None or bound is None else history.roll_back(recorded, bound)
     parts = [] if span.start == end else [_read_images(work, spec, (span.start, end))]
     if span.compares and earlier is not None:
@@ -117,13 +119,13 @@ def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
     else:
         base = earlier
     identities = None
-    if recorded is not None and earlier is not None and not work.task.everything:
+    if recorded is not None and not work.task.everything:
         wanted = keys if not work.task.retry else keys.unionByName(_find_held_keys(work, spec)).distinct()
-        base = work.keep(earlier.join(wanted, on=wanted.columns, how="left_semi"))
+        recorded = work.keep(recorded.join(wanted, on=wanted.columns, how="left_semi"))
+        base = recorded if bound is None else history.roll_back(recorded, bound)
         held = _list_held_now(work, spec) if work.task.apart else None
-        there = [each for each in (recorded, held) if each is not None]
-        near = [each.join(wanted, on=wanted.columns, how="left_semi") for each in there]
-        identities = history.list_identities(spec, *near, events)
+        there = [recorded, *([] if held is None else [held.join(wanted, on=wanted.columns, how="left_semi")])]
+        identities = history.list_identities(spec, *there, events)
     if spec.source.trusted:
         base = base.dropDuplicates([*name_left_key(len(spec.key)), FROM])
     surplus = 0 if spec.source.trusted else history.count_surplus(spec, base, events)
@@ -211,7 +213,7 @@ def _read_recorded(work: Work, spec: HistorySpec) -> DataFrame:
     assert target is not None  # noqa: S101 - only a first run has none
     if held is not None:
         target = target.unionByName(held, allowMissingColumns=True)
-    return work.keep(history.take_versions(spec, target, _list_kinds(work, spec)))
+    return history.take_versions(spec, target, _list_kinds(work, spec))
 
 
 def _list_kinds(work: Work, spec: HistorySpec) -> dict[str, T.DataType]:
