@@ -77,6 +77,9 @@ history: {columns: [name]}
 }
 """Job kind by kind: table join, foreign key, list, mirror, gate with quarantine, history."""
 
+TIMELESS = tuple(job for job in JOBS if job != "past")
+"""The jobs whose targets are what their sources are now: they heal where a past is lost for good."""
+
 SOURCES = {
     "customers": ("consents", "accounts"),
     "offers": ("products", "merchants"),
@@ -106,6 +109,7 @@ class Shop:
         self.lab = lab
         self.random = random.Random(seed)
         self.now = 0
+        self.snapshots: dict[tuple[str, int], Rows] = {}
 
     def row(self, table: str, key: int) -> Row:
         """Return a row that no table has had before."""
@@ -164,7 +168,10 @@ class Shop:
             at = max(int(entry["timestamp"]), at + 1)
             if last is not None and int(entry["version"]) > last:
                 break
-            rows = {row["id"]: row["name"] for row in self.lab.rows(table, int(entry["version"]))}
+            place = table, int(entry["version"])
+            if place not in self.snapshots:
+                self.snapshots[place] = self.lab.rows(*place)
+            rows = {row["id"]: row["name"] for row in self.snapshots[place]}
             moment = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=at)
             for key in [key for key, row in opened.items() if key not in rows or rows[key] != row["name"]]:
                 found.append({**opened.pop(key), "valid_to": moment})
