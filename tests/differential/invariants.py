@@ -15,7 +15,7 @@ import yaml
 from deltalake import DeltaTable
 
 from differential import reader
-from differential.comparison import Tally
+from differential.comparison import Tally, Target
 from differential.engines import enrich_engine
 from differential.generator import History, make_histories, make_shared
 from differential.spec import World
@@ -66,15 +66,17 @@ def recut_history(trial: Trial, spark: SparkSession, seed: int) -> list[str]:
     if reports[-1]["status"] != "unchanged":
         faults.append(f"{again}, cut at {cuts}: taking changes again has changed something")
     for suffix in ("", "__quarantine"):
-        pair = [_count_rows(lake / f"{name}{suffix}") for name in (shape.name, again)]
+        target = trial.targets[shape.name]
+        pair = [_count_rows(target, lake / f"{name}{suffix}") for name in (shape.name, again)]
         if pair[0] != pair[1]:
             faults.append(f"{shape.name}{suffix}, cut at {cuts} instead, has other rows: {(pair[0] - pair[1])!r:.300}")
     return faults
 
 
-def _count_rows(path: Path) -> Counter[str]:
+def _count_rows(target: Target, path: Path) -> Counter[Any]:
+    """Count the rows of a target or of its quarantine, in the form in which -0.0 is 0.0."""
     rows = reader.rows(path) if reader.exists(path) else []
-    return Counter(repr({name: cell for name, cell in row.items() if name != "_run_id"}) for row in rows)
+    return Counter((target.canonical(row), tuple(row.get("_failed") or ())) for row in rows)
 
 
 def compare_cuts(base: Path, world: World, histories: int, seed: int, spark: SparkSession) -> tuple[Tally, list[str]]:
@@ -96,7 +98,7 @@ def compare_cuts(base: Path, world: World, histories: int, seed: int, spark: Spa
     faults = [str(failure) for trial in (many, one) for failure in trial.failures[:1]]
     assert all(many.writers[name].rows == one.writers[name].rows for name in many.writers)
     for shape in world.shapes:
-        rows = [Counter(map(repr, reader.rows(trial.base / "lake" / shape.name))) for trial in (many, one)]
+        rows = [_count_rows(many.targets[shape.name], trial.base / "lake" / shape.name) for trial in (many, one)]
         if rows[0] != rows[1]:
             faults.append(f"one window gives other rows than many: {shape.tree}")
     return many.tally, faults
