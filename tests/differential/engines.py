@@ -14,6 +14,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 from differential import oracle, reader
+from differential.clocks import read_times
 from differential.compare import canonical_row
 from differential.model import identity, judged, keyless, net_change, null_counts
 from differential.spec import Shape, World, target_types
@@ -82,7 +83,7 @@ def stand_in(world: World, spoil: Callable[[Shape, pa.Table], pa.Table] = lambda
         for shape in world.shapes:
             if shape.name in jobs:
                 used = {name: tables[name] for name in shape.aliases().values()}
-                tables[shape.name] = spoil(shape, oracle.answer(world, shape, used))
+                tables[shape.name] = spoil(shape, _rebuild(base, world, shape, used))
                 good, bad = judged(shape, tables[shape.name].to_pylist())
                 bad += keyless(world, shape, {name: rows.to_pylist() for name, rows in used.items()})
                 held = base / "lake" / f"{shape.name}__quarantine"
@@ -95,6 +96,14 @@ def stand_in(world: World, spoil: Callable[[Shape, pa.Table], pa.Table] = lambda
         return {"jobs": reports}
 
     return run
+
+
+def _rebuild(base: Path, world: World, shape: Shape, used: Mapping[str, pa.Table]) -> pa.Table:
+    if shape.past is None:
+        return oracle.answer(world, shape, used)
+    path = base / "lake" / shape.source
+    snapshots = [(at, reader.read(path, version)) for version, at in enumerate(read_times(path))]
+    return oracle.answer_past(world, shape, snapshots)
 
 
 def _with_quarantine(

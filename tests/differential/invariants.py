@@ -9,10 +9,13 @@ import random
 import shutil
 from collections import Counter
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import yaml
+from deltalake import DeltaTable
 
 from differential import reader
-from differential.comparison import Tally
+from differential.comparison import Tally, Target
 from differential.engines import enrich_engine
 from differential.generator import History, make_histories, make_shared
 from differential.spec import World
@@ -34,14 +37,56 @@ def refresh_one(trial: Trial, spark: SparkSession, seed: int) -> list[str]:
     return [] if found == (None, "full_refresh", "unchanged") else [f"a full refresh of {shape}: {found}"]
 
 
+def recut_history(trial: Trial, spark: SparkSession, seed: int) -> list[str]:
+    """Compute a history of the same commits again, cut into other runs; return what differs.
+
+    In between, its target is restored to its first version, and changes are taken again.
+    """
+    rng = random.Random(f"cuts/{seed}")
+    shapes = [shape for shape in trial.world.shapes if shape.past is not None]
+    if not shapes:
+        return []
+    shape = rng.choice(shapes)
+    lake, again = trial.base / "lake", f"{shape.name}_again"
+    job = yaml.safe_load((trial.base / "jobs" / f"{shape.name}.yml").read_text(encoding="utf-8"))
+    job |= {"job": again, "target": {"table": again}}
+    (trial.base / "jobs" / f"{again}.yml").write_text(yaml.safe_dump(job), encoding="utf-8")
+    last = reader.version(lake / shape.source)
+    cuts = sorted(rng.sample(range(last), min(2, last)))
+    steps: list[dict[str, Any]] = [*[{"until": f"v{cut}"} for cut in cuts], {}, {"since": f"v{cuts[0]}"}]
+    with settings(spark, INTERPRETED):
+        reports = []
+        for number, options in enumerate(steps):
+            if number == len(cuts):
+                DeltaTable(str(lake / again)).restore(0)
+            reports += enrich_engine(spark, **options)(trial.base, [again])["jobs"]
+    (trial.base / "jobs" / f"{again}.yml").unlink()
+    told = [(report["error"], report["mode"]) for report in reports if report["error"] is not None]
+    faults = [f"{again}, cut at {cuts}: {each}" for each in told]
+    if reports[-1]["status"] != "unchanged":
+        faults.append(f"{again}, cut at {cuts}: taking changes again has changed something")
+    for suffix in ("", "__quarantine"):
+        target = trial.targets[shape.name]
+        pair = [_count_rows(target, lake / f"{name}{suffix}") for name in (shape.name, again)]
+        if pair[0] != pair[1]:
+            faults.append(f"{shape.name}{suffix}, cut at {cuts} instead, has other rows: {(pair[0] - pair[1])!r:.300}")
+    return faults
+
+
+def _count_rows(target: Target, path: Path) -> Counter[Any]:
+    """Count the rows of a target or of its quarantine, in the form in which -0.0 is 0.0."""
+    rows = reader.rows(path) if reader.exists(path) else []
+    return Counter((target.canonical(row), tuple(row.get("_failed") or ())) for row in rows)
+
+
 def compare_cuts(base: Path, world: World, histories: int, seed: int, spark: SparkSession) -> tuple[Tally, list[str]]:
     """Play the same histories in many windows and in one; return what was played in many, and what differs.
 
     The many lose their state directory before the last run. The one run after the first goes the other ways.
     """
     script = Script(list(make_histories(world, histories, WINDOWS, seed)), make_shared(world, WINDOWS, seed))
-    assert script.shared is not None
-    short = Script([_in_one_window(each) for each in script.histories], _in_one_window(script.shared))
+    shared = None if script.shared is None else _in_one_window(script.shared)
+    short = Script([_in_one_window(each) for each in script.histories], shared)
     many = Trial(base / "many", world, script, enrich_engine(spark), seed=seed)
     for window in range(WINDOWS):
         changed = many.write(window)
@@ -53,7 +98,7 @@ def compare_cuts(base: Path, world: World, histories: int, seed: int, spark: Spa
     faults = [str(failure) for trial in (many, one) for failure in trial.failures[:1]]
     assert all(many.writers[name].rows == one.writers[name].rows for name in many.writers)
     for shape in world.shapes:
-        rows = [Counter(map(repr, reader.rows(trial.base / "lake" / shape.name))) for trial in (many, one)]
+        rows = [_count_rows(many.targets[shape.name], trial.base / "lake" / shape.name) for trial in (many, one)]
         if rows[0] != rows[1]:
             faults.append(f"one window gives other rows than many: {shape.tree}")
     return many.tally, faults

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from differential.expressions import Tree, build
+from differential.jobs_in_time import TimeJobMaker
 from differential.spec import Join, Shape, Table, World, not_null, one_of
 
 Job = dict[str, Any]
@@ -37,6 +38,9 @@ def shape_of(job: Mapping[str, Any]) -> Shape:
 def _join_of(join: Mapping[str, Any]) -> Join:
     others = {name: join[name] for name in ("how", "duplicates", "unmatched") if name in join}
     elements = build(join["elements"]) if "elements" in join else None
+    others |= {name: build(join[name]) for name in ("at", "gone") if name in join}
+    others |= {name: join[name] for name in ("valid_to", "time") if name in join}
+    others |= {name: tuple(join[name]) for name in ("match", "between") if name in join}
     return Join(
         join["table"], join["kind"], on=tuple(build(tree) for tree in join.get("on", ())), elements=elements, **others
     )
@@ -45,7 +49,8 @@ def _join_of(join: Mapping[str, Any]) -> Join:
 def random_jobs(world: World, count: int, seed: int) -> list[Job]:
     """Return ``count`` random jobs over the tables of ``world``; the same ones for the same seed."""
     rng = random.Random(f"jobs/{seed}/{world.name}")
-    return [JobMaker(world, rng).make(f"random_{seed}_{number}") for number in range(count)]
+    maker = TimeJobMaker if world.name == "times" else JobMaker
+    return [maker(world, rng).make(f"random_{seed}_{number}") for number in range(count)]
 
 
 def with_random_jobs(world: World, count: int, seed: int) -> World:

@@ -11,7 +11,7 @@ from dataclasses import replace
 from datetime import timedelta
 from typing import Any
 
-from differential.spec import Join, Mirror, Row, Scope, Shape, Table, World, selection
+from differential.spec import Join, Mirror, Row, Scope, Shape, Table, World, list_tracked, selection
 
 Tables = Mapping[str, list[Row]]
 Key = tuple[Any, ...]
@@ -66,6 +66,10 @@ def keyless(world: World, shape: Shape, tables: Tables) -> list[Row]:
     failed = ["key_not_null"]
     if shape.mirror is not None:
         return [{**_keyless_mirror(driving, shape.mirror, row), "_failed": failed} for row in rows]
+    if shape.past is not None:
+        ends = dict.fromkeys((shape.past.valid_from, shape.past.valid_to))
+        shown_here = (*driving.key, *list_tracked(driving, shape.past))
+        return [{**{name: row[name] for name in shown_here}, **ends, "_failed": failed} for row in rows]
     columns, found = selection(world, shape), []
     present = {alias: keyed(world.table(join.table), tables[join.table]) for alias, join in shape.joins.items()}
     for row in rows:
@@ -102,6 +106,8 @@ def _keyless_mirror(master: Table, mirror: Mirror, row: Row) -> Row:
 def null_counts(world: World, shape: Shape, tables: Tables) -> dict[str, int]:
     """Return what a first run must count: null foreign keys, null list ids, null values of a mirror."""
     nulls: Counter[str] = Counter(null_foreign_keys=0, null_list_ids=0, null_values=0)
+    if shape.past is not None:
+        return dict(nulls)
     if shape.mirror is None:
         scopes_of(world, shape, tables, nulls)
     else:
@@ -113,7 +119,7 @@ def null_counts(world: World, shape: Shape, tables: Tables) -> dict[str, int]:
 
 def count_partners(world: World, shape: Shape, tables: Tables) -> dict[str, dict[str, int]]:
     """Return alias -> how the join goes over all driving rows that reach it: rows, those matched, null references."""
-    if shape.mirror is not None:
+    if shape.mirror is not None or shape.past is not None:
         return {}
     counts = {alias: Counter(rows=0, matched=0, null_references=0) for alias in shape.joins}
     scopes_of(world, shape, tables, partners=counts)
@@ -127,6 +133,7 @@ def _find_partners(
     found: Counter[str] = Counter()
     table, rows = lookup
     timelines = _timelines(rows) if join.kind == "as_of" else {}
+    events = _events(join, rows) if join.kind == "interval" else {}
     for scope in scopes:
         if scope[driving] is None:
             continue
@@ -137,9 +144,7 @@ def _find_partners(
             continue
         if join.kind == "interval":
             has_null = any(expr.fn(scope) is None for expr in join.on)
-            found.update(
-                rows=1, null_references=has_null, matched=any(is_near(scope, join, row) for row in rows.values())
-            )
+            found.update(rows=1, null_references=has_null, matched=bool(_near(scope, join, events)))
             continue
         for key in _list_references(scope, join):
             has_null = any(part is None for part in key)
@@ -297,21 +302,33 @@ def bound_of(value: str | float) -> Any:
     return int(value[:-1]) * _UNITS[value[-1]] if isinstance(value, str) else value
 
 
-def is_near(scope: Scope, join: Join, row: Row) -> bool:
-    """Tell whether a row of the lookup is a partner in an interval join; both bounds are."""
+def _events(join: Join, rows: Mapping[Key, Row]) -> dict[Key, list[tuple[Key, Row]]]:
+    """Return the rows that an interval join may find, by what they match; those with a null there are not among them.
+
+    To compare each row with each other one would take minutes where there are thousands.
+    """
+    found: dict[Key, list[tuple[Key, Row]]] = defaultdict(list)
+    for key, row in rows.items():
+        wanted = key_of(row, join.match)
+        if wanted is not None and row[join.time] is not None:
+            found[wanted].append((key, row))
+    return found
+
+
+def _near(scope: Scope, join: Join, events: Mapping[Key, list[tuple[Key, Row]]]) -> list[Key]:
+    """Return the keys of a row's partners in an interval join; both bounds are inclusive."""
     assert join.at is not None
-    at, time = join.at.fn(scope), row[join.time]
-    wanted = [expr.fn(scope) for expr in join.on]
-    if None in (at, time, *wanted) or wanted != [row[name] for name in join.match]:
-        return False
+    at, wanted = join.at.fn(scope), tuple(expr.fn(scope) for expr in join.on)
+    if at is None or None in wanted:
+        return []
     lower, upper = (bound_of(value) for value in join.between)
-    return bool(lower <= time - at <= upper)
+    return [key for key, row in events.get(wanted, ()) if lower <= row[join.time] - at <= upper]
 
 
 def _interval_join(scopes: list[Scope], alias: str, join: Join, rows: dict[Key, Row], shape: Shape) -> list[Scope]:
-    found, used = [], set()
+    found, used, events = [], set(), _events(join, rows)
     for scope in scopes:
-        near = [key for key, row in rows.items() if is_near(scope, join, row)]
+        near = _near(scope, join, events)
         used |= {*near}
         found += [{**scope, alias: rows[key]} for key in near]
         if not near and join.how in ("left", "full"):

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import timedelta
 
 import duckdb
 import pyarrow as pa
 
 from differential.model import bound_of
-from differential.spec import Join, Mirror, Shape, Table, World, element_type, selection
+from differential.spec import Join, Mirror, Shape, Table, World, element_type, list_tracked, selection, target_types
 
 
 def answer(world: World, shape: Shape, tables: Mapping[str, pa.Table]) -> pa.Table:
@@ -19,6 +19,42 @@ def answer(world: World, shape: Shape, tables: Mapping[str, pa.Table]) -> pa.Tab
     for name, rows in tables.items():
         connection.register(name, rows)
     found = connection.sql(query(world, shape)).to_arrow_table()
+    connection.close()
+    return found
+
+
+def answer_past(world: World, shape: Shape, snapshots: Sequence[tuple[int, pa.Table]]) -> pa.Table:
+    """Return the target of a history over the snapshots of all versions of its source, each with its time."""
+    assert shape.past is not None
+    table, past = world.table(shape.source), shape.past
+    tracked = list_tracked(table, past)
+    names = [*table.key, *tracked]
+    parts = [
+        rows.select(names).append_column("v_", pa.array([version] * len(rows), pa.int64()))
+        for version, (_, rows) in enumerate(snapshots)
+    ]
+    ends = {"v_": range(len(snapshots)), "at_": [at * 1000 for at, _ in snapshots]}
+    schema = pa.schema([("v_", pa.int64()), ("at_", pa.timestamp("us", tz="UTC"))])
+    connection = duckdb.connect()
+    connection.execute("SET TimeZone = 'UTC'; SET threads = 1")
+    connection.register("all_", pa.concat_tables(parts))
+    connection.register("times_", pa.table({n: pa.array(list(c), schema.field(n).type) for n, c in ends.items()}))
+    keys, image = ", ".join(map(_name, table.key)), ", ".join(f"{_name(n)} := {_name(n)}" for n in tracked)
+    live = " AND ".join(f"{_name(k)} IS NOT NULL" for k in table.key)
+    shown = {past.valid_from: "f.from_", past.valid_to: "t.at_"}
+    columns = ", ".join(f"{shown.get(n, 'f.' + _name(n))} AS {_name(n)}" for n in target_types(world, shape))
+    found = connection.sql(
+        f"WITH i AS (SELECT {keys}, v_, struct_pack({image}) AS image_ FROM all_ WHERE {live}), "
+        f"w AS (SELECT *, lag(v_) OVER k AS last_, lag(image_) OVER k AS was_ FROM i "
+        f"WINDOW k AS (PARTITION BY {keys} ORDER BY v_)), "
+        "b AS (SELECT *, (last_ IS NULL OR last_ < v_ - 1 OR image_ IS DISTINCT FROM was_)::INT AS new_ FROM w), "
+        f"n AS (SELECT *, sum(new_) OVER (PARTITION BY {keys} ORDER BY v_) AS n_ FROM b), "
+        f"g AS (SELECT {keys}, arg_min(image_, v_) AS image_, min(v_) AS v_, max(v_) + 1 AS until_ FROM n "
+        f"GROUP BY {keys}, n_), "
+        f"f AS (SELECT {keys}, until_, at_ AS from_, "
+        f"{', '.join(f'image_.{_name(n)} AS {_name(n)}' for n in tracked)} FROM g JOIN times_ USING (v_)) "
+        f"SELECT {columns} FROM f LEFT JOIN times_ AS t ON t.v_ = f.until_"
+    ).to_arrow_table()
     connection.close()
     return found
 

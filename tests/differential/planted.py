@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from differential import planted_intervals
+from differential import planted_histories, planted_intervals
 from enrich.base.spec import LIVE, OPERATION, WEIGHT, name_partners, quote
 from enrich.frames import asof, changes, difference, join, keys, mirror
 from enrich.steps import stages
@@ -562,6 +562,12 @@ SUITES = (
     Suite("lists", "lists", "list_beside_fk", _OF_LISTS),
     Suite("mirrors", "mirrors", "mirror_last", _OF_MIRRORS),
     Suite("intervals", "intervals", "interval_full", tuple(Bug(name, plant) for name, plant in planted_intervals.BUGS)),
+    Suite(
+        "histories",
+        "histories",
+        "past_without_open",
+        tuple(Bug(name, plant) for name, plant in planted_histories.BUGS),
+    ),
     # What compares old and new rows knows no history: each of these has a run of its own.
     *(
         Suite(bug.name, "pair", "alone", (bug,))

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from differential.spec import Join, Mirror, Shape, World, list_watches
+from differential.spec import Join, Mirror, Past, Shape, World, list_watches
 
 
 def write_project(base: Path, world: World, rng: random.Random | None = None) -> Path:
@@ -33,16 +33,19 @@ def write_project(base: Path, world: World, rng: random.Random | None = None) ->
 def job_file(world: World, shape: Shape) -> dict[str, Any]:
     """Return the job's file as a dictionary."""
     job: dict[str, Any] = {"job": shape.name}
-    if shape.mirror is not None:
-        job["kind"] = "mirror"
+    job |= _kind(shape)
     job["sources"] = {
         alias: {"table": table, "key": _one_or_list(world.table(table).key)} for alias, table in shape.aliases().items()
     }
+    if shape.is_trusted:
+        job["sources"][shape.driving]["unique"] = "trusted"
     job["from"] = shape.driving
     if shape.joins:
         job["join"] = {alias: _join(world, shape, alias) for alias in shape.joins}
     if shape.mirror is not None:
         job["mirror"] = _mirror(shape.mirror)
+    if shape.past is not None:
+        job["history"] = _past(shape.past)
     if shape.select is not None:
         job["select"] = {name: expr.text for name, expr in shape.select.items()}
     if shape.where is not None:
@@ -54,6 +57,13 @@ def job_file(world: World, shape: Shape) -> dict[str, Any]:
         job["target"]["change_feed"] = True
     job["expectations"] = shape.name
     return job
+
+
+def _kind(shape: Shape) -> dict[str, str]:
+    """Return what a job says that is no join."""
+    if shape.mirror is not None:
+        return {"kind": "mirror"}
+    return {"kind": "history"} if shape.past is not None else {}
 
 
 def suite_file(world: World, shape: Shape) -> dict[str, Any]:
@@ -78,6 +88,13 @@ def _mirror(mirror: Mirror) -> dict[str, Any]:
         made["order"] = mirror.order
     if mirror.columns:
         made["columns"] = list(mirror.columns)
+    return made
+
+
+def _past(past: Past) -> dict[str, Any]:
+    made: dict[str, Any] = {"valid_from": past.valid_from, "valid_to": past.valid_to}
+    if past.columns is not None:
+        made["columns"] = list(past.columns)
     return made
 
 

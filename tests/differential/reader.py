@@ -17,9 +17,10 @@ def exists(path: Path) -> bool:
     return (path / "_delta_log").is_dir()
 
 
-def read(path: Path) -> pa.Table:
-    """Return all rows of the table at ``path``, deletion vectors applied."""
-    return pa.table(QueryBuilder().register("t", DeltaTable(str(path))).execute("SELECT * FROM t").read_all())
+def read(path: Path, version: int | None = None) -> pa.Table:
+    """Return all rows of the table at ``path``, now or at a version, deletion vectors applied."""
+    table = DeltaTable(str(path), version=version)
+    return pa.table(QueryBuilder().register("t", table).execute("SELECT * FROM t").read_all())
 
 
 def rows(path: Path) -> list[Row]:

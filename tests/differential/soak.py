@@ -6,9 +6,10 @@ A lane ends before --minutes are over; start it again with the same progress fil
 A chunk is one world with 3,000 histories of 5 windows and a seed of its own; its line in the file holds the tally.
 After it, one of its targets is rebuilt, which must change nothing. Every eighth chunk also cuts 2,000 histories of two
 jobs into many windows and into one, and compares.
-Every second chunk is of the chains: other random jobs each time, constants that all histories share, and in every
-second one of these tables whose columns change. Four chunks are played on the ways of small tables, the next four on
-those of large ones.
+A fifth of the history-runs is of joins in time and of histories, which are also computed again, cut into other runs.
+Every second one of the other chunks is of the chains: other random jobs each time, constants that all histories share,
+and in every second one of these tables whose columns change. Four chunks are played on the ways of small tables, the
+next four on those of large ones.
 """
 
 from __future__ import annotations
@@ -25,11 +26,11 @@ from typing import TYPE_CHECKING, Any
 from differential.alterations import plan_alterations
 from differential.engines import enrich_engine
 from differential.generator import make_histories, make_shared
-from differential.invariants import compare_cuts, refresh_one
+from differential.invariants import compare_cuts, recut_history, refresh_one
 from differential.jobs import with_random_jobs
 from differential.shrink import kept_histories, save_case, shrink
 from differential.trial import Engine, Script, Trial
-from differential.worlds import WORLDS
+from differential.worlds import TIMED, WORLDS
 from kit.session import compile_quickly, small_session
 
 if TYPE_CHECKING:
@@ -46,22 +47,22 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--minutes", type=float, default=80.0)
     parser.add_argument("--histories", type=int, default=3_000)
     parser.add_argument("--seed", type=int, default=1, help="of the first chunk; every chunk has its own")
+    parser.add_argument("--worlds", default="", help="play these alone, with commas between them")
     options = parser.parse_args(arguments)
     done = _read(options.progress)
     compile_quickly()
     spark = small_session()
     engines = [enrich_engine(spark, other_ways=other) for other in (False, True)]
     end, longest = time.monotonic() + 60 * options.minutes, 0.0
-    names = [name for world in WORLDS if world != "chains" for name in (world, "chains")]
     while sum(line["history_runs"] for line in done) < options.history_runs:
         started = time.monotonic()
         if started + 1.3 * longest > end:
             break
         number = len(done)
-        name, seed = names[number % len(names)], options.seed + number
+        name, seed = _choose_world(done, options.worlds), options.seed + number
         line = _chunk(name, seed, options.histories, engines[number // 4 % 2], spark)
         if number % 8 == 0:
-            line["failures"] += _cuts(seed, min(CUT, options.histories), spark)
+            line["failures"] += _cuts(number // 8, seed, min(CUT, options.histories), spark)
         spark.range(1).count()  # a chunk that lost its JVM says nothing of the engine: fail here, before it is kept
         done.append(line)
         with options.progress.open("a", encoding="utf-8") as progress:
@@ -75,6 +76,18 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if failures else 0 if total >= options.history_runs else 3
 
 
+def _choose_world(done: list[dict[str, Any]], only: str) -> str:
+    """Return the next world: a fifth of the history-runs is about time, every second other chunk about chains."""
+    if only:
+        return only.split(",")[len(done) % len(only.split(","))]
+    timed = [line["history_runs"] for line in done if line["world"] in TIMED]
+    if 5 * sum(timed) < sum(line["history_runs"] for line in done):
+        return TIMED[len(timed) % len(TIMED)]
+    others = [world for world in WORLDS if world != "chains" and world not in TIMED]
+    names = [name for world in others for name in (world, "chains")]
+    return names[(len(done) - len(timed)) % len(names)]
+
+
 def _read(progress: Path) -> list[dict[str, Any]]:
     if not progress.exists():
         return []
@@ -86,9 +99,14 @@ def _say(text: str) -> None:
     sys.stdout.flush()
 
 
-def _cuts(seed: int, count: int, spark: SparkSession) -> int:
-    """Compare many windows with one, over a job that was wrong once and a random one; return how much differs."""
+def _cuts(number: int, seed: int, count: int, spark: SparkSession) -> int:
+    """Compare many windows with one, over a job that was wrong once and a random one; return how much differs.
+
+    Every second time, over two random jobs with joins in time.
+    """
     world = with_random_jobs(WORLDS["chains"].only("back_before_lone"), 1, seed)
+    if number % 2:
+        world = with_random_jobs(WORLDS["times"].only(), 2, seed)
     with tempfile.TemporaryDirectory(prefix="soak-") as base:
         _, faults = compare_cuts(Path(base), world, count, seed, spark)
     for fault in faults:
@@ -105,7 +123,7 @@ def _chunk(name: str, seed: int, count: int, engine: Engine, spark: SparkSession
     with tempfile.TemporaryDirectory(prefix="soak-") as base:
         trial = Trial(Path(base) / "p", world, script, engine, seed=seed)
         failures = trial.play()
-        changed = [] if failures else refresh_one(trial, spark, seed)
+        changed = [] if failures else [*refresh_one(trial, spark, seed), *recut_history(trial, spark, seed)]
     for fault in changed:
         _say(fault)
     for failure in [f for f in failures if f.history is not None][:1]:

@@ -137,6 +137,15 @@ class Mirror:
 
 
 @dataclass(frozen=True)
+class Past:
+    """A history's declaration, in the words of a job's file; all columns but the key where ``columns`` is None."""
+
+    columns: tuple[str, ...] | None = None
+    valid_from: str = "valid_from"
+    valid_to: str = "valid_to"
+
+
+@dataclass(frozen=True)
 class Rule:
     """One expectation.
 
@@ -188,6 +197,7 @@ class Shape:
             pair (interval joins).
         change_feed: Whether the target has a change feed, which is then checked as well.
         rules: The job's suite, all with the action quarantine.
+        is_trusted: Whether nobody looks for two rows with one key in its driving source.
         tree: What ``differential.jobs`` made it from, as JSON; None for jobs that a world names.
     """
 
@@ -199,10 +209,12 @@ class Shape:
     select: Mapping[str, Expr] | None = None
     where: Expr | None = None
     mirror: Mirror | None = None
+    past: Past | None = None
     change_feed: bool = False
     cluster_by: tuple[str, ...] = ()
     alias: str | None = None
     rules: tuple[Rule, ...] = ()
+    is_trusted: bool = False
     tree: Any = None
 
     @property
@@ -311,6 +323,10 @@ def list_watches(world: World, shape: Shape) -> tuple[Rule, ...]:
 
 def target_types(world: World, shape: Shape) -> dict[str, pa.DataType]:
     """Return target column -> Arrow type, in order."""
+    if shape.past is not None:
+        table, ends = world.table(shape.source), (shape.past.valid_from, shape.past.valid_to)
+        types = {name: table.column(name).type for name in table.key} | dict.fromkeys(ends, TYPES["moment"])
+        return types | {name: table.column(name).type for name in list_tracked(table, shape.past)}
     if shape.mirror is not None:
         return _mirror_types(world.table(shape.source), shape.mirror)
     return {name: _type(world, shape, expr) for name, expr in selection(world, shape).items()}
@@ -329,6 +345,13 @@ def _type(world: World, shape: Shape, expr: Expr) -> pa.DataType:
     for step in rest[1:]:
         found = found.field(step).type
     return found
+
+
+def list_tracked(table: Table, past: Past) -> tuple[str, ...]:
+    """Return the columns whose values make a version."""
+    if past.columns is not None:
+        return past.columns
+    return tuple(column.name for column in table.all_columns if column.name not in table.key)
 
 
 def element_type(world: World, shape: Shape, alias: str) -> pa.DataType:

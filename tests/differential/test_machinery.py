@@ -6,6 +6,7 @@ import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from differential.compare import canonical_row
 from differential.engines import stand_in
 from differential.generator import History, is_valid, make_histories, make_shared
 from differential.jobs import random_jobs, shape_of, with_random_jobs
+from differential.jobs_in_time import BETWEEN, VERSIONS
 from differential.shrink import load_cases, save_case, script_of, shrink
 from differential.spec import Shape
 from differential.trial import Script, Trial, play
@@ -167,6 +169,26 @@ def test_the_same_seed_makes_the_same_jobs_and_all_kinds_of_them() -> None:
     assert {len(job["joins"]) for job in jobs} == {2, 3, 4}
     assert any("per" in (job["select"] or {}) for job in jobs)
     assert any(job["select"] is None for job in jobs)
+
+
+def test_random_jobs_in_time_are_of_all_kinds() -> None:
+    world = WORLDS["times"]
+    assert random_jobs(world, 5, 3) == random_jobs(world, 5, 3)
+    jobs = random_jobs(world, 300, 3)
+    joins = [join for job in jobs for join in job["joins"].values()]
+    assert {(join["kind"], join.get("how")) for join in joins} == {
+        *(("interval", how) for how in ("inner", "left", "right", "full")),
+        *(("foreign_key", how) for how in ("inner", "left", "right", "full")),
+        *(("as_of", how) for how in ("inner", "left")),
+        ("list", None),
+    }
+    near = [join for join in joins if join["kind"] == "interval"]
+    assert {join["time"] for join in near} == set(BETWEEN)
+    assert {len(join["match"]) for join in near} == {1, 2}
+    assert {join["table"] for join in joins if join["kind"] == "as_of"} == set(VERSIONS)
+    chains = {kinds for job in jobs for kinds in pairwise(join["kind"] for join in job["joins"].values())}
+    others = ("as_of", "foreign_key", "list")
+    assert chains >= {(one, other) for one in ("interval", *others) for other in others}
 
 
 @pytest.mark.parametrize("name", ["foreign_key", "chains"])

@@ -22,7 +22,12 @@ HISTORIES = 500
 def test_one_window_equals_many_windows_and_a_lost_state_directory_loses_nothing(
     interpreted: SparkSession, tmp_path: Path, seed: int, totals: dict[str, Tally]
 ) -> None:
-    chains = WORLDS["chains"]
-    world = chains.only("back_before_lone") if seed % 2 else with_random_jobs(chains.only(), 1, seed + 1)
+    chains, times = WORLDS["chains"], WORLDS["times"]
+    worlds = (
+        chains.only("back_before_lone"),
+        with_random_jobs(chains.only(), 1, seed + 1),
+        with_random_jobs(times.only(), 1, seed + 1),
+    )
+    world = worlds[seed % len(worlds)]
     totals["metamorphic"], faults = compare_cuts(tmp_path, world, HISTORIES, seed + 1, interpreted)
     assert not faults, f"{[shape.tree for shape in world.shapes]}\n" + "\n".join(faults)

@@ -21,11 +21,11 @@ from differential.alterations import plan_alterations
 from differential.comparison import Tally
 from differential.engines import enrich_engine
 from differential.generator import make_histories, make_shared
-from differential.invariants import refresh_one
+from differential.invariants import recut_history, refresh_one
 from differential.jobs import with_random_jobs
 from differential.shrink import halves, kept_histories, save_case, shrink
 from differential.trial import Script, Trial
-from differential.worlds import ALWAYS, WORLDS, sampled
+from differential.worlds import ALWAYS, TIMED, WORLDS, sampled
 from kit.session import INTERPRETED, settings
 
 if TYPE_CHECKING:
@@ -33,12 +33,15 @@ if TYPE_CHECKING:
 
 FULL_SIZE, WINDOWS = 920, 2
 HISTORIES = int(os.environ.get("ENRICH_TEST_HISTORIES", str(FULL_SIZE)))
+MORE_IN_TIME = 1.6
+"""By how much more of them the worlds of joins in time play: few jobs, many histories."""
 SEED = int(os.environ.get("ENRICH_TEST_SEED", "0"))  # chosen before the tests are collected
 EVOLVING = "evolving"
 """The world in which columns of the sources change. It has a random job alone: that must not hide what was kept."""
 PLAYED = {
     **ALWAYS,
     EVOLVING: with_random_jobs(WORLDS["chains"].only(), 1, SEED),
+    "times": with_random_jobs(WORLDS["times"].only(), 2, SEED),
     **sampled(1, SEED),
 }
 COMPILED = "lists"
@@ -54,7 +57,8 @@ def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, totals
     def play_world(name: str) -> Trial:
         world = PLAYED[name]
         kept = [half for each in kept_histories(name) for half in halves(each)]
-        histories = [*kept, *make_histories(world, HISTORIES - len(kept), WINDOWS, SEED)]
+        wanted = round(HISTORIES * MORE_IN_TIME) if world.name in TIMED else HISTORIES
+        histories = [*kept, *make_histories(world, wanted - len(kept), WINDOWS, SEED)]
         alterations = plan_alterations(world, WINDOWS, SEED) if name == EVOLVING else ()
         script = Script(histories, make_shared(world, WINDOWS, SEED), alterations)
         engine = enrich_engine(spark, other_ways=(SEED + list(PLAYED).index(name)) % 2 == 1)
@@ -104,6 +108,10 @@ def test_a_full_refresh_equals_what_the_runs_have_made(name: str, played: Played
     assert refresh_one(played(name), spark, SEED) == []
 
 
+def test_a_history_is_the_same_however_its_commits_are_cut(played: Played, spark: SparkSession) -> None:
+    assert recut_history(played("histories"), spark, SEED) == []
+
+
 def test_enough_was_compared(totals: dict[str, Tally]) -> None:
     """The counts are of what happened; the worlds above must have been played in this session."""
     tallies = [tally for name, tally in totals.items() if name.startswith("random histories, ")]
@@ -115,8 +123,10 @@ def test_enough_was_compared(totals: dict[str, Tally]) -> None:
     totals["random histories, all"] = total
     print(f"seed {SEED}: {total}")  # noqa: T201 - the counts are what this test is about
     share = min(1.0, HISTORIES / FULL_SIZE)
-    assert total.history_runs >= 20_000 * share
-    assert total.history_runs_with_changes >= 10_000 * share
-    assert total.rows_compared >= 20_000 * share
+    in_time = [totals[f"random histories, {name}"] for name, world in PLAYED.items() if world.name in TIMED]
+    assert sum(tally.history_runs for tally in in_time) >= 20_000 * share
+    assert total.history_runs >= 40_000 * share
+    assert total.history_runs_with_changes >= 20_000 * share
+    assert total.rows_compared >= 40_000 * share
     assert total.quarantine_rows >= 2_000 * share
     assert total.alterations >= 2

@@ -13,13 +13,15 @@ from typing import Any
 
 import pyarrow as pa
 
-from differential import oracle
+from differential import oracle, reader
 from differential.alterations import Alteration
+from differential.clocks import read_times, skew_times
 from differential.columns import SHARED, history_of, without_number
 from differential.compare import difference
 from differential.comparison import Failure, Tally, Target, Wanted
 from differential.generator import History, Window
 from differential.model import count_partners, identity, judged, keyless, null_counts, truth
+from differential.pasts import tell_past
 from differential.project import write_project
 from differential.spec import Row, Shape, World, target_types
 from differential.writer import SourceWriter, render_row
@@ -128,9 +130,17 @@ class Trial:
                 self.writers[name].write(slots[slot][name].items(), self.style)
         if self.rng.random() < 0.2:
             self.rng.choice(list(self.writers.values())).optimize()
+        self._skew_clocks()
         self.tally.source_commits = sum(writer.commits for writer in self.writers.values())
         self.tally.alterations += len(alterations)
         return changed - {SHARED}
+
+    def _skew_clocks(self) -> None:
+        """Let the clocks of the writers disagree where a history takes their times."""
+        for name in {shape.source for shape in self.world.shapes if shape.past is not None}:
+            writer = self.writers[name]
+            skew_times(Path(writer.path), writer.skewed)
+            writer.skewed = reader.version(Path(writer.path)) + 1
 
     @property
     def _origin(self) -> Mapping[str, Any]:
@@ -177,13 +187,23 @@ class Trial:
             self.tally.history_runs_with_changes += len(changed)
         return result
 
+    def _compute(
+        self, shape: Shape, tables: dict[str, list[Row]], sources: dict[str, pa.Table]
+    ) -> tuple[list[Row], pa.Table]:
+        """Return a job's rows by both references."""
+        if shape.past is None:
+            return truth(self.world, shape, tables), oracle.answer(self.world, shape, _used(sources, shape))
+        writer = self.writers[shape.source]
+        times = read_times(Path(writer.path))
+        told = tell_past(self.world, shape, writer.list_past(times))
+        return told, oracle.answer_past(self.world, shape, writer.read_past(times))
+
     def _compare(
         self, shape: Shape, window: int, report: Any, state: tuple[dict[str, list[Row]], dict[str, pa.Table]]
     ) -> None:
         """Compute a job's truth twice, add it to ``state`` for jobs that read it, compare what was published."""
         target, (tables, sources) = self.targets[shape.name], state
-        whole = truth(self.world, shape, tables)
-        answer = oracle.answer(self.world, shape, _used(sources, shape))
+        whole, answer = self._compute(shape, tables, sources)
         reference = Counter(target.canonical(row) for row in answer.to_pylist())
         missing, surplus = difference(Counter(target.canonical(row) for row in whole), reference)
         assert missing == surplus == [], f"{shape.name}: model and DuckDB differ: {missing[:3]} {surplus[:3]}"

@@ -11,8 +11,10 @@ from differential.columns import TYPES, Column
 from differential.expressions import above, coalesce, cols, fk, upper
 from differential.spec import Expr, Join, Mirror, Scope, Shape, Table, World, col, not_null, one_of
 from differential.worlds_of_chains import chains
+from differential.worlds_of_histories import histories
 from differential.worlds_of_intervals import intervals
 from differential.worlds_of_references import foreign_key, foreign_key_composite, tree
+from differential.worlds_of_times import times
 from differential.worlds_of_versions import versions, versions_in_chains
 
 
@@ -288,6 +290,8 @@ WORLDS: dict[str, World] = {
             versions(),
             versions_in_chains(),
             intervals(),
+            histories(),
+            times(),
         ),
     )
 }
@@ -301,10 +305,14 @@ ALWAYS: dict[str, World] = {
         "mirrors": ("mirror_last",),
         "chains": ("back_by_full", "back_before_lone", "guarded"),
         "versions": ("as_of_all",),
-        "intervals": ("interval_chained", "interval_days", "interval_fractions"),
+        "intervals": ("interval_chained",),
+        "histories": ("past", "past_without_open", "past_at"),
     }.items()
 }
 """The jobs that random histories play in every `make test`: those that have kept histories. The soak plays all."""
+
+TIMED = ("times", "histories", "versions_in_chains", "intervals", "versions")
+"""The worlds of joins in time, and of histories."""
 
 
 def sampled(count: int, seed: int) -> dict[str, World]:

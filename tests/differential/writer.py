@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,12 +39,18 @@ class SourceWriter:
         table: As its columns are now.
         rows: rid -> row, what a reader must find.
         commits: Commits written so far.
+        past: Version -> the rows after it; a version that is not there has those of the one before.
+        snapshots: Version -> the rows as a reader has found them.
+        skewed: The first version whose time the writer still tells as it is.
     """
 
     def __init__(self, path: Path, table: Table, rng: random.Random) -> None:
         self.path, self.origin, self.table, self.rng = str(path), table, table, rng
         self.rows: dict[str, Row] = {}
         self.commits, self.is_widened = 0, False
+        self.past: dict[int, list[Row]] = {0: []}
+        self.snapshots: dict[int, pa.Table] = {}
+        self.skewed = 0
         conf = {"delta.enableChangeDataFeed": "true"}
         if table.is_mapped:
             conf["delta.columnMapping.mode"] = "name"
@@ -54,6 +60,7 @@ class SourceWriter:
         """Return the writer of a copy of the table at ``path``."""
         other = copy.copy(self)
         other.path, other.rows, other.rng = str(path), dict(self.rows), copy.deepcopy(self.rng)
+        other.past, other.snapshots = dict(self.past), dict(self.snapshots)
         return other
 
     def write(self, changes: Iterable[Change], style: str | None = None) -> None:
@@ -69,6 +76,7 @@ class SourceWriter:
             self.commits += 1
         elif changed:
             getattr(self, "_" + (style or self.rng.choice(STYLES)))(changed)
+        self.past[reader.version(Path(self.path))] = list(self.rows.values())
 
     def alter(self, alteration: Alteration) -> None:
         """Change the columns, and with them the rows that are there."""
@@ -87,6 +95,20 @@ class SourceWriter:
         if self.is_widened:
             return log.read(Path(self.path), self.table.schema)
         return reader.read(Path(self.path))
+
+    def list_past(self, times: Sequence[int]) -> list[tuple[int, list[Row]]]:
+        """Return the rows after each version, as they were written, with the version's time."""
+        found: list[tuple[int, list[Row]]] = []
+        for version, at in enumerate(times):
+            found.append((at, self.past[version] if version in self.past else found[-1][1]))
+        return found
+
+    def read_past(self, times: Sequence[int]) -> list[tuple[int, pa.Table]]:
+        """Return the rows after each version, as a reader finds them, with the version's time."""
+        for version in range(len(times)):
+            if version not in self.snapshots:
+                self.snapshots[version] = reader.read(Path(self.path), version)
+        return [(at, self.snapshots[version]) for version, at in enumerate(times)]
 
     def _fitted(self, rid: str, row: Row) -> Row:
         """Return a row of a history with the columns that the table has now."""
@@ -122,6 +144,8 @@ class SourceWriter:
 
     def _delete_append(self, changed: dict[str, Row | None]) -> None:
         self._delete(changed)
+        between = [row for rid, row in self.rows.items() if rid not in changed]
+        self.past[reader.version(Path(self.path))] = between
         rows = [row for row in changed.values() if row is not None]
         if rows:
             write_deltalake(self.path, self._arrow(rows), mode="append")

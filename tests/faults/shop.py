@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -25,6 +26,7 @@ TABLES = {
     "addresses": {"id": pa.int64(), "city": pa.string()},
     "master": {"id": pa.int64(), "value": pa.string()},
     "orders": {"id": pa.int64(), "amount": pa.int64()},
+    "things": {"id": pa.int64(), "name": pa.string(), "size": pa.int64()},
 }
 JOBS = {
     "customers": CUSTOMERS.removeprefix("job: customers\n").removesuffix("target: {table: customers}\n"),
@@ -65,8 +67,18 @@ from: orders
 select: {id: orders.id, amount: orders.amount}
 expectations: checked
 """,
+    "past": """\
+kind: history
+sources:
+  things: {table: things, key: id}
+from: things
+history: {columns: [name]}
+""",
 }
-"""Job kind by kind: table join, foreign key, list, mirror, gate with quarantine."""
+"""Job kind by kind: table join, foreign key, list, mirror, gate with quarantine, history."""
+
+TIMELESS = tuple(job for job in JOBS if job != "past")
+"""The jobs whose targets are what their sources are now: they heal where a past is lost for good."""
 
 SOURCES = {
     "customers": ("consents", "accounts"),
@@ -74,6 +86,7 @@ SOURCES = {
     "homes": ("persons", "addresses"),
     "lookup": ("master",),
     "checked": ("orders",),
+    "past": ("things",),
 }
 
 
@@ -96,6 +109,7 @@ class Shop:
         self.lab = lab
         self.random = random.Random(seed)
         self.now = 0
+        self.snapshots: dict[tuple[str, int], Rows] = {}
 
     def row(self, table: str, key: int) -> Row:
         """Return a row that no table has had before."""
@@ -110,6 +124,7 @@ class Shop:
             "addresses": {"id": key, "city": f"city{self.now}"},
             "master": {"id": key, "value": pick([None, "a", "b", f"value{self.now}"])},
             "orders": {"id": key, "amount": pick([None, self.now])},
+            "things": {"id": key, "name": pick([None, "a", "b"]), "size": self.now},
         }
         return rows[table]
 
@@ -120,11 +135,14 @@ class Shop:
             self.lab.put(table, *[self.row(table, key) for key in keys[:2]])
             self.lab.drop(table, f"id = {keys[2]}")
         sure = {"customers": "accounts", "offers": "products", "homes": "persons", "lookup": "master"}.get(job)
+        sure = "things" if job == "past" else sure
         self.now += 1
         if sure == "persons":
             self.lab.put(sure, {"id": 100, "homes": [0] * (self.now % 5 + 1)})
         elif sure == "master":
             self.lab.put(sure, {"id": 100, "value": f"value{self.now}"})
+        elif sure == "things":
+            self.lab.put(sure, {"id": 100, "name": f"name{self.now}", "size": 0})
         elif sure is not None:
             self.lab.put(sure, {**self.row(sure, 100)})
         else:  # one row comes to the quarantine, another one leaves it
@@ -135,8 +153,31 @@ class Shop:
     def expected(self, job: str, versions: dict[str, int] | None = None) -> Rows:
         """Return what a job's target holds, from its sources as they are now or were at ``versions``."""
         at = versions or {}
+        if job == "past":
+            return in_order(self._past("things", at.get("things")))
         tables = {t: {row["id"]: row for row in self.lab.rows(t, at.get(t))} for t in SOURCES[job]}
         return in_order(_VIEWS[job](*tables.values()))
+
+    def _past(self, table: str, last: int | None) -> Rows:
+        """Return the versions of a table's rows, from its snapshots one by one."""
+        log = sorted(self.lab.log(table), key=lambda entry: int(entry["version"]))
+        found: Rows = []
+        opened: dict[int, Row] = {}
+        at = 0
+        for entry in log:
+            at = max(int(entry["timestamp"]), at + 1)
+            if last is not None and int(entry["version"]) > last:
+                break
+            place = table, int(entry["version"])
+            if place not in self.snapshots:
+                self.snapshots[place] = self.lab.rows(*place)
+            rows = {row["id"]: row["name"] for row in self.snapshots[place]}
+            moment = datetime.fromtimestamp(0, UTC) + timedelta(milliseconds=at)
+            for key in [key for key, row in opened.items() if key not in rows or rows[key] != row["name"]]:
+                found.append({**opened.pop(key), "valid_to": moment})
+            for key in rows.keys() - opened.keys():
+                opened[key] = {"id": key, "valid_from": moment, "valid_to": None, "name": rows[key]}
+        return [*found, *opened.values()]
 
     def held(self, versions: dict[str, int] | None = None) -> Rows:
         """Return what the quarantine of ``checked`` holds, from the source as it is now or was at its version."""

@@ -46,6 +46,7 @@ WHOLE = [(str(n), n) for n in (0, 1, 2, 3, -1, -2, -3, 10**18, 2**63 - 1, 2**63 
 FRACTIONS = [(str(n), n) for n in (0.0, -0.0, 0.5, 1.0, -0.5, 1e300, -1e300, 2.0**53, 1e-300, 0.25)]
 FRACTIONS += [("NaN", NAN), ("Infinity", INF), ("-Infinity", -INF)]
 CENTS = [(str(n), n) for n in map(Decimal, ("0.00", "0.10", "0.11", "-0.10", "-0.11", "99999999.99", "99999999.89"))]
+ATOMS = [(f"{n:f}", n) for n in map(Decimal, ("0", "0.1", "-0.1", "0.100000000000000001", "0.000000000000000001", "7"))]
 KINDS: dict[str, tuple[str, Times, Any, Any]] = {
     "timestamp": ("timestamp", CLOCK, -HOUR, 2 * HOUR),
     "timestamp at once": ("timestamp", CLOCK, 0, 0),
@@ -60,6 +61,7 @@ KINDS: dict[str, tuple[str, Times, Any, Any]] = {
     "double": ("double", FRACTIONS, Decimal("-0.5"), Decimal("0.5")),
     "double at once": ("double", FRACTIONS, 0, 0),
     "decimal": ("decimal(10,2)", CENTS, Decimal("-0.10"), Decimal("0.10")),
+    "decimal of all digits": ("decimal(38,18)", ATOMS, Decimal("-0.1"), Decimal("0.1")),
 }
 
 

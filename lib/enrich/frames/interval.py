@@ -49,6 +49,8 @@ _MOST = 2**63 - 1
 _LAST = 2**52
 """The last bucket of fractions."""
 _DAY = 86_400_000_000
+_DIGITS = 38
+"""The most that a decimal has."""
 
 
 def name_wanted(count: int) -> list[str]:
@@ -98,7 +100,13 @@ class Scale:
         """Tell whether ``time - at`` is within the bounds; what cannot be subtracted is not."""
         apart = F.try_subtract(time, at)
         if isinstance(self.kind, T.DecimalType):
-            return apart.between(F.lit(self.lower), F.lit(self.upper))
+            bounds = F.lit(self.lower), F.lit(self.upper)
+            if self.kind.precision < _DIGITS:
+                return apart.between(*bounds)
+            # Of so many digits Spark would round the last one away, unless the numbers need fewer.
+            fewer = T.DecimalType(_DIGITS - 1, min(self.kind.scale, _DIGITS - 1))
+            exact = F.try_subtract(time.try_cast(fewer), at.try_cast(fewer))
+            return F.coalesce(exact.between(*bounds), apart.between(*bounds))
         if not self.is_whole:
             return apart.between(F.lit(float(self.lower)), F.lit(float(self.upper)))
         return apart.between(*[F.lit(bound).cast("long") for bound in self._whole_bounds])

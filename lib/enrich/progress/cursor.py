@@ -241,6 +241,15 @@ def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
     return QuarantineState(table, number, present, found, walked.oldest)
 
 
+def find_quarantine_version(uri: str, job: str, number: int) -> int | None:
+    """Return the version of a quarantine that the commit of some number made; None when its log has forgotten it."""
+    for entry in read_history(open_log(uri)):
+        record = _read_record(entry, job)
+        if record is not None and record.get("quarantine_number") == number:
+            return int(entry["version"])
+    return None
+
+
 @dataclass(frozen=True)
 class _Walked:
     """What a table's history says about its present rows.

@@ -11,17 +11,18 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from enrich.base.errors import HistoryError
 from enrich.base.failures import find_lack
 from enrich.base.faults import pass_point
 from enrich.base.result import Finding
-from enrich.base.spec import COMMIT, FAILED_COLUMN, WEIGHT, HistorySpec, name_left_key, name_reference, quote
+from enrich.base.spec import COMMIT, FAILED_COLUMN, WEIGHT, HistorySpec, name_left_key, name_reference
 from enrich.frames import changes as net_changes
 from enrich.frames import history, normalise, quarantine
 from enrich.frames.changes import Touched
-from enrich.frames.columns import drop_nulls
 from enrich.frames.history import FROM
+from enrich.progress.cursor import find_quarantine_version
 from enrich.steps.losses import check_ends
 from enrich.steps.work import Work, build_finding, read_target
 from enrich.storage import tables
@@ -102,7 +103,9 @@ def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
     assert span is not None  # noqa: S101 - a history is given one with its window
     times = _read_times(work, spec, (span.start, end))
     recorded = None if span.whole else _read_recorded(work, spec)
-    bound = F.timestamp_millis(F.lit(times[span.start + 1])) if span.start < end else None
+    # Where nothing is taken again, nothing is rolled back: times may seem to go back when a log forgets the past.
+    again = not span.whole and span.start < min(end, work.task.target.marks[spec.driving].to)
+    bound = F.timestamp_millis(F.lit(times[span.start + 1])) if again else None
     earlier = recorded if recorded is None or bound is None else history.roll_back(recorded, bound)
     parts = [] if span.start == end else [_read_images(work, spec, (span.start, end))]
     if span.compares and earlier is not None:
@@ -116,11 +119,13 @@ def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
     else:
         base = earlier
     identities = None
-    if recorded is not None and earlier is not None and not work.task.everything:
+    if recorded is not None and not work.task.everything:
         wanted = keys if not work.task.retry else keys.unionByName(_find_held_keys(work, spec)).distinct()
-        near = recorded.join(wanted, on=wanted.columns, how="left_semi")
-        base = work.keep(earlier.join(wanted, on=wanted.columns, how="left_semi"))
-        identities = history.list_identities(spec, near, events)
+        recorded = work.keep(recorded.join(wanted, on=wanted.columns, how="left_semi"))
+        base = recorded if bound is None else history.roll_back(recorded, bound)
+        held = _list_held_now(work, spec) if work.task.apart else None
+        there = [recorded, *([] if held is None else [held.join(wanted, on=wanted.columns, how="left_semi")])]
+        identities = history.list_identities(spec, *there, events)
     if spec.source.trusted:
         base = base.dropDuplicates([*name_left_key(len(spec.key)), FROM])
     surplus = 0 if spec.source.trusted else history.count_surplus(spec, base, events)
@@ -199,27 +204,81 @@ def _compare_rows(work: Work, spec: HistorySpec, recorded: DataFrame, version: i
 
 
 def _read_recorded(work: Work, spec: HistorySpec) -> DataFrame:
-    """Return the versions that target and quarantine have."""
-    kinds = {field.name: field.dataType for field in work.read_source(spec.driving).schema.fields}
-    target, held = read_target(work), _read_held(work, spec)
+    """Return the versions that the target has, and those that its quarantine had beside them.
+
+    Versions move between the two, when they end and a rule is about that. So a quarantine that is ahead, or was
+    restored, may lack one that the target has not got: only the rows that belong to the target's are taken.
+    """
+    target, held = read_target(work), _read_held(work, spec, _find_belonging_version(work))
     assert target is not None  # noqa: S101 - only a first run has none
     if held is not None:
         target = target.unionByName(held, allowMissingColumns=True)
-    return work.keep(history.take_versions(spec, target, kinds))
+    return history.take_versions(spec, target, _list_kinds(work, spec))
 
 
-def _read_held(work: Work, spec: HistorySpec) -> DataFrame | None:
-    """Return the rows with a key that the quarantine holds: the target's columns."""
-    before = work.task.target.quarantine
-    if before is None:
+def _list_kinds(work: Work, spec: HistorySpec) -> dict[str, T.DataType]:
+    return {field.name: field.dataType for field in work.read_source(spec.driving).schema.fields}
+
+
+def _find_belonging_version(work: Work) -> int | None:
+    """Return the version of the quarantine whose rows belong to the target's; None when there were none.
+
+    Raises:
+        HistoryError: The log of the quarantine has forgotten it.
+    """
+    target = work.task.target
+    there, cursor = target.quarantine, target.cursor
+    if there is None or cursor is None or not cursor.quarantine:
         return None
-    names = [name for name in spec.columns if name in before.table.columns]
-    rows = tables.read_snapshot(work.session, before.table.uri, before.table.version, [*names, FAILED_COLUMN])
-    return rows.where(~quarantine.is_keyless()).drop(FAILED_COLUMN)
+    if there.present == cursor.quarantine:
+        return there.table.version
+    found = find_quarantine_version(there.table.uri, work.task.job.job, cursor.quarantine)
+    if found is None:
+        raise _refuse_without_rows(work)
+    return found
+
+
+def _refuse_without_rows(work: Work) -> HistoryError:
+    name = work.task.job.job
+    return HistoryError(
+        f"the quarantine of {name!r} is apart from the target, and its rows of then cannot be read any more",
+        hint=f"run `enrich run {name} --full-refresh`, which computes all versions from the source",
+    )
+
+
+def _read_held(work: Work, spec: HistorySpec, version: int | None) -> DataFrame | None:
+    """Return the rows with a key that the quarantine holds, or held at a version: the target's columns.
+
+    Raises:
+        HistoryError: The rows of the version cannot be read any more.
+    """
+    there = work.task.target.quarantine
+    if there is None or version is None:
+        return None
+    names = [name for name in spec.columns if name in there.table.columns]
+    if version == there.table.version:
+        rows = tables.read_snapshot(work.session, there.table.uri, version, [*names, FAILED_COLUMN])
+        return rows.where(~quarantine.is_keyless()).drop(FAILED_COLUMN)
+    try:
+        like = tables.read_snapshot(work.session, there.table.uri, there.table.version, [*names, FAILED_COLUMN])
+        rows = tables.read_snapshot(work.session, there.table.uri, version, [*names, FAILED_COLUMN], like=like)
+        rows = work.keep(rows.where(~quarantine.is_keyless()).drop(FAILED_COLUMN))
+        rows.count()  # here, where it can be told which files are missing
+    except (PySparkException, Py4JJavaError) as error:
+        if find_lack(error):
+            raise
+        raise _refuse_without_rows(work) from error
+    return rows
+
+
+def _list_held_now(work: Work, spec: HistorySpec) -> DataFrame | None:
+    """Return the versions that the quarantine has now; None when it has none."""
+    there = work.task.target.quarantine
+    held = None if there is None else _read_held(work, spec, there.table.version)
+    return None if held is None else history.take_versions(spec, held, _list_kinds(work, spec))
 
 
 def _find_held_keys(work: Work, spec: HistorySpec) -> DataFrame:
-    held = _read_held(work, spec)
+    held = _list_held_now(work, spec)
     assert held is not None  # noqa: S101 - what is tried again is in a quarantine
-    names = name_left_key(len(spec.key))
-    return drop_nulls(held.select(*map(quote, spec.key)).toDF(*names)).distinct()
+    return held.select(*name_left_key(len(spec.key))).distinct()

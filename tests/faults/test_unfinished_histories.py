@@ -1,0 +1,99 @@
+"""Histories with versions that move between target and quarantine, where one of the two is ahead of the other."""
+
+from __future__ import annotations
+
+import pytest
+from deltalake import DeltaTable
+
+from faults.shop import Shop, open_shop
+from faults.stops import Crash, crash_on, hooked
+from kit.lab import Lab, Prepared
+from kit.project import hold_nulls
+
+pytestmark = pytest.mark.sampled
+
+OPEN, ENDED = "open", "ended"
+"""Which versions a job keeps in its quarantine. A version moves when it ends: out of it, or into it."""
+
+
+def write_shop(lab: Lab, held: str) -> None:
+    """A history with open and with ended versions, and two commits that it has not consumed."""
+    shop = open_shop(lab, "past")
+    is_null = {**hold_nulls("valid_to", severity="warning"), "type": "expect_column_values_to_be_null"}
+    lab.suite("past", hold_nulls("valid_to", severity="warning") if held == OPEN else is_null)
+    job = lab.home / "jobs" / "past.yml"
+    job.write_text(f"{job.read_text()}expectations: past\n")
+    lab.put("things", *[shop.row("things", key) for key in (0, 1, 2, 4)])
+    lab.put("things", {**shop.row("things", 4), "name": "other"})
+    assert lab.run("past").status == "created"
+    lab.put("things", *[shop.row("things", key) for key in (0, 3)])
+    lab.drop("things", "id = 1")
+
+
+@pytest.fixture(params=[OPEN, ENDED])
+def shop(request: pytest.FixtureRequest, prepared: Prepared) -> Shop:
+    held = request.param
+    lab = prepared(f"held_{held}", lambda lab: write_shop(lab, held))
+    found = Shop(lab, 1)
+    found.now = 1000
+    return found
+
+
+def crash_after_quarantine(shop: Shop) -> None:
+    """Leave a quarantine that is ahead of its target."""
+    with pytest.raises(Crash), hooked(crash_on("quarantine.after")):
+        shop.lab.run("past")
+
+
+def assert_whole(shop: Shop) -> None:
+    """Compare target and quarantine together with what the source's commits say: no version may be lost or doubled."""
+    found = sorted([*shop.found("past"), *shop.found("past__quarantine")], key=repr)
+    assert found == shop.expected("past")
+    assert shop.lab.run("past").status == "unchanged"
+
+
+def test_a_version_that_moves_keeps_its_beginning_when_a_run_ends_between_the_commits(shop: Shop) -> None:
+    crash_after_quarantine(shop)
+    shop.lab.put("things", shop.row("things", 2))
+    crash_after_quarantine(shop)
+    assert shop.lab.run("past").exit_code == 0
+    assert_whole(shop)
+
+
+def test_versions_move_back_when_a_table_is_restored(shop: Shop) -> None:
+    lab = shop.lab
+    before = {name: DeltaTable(lab.path(name)).version() for name in ("past", "past__quarantine")}
+    assert lab.run("past").exit_code == 0
+    lab.put("things", shop.row("things", 2))
+    assert lab.run("past").exit_code == 0
+    for name, version in before.items():
+        DeltaTable(lab.path(name)).restore(version)
+        assert lab.run("past").exit_code == 0
+        assert_whole(shop)
+
+
+def test_changes_that_are_taken_again_over_a_quarantine_that_is_ahead(shop: Shop) -> None:
+    crash_after_quarantine(shop)
+    assert shop.lab.run("past", since="v1").exit_code == 0
+    assert_whole(shop)
+    crash_after_change(shop)
+    assert shop.lab.run("past", until=f"v{DeltaTable(shop.lab.path('things')).version()}").exit_code == 0
+    assert_whole(shop)
+
+
+def crash_after_change(shop: Shop) -> None:
+    shop.lab.put("things", shop.row("things", 0))
+    crash_after_quarantine(shop)
+
+
+def test_where_the_older_rows_are_gone_the_run_says_how_to_go_on(shop: Shop) -> None:
+    lab = shop.lab
+    lab.run("past")
+    crash_after_change(shop)
+    table = DeltaTable(lab.path("past__quarantine"))
+    table.optimize.compact()
+    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    lost = lab.run("past")
+    assert (lost.exit_code, "--full-refresh" in str(lost.error)) == (5, True)
+    assert lab.run("past", full_refresh=True).exit_code == 0
+    assert_whole(shop)
