@@ -130,7 +130,7 @@ def steps(project: Any, args: argparse.Namespace) -> dict[str, Callable[[], obje
         "status": lambda: inspection.read_status(project),
         "the report that a run leaves": lambda: report.write_latest(project),
         "the last number of a target": lambda: runs.last_number(target),
-        "a cursor that its log forgot": lambda: runs.committed(target, 20_001),
+        "a cursor that its log forgot": lambda: runs.read_committed(target, 20_001),
         "enrich status": command("status"),
         "enrich report": command("report"),
     }

@@ -13,9 +13,11 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
+from pyspark.errors import PySparkException
 
 from enrich import load_project, verify
 from enrich.base.result import JobResult
+from enrich.storage import tables
 from faults.stops import hooked
 from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
@@ -363,6 +365,30 @@ def test_deletion_vectors_make_a_change_feed_unreadable(lab: Lab) -> None:
     assert 3 not in left
 
 
+@pytest.mark.parametrize(
+    "lack", ["java.io.IOException: No space left on device", "java.lang.OutOfMemoryError: Java heap space"]
+)
+def test_what_the_machine_lacks_is_no_lost_history(kept: Lab, monkeypatch: pytest.MonkeyPatch, lack: str) -> None:
+    """A full disk ends both ways to read a window; a full refresh would not help."""
+
+    def fail(*_: object, **__: object) -> object:
+        raise PySparkException(lack)
+
+    kept.put("items", item(1, "new"))
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "read_change_feed", fail)
+        assert "--full-refresh" not in str(refused(kept, 7, "and run again").error)
+        patch.setattr(tables, "read_change_feed", lose_feed)
+        patch.setattr(tables, "read_snapshot_difference", fail)
+        assert "--full-refresh" not in str(refused(kept, 7, "and run again").error)
+    healed(kept)
+
+
+def lose_feed(*_: object) -> object:
+    """Do what Delta does where a feed is lost."""
+    raise PySparkException("DELTA_MISSING_CHANGE_DATA")
+
+
 # --- the target and its quarantine -----------------------------------------------------------------------------------
 
 
@@ -479,6 +505,26 @@ def sorted_out(lab: Lab) -> JobResult:
     assert {row["id"]: row["name"] for row in lab.rows("kept")} == named
     assert {row["id"] for row in lab.rows("kept__quarantine")} == unnamed
     return result
+
+
+def lose_files(lab: Lab, table: str, what: str) -> None:
+    """Lose what a table's log names, and do what the message says; a full refresh compares with the same files."""
+    for file in DeltaTable(lab.path(table)).file_uris():
+        Path(file).unlink()
+    lab.put("items", item(1, "new"), item(3, "named"))
+    for how in ({}, {"full_refresh": True}):
+        refused(lab, 1, f"the {what} of 'kept'", "files of it are gone", f"drop the {what}", **how)
+    shutil.rmtree(lab.path(table))
+
+
+def test_the_target_has_lost_files(gated: Lab) -> None:
+    lose_files(gated, "kept", "target")
+    sorted_out(gated)
+
+
+def test_the_quarantine_has_lost_files(gated: Lab) -> None:
+    lose_files(gated, "kept__quarantine", "quarantine")
+    sorted_out(gated)
 
 
 def test_the_quarantine_is_dropped(gated: Lab) -> None:

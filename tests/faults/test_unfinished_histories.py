@@ -81,6 +81,16 @@ def test_changes_that_are_taken_again_over_a_quarantine_that_is_ahead(shop: Shop
     assert_whole(shop)
 
 
+def test_the_source_is_restored_while_the_quarantine_is_ahead(shop: Shop) -> None:
+    """RESTORE is one commit more: what it takes away ends with it, also what an unfinished run had already held."""
+    crash_after_quarantine(shop)
+    things = DeltaTable(shop.lab.path("things"))
+    things.restore(things.version() - 2)
+    crash_after_quarantine(shop)
+    assert shop.lab.run("past").exit_code == 0
+    assert_whole(shop)
+
+
 def crash_after_change(shop: Shop) -> None:
     shop.lab.put("things", shop.row("things", 0))
     crash_after_quarantine(shop)

@@ -8,7 +8,14 @@
     processes -> what runs below a process, as /proc has it
     history   -> runs as the runs table and the result JSON tell them, without running anything
     hostile   -> names that must be escaped, and a report that has them everywhere
-    differ    -> expected and found rows side by side
+    sampling  -> which third of the sampled tests is played
+    listener  -> an HTTP server that notes what it is sent
+    pages     -> the commands and outputs of a documentation page
+    lineage   -> OpenLineage events, checked against the classes of the standard
+    airflow   -> a real Airflow in an environment of its own
+    bucket    -> a real server of the S3 protocol on this machine
+    cluster   -> a real standalone cluster of Spark on this machine
+    world     -> environments for outside systems, kept between tests
     counts    -> what tests counted, printed once at the end
 
 ``tests`` is on pytest's path. Modules of the tests are imported as ``from kit.lab import Lab`` or ``from

@@ -115,7 +115,7 @@ def test_verify_counts_to_the_row_and_repair_heals_drift(held: Lab) -> None:
     assert lab.log("customers")[0]["operation"] == "MERGE"
     assert verify(lab, repair=True).status == "equal"  # and nothing more is written
     assert lab.log("customers")[0]["version"] == mended.target_version
-    assert [row["mode"] for row in _runs(lab).recent(2)][-2:] == ["repair", "repair"]
+    assert [row["mode"] for row in _runs(lab).read_recent(2)][-2:] == ["repair", "repair"]
 
     lab.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
     assert lab.run().status == "updated"

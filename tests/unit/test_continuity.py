@@ -111,7 +111,7 @@ def contained(beside: Path, base: int | None, number: int | None = 4) -> bool | 
     """Tell whether a quarantine contains what a target does that names a number and saw a version; None: not known."""
     cursor = Cursor("run", "kept", 9, "d", {}, (), 7, number, base)
     state = read_quarantine(beside)
-    found = continuity.quarantined(TargetState(None, cursor, 9, quarantine=state), cursor, SPEC, {})
+    found = continuity.find_contained(TargetState(None, cursor, 9, quarantine=state), cursor, SPEC, {})
     return None if found is None else found is cursor
 
 

@@ -298,8 +298,8 @@ def test_an_intent_counts_only_when_an_outcome_carries_its_number(tmp_path: Path
     for run in ("crashed", "done", "late"):
         runs.append(RunRow(run, JOB, "t", INTENT, {"of": run}, 4))
         runs.append(RunRow(run, JOB, "t", OUTCOME, {"target_version": 7}, 4 if run == "done" else None))
-    assert runs.committed("t", 4) == ({"of": "done"}, 7)
-    assert runs.committed("t", 5) is None
+    assert runs.read_committed("t", 4) == ({"of": "done"}, 7)
+    assert runs.read_committed("t", 5) is None
     assert runs.last_number("t") == 4
 
 

@@ -209,7 +209,7 @@ def test_runs_table_is_kept_without_spark(home: Path) -> None:
     assert (together.files, unused.files, len(DeltaTable(table.uri).file_uris())) == (3, 0, 3)
     assert table.maintain(dry_run=False)[0] == together
     assert len(DeltaTable(table.uri).file_uris()) < 3
-    assert {row["run_id"] for row in table.recent(9)} == {"r0", "r1", "r2"}
+    assert {row["run_id"] for row in table.read_recent(9)} == {"r0", "r1", "r2"}
 
 
 def test_a_runs_table_that_cannot_be_read_is_a_fault(home: Path) -> None:

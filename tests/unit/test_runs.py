@@ -113,7 +113,7 @@ def test_tidying_leaves_few_files_and_forgets_old_rows_but_no_cursor(tmp_path: P
     table = RunsTable(str(tmp_path))
     kept = ["committed", "committed", "failed", "other job's", "late", "later", "commit", "commit"]
     assert ids(tmp_path) == [*kept, *(f"new{number}" for number in range(5))]
-    assert table.committed("t", 7) == ({"target_version": 7}, 7)
+    assert table.read_committed("t", 7) == ({"target_version": 7}, 7)
     assert (table.last_number("t"), table.last_number("v"), table.last_number("elsewhere")) == (8, 2, 0)
     log = DeltaTable(tmp_path / "runs")
     assert log.get_add_actions().num_rows <= 4
@@ -143,13 +143,13 @@ def test_files_that_nobody_needs_are_removed_after_a_day(tmp_path: Path) -> None
 
 
 def test_the_latest_and_the_recent_outcomes(tmp_path: Path) -> None:
-    assert (RunsTable(str(tmp_path)).latest(), RunsTable(str(tmp_path)).recent(3)) == ({}, [])
+    assert (RunsTable(str(tmp_path)).read_latest(), RunsTable(str(tmp_path)).read_recent(3)) == ({}, [])
     append_all(tmp_path, [outcome(f"t{number}") for number in range(5)])
     append_all(tmp_path, [outcome("blocked", status="blocked"), outcome("u0", "u", status="created"), outcome("t5")])
     table = RunsTable(str(tmp_path))
-    latest = table.latest()
+    latest = table.read_latest()
     assert {target: row["status"] for target, row in latest.items()} == {"t": "unchanged", "u": "created"}
-    recent = table.recent(2)
+    recent = table.read_recent(2)
     assert [row["run_id"] for row in recent] == ["t4", "blocked", "u0", "t5"]
     assert recent[-1]["document"] == '{"run": "t5"}'
     assert latest["t"]["at"] == recent[-1]["at"]
@@ -158,7 +158,7 @@ def test_the_latest_and_the_recent_outcomes(tmp_path: Path) -> None:
 def test_settled_are_runs_that_came_to_a_verdict(tmp_path: Path) -> None:
     """Neither a run that found the job locked nor a repair is one."""
     table = RunsTable(str(tmp_path))
-    assert table.settled() == {}
+    assert table.read_statuses() == {}
     statuses = [
         ("failed", None),
         ("blocked", "incremental"),
@@ -168,4 +168,4 @@ def test_settled_are_runs_that_came_to_a_verdict(tmp_path: Path) -> None:
     ]
     append_all(tmp_path, [outcome(f"r{at}", status=each, mode=mode) for at, (each, mode) in enumerate(statuses)])
     append_all(tmp_path, [outcome("u0", "u", status="locked"), outcome("v0", "v", mode="incremental")])
-    assert table.settled() == {"t": "blocked", "v": "unchanged"}
+    assert table.read_statuses() == {"t": "blocked", "v": "unchanged"}

@@ -130,7 +130,9 @@ add_window_options = _combine(
     _add_moment_option(
         "--until", help="End the window at S, in the same forms. With --since: replay what changed in between."
     ),
-    add_option("--allow-gap", is_flag=True, help="Let --since, or a lost feed, leave out changes."),
+    add_option(
+        "--allow-gap", is_flag=True, help="Accept that changes are left out: by --since, or because a feed is lost."
+    ),
     add_option("--full-refresh", is_flag=True, help="Compute all rows from the sources and write the targets anew."),
 )
 

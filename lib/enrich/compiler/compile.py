@@ -178,7 +178,7 @@ class _Joins(Steps):
         self._check_cluster(spec)
         select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]
         meaning = {**_describe_meaning(job), "select": select, "where": where.canonical if where else None}
-        meaning["join"] = [[step.alias, step.kind, step.how, *self.written(step.alias)] for step in steps]
+        meaning["join"] = [[step.alias, step.kind, step.how, *self.list_written(step.alias)] for step in steps]
         return CompiledJob(spec, meaning, self.complete)
 
     def _outputs(self, steps: list[Step]) -> dict[str, Expression]:

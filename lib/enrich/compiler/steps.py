@@ -48,7 +48,7 @@ class Steps:
         self.referring: dict[str, list[Expression]] = {}
         self.versions: dict[str, list[str | None]] = {}
 
-    def written(self, alias: str) -> list[Any]:
+    def list_written(self, alias: str) -> list[Any]:
         """Return what a join says, for the hash of the definition."""
         join = self.job.join[alias]
         texts = [each.canonical for each in self.referring.get(alias, ())]

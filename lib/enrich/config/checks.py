@@ -236,9 +236,9 @@ def _list_history_columns(draft: Draft) -> Iterator[tuple[str, tuple[PathStep, .
     times = [(str(history.get(option, option)), option) for option in TIMES]
     if times[0][0].lower() != times[1][0].lower():
         yield from ((name, ("history", option)) for name, option in times)
-    held = {name.lower() for name in key}
+    parts = {name.lower() for name in key}
     for name, path in _drop_repeated(list_names(history.get("columns")), ("history", "columns")):
-        if name.lower() not in held:
+        if name.lower() not in parts:
             yield name, path
 
 

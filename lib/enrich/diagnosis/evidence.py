@@ -254,13 +254,13 @@ def read_word(rank: int, position: int | None) -> Reason:
 
 def _tell_all_reasons(work: Work, asked: Sequence[Question]) -> DataFrame:
     """Return what ``_tell_reasons`` does, for all questions."""
-    held = {each.alias: work.keep(_mark_present(work, each)) for each in asked}
+    marked = {each.alias: work.keep(_mark_present(work, each)) for each in asked}
     lost = [
         frame.where(~F.col(near.PRESENT)).agg(F.lit(alias).alias("alias"), F.count("*").alias("rows"))
-        for alias, frame in held.items()
+        for alias, frame in marked.items()
     ]
     missing = {row["alias"]: int(row["rows"]) for row in reduce(lambda a, b: a.unionByName(b), lost).collect()}
-    frames = [_tell_reasons(work, each, held[each.alias], missing[each.alias]) for each in asked]
+    frames = [_tell_reasons(work, each, marked[each.alias], missing[each.alias]) for each in asked]
     return reduce(lambda a, b: a.unionByName(b), frames)
 
 

@@ -103,7 +103,7 @@ def _check_feeds(project: Project, job: Job, written: set[str]) -> Iterator[Diag
 def _measure_pauses(project: Project) -> dict[str, float]:
     """Return target -> the longest pause in seconds between two runs that did not fail, or since the last."""
     times: dict[str, list[datetime]] = {}
-    for row in RunsTable(project.state).recent(_RUNS):
+    for row in RunsTable(project.state).read_recent(_RUNS):
         if not row["exit_code"]:
             times.setdefault(row["target"], []).append(row["at"])
     now = datetime.now(UTC)

@@ -39,7 +39,7 @@ class NetChanges:
         images: The used columns and ``WEIGHT`` (never 0): rows gone (< 0) and rows come (> 0).
         keys: ``__enrich_j*`` of the changed keys, distinct, without nulls, and ``WEIGHT``, by how many rows the key
             grew.
-        held: ``images``, and what ``keys`` comes from; persisted.
+        persisted: Frames to release: ``images``, and what ``keys`` comes from.
         count: Number of ``keys``.
         null_keys: Rows come whose key has a null.
         null_images: Images, come or gone, whose key has a null.
@@ -52,7 +52,7 @@ class NetChanges:
 
     images: DataFrame
     keys: DataFrame
-    held: tuple[DataFrame, ...]
+    persisted: tuple[DataFrame, ...]
     count: int
     null_keys: int
     null_images: int
@@ -62,7 +62,7 @@ class NetChanges:
     crowded: int
     ranges: Ranges
 
-    def changed(self) -> DataFrame:
+    def select_changed(self) -> DataFrame:
         """Return ``__enrich_j*`` alone."""
         return self.keys.drop(WEIGHT)
 
@@ -96,7 +96,7 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
     return NetChanges(
         images=images,
         keys=every.where(~is_null).select(*names, WEIGHT),
-        held=(images, every),
+        persisted=(images, every),
         count=count,
         null_keys=nulls,
         null_images=null_images,
@@ -115,14 +115,14 @@ class Touched:
     Attributes:
         images: The used columns, ``WEIGHT`` and ``COMMIT``; not persisted.
         keys: ``__enrich_j*`` of the keys, distinct, without nulls.
-        held: What ``keys`` comes from; persisted.
+        persisted: Frames to release: what ``keys`` comes from.
         count: Number of ``keys``.
         null_keys: Number of keys with a null.
     """
 
     images: DataFrame
     keys: DataFrame
-    held: tuple[DataFrame, ...]
+    persisted: tuple[DataFrame, ...]
     count: int
     null_keys: int
 

@@ -45,8 +45,8 @@ class Identity:
         lefts = {name: column(of) for name, of in zip(name_left_key(len(self.left)), self.left, strict=True)}
         rights = {name: column(of) for name, of in zip(name_right_key(len(self.right)), self.right, strict=True)}
         if not self.has_pairs:
-            lone = reduce(or_, [part.isNull() for part in lefts.values()])
-            rights = {name: F.when(lone, part) for name, part in rights.items()}
+            lookup_only = reduce(or_, [part.isNull() for part in lefts.values()])
+            rights = {name: F.when(lookup_only, part) for name, part in rights.items()}
         return {**lefts, **rights}
 
     def same(self, ours: Column, theirs: Column) -> Column:
@@ -67,7 +67,7 @@ def keep_affected(rows: DataFrame, affected: Affected, identity: Identity) -> Da
     kept = _join_keys(rows, affected.left, identity, "left_semi")
     if affected.right is None:
         return kept
-    return kept.unionByName(_join_keys(rows.where(_is_lone(identity)), affected.right, identity, "left_semi"))
+    return kept.unionByName(_join_keys(rows.where(_is_lookup_only(identity)), affected.right, identity, "left_semi"))
 
 
 def drop_affected(rows: DataFrame, affected: Affected, identity: Identity) -> DataFrame:
@@ -77,10 +77,10 @@ def drop_affected(rows: DataFrame, affected: Affected, identity: Identity) -> Da
     kept = _join_keys(rows, affected.left, identity, "left_anti")
     if affected.right is None:
         return kept
-    return _join_keys(kept, affected.right, identity, "left_anti", _is_lone(identity))
+    return _join_keys(kept, affected.right, identity, "left_anti", _is_lookup_only(identity))
 
 
-def _is_lone(identity: Identity) -> Column:
+def _is_lookup_only(identity: Identity) -> Column:
     """Tell the rows without left side apart."""
     return reduce(or_, [F.col(name).isNull() for name in name_left_key(len(identity.left))])
 

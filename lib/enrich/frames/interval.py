@@ -149,7 +149,7 @@ def get_interval(step: Step) -> Interval:
 
 
 def join_near(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step, alive: str) -> DataFrame:
-    """Join driving rows with the rows of a lookup that are near them, and with ``right`` and ``full`` its lone ones.
+    """Join driving rows with the rows of a lookup near them, and with ``right`` and ``full`` add its unpaired ones.
 
     Args:
         sources: The job's sources.
@@ -167,7 +167,7 @@ def join_near(sources: Sources, rows: DataFrame, affected: Affected | None, step
         return joined
     if affected is not None and affected.right is not None:
         lookup = lookup.join(affected.right, on=affected.right.columns, how="left_semi")
-    alone = find_lone(_read_rows(sources, step, None), lookup, step).withColumn(alive, F.lit(True))
+    alone = find_unpaired(_read_rows(sources, step, None), lookup, step).withColumn(alive, F.lit(True))
     return joined.unionByName(alone, allowMissingColumns=True)
 
 
@@ -295,7 +295,7 @@ def join_pairs(rows: DataFrame, lookup: DataFrame, step: Step, alive: str, *, la
     return own.unionByName(pairs, allowMissingColumns=True)
 
 
-def find_lone(rows: DataFrame, lookup: DataFrame, step: Step) -> DataFrame:
+def find_unpaired(rows: DataFrame, lookup: DataFrame, step: Step) -> DataFrame:
     """Return the rows of a lookup that no row is near, as ``__enrich_r*`` and its struct.
 
     Args:

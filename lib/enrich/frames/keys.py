@@ -157,8 +157,8 @@ def find_affected_right(
     lefts = name_left_key(len(spec.key_columns))
     for frame in dependent:
         if names[0] in frame.columns:
-            is_lone = reduce(or_, [F.col(name).isNull() for name in lefts])
-            parts.append(drop_nulls(frame.where(is_lone).select(*names)))
+            is_lookup_only = reduce(or_, [F.col(name).isNull() for name in lefts])
+            parts.append(drop_nulls(frame.where(is_lookup_only).select(*names)))
     return _unite(parts).distinct()
 
 

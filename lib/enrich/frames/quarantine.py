@@ -1,7 +1,7 @@
 """Rows that are kept out of the target, as the quarantine table holds them.
 
 The quarantine is the function of the pinned sources that the target is, for the rows that the target may not have: a
-healed row leaves it, a row that is deleted at its source disappears from it, nothing is appended twice.
+row that passes again leaves it, a row that is deleted at its source disappears from it, nothing is appended twice.
 
 Rows with a whole key are told apart by the target's key. Rows of the driving source that have a null in their key have
 nothing to be told apart by but their content: as a multiset, they are exactly those of the pinned snapshot.
@@ -58,7 +58,7 @@ class QuarantineIdentity(Identity):
 
 
 def stage_rows(bad: DataFrame, keyless: DataFrame | None, columns: Sequence[T.StructField]) -> DataFrame:
-    """Put the rows that are to be held into one frame.
+    """Put the rows that the quarantine gets into one frame.
 
     Args:
         bad: The columns of the target's identity, the target's columns and ``_failed``; one row per identity.
@@ -68,12 +68,12 @@ def stage_rows(bad: DataFrame, keyless: DataFrame | None, columns: Sequence[T.St
     Returns:
         The same with the quarantine's identity and ``COPIES``, one row for all rows without key of one content.
     """
-    held = bad.withColumns({_CONTENT: F.lit(None).cast("string"), COPIES: F.lit(1).cast("long")})
+    failing = bad.withColumns({_CONTENT: F.lit(None).cast("string"), COPIES: F.lit(1).cast("long")})
     if keyless is None:
-        return held
+        return failing
     values = [F.any_value(quote(name)).alias(name) for name in keyless.columns]
     counted = keyless.groupBy(hash_content(columns).alias(_CONTENT)).agg(F.count("*").alias(COPIES), *values)
-    return held.unionByName(counted, allowMissingColumns=True)
+    return failing.unionByName(counted, allowMissingColumns=True)
 
 
 def hash_content(columns: Sequence[T.StructField], prefix: str = "", lacking: Collection[str] = frozenset()) -> Column:

@@ -141,7 +141,7 @@ class Observer:
 
     def _read_previous(self) -> None:
         """Read how the jobs ended before this run."""
-        settled = RunsTable(self.project.state).settled()
+        settled = RunsTable(self.project.state).read_statuses()
         targets = {name: str(self.project.location(job.target.table)) for name, job in self.project.jobs.items()}
         self.previous = {name: settled[target] for name, target in targets.items() if target in settled}
 

@@ -99,12 +99,12 @@ def describe_outputs(project: Project, task: Task, result: JobResult, namespace:
     found = [OutputDataset(name.namespace, name.name, facets=facets, outputFacets={"outputStatistics": statistics})]
     if result.quarantine is not None:
         beside = find_quarantine(location)
-        held = name_dataset(beside, task.place.quarantine_uri, namespace)
+        dataset = name_dataset(beside, task.place.quarantine_uri, namespace)
         rows = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=result.counts.quarantined)
         found.append(
             OutputDataset(
-                held.namespace,
-                held.name,
+                dataset.namespace,
+                dataset.name,
                 facets=describe_alias(beside, namespace),
                 outputFacets={"outputStatistics": rows},
             )

@@ -49,7 +49,7 @@ class JobStatus:
 def read_status(project: Project) -> list[JobStatus]:
     """Return the state of every job's target, in the order in which the jobs run."""
     runs = RunsTable(project.state)
-    last = runs.latest()
+    last = runs.read_latest()
     return [_read_job_status(project, project.jobs[name], runs, last) for name in sort_jobs(project.jobs, project)]
 
 

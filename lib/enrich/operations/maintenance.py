@@ -109,7 +109,7 @@ class Upkeep:
         status = LOCKED if error.exit_code == 4 else FAILED
         return replace(self, status=status, error=str(error), exit_code=error.exit_code)
 
-    def settled(self) -> Upkeep:
+    def settle(self) -> Upkeep:
         """Return this with the status that its numbers have."""
         return replace(self, status=DONE) if self.rewritten.files or self.removed.files else self
 
@@ -233,7 +233,7 @@ class _Keeper:
                     found = self._vacuum(found, uri)
             except Exception as error:  # noqa: BLE001 - the other tables are kept all the same
                 found = found.failed_with(describe_error(error, job.job))
-            yield found.settled() if not found.exit_code else found
+            yield found.settle() if not found.exit_code else found
 
     def _optimize(self, found: Upkeep, job: Job, uri: str, *, clustered: bool) -> Upkeep:
         due = shape.foresee_compaction(uri, clustered=clustered)
@@ -272,7 +272,7 @@ class _Keeper:
             together, unused = runs.maintain(dry_run=self.dry_run)
         except Exception as error:  # noqa: BLE001 - as in ``_keep_job``
             return found.failed_with(describe_error(error, "the runs table"))
-        return replace(found, rewritten=together, removed=unused).settled()
+        return replace(found, rewritten=together, removed=unused).settle()
 
     def _keep_sources(self, job: Job) -> Iterator[Upkeep]:
         """VACUUM the sources of a job that no job of the project writes, each of them once."""
@@ -294,7 +294,7 @@ class _Keeper:
                 found = self._vacuum(found, uri)
             except Exception as error:  # noqa: BLE001 - as in ``_keep_job``
                 found = found.failed_with(describe_error(error, job.job))
-            yield found.settled() if not found.exit_code else found
+            yield found.settle() if not found.exit_code else found
 
     def _choose_hours(self, name: str, uri: str) -> Kept:
         """Return how much of a table's past stays.

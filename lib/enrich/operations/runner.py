@@ -205,8 +205,8 @@ class _Running:
             unchanged = JobResult(
                 job.job, UNCHANGED, task.mode, dict(task.window), target_version=table.version, strategy=NOTHING
             )
-            held = self.workplace.count_quarantined(job)
-            return replace(unchanged, findings=task.unjudged, quarantine=held, state=task.recorded_state)
+            in_quarantine = self.workplace.count_quarantined(job)
+            return replace(unchanged, findings=task.unjudged, quarantine=in_quarantine, state=task.recorded_state)
         if task.suite is not None:
             require_extra(EXPECTATIONS)  # before a JVM starts
         from enrich import pipeline

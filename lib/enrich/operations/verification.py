@@ -234,10 +234,10 @@ def _compare_rows(task: Task, session: SparkSession, workplace: Workplace) -> Ch
         except gate.Closed as closed:
             raise Blocked(str(gate.refuse_run(work.result, closed.findings).error)) from None
         assert found is not None  # noqa: S101 - a repair computes all rows
-        target, held = _tell_discrepancy(found.target), _tell_discrepancy(found.held)
+        target, quarantine = _tell_discrepancy(found.target), _tell_discrepancy(found.quarantine)
         assert found.state is not None  # noqa: S101 - counted with the difference
         states = StateCheck(task.recorded_state, state.count_present(work, found.state.lookups))
-        check = replace(check, target=target, quarantine=held, state=states)
+        check = replace(check, target=target, quarantine=quarantine, state=states)
         if task.dry_run:
             return _judge(check)
         if not check.differs and not check.foreign and not check.gaps and not task.lacks_state:

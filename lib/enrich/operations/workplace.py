@@ -223,14 +223,14 @@ class Workplace:
         """Return what is at a job's target now, and where that is."""
         read = bool(graph.find_downstream(self.project, job.job)) or bool(job.target.change_feed)
         location = self.project.location(job.target.table)
-        uri, held = self.locate(location), self.locate(find_quarantine(location))
-        place = TargetPlace(uri, location, held, read)
+        uri, quarantine_uri = self.locate(location), self.locate(find_quarantine(location))
+        place = TargetPlace(uri, location, quarantine_uri, read)
         if uri is None or not tables.exists(uri):
             check_free(job, uri)
             found = TargetState(None, None, 0)
         else:
             found = cursor.read(uri, job.job, self.runs, place.label)
-        beside_it = cursor.read_quarantine_state(held, job.job) if held is not None else None
+        beside_it = cursor.read_quarantine_state(quarantine_uri, job.job) if quarantine_uri is not None else None
         return replace(found, quarantine=beside_it), place
 
     def open_inside(self, task: Task, work: Callable[[Task, SparkSession], Done]) -> Done:

@@ -56,7 +56,9 @@ def _knows(table: TableState, mark: Mark) -> bool:
     return None in (commit, mark.commit) or commit == mark.commit
 
 
-def quarantined(target: TargetState, cursor: Cursor, spec: JobSpec, tables: Mapping[str, TableState]) -> Cursor | None:
+def find_contained(
+    target: TargetState, cursor: Cursor, spec: JobSpec, tables: Mapping[str, TableState]
+) -> Cursor | None:
     """Return what the quarantine contains, seen from the target's ``cursor``.
 
     It is ahead when a run ended between its two commits, or when the target was restored; it is behind when it was
@@ -84,7 +86,7 @@ def quarantined(target: TargetState, cursor: Cursor, spec: JobSpec, tables: Mapp
     return found
 
 
-def between(cursor: Cursor, other: Cursor, alias: str) -> tuple[int, int] | None:
+def find_range_between(cursor: Cursor, other: Cursor, alias: str) -> tuple[int, int] | None:
     """Return the versions of a source, ends like ``start`` and ``to``, that only one of two records may contain."""
     ours, theirs = cursor.sources[alias], other.sources[alias]
     if other is cursor:

@@ -25,7 +25,10 @@ from enrich.storage.tables import TableState, changes_values, exists, open_log, 
 _FORMAT = 1
 _RECENT = 20
 _UPKEEP = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
-"""What comes every day and changes no value; all other commits of others are read for what they do."""
+"""What comes every day and changes no value, as Delta defines it; others' other commits are read for what they do.
+
+To read these, too, would cost a file of the log for each, in tables that are optimised every hour.
+"""
 
 
 @dataclass(frozen=True)
@@ -207,9 +210,9 @@ def read(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
     elif found is not None and found.get("base") is not None:
         others += others_between(walked.entries, (found["base"], walked.version), job)
     elif found is None and not walked.restored:
-        found = _find_expired(runs.committed(label, number), walked.oldest)
+        found = _find_expired(runs.read_committed(label, number), walked.oldest)
     cursor = None if found is None else Cursor.from_dict(found)
-    return TargetState(table, cursor, number, foreign(uri, others, () if cursor is None else cursor.columns))
+    return TargetState(table, cursor, number, list_changing(uri, others, () if cursor is None else cursor.columns))
 
 
 def _find_expired(committed: tuple[dict[str, Any], int | None] | None, oldest: int) -> dict[str, Any] | None:
@@ -329,7 +332,7 @@ def others_between(entries: list[dict[str, Any]], bounds: tuple[int, int], job: 
     return tuple(int(e["version"]) for e in inside if e.get("operation") not in _UPKEEP and not _read_record(e, job))
 
 
-def foreign(uri: str, others: Iterable[int], columns: Sequence[str]) -> tuple[int, ...]:
+def list_changing(uri: str, others: Iterable[int], columns: Sequence[str]) -> tuple[int, ...]:
     """Return those of others' commits to a target that changed values in its columns."""
     return tuple(version for version in others if changes_values(uri, version, columns))
 

@@ -295,10 +295,10 @@ def open_task(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -
     continuity.check(cursor, task.definition, task.tables)
     if evolution.find_reshaped(cursor, task.spec):
         return open_whole(task)  # every list is written anew, its elements in their new shape
-    held = continuity.quarantined(target, cursor, task.spec, task.tables)
-    if held is None:
+    beside = continuity.find_contained(target, cursor, task.spec, task.tables)
+    if beside is None:
         return open_whole(task)
-    return _continue_task(task, (cursor, held), bounds or Bounds())
+    return _continue_task(task, (cursor, beside), bounds or Bounds())
 
 
 def reopen_task(task: Task) -> Task:
@@ -335,7 +335,7 @@ def _require_cursor(task: Task) -> Cursor:
 
 def _continue_task(task: Task, contained: tuple[Cursor, Cursor], bounds: Bounds) -> Task:
     """Put the window of each source together from what target and quarantine contain, and what the run was told."""
-    name, (cursor, held) = task.job.job, contained
+    name, (cursor, beside) = task.job.job, contained
     since = find_versions(name, task.tables, bounds.since)
     window, again = {}, {}
     for alias, table in task.tables.items():
@@ -354,10 +354,12 @@ def _continue_task(task: Task, contained: tuple[Cursor, Cursor], bounds: Bounds)
                 hint="run without --since to take them, or accept the loss with --allow-gap",
             )
         window[alias] = SourceWindow(found.start, found.to, gap=found.gap)
-        if ranges := [each for each in (found.again, continuity.between(cursor, held, alias)) if each is not None]:
+        if ranges := [
+            each for each in (found.again, continuity.find_range_between(cursor, beside, alias)) if each is not None
+        ]:
             again[alias] = (min(start for start, _ in ranges), max(end for _, end in ranges))
     mode = REPLAY if bounds.replays else INCREMENTAL
-    apart = {alias: mark.to for alias, mark in held.sources.items()} if held is not cursor else {}
+    apart = {alias: mark.to for alias, mark in beside.sources.items()} if beside is not cursor else {}
     task = replace(task, mode=mode, window=window, again=again, apart=apart)
     if not isinstance(task.spec, HistorySpec):
         return task

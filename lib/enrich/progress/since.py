@@ -80,7 +80,7 @@ class Asked:
         """Return what the option says of a source; None for nothing."""
         return self.named.get(alias, self.every)
 
-    def told(self) -> str | None:
+    def tell_instants(self) -> str | None:
         """Return the instants that the option means, for the log; None when it names none."""
         found = [str(self.every)] if isinstance(self.every, Instant) else []
         found += [f"{alias}={each}" for alias, each in self.named.items() if isinstance(each, Instant)]
@@ -136,7 +136,7 @@ def read_asked(
         raise ConfigError("--full-refresh computes every row, so --since has no effect", hint="leave one of them out")
     check(found, jobs)
     for asked in filter(None, (found.since, found.until)):
-        if told := asked.told():
+        if told := asked.tell_instants():
             log.info("%s is %s", asked.option, told)
     return found
 

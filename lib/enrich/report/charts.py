@@ -58,9 +58,9 @@ def draw_line(
         else:
             stretches[-1].append(point(place, value))
     last = next(stretch[-1] for stretch in reversed(stretches) if stretch)
-    lone = [stretch[0] for stretch in stretches if len(stretch) == 1 and stretch[0] != last]
+    single = [stretch[0] for stretch in stretches if len(stretch) == 1 and stretch[0] != last]
     paths = tuple(" ".join(",".join(each) for each in stretch) for stretch in stretches if len(stretch) > 1)
-    return Line(paths, (*lone, last), f"{what} the last {len(known)} runs: {', '.join(map(show, known[-10:]))}")
+    return Line(paths, (*single, last), f"{what} the last {len(known)} runs: {', '.join(map(show, known[-10:]))}")
 
 
 @dataclass(frozen=True)

@@ -56,7 +56,7 @@ def read_report(project: Project, jobs: Sequence[str] | None = None, runs: int =
     table = RunsTable(project.state)
     try:
         # Idle runs are read, too: one that only moved the cursor did something, and the very last is always told.
-        rows = table.recent(runs)
+        rows = table.read_recent(runs)
     except Exception as error:
         raise RunFailed(
             f"the runs table at {table.uri} cannot be read ({type(error).__name__})", hint="check the state directory"
@@ -102,13 +102,13 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
     now = build_table_now(job, outcomes, acted, tuple(rules_now.values()))
     judged = _find_judged(acted, last)
     rules = _build_rules(judged, acted, rules_now) if judged else ()
-    held = last.quarantine() or (judged.quarantine() if judged else None)
-    verdict = _decide_verdict(last.status, rules, held, now)
-    known |= {"verdict": verdict, "headline": write_job_headline(verdict, last.status, rules, held, now)}
+    in_quarantine = last.quarantine() or (judged.quarantine() if judged else None)
+    verdict = _decide_verdict(last.status, rules, in_quarantine, now)
+    known |= {"verdict": verdict, "headline": write_job_headline(verdict, last.status, rules, in_quarantine, now)}
     known |= {"last": last.attempt(), "state": counted.state if counted else None, "now": now}
     history = tuple(each.run() for each in acted)
     if judged is None:
-        return JobReport(**known, quarantine=held, runs=history)
+        return JobReport(**known, quarantine=in_quarantine, runs=history)
     return JobReport(
         **known,
         judged=judged.run(),
@@ -117,7 +117,7 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
         sources=judged.windows(),
         rules=rules,
         lookups=_build_lookups(judged, acted),
-        quarantine=held,
+        quarantine=in_quarantine,
         stages=judged.stages(),
         runs=history,
     )
@@ -135,13 +135,13 @@ def _find_judged(acted: Sequence[Outcome], last: Outcome) -> Outcome | None:
 
 
 def _decide_verdict(
-    status: str, rules: Sequence[RuleReport], held: QuarantineReport | None, now: TableNow | None
+    status: str, rules: Sequence[RuleReport], in_quarantine: QuarantineReport | None, now: TableNow | None
 ) -> Verdict:
     if status in _VERDICT_OF_STATUS:
         return _VERDICT_OF_STATUS[status]
     wanting = any(rule.verdict in ("error", "blocked", "held", "warned", "tolerated") for rule in rules)
     failing = now is not None and any(rule.verdict == "warned" for rule in now.rules)
-    if wanting or failing or (held is not None and held.rows):
+    if wanting or failing or (in_quarantine is not None and in_quarantine.rows):
         return "warned"
     return "not_checked" if rules and all(rule.verdict == "not_checked" for rule in rules) else "passed"
 

@@ -26,7 +26,7 @@ def write_job_headline(
     verdict: Verdict,
     status: str,
     rules: Sequence[RuleReport],
-    held: QuarantineReport | None,
+    in_quarantine: QuarantineReport | None,
     now: TableNow | None,
 ) -> str:
     """Return how the last run ended, how many rules fail in the table, what the run said, how much is quarantined."""
@@ -38,8 +38,8 @@ def write_job_headline(
         counts = {"failed": failing, "passed": passing, "judged no row": len(rules) - failing - passing}
         said = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         told.append(f"this run: {said}" if table else f"{format_count(len(rules), 'rule')}: {said}")
-    if held is not None and held.rows:
-        told.append(f"{format_count(held.rows, 'row')} in quarantine")
+    if in_quarantine is not None and in_quarantine.rows:
+        told.append(f"{format_count(in_quarantine.rows, 'row')} in quarantine")
     return "; ".join(part for part in told if part) or "up to date"
 
 

@@ -25,17 +25,17 @@ def format_quarantined_keys(project: Project, job: Job) -> str:
     Raises:
         EnrichError: A table cannot be read, or the job does not compile against its sources.
     """
-    held = find_quarantine(project.location(job.target.table))
-    if isinstance(held, CatalogName):
+    quarantine = find_quarantine(project.location(job.target.table))
+    if isinstance(quarantine, CatalogName):
         return f"{job.job}: the quarantine is a catalog table; read it with Spark"
-    if not tables.exists(held):
+    if not tables.exists(quarantine):
         return f"{job.job}: there is no quarantine"
     names = _find_identity(project, job)
     try:
-        rows = tables.read_first_rows(held, (*names, FAILED_COLUMN), LIMIT + 1)
+        rows = tables.read_first_rows(quarantine, (*names, FAILED_COLUMN), LIMIT + 1)
     except Exception as error:
         raise RunFailed(
-            f"the quarantine at {held} cannot be read ({type(error).__name__})",
+            f"the quarantine at {quarantine} cannot be read ({type(error).__name__})",
             hint=f"read it with Spark: SELECT {quote(names[0])}, {FAILED_COLUMN}",
         ) from error
     lines = [[*(_format_value(row[name]) for name in names), _format_rules(row[FAILED_COLUMN])] for row in rows[:LIMIT]]

@@ -109,17 +109,17 @@ class Outcome:
 
     def run(self) -> Run:
         """Return when and how the run ended, and what it wrote."""
-        held = self.quarantine()
+        in_quarantine = self.quarantine()
         counts = {name: self.count(name) for name in ("inserted", "updated", "deleted", "quarantined")}
-        return Run(**self.attempt().model_dump(), **counts, held=held.rows if held else None)
+        return Run(**self.attempt().model_dump(), **counts, held=in_quarantine.rows if in_quarantine else None)
 
     def quarantine(self) -> QuarantineReport | None:
         """Return what the quarantine held afterwards; None when that is not recorded."""
-        held = self.document.get("quarantine")
-        if not isinstance(held, dict):
+        in_quarantine = self.document.get("quarantine")
+        if not isinstance(in_quarantine, dict):
             return None
-        reasons = {read_name(reason): read_count(n) for reason, n in read_mapping(held.get("reasons")).items()}
-        return QuarantineReport(rows=read_count(held.get("rows")), reasons=reasons)
+        reasons = {read_name(reason): read_count(n) for reason, n in read_mapping(in_quarantine.get("reasons")).items()}
+        return QuarantineReport(rows=read_count(in_quarantine.get("rows")), reasons=reasons)
 
     def lookups(self) -> dict[str, Mapping[str, Any]]:
         """Return how the joins went for the rows that the run computed, by alias."""

@@ -85,7 +85,7 @@ def format_whole(rule: RuleReport) -> str:
 
 
 @dataclass(frozen=True)
-class Rule:
+class RuleText:
     """One rule of a job, as the run and as the table knows it.
 
     Attributes:
@@ -99,7 +99,7 @@ class Rule:
     now: RuleNow | None
 
 
-def list_rules(job: JobReport) -> list[Rule]:
+def list_rules(job: JobReport) -> list[RuleText]:
     """Return the rules of the run, each with what it says of the table, and then those that only the table knows.
 
     Rules are the same when type and columns are; of several such rules the first belongs to the first.
@@ -110,6 +110,6 @@ def list_rules(job: JobReport) -> list[Rule]:
     found = []
     for run in job.rules:
         same = [] if run.index is None else waiting.get((run.expectation, run.column, run.column_list), [])
-        found.append(Rule(format_rule(run), run.verdict, run, same.pop(0) if same else None))
+        found.append(RuleText(format_rule(run), run.verdict, run, same.pop(0) if same else None))
     rest = [now for each in waiting.values() for now in each]
-    return [*found, *(Rule(format_rule(now), now.verdict or "not_checked", None, now) for now in rest)]
+    return [*found, *(RuleText(format_rule(now), now.verdict or "not_checked", None, now) for now in rest)]

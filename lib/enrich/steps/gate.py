@@ -146,14 +146,14 @@ def _count_new_orphans(work: Work, rows: Rows, alias: str, counted: tuple[int, i
     spec = work.task.spec
     assert isinstance(spec, JoinSpec)  # noqa: S101 - the rule is refused for mirrors
     step = next(step for step in spec.steps if step.alias == alias)
-    referring, lone = counted
-    if step.kind != "list" and (lone == 0 or work.task.everything):
-        return referring, lone
+    referring, unmatched = counted
+    if step.kind != "list" and (unmatched == 0 or work.task.everything):
+        return referring, unmatched
     keys = name_left_key(len(spec.key_columns))
     names = keys if spec.interval_step is None else identify_rows(work.task).names
     now = rows.frame.select(*names, name_partners(alias))
     before = None
-    if lone and not work.task.everything:
+    if unmatched and not work.task.everything:
         among = Affected(orphans.find_orphans(now, alias).select(*keys).distinct())
         before = join.find_partners(work.before, step, among)
     found = orphans.find_new_orphans(now, alias, names, before).agg(F.count("*"), F.count_if("new")).first()

@@ -120,11 +120,11 @@ def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
         base = earlier
     identities = None
     if recorded is not None and not work.task.everything:
-        wanted = keys if not work.task.retry else keys.unionByName(_find_held_keys(work, spec)).distinct()
+        wanted = keys if not work.task.retry else keys.unionByName(_find_quarantined_keys(work, spec)).distinct()
         recorded = work.keep(recorded.join(wanted, on=wanted.columns, how="left_semi"))
         base = recorded if bound is None else history.roll_back(recorded, bound)
-        held = _list_held_now(work, spec) if work.task.apart else None
-        there = [recorded, *([] if held is None else [held.join(wanted, on=wanted.columns, how="left_semi")])]
+        beside = _list_quarantined_now(work, spec) if work.task.apart else None
+        there = [recorded, *([] if beside is None else [beside.join(wanted, on=wanted.columns, how="left_semi")])]
         identities = history.list_identities(spec, *there, events)
     if spec.source.trusted:
         base = base.dropDuplicates([*name_left_key(len(spec.key)), FROM])
@@ -209,10 +209,10 @@ def _read_recorded(work: Work, spec: HistorySpec) -> DataFrame:
     Versions move between the two, when they end and a rule is about that. So a quarantine that is ahead, or was
     restored, may lack one that the target has not got: only the rows that belong to the target's are taken.
     """
-    target, held = read_target(work), _read_held(work, spec, _find_belonging_version(work))
+    target, beside = read_target(work), _read_quarantined(work, spec, _find_belonging_version(work))
     assert target is not None  # noqa: S101 - only a first run has none
-    if held is not None:
-        target = target.unionByName(held, allowMissingColumns=True)
+    if beside is not None:
+        target = target.unionByName(beside, allowMissingColumns=True)
     return history.take_versions(spec, target, _list_kinds(work, spec))
 
 
@@ -241,13 +241,14 @@ def _find_belonging_version(work: Work) -> int | None:
 def _refuse_without_rows(work: Work) -> HistoryError:
     name = work.task.job.job
     return HistoryError(
-        f"the quarantine of {name!r} is apart from the target, and its rows of then cannot be read any more",
+        f"the quarantine of {name!r} is not at the same source version as the target,"
+        " and its older rows cannot be read any more",
         hint=f"run `enrich run {name} --full-refresh`, which computes all versions from the source",
     )
 
 
-def _read_held(work: Work, spec: HistorySpec, version: int | None) -> DataFrame | None:
-    """Return the rows with a key that the quarantine holds, or held at a version: the target's columns.
+def _read_quarantined(work: Work, spec: HistorySpec, version: int | None) -> DataFrame | None:
+    """Return the rows with a key that the quarantine has, or had at a version: the target's columns.
 
     Raises:
         HistoryError: The rows of the version cannot be read any more.
@@ -271,14 +272,14 @@ def _read_held(work: Work, spec: HistorySpec, version: int | None) -> DataFrame 
     return rows
 
 
-def _list_held_now(work: Work, spec: HistorySpec) -> DataFrame | None:
+def _list_quarantined_now(work: Work, spec: HistorySpec) -> DataFrame | None:
     """Return the versions that the quarantine has now; None when it has none."""
     there = work.task.target.quarantine
-    held = None if there is None else _read_held(work, spec, there.table.version)
-    return None if held is None else history.take_versions(spec, held, _list_kinds(work, spec))
+    beside = None if there is None else _read_quarantined(work, spec, there.table.version)
+    return None if beside is None else history.take_versions(spec, beside, _list_kinds(work, spec))
 
 
-def _find_held_keys(work: Work, spec: HistorySpec) -> DataFrame:
-    held = _list_held_now(work, spec)
-    assert held is not None  # noqa: S101 - what is tried again is in a quarantine
-    return held.select(*name_left_key(len(spec.key))).distinct()
+def _find_quarantined_keys(work: Work, spec: HistorySpec) -> DataFrame:
+    beside = _list_quarantined_now(work, spec)
+    assert beside is not None  # noqa: S101 - what is tried again is in a quarantine
+    return beside.select(*name_left_key(len(spec.key))).distinct()

@@ -1,4 +1,4 @@
-"""What a run does when files of a source are gone: plan again, ask for a full refresh, or for the source's repair."""
+"""What a run does when files of a table are gone: plan again, ask for a full refresh, or for the table's repair."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from contextlib import contextmanager
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
 
 from enrich.base.errors import EnrichError, HistoryError, RunFailed, SourceMoved
 from enrich.base.failures import find_lack, is_gone
@@ -22,13 +23,14 @@ def explain_losses(work: Work) -> Iterator[None]:
     Raises:
         SourceMoved: A source's pinned version was vacuumed; its latest one may be there.
         HistoryError: The pinned version was chosen with ``--until``.
-        RunFailed: A source's latest version has lost files.
+        RunFailed: A source's latest version, the target or the quarantine has lost files.
     """
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
         if is_gone(error):
             check_ends(work, work.task.window)
+            _check_results(work)
         raise
 
 
@@ -40,7 +42,7 @@ def check_ends(work: Work, aliases: Iterable[str]) -> None:
     """
     for alias in aliases:
         try:
-            work.snapshot(alias).write.format("noop").mode("overwrite").save()
+            _read_whole(work.snapshot(alias))
         except (PySparkException, Py4JJavaError) as error:
             raise find_lack(error) or _describe_lost_end(work, alias) from error
 
@@ -53,6 +55,29 @@ def _describe_lost_end(work: Work, alias: str) -> EnrichError:
     if tables.read_state(task.tables[alias].uri).version > end:
         return SourceMoved(f"{said}, and later versions have come", hint="run again")
     return RunFailed(said, hint="restore the source, and run again")
+
+
+def _check_results(work: Work) -> None:
+    """Read the target and its quarantine. A full refresh would not help here: it compares with the same tables.
+
+    Raises:
+        EnrichError: One of them cannot be read.
+    """
+    target, beside = work.task.target.table, work.task.target.quarantine
+    for what, table in (("target", target), ("quarantine", beside.table if beside else None)):
+        if table is None:
+            continue
+        try:
+            _read_whole(tables.read_snapshot(work.session, table.uri, table.version, list(table.columns)))
+        except (PySparkException, Py4JJavaError) as error:
+            raise find_lack(error) or RunFailed(
+                f"the {what} of {work.task.job.job!r} cannot be read at version {table.version}: files of it are gone",
+                hint=f"restore them from a backup, or drop the {what}; then run again, and the run computes it anew",
+            ) from error
+
+
+def _read_whole(rows: DataFrame) -> None:
+    rows.write.format("noop").mode("overwrite").save()
 
 
 def keeps_layout(task: Task, alias: str, window: tuple[int, int]) -> bool:

@@ -62,8 +62,8 @@ class StagedRun:
 
     Attributes:
         target: The difference to the target.
-        held: The difference to the quarantine; None when there is nothing to write.
-        replaces_quarantine: True when the rows of ``held`` are all rows, to be written in place of a table that cannot
+        quarantine: The difference to the quarantine; None when there is nothing to write.
+        replaces_quarantine: True when the rows of ``quarantine`` are all rows, written in place of a table that cannot
             hold them as it is.
         whole: All rows, when the target is written anew because its old rows are not this job's.
         compared: False when the target's rows have another key or other types than the new ones.
@@ -71,7 +71,7 @@ class StagedRun:
     """
 
     target: Difference
-    held: Difference | None = None
+    quarantine: Difference | None = None
     replaces_quarantine: bool = False
     whole: DataFrame | None = None
     compared: bool = True
@@ -80,8 +80,8 @@ class StagedRun:
     @property
     def changes(self) -> bool:
         """True when target or quarantine are not yet as they should be."""
-        held = self.held is not None and (not self.held.is_empty or self.replaces_quarantine)
-        return held or not self.target.is_empty
+        differs = self.quarantine is not None and (not self.quarantine.is_empty or self.replaces_quarantine)
+        return differs or not self.target.is_empty
 
 
 @measure("difference")
@@ -105,9 +105,9 @@ def stage_difference(work: Work, changed: Changes, verdict: JudgedRows, affected
         count_emptied=guarded and not repairs,
         remember=list_remembered(task),
     )
-    held, replaces = _stage_quarantine(work, changed, verdict, affected)
+    beside, replaces = _stage_quarantine(work, changed, verdict, affected)
     pass_point("staged.after")
-    return StagedRun(found, held, replaces, whole, compared=old is not None)
+    return StagedRun(found, beside, replaces, whole, compared=old is not None)
 
 
 def _find_comparable_rows(work: Work, rows: DataFrame) -> DataFrame | None:
@@ -122,7 +122,7 @@ def _find_comparable_rows(work: Work, rows: DataFrame) -> DataFrame | None:
 def _stage_quarantine(
     work: Work, changed: Changes, verdict: JudgedRows, affected: Affected | None
 ) -> tuple[Difference | None, bool]:
-    """Compare what is to be held, with a key and without, with the quarantine table.
+    """Compare what is quarantined, with a key and without, with the quarantine table.
 
     Returns:
         The difference, None when there is nothing to write; and whether it replaces all rows of the table.
@@ -134,14 +134,14 @@ def _stage_quarantine(
     without_key = _find_keyless_rows(work) if before is not None or changed.may_lack_keys(task.spec.driving) else None
     if before is None and verdict.bad is None and without_key is None:
         return None, False
-    identity = _identify_held_rows(task, verdict.good)
+    identity = _identify_quarantined_rows(task, verdict.good)
     nothing = verdict.good.limit(0).withColumn(FAILED_COLUMN, F.array().cast("array<string>"))
-    held = quarantine.stage_rows(verdict.bad if verdict.bad is not None else nothing, without_key, identity.columns)
+    bad = quarantine.stage_rows(verdict.bad if verdict.bad is not None else nothing, without_key, identity.columns)
     table = None
     if before is not None and not replaces:
         names, place = [*task.spec.columns, FAILED_COLUMN], before.table
         table = work.keep(tables.read_snapshot(work.session, place.uri, place.version, names, like=verdict.good))
-    found = difference.compute_difference(held, table, identity, affected, has_copies=True)
+    found = difference.compute_difference(bad, table, identity, affected, has_copies=True)
     # A quarantine of which nobody knows what it contains gets a record that says so, whether its rows are right or not.
     if found.is_empty and not replaces and (before is None or before.present is not None):
         return None, False
@@ -155,7 +155,7 @@ def _can_hold(table: tables.TableState, rows: DataFrame) -> bool:
     return all(kinds.get(name) == strip_type(kind) for name, kind in ours.items())
 
 
-def _identify_held_rows(task: Task, rows: DataFrame) -> quarantine.QuarantineIdentity:
+def _identify_quarantined_rows(task: Task, rows: DataFrame) -> quarantine.QuarantineIdentity:
     columns = tuple(rows.schema[name] for name in task.spec.columns)
     keys = identify_rows(task)
     return quarantine.QuarantineIdentity(keys.left, keys.right, keys.has_pairs, columns)
@@ -188,7 +188,7 @@ def write_run(work: Work, found: StagedRun, runs: RunsTable) -> JobResult:
         inserted=target.inserted,
         updated=target.updated,
         deleted=target.deleted,
-        quarantined=found.held.inserted if found.held is not None else 0,
+        quarantined=found.quarantine.inserted if found.quarantine is not None else 0,
     )
     status = CREATED if task.target.table is None else UPDATED if found.changes else UNCHANGED
     result = replace(result, status=status, counts=counts)
@@ -224,7 +224,7 @@ def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable
     """Write intent, quarantine and target, in this order, and find both commits in the logs."""
     task, table = work.task, work.task.target.table
     record = _write_intent(task, found, runs)
-    if found.held is not None:
+    if found.quarantine is not None:
         _write_quarantine(work, found, record)
     commit = CommitRecord(cursor.name_application(task.job.job), record.number, record.to_json())
     result = replace(result, number=record.number, strategy=_name_strategy(task, found), state=found.state)
@@ -237,7 +237,7 @@ def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable
         task,
         commits.CommitAttempt(
             task.place.label,
-            lambda: _locate(work, held=False),
+            lambda: _locate(work, quarantined=False),
             None if table is None else table.version,
             lambda: _write_target(work, found, commit),
             landed,
@@ -248,7 +248,7 @@ def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable
 
 def _measure_commit(work: Work, version: int) -> Extent | None:
     """Measure what a commit added; None where the log cannot be read: the commit is made, and the run is done."""
-    uri = _locate(work, held=False)
+    uri = _locate(work, quarantined=False)
     with suppress(RunFailed):
         return extents.measure_commit(uri, version) if uri is not None else None
     return None
@@ -275,7 +275,7 @@ def _write_intent(task: Task, found: StagedRun, runs: RunsTable) -> cursor.Curso
     pass_point("intent.before")
     before = task.target.quarantine
     number = (runs.last_number(task.place.label) if task.target.table is None else task.target.number) + 1
-    if found.held is not None:
+    if found.quarantine is not None:
         present = before.number + 1 if before is not None else 1
     else:
         present = before.present or 0 if before is not None else 0
@@ -286,10 +286,10 @@ def _write_intent(task: Task, found: StagedRun, runs: RunsTable) -> cursor.Curso
     return record
 
 
-def _locate(work: Work, *, held: bool) -> str | None:
+def _locate(work: Work, *, quarantined: bool) -> str | None:
     """Return where the target or its quarantine is by now; None when the catalog does not know it."""
     place = work.task.place
-    location = find_quarantine(place.location) if held else place.location
+    location = find_quarantine(place.location) if quarantined else place.location
     return location if isinstance(location, str) else tables.find_catalog_location(work.session, location.parts)
 
 
@@ -358,7 +358,7 @@ def _write_quarantine(work: Work, found: StagedRun, record: cursor.Cursor) -> No
         task,
         commits.CommitAttempt(
             f"the quarantine of {task.job.job!r}",
-            lambda: _locate(work, held=True),
+            lambda: _locate(work, quarantined=True),
             before.table.version if before is not None else None,
             lambda: _put_quarantine(work, found, own),
         ),
@@ -367,9 +367,9 @@ def _write_quarantine(work: Work, found: StagedRun, record: cursor.Cursor) -> No
 
 
 def _put_quarantine(work: Work, found: StagedRun, own: CommitRecord) -> None:
-    task, before, held = work.task, work.task.target.quarantine, found.held
-    assert held is not None  # noqa: S101 - callers have looked
-    rows = held.rows.select(*[F.col(quote(name)) for name in (*task.spec.columns, FAILED_COLUMN, RUN_ID_COLUMN)])
+    task, before, beside = work.task, work.task.target.quarantine, found.quarantine
+    assert beside is not None  # noqa: S101 - callers have looked
+    rows = beside.rows.select(*[F.col(quote(name)) for name in (*task.spec.columns, FAILED_COLUMN, RUN_ID_COLUMN)])
     if before is None:
         place = task.place
         table = writes.NewTable(place.quarantine_name, place.quarantine_uri, _choose_properties(task, rows))
@@ -379,5 +379,5 @@ def _put_quarantine(work: Work, found: StagedRun, own: CommitRecord) -> None:
     else:
         known = {name.lower() for name in tables.read_state(before.table.uri).columns}
         lacking = frozenset(name for name in task.spec.columns if name.lower() not in known)
-        identity = replace(_identify_held_rows(task, held.rows), lacking=lacking)
-        writes.write_difference(work.session, before.table.uri, _match(held, identity), own)
+        identity = replace(_identify_quarantined_rows(task, beside.rows), lacking=lacking)
+        writes.write_difference(work.session, before.table.uri, _match(beside, identity), own)

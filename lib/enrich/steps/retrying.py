@@ -21,11 +21,11 @@ def find_quarantined_keys(work: Work) -> list[Affected]:
         return []
     identity = identify_rows(task)
     names = [*identity.left, *identity.right, FAILED_COLUMN]
-    held = tables.read_snapshot(work.session, uri, tables.read_state(uri).version, names).where(
+    waiting = tables.read_snapshot(work.session, uri, tables.read_state(uri).version, names).where(
         ~quarantine.is_keyless()
     )
-    found = held.select(*[part.alias(name) for name, part in identity.of().items()])
+    found = waiting.select(*[part.alias(name) for name, part in identity.of().items()])
     lefts, rights = name_left_key(len(identity.left)), name_right_key(len(identity.right))
-    is_lone = reduce(or_, [F.col(name).isNull() for name in lefts])
-    left = found.where(~is_lone).select(*lefts)
-    return [Affected(left, drop_nulls(found.where(is_lone).select(*rights)) if rights else None)]
+    is_lookup_only = reduce(or_, [F.col(name).isNull() for name in lefts])
+    left = found.where(~is_lookup_only).select(*lefts)
+    return [Affected(left, drop_nulls(found.where(is_lookup_only).select(*rights)) if rights else None)]

@@ -84,7 +84,7 @@ class Changes:
     @cached_property
     def differing(self) -> dict[str, DataFrame]:
         """Alias -> changed keys, of the sources that have any, or whose rows without key changed."""
-        found = {alias: each.changed() for alias, each in self.net.items() if each.count or each.null_images}
+        found = {alias: each.select_changed() for alias, each in self.net.items() if each.count or each.null_images}
         for alias, each in self.again.items():
             if each.count or each.null_keys:
                 found[alias] = found[alias].unionByName(each.keys).distinct() if alias in found else each.keys
@@ -144,7 +144,7 @@ def _count_all_keys(net: NetChanges | None, again: Touched | None) -> int | None
     """Count the keys of a window that was widened; None for one that was not."""
     if again is None:
         return None
-    return again.count if net is None else net.changed().unionByName(again.keys).distinct().count()
+    return again.count if net is None else net.select_changed().unionByName(again.keys).distinct().count()
 
 
 def _describe_window(task: Task, alias: str, count: int, widened: int | None) -> SourceWindow:
@@ -200,7 +200,7 @@ def _read(
                 hint=f"run `enrich run {work.task.job.job} --full-refresh`",
             ) from error
     pass_point("feed_of_source.after")
-    for frame in found.held:
+    for frame in found.persisted:
         work.cleanup.callback(frame.unpersist)
     return found
 
@@ -243,11 +243,11 @@ def _count_left(work: Work, changed: Changes, left: DataFrame) -> tuple[int, Ran
 
 def _find_affected(work: Work, changed: Changes) -> Affected:
     spec = work.task.spec
-    held = retrying.find_quarantined_keys(work)
+    waiting = retrying.find_quarantined_keys(work)
     assert not isinstance(spec, HistorySpec)  # noqa: S101 - its ledger tells them
     if isinstance(spec, MirrorSpec):
         images = [*[net.images for net in changed.net.values()], *[each.images for each in changed.again.values()]]
-        values = [*[mirror.find_affected_values(spec, each) for each in images], *[each.left for each in held]]
+        values = [*[mirror.find_affected_values(spec, each) for each in images], *[each.left for each in waiting]]
         return Affected(work.keep(reduce(lambda a, b: a.unionByName(b), values).distinct()))
     now, right = work.now, spec.right_step()
     carry = not spec.sources[spec.driving].trusted
@@ -259,7 +259,7 @@ def _find_affected(work: Work, changed: Changes) -> Affected:
     near = spec.interval_step
     if near is not None and near.alias in changed.differing:
         dependent.append(work.keep(neighbours.find_near_changes(work.now, near, list(changed.images(near.alias)))))
-    others = [each.left for each in held]
+    others = [each.left for each in waiting]
     left = work.keep(keys.find_affected_left(spec, changed.differing, dependent, others))
     known = {}
     for alias in keys.list_sharing(spec):
@@ -277,7 +277,7 @@ def _find_affected(work: Work, changed: Changes) -> Affected:
         moved = [
             frame.select(*[name for name in frame.columns if name.startswith("__enrich_j")]) for frame in references
         ]
-    moved += [each.right for each in held if each.right is not None]
+    moved += [each.right for each in waiting if each.right is not None]
     return Affected(left, work.keep(keys.find_affected_right(spec, changed.differing, dependent, moved)), known=known)
 
 
@@ -331,7 +331,7 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
         return Rows(versions, Counts(affected_keys=affected.count if affected else versions.count()))
 
     frame = work.keep(join.join_all(work.sources_for(affected), affected))
-    # Where all rows are computed and none is held, these are the target's: its state needs no pass of its own.
+    # Where all rows are computed and none is quarantined, these are the target's: its state needs no pass of its own.
     marks = mark_rows(spec.columns) if work.task.everything and not work.task.holds_rows else {}
     marks = {name: F.col(LIVE) & mark for name, mark in marks.items()}
     found, partners, tally = sum_partners(frame, spec.steps, marks)

@@ -114,11 +114,11 @@ def _go_back(work: Work, changed: Changes, affected: Affected) -> tuple[Sources,
             snapshots[alias] = work.snapshot(alias, work.task.window[alias].start)
         elif alias in sharing:
             stayed = now.affected_rows(alias, names, affected)
-            stayed = stayed.join(net.changed().toDF(*names), on=names, how="left_anti")
+            stayed = stayed.join(net.select_changed().toDF(*names), on=names, how="left_anti")
             went = drop_nulls(pack_rows(gone, spec.sources[alias], names), names)
             known[alias] = KnownRows(stayed.unionByName(went))
         else:
-            snapshots[alias] = _restore_rows(snapshots[alias], spec.sources[alias].key, net.changed(), gone)
+            snapshots[alias] = _restore_rows(snapshots[alias], spec.sources[alias].key, net.select_changed(), gone)
     return replace(now, snapshots=snapshots), replace(affected, known=known)
 
 

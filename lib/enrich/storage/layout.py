@@ -1,4 +1,7 @@
-"""Under which names the values of a table's columns stand in its files (column mapping)."""
+"""Under which names the values of a table's columns stand in its files (column mapping).
+
+The names suffice, ids need no comparison: Delta gives a column that is dropped and added again a new physical name.
+"""
 
 from __future__ import annotations
 

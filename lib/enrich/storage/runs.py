@@ -196,7 +196,7 @@ class RunsTable:
         among = f" AND at NOT IN ({', '.join(_literal(row['at']) for row in kept)})" if kept else ""
         table.delete(f"at < {before}{among}")
 
-    def committed(self, target: str, number: int) -> tuple[dict[str, Any], int | None] | None:
+    def read_committed(self, target: str, number: int) -> tuple[dict[str, Any], int | None] | None:
         """Return the cursor that the run with ``number`` recorded, and the target's version that it made.
 
         Runs that did not commit leave intents with the same number; an outcome with it tells which one became true.
@@ -214,20 +214,20 @@ class RunsTable:
         rows = self._select("SELECT target, max(number) AS number FROM this WHERE event = 'intent' GROUP BY target")
         return next((row["number"] for row in rows if row["target"] == target), 0)
 
-    def latest(self) -> dict[str, dict[str, Any]]:
+    def read_latest(self) -> dict[str, dict[str, Any]]:
         """Return the status of the last outcome of each target, and when it ended."""
         last = "max(at) AS at, last_value(status ORDER BY at) AS status"
         rows = self._select(f"SELECT target, {last} FROM this WHERE event = 'outcome' GROUP BY target")  # noqa: S608
         return {row["target"]: row for row in rows}
 
-    def settled(self) -> dict[str, str]:
+    def read_statuses(self) -> dict[str, str]:
         """Return the status of the last run of each target that came to a verdict: not skipped, nor locked."""
         last = "last_value(status ORDER BY at) AS status"
         runs = "event = 'outcome' AND status NOT IN ('skipped', 'locked') AND (mode IS NULL OR mode <> 'repair')"
         rows = self._select(f"SELECT target, {last} FROM this WHERE {runs} GROUP BY target")  # noqa: S608 - constants
         return {row["target"]: row["status"] for row in rows}
 
-    def recent(self, limit: int) -> list[dict[str, Any]]:
+    def read_recent(self, limit: int) -> list[dict[str, Any]]:
         """Return the last ``limit`` outcomes of each job, target and status, oldest first."""
         place = "row_number() OVER (PARTITION BY job, target, status ORDER BY at DESC) AS place"
         ranked = f"SELECT at, {place} FROM this WHERE event = 'outcome'"  # noqa: S608 - constants
