@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -106,6 +107,41 @@ def test_a_large_lookup_is_filtered_by_what_few_rows_refer_to(
     assert shop.run().error is None
     assert set(asked) == {frozenset({"merchants"} if few else ())}
     assert titles(shop)[1] == ("new", "merchant 3")
+
+
+def chain(length: int) -> str:
+    """Return a job in which each lookup's key is read off the one before."""
+    aliases = [f"m{number}" for number in range(length)]
+    joins = {"m0": "products.merchant_id"} | {after: f"{before}.id" for before, after in pairwise(aliases)}
+    return "\n".join(
+        [
+            "job: chain\nsources:\n  products: {table: products, key: id}",
+            *[f"  {alias}: {{table: merchants, key: id}}" for alias in aliases],
+            "from: products\njoin:",
+            *[f"  {alias}: {{kind: foreign_key, on: {on}}}" for alias, on in joins.items()],
+            f"select: {{id: products.id, title: products.title, merchant: {aliases[-1]}.name}}",
+            "target: {table: chain}\n",
+        ]
+    )
+
+
+def test_the_plan_grows_with_the_joins_and_not_with_their_powers(shop: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a large lookup is filtered by is read twice: without a cut, eight joins had a plan of hundreds of tables."""
+    shop.job(chain(8))
+    assert shop.run("chain").status == "created"
+    leaves: list[int] = []
+    keep = work.Work.keep
+
+    def listening(self: work.Work, frame: Any) -> Any:
+        leaves.append(frame._jdf.queryExecution().analyzed().collectLeaves().size())
+        return keep(self, frame)
+
+    monkeypatch.setattr(work.Work, "keep", listening)
+    monkeypatch.setattr(work, "LARGE_LOOKUP", 0)
+    shop.put("products", {"id": 1, "title": "new", "merchant_id": 3})
+    assert shop.run("chain").counts.updated == 1
+    assert {row["id"]: row["merchant"] for row in shop.rows("chain")}[1] == "merchant 3"
+    assert 0 < max(leaves) <= 40
 
 
 @pytest.fixture

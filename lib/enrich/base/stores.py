@@ -6,12 +6,18 @@ from the platform, where both look by themselves. Nothing is kept but in this pr
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 PREFIX = "spark.hadoop.fs.s3a."
 SECRETS = ("access.key", "secret.key", "session.token")
 """Settings of S3A that may only come from the environment."""
+_OTHER_SECRETS = re.compile(
+    r"spark\.hadoop\.fs\.(azure\.(account\.key|account\.oauth2\.client\.secret|sas)\b"
+    r"|gs\.auth\.(service\.account\.private\.key|client\.secret|refresh\.token)$|gs\.proxy\.password$)"
+)
+"""The same of Hadoop's drivers for Azure and for Google Cloud Storage."""
 
 _SAME = {
     "endpoint.region": "aws_region",
@@ -19,6 +25,14 @@ _SAME = {
     "secret.key": "aws_secret_access_key",
     "session.token": "aws_session_token",
 }
+
+
+def is_secret(setting: str) -> bool:
+    """Tell whether a setting of Spark is a credential of an object store."""
+    is_s3 = setting.startswith(PREFIX) and setting.endswith(SECRETS)
+    return is_s3 or _OTHER_SECRETS.match(setting) is not None
+
+
 _known: dict[str, Mapping[str, str]] = {}
 """Bucket -> the settings of the project that names it; ``""``: those of the project that was read last."""
 

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 
 from enrich.base.errors import Fault
-from enrich.base.stores import PREFIX, SECRETS
+from enrich.base.stores import PREFIX, is_secret
 from enrich.config.yamlfile import Tree
 
 FORCED = {
@@ -72,7 +72,7 @@ def is_inherited(name: str) -> bool:
 
 
 def check_secrets(tree: Tree) -> list[Fault]:
-    """Refuse credentials of S3 that stand in a file; a variable of the environment may hold them.
+    """Refuse credentials of object stores that stand in a file; a variable of the environment may hold them.
 
     Args:
         tree: The file as it is written, before variables are put in.
@@ -81,11 +81,10 @@ def check_secrets(tree: Tree) -> list[Fault]:
     conf = spark.get("conf") if isinstance(spark, dict) else None
     faults = []
     for name, value in (conf if isinstance(conf, dict) else {}).items():
-        if str(name).startswith(PREFIX) and str(name).endswith(SECRETS) and not _VARIABLE.fullmatch(str(value)):
-            message = (
-                f"{name!r} must not stand in a file: write ${{NAME}} for an environment variable, or leave it out, and"
-                " set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
-            )
+        if is_secret(str(name)) and not _VARIABLE.fullmatch(str(value)):
+            message = f"{name!r} must not stand in a file: write ${{NAME}} for an environment variable"
+            if str(name).startswith(PREFIX):
+                message += ", or leave it out, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
             faults.append(Fault(message, tree.at("spark", "conf", name)))
     return faults
 

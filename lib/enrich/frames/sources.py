@@ -19,7 +19,7 @@ class Sources:
         snapshots: Alias -> rows with the used columns and no null in the key.
         large: Foreign-key and list lookups of which the affected rows refer to a small part; without them all of a
             lookup is sorted for the join.
-        keep: Persists a frame that is used twice, where that is no whole table.
+        keep: Makes a frame that is used twice compute once, where that is no whole table.
     """
 
     spec: JoinSpec

@@ -117,7 +117,16 @@ class Work:
         """All snapshots at the window's end, with large lookups that are filtered by what few rows refer to."""
         lookups = [step.alias for step in self.now.spec.steps if step.kind != "table"]
         large = [alias for alias in lookups if extents.measure_table(self.task.tables[alias].uri).bytes >= LARGE_LOOKUP]
-        return replace(self.now, large=frozenset(large), keep=self.keep)
+        return replace(self.now, large=frozenset(large), keep=compute_once)
+
+
+def compute_once(frame: DataFrame) -> DataFrame:
+    """Return a frame that is computed once, when it is first read, and whose plan does not grow with its past.
+
+    A persisted frame would do the first alone: the plan of what reads it twice contains its plan twice, so with each
+    join of a chain the plans would grow several times.
+    """
+    return frame.localCheckpoint(eager=False)
 
 
 def build_finding(rule: str, action: str, counts: tuple[int, int], alias: str | None) -> Finding:

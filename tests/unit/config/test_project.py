@@ -348,6 +348,11 @@ spark:
         ("lake: ${SECRET_SCHEME}\n", [(1, "its scheme is not one")]),
         ("catalog: ${SECRET}\nstate: s\n", [(1, "must be a schema")]),
         ("lake: l\nspark:\n  conf: {spark.hadoop.fs.s3a.secret.key: abc}\n", [(3, "must not stand in a file")]),
+        ("lake: l\nspark:\n  conf: {spark.hadoop.fs.azure.account.key.a.b: abc}\n", [(3, "must not stand in a file")]),
+        (
+            "lake: l\nspark:\n  conf: {spark.hadoop.fs.gs.auth.client.secret: abc}\n",
+            [(3, "must not stand in a file")],
+        ),
         ("lake: l\nspark:\n  conf: {spark.hadoop.fs.s3a.bucket.b.access.key: a$X}\n", [(3, "write ${NAME}")]),
         ("lake: {m: ${X}}\n", [(1, "put '${...}' in quotes")]),
         (
