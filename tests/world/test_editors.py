@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from enrich.scaffold.start import write_project
+from kit.project import ROOT
 
 pytestmark = pytest.mark.world
 
@@ -102,7 +103,9 @@ def test_the_server_finds_the_schemas_in_the_project(editor: Editor) -> None:
     faults = editor.find_faults("jobs/wrong.yml")
     assert 'Missing property "from".' in faults
     assert "Property form is not allowed." in faults
-    assert any('Valid values: "table", "foreign_key", "list"' in fault for fault in faults)
+    schema = json.loads((ROOT / "conf" / "schema" / "job.schema.json").read_text())
+    kinds = ", ".join(f'"{kind}"' for kind in schema["definitions"]["Join"]["properties"]["kind"]["enum"])
+    assert any(f"Valid values: {kinds}." in fault for fault in faults), faults
     (editor.home / "conf" / "wrong.yml").write_text(
         (editor.home / "conf" / "dev.yml").read_text().replace("lake:", "l:")
     )
