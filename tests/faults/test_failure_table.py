@@ -511,7 +511,7 @@ def lose_files(lab: Lab, table: str, what: str) -> None:
     """Lose what a table's log names, and do what the message says; a full refresh compares with the same files."""
     for file in DeltaTable(lab.path(table)).file_uris():
         Path(file).unlink()
-    lab.put("items", item(1, "new"), item(3, "named"))
+    lab.put("items", item(1, "new"), {**item(2, ""), "name": None})
     for how in ({}, {"full_refresh": True}):
         refused(lab, 1, f"the {what} of 'kept'", "files of it are gone", f"drop the {what}", **how)
     shutil.rmtree(lab.path(table))
