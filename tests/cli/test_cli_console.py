@@ -51,7 +51,7 @@ def finding(**given: object) -> Finding:
     [
         (finding(), "warn expect_x(email): 1 of 12 rows failed"),
         (finding(checked=1), "warn expect_x(email): 1 of 1 row failed"),
-        (finding(success=None, checked=0, failed=0), "warn expect_x(email): 0 rows checked"),
+        (finding(success=None, checked=0, failed=0), "expect_x(email): 0 rows checked"),
         (finding(success=None, error="KeyError"), "warn expect_x(email): raised an error: KeyError"),
         (finding(column=None, column_list=("a", "b")), "warn expect_x(a, b): 1 of 12 rows failed"),
         (
@@ -68,7 +68,7 @@ def finding(**given: object) -> Finding:
         ),
         (
             finding(expectation="mass_change", column=None, bound=("at_most", 3), success=None, checked=0, failed=0),
-            "warn mass_change: 0 rows checked",
+            "mass_change: 0 rows checked",
         ),
         (finding(column="\x1b[2J"), "warn expect_x(\\x1b[2J): 1 of 12 rows failed"),
     ],
@@ -98,9 +98,9 @@ def test_a_job_tells_its_rare_counts_findings_and_error() -> None:
 def test_a_run_that_judged_nothing_says_so_in_one_line() -> None:
     silent = [finding(index=i, success=None, checked=0, failed=0) for i in range(3)]
     assert list_notes(JobResult("j", "unchanged", findings=tuple(silent))) == ["3 rules, 0 rows checked"]
-    assert list_notes(JobResult("j", "unchanged", findings=(silent[0],))) == ["warn expect_x(email): 0 rows checked"]
+    assert list_notes(JobResult("j", "unchanged", findings=(silent[0],))) == ["expect_x(email): 0 rows checked"]
     told = list_notes(JobResult("j", "updated", findings=(*silent, finding(success=True, failed=0))))
-    assert told == ["warn expect_x(email): 0 rows checked"] * 3
+    assert told == ["expect_x(email): 0 rows checked"] * 3
 
 
 def test_run_text_is_one_line_a_job_and_the_outcome_last() -> None:

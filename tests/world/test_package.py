@@ -139,6 +139,41 @@ def test_all_extras_play_the_demo_and_run_a_project(full: Environment, project: 
     assert (checked.returncode, checked.stderr) == (0, "")
 
 
+def test_a_new_user_starts_a_project_runs_it_and_reads_its_errors(full: Environment, tmp_path: Path) -> None:
+    """What `enrich init` says comes next, a word that is mistyped, and why a cell is null."""
+    begun = full.enrich("init", "shop", cwd=tmp_path)
+    assert begun.returncode == 0, begun.stderr
+    assert "cd shop" in begun.stdout
+    home = tmp_path / "shop"
+    jobs = sorted(path.stem for path in (home / "jobs").glob("*.yml"))
+    for status in ("created", "unchanged"):
+        ran = full.enrich("run", "--output", "json", cwd=home, timeout=600)
+        assert ran.returncode == 0, ran.stdout + ran.stderr
+        assert {job["job"]: job["status"] for job in json.loads(ran.stdout)["jobs"]} == dict.fromkeys(jobs, status)
+    tested = full.enrich("test", cwd=home, timeout=600)
+    assert tested.returncode == 0, tested.stdout + tested.stderr
+    assert "1 scenario passed" in tested.stdout
+
+    file = home / "jobs" / "orders_with_customer.yml"
+    right = file.read_text()
+    for word, typo in (
+        ("kind: foreign_key", "kind: foriegn_key"),
+        ("from:", "form:"),
+        ("customers.name", "customers.nmae"),
+    ):
+        line = next(number for number, text in enumerate(right.splitlines(), 1) if word in text)
+        file.write_text(right.replace(word, typo))
+        refused = full.enrich("validate", cwd=home)
+        meant = re.split("[: .]+", word.rstrip(":"))[-1]
+        assert refused.returncode == 2
+        assert re.search(rf"jobs/orders_with_customer\.yml:{line}: .*did you mean '{meant}'\?", refused.stderr), refused
+    file.write_text(right)
+
+    why = full.enrich("why", "orders_with_customer", "o4", cwd=home, timeout=600)
+    assert why.returncode == 0, why.stderr
+    assert re.search("(?m)^source +customers +no_such_key", why.stdout), why.stdout
+
+
 def test_a_package_of_the_environment_is_used_and_not_this_tree(full: Environment, tmp_path: Path) -> None:
     where = run([full.python, "-c", "import enrich; print(enrich.__file__)"], cwd=tmp_path).stdout
     assert where.startswith(str(full.home))

@@ -198,7 +198,7 @@ def format_finding(finding: Finding) -> str:
     if finding.error is not None:
         verdict = f"raised an error: {clean(finding.error)}"
     elif finding.success is None:
-        verdict = "0 rows checked"
+        return f"{name}{source}: 0 rows checked"  # without its action, which would read as if it had been taken
     else:
         verdict = f"{finding.failed} of {format_count(finding.checked, 'row')} failed"
     if finding.bound is not None and finding.success is False:

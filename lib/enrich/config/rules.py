@@ -91,13 +91,14 @@ def _find_faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str 
 
 def _find_join_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
     name, alias = rule["rule"], rule.get("join")
+    others = [kind for kind in _ALL if kind not in known.kinds]  # an unknown kind is a fault already
     if "join" not in rule:
         joins = [each for each, join in draft.joins.items() if join.get("kind") in known.kinds]
         yield f"{name} needs 'join', the alias of what is joined{did_you_mean('', joins)}", None
     elif isinstance(alias, str) and alias not in draft.joins and alias.strip():
         what = "the driving source" if alias == draft.driving else "not among the joins"
         yield f"{name} names {alias!r}, which is {what}{did_you_mean(alias, draft.joins)}", "join"
-    elif isinstance(alias, str) and alias in draft.joins and draft.joins[alias].get("kind") not in known.kinds:
+    elif isinstance(alias, str) and alias in draft.joins and draft.joins[alias].get("kind") in others:
         yield f"{name} is for joins of kind {' or '.join(known.kinds)}, not for {alias!r}: {known.why}", "join"
 
 

@@ -79,6 +79,13 @@ def test_a_wrong_rule_is_refused_at_its_line(tmp_path: Path, case: str) -> None:
     assert message in faults[0][1]
 
 
+def test_a_rule_about_a_join_of_an_unknown_kind_adds_no_second_fault(tmp_path: Path) -> None:
+    job = f"{JOB.replace('kind: foreign_key', 'kind: foriegn_key')}  - {RIGHT[1]}\n"
+    ((where, message),) = faults_of(write_project(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": job}))
+    assert where == f"jobs/orders.yml:{JOB.splitlines().index('join:') + 2}"
+    assert "did you mean 'foreign_key'?" in message
+
+
 def test_rules_are_a_list_without_repetitions(tmp_path: Path) -> None:
     again = f"{JOB}  - {RIGHT[0]}\n  - {RIGHT[0]}\n"
     faults = faults_of(write_project(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": again}))
