@@ -18,7 +18,7 @@ from enrich.config.places import CatalogName
 from enrich.observe.datasets import name_dataset
 from enrich.observe.lineage import Sender
 from enrich.progress.prepare import Task
-from kit.lineage import check_event
+from kit.lineage import check_event, check_schema, list_facets
 from kit.listener import listen
 from unit.observe.conftest import GetTask
 
@@ -150,6 +150,30 @@ def test_the_parent_run_comes_from_the_scheduler(
     parent = start["run"]["facets"]["parent"]
     assert (parent["job"]["namespace"], parent["job"]["name"]) == ("airflow/prod", "dag.task")
     assert parent["run"]["runId"] == run
+
+
+def test_every_facet_of_the_standard_that_is_kept_here_was_checked(
+    send: Send, get_task: GetTask, created: JobResult, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Runs that create a table of a catalog and that fail, for a scheduler: together they have all facets."""
+    monkeypatch.setenv("OPENLINEAGE_PARENT_ID", "airflow/dag.task/0190b2a1-7b7e-7c7d-8000-0123456789ab")
+    task = get_task("wide")
+    named = replace(task, place=replace(task.place, location=CatalogName(("main", "crm", "wide"))))
+    events = send((created, named), (created.failed_with(RunFailed("f")), task))
+    seen = {facet["_schemaURL"].split("#")[0].rpartition("/")[2] for facet in list_facets(events)}
+    kept = Path(__file__).parents[2] / "kit" / "openlineage" / "facets"
+    assert seen == {path.name for path in kept.iterdir()}
+
+
+def test_the_schemas_find_what_is_wrong(send: Send, get_task: GetTask, created: JobResult) -> None:
+    _, event = send((created, get_task("wide")))
+    event["outputs"][0]["facets"]["columnLineage"]["fields"]["id"]["inputFields"][0].pop("namespace")
+    event["run"]["runId"] = 7
+    with pytest.raises(AssertionError, match="runId"):
+        check_schema(event, event["schemaURL"])
+    facet = event["outputs"][0]["facets"]["columnLineage"]
+    with pytest.raises(AssertionError, match="'namespace' is a required property"):
+        check_schema(facet, facet["_schemaURL"])
 
 
 def test_events_go_to_a_server_with_the_key(shop: Path) -> None:
