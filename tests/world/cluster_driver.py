@@ -1,6 +1,6 @@
 """What test_cluster.py lets a driver of its own do on the cluster; pytest does not import this file.
 
-python cluster_driver.py histories|catalog MASTER DIRECTORY
+python cluster_driver.py demo|histories|catalog MASTER DIRECTORY
 """
 
 from __future__ import annotations
@@ -15,8 +15,13 @@ from differential.engines import enrich_engine
 from differential.generator import make_histories, make_shared
 from differential.trial import Script, Trial
 from differential.worlds import WORLDS
+from enrich.demo import play as play_story
 from enrich.spark.session import build_session
+from enrich.testing.play import play as play_scenario
+from enrich.testing.play import set_stage
+from enrich.testing.reader import read_scenario
 from kit.cluster import SETTINGS
+from kit.payments import write_payments
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -60,6 +65,17 @@ target: {table: orders_with_names, cluster_by: [country]}
 """
 FIRST = {("o1", "uk", "fragile", "Ada"), ("o2", "us", None, "Grace"), ("o3", "uk", "late", None)}
 SECOND = {("o1", "uk", "fragile", "Ada King"), ("o3", "fr", None, None)}
+
+
+def play_demo(spark: SparkSession, home: Path) -> None:
+    """Play the parts of the demo about a table join, as-of joins and a history, and a scenario of an interval join."""
+    assert play_story(home / "demo", ("consents", "moments", "history"), tell) == 0
+    project = enrich.load_project(write_payments(home / "payments"))
+    scenario = read_scenario(project, home / "payments" / "tests" / "payments.yml")
+    for played in play_scenario(set_stage(project, scenario, home / "lake", spark), scenario):
+        assert not played.differences, played.differences
+        assert played.result is not None
+        tell(f"payments {played.round.number}: {played.result.jobs[0].status}")
 
 
 def play_histories(spark: SparkSession, home: Path) -> None:
@@ -108,7 +124,7 @@ def main() -> None:
     conf = SETTINGS | {"spark.sql.warehouse.dir": f"{home}/warehouse"}
     spark = build_session(master, conf, None, None)
     try:
-        {"histories": play_histories, "catalog": play_catalog}[what](spark, Path(home))
+        {"demo": play_demo, "histories": play_histories, "catalog": play_catalog}[what](spark, Path(home))
     finally:
         spark.stop()
 

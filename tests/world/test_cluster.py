@@ -155,6 +155,13 @@ def test_spark_submit_decides_where_the_jobs_run(cluster: Cluster) -> None:
     cluster.enrich("verify")
 
 
+def test_the_story_of_the_demo_is_the_same_on_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
+    """With joins in time: as-of joins, a history, and an interval join."""
+    told = cluster.drive("demo", tmp_path)
+    assert "Every round was as expected" in told
+    assert re.findall(r"payments (\d): (\w+)", told) == [("1", "created"), ("2", "updated"), ("3", "updated")]
+
+
 def test_a_part_of_the_differential_suite_holds_on_the_cluster(cluster: Cluster, tmp_path: Path) -> None:
     told = cluster.drive("histories", tmp_path)
     assert re.search(r"histories 300, .* rows compared [\d,]{3,},", told), told

@@ -1,4 +1,7 @@
-"""Other versions than those of constraints.txt: Spark 4.0, later Pythons, Java 21. Each plays the demo's first part."""
+"""Other versions than those of constraints.txt: Spark 4.0, later Pythons, Java 21.
+
+Each plays the parts of the demo about a table join, as-of joins and a history, and a scenario of an interval join.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from kit.payments import write_payments
 from kit.project import ROOT
 from kit.world import Environment, make_environment, must_run
 
@@ -27,11 +31,19 @@ def find_python(version: str) -> str:
     pytest.skip(f"NOT TESTED: this machine has no Python {version} (neither python{version} on PATH nor in pyenv)")
 
 
+SECTIONS = ("consents", "moments", "history")
+
+
 def play_demo(environment: Environment, directory: Path, **changes: str) -> None:
-    """Play the demo's first part, which fails when a table is not as expected."""
-    played = environment.enrich("demo", "demo", cwd=directory, timeout=900, **changes)
+    """Play parts of the demo and a scenario, which fail when a table is not as expected."""
+    chosen = [word for section in SECTIONS for word in ("--section", section)]
+    played = environment.enrich("demo", "demo", *chosen, cwd=directory, timeout=900, **changes)
     assert played.returncode == 0, played.stdout[-2000:] + played.stderr[-2000:]
     assert "Every round was as expected" in played.stdout
+    home = write_payments(directory / "payments")
+    tested = environment.enrich("test", cwd=home, timeout=900, **changes)
+    assert tested.returncode == 0, tested.stdout[-2000:] + tested.stderr[-2000:]
+    assert "1 scenario passed" in tested.stdout
 
 
 def test_spark_4_0_plays_the_demo(wheel: Path, tmp_path: Path) -> None:
