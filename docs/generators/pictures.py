@@ -141,6 +141,42 @@ JOURNEYS = [
         [(0, 0, 0, "a"), (0, 0, 1, "a"), (0, 2, 2, "b")],
         [(0, 0, "a"), (1, 1, "a"), (2, 3, "b")],
     ),
+    Journey(
+        "as-of-join",
+        "How an as-of join travels",
+        "A changed version affects the events between it and the next one. Other events of its key stay as they are.",
+        ("events (driving source)", [("e1: ann, 09:10", ""), ("e2: ann, 10:20", ""), ("e3: ann, now 11:30", "a")]),
+        ("versions (lookup)", [("ann, from 09:00", ""), ("ann, from 10:00: late", "b"), ("ann, from 11:00", "")]),
+        ("affected keys", [("e3", "a"), ("e2: from 10 to 11", "b")]),
+        ("target", [("e1: version of 09:00", ""), ("e2: version of 10:00", "b"), ("e3: version of 11:00", "a")]),
+        [(0, 2, 0, "a"), (1, 1, 1, "b")],
+        [(0, 2, "a"), (1, 1, "b")],
+    ),
+    Journey(
+        "interval-join",
+        "How an interval join travels",
+        "A changed row affects its own pairs, and those of the rows that it is near, or was near before the change.",
+        ("orders (driving source)", [("o1: 10:00", ""), ("o2: 12:00, cancelled", "a"), ("o3: 15:00", "")]),
+        ("payments (lookup)", [("p1: 10:20, now 15:10", "b"), ("p2: 12:05", "")]),
+        ("affected keys", [("o2", "a"), ("o1: was near p1", "b"), ("o3: is near p1", "b")]),
+        ("target", [("o1 with p1: gone", "b"), ("o1 alone", "b"), ("o2 with p2: gone", "a"), ("o3 with p1", "b")]),
+        [(0, 1, 0, "a"), (1, 0, 1, "b"), (1, 0, 2, "b")],
+        [(0, 2, "a"), (1, 0, "b"), (1, 1, "b"), (2, 3, "b")],
+    ),
+    Journey(
+        "history",
+        "How a history travels",
+        "Each commit counts for itself: what it changes ends the open version and begins another one.",
+        ("accounts (source)", [("u1: 09:00 one@…", ""), ("u1: 10:00 uno@…", "a"), ("u2: 11:00 deleted", "b")]),
+        None,
+        ("affected keys", [("u1", "a"), ("u2", "b")]),
+        (
+            "history (target)",
+            [("u1: one@…, 09 to 10", "a"), ("u1: uno@…, from 10", "a"), ("u2: two@…, 09 to 11", "b")],
+        ),
+        [(0, 1, 0, "a"), (0, 2, 1, "b")],
+        [(0, 0, "a"), (0, 1, "a"), (1, 2, "b")],
+    ),
 ]
 
 

@@ -22,7 +22,7 @@ from kit.command import Call, Start
 from kit.lab import FEED
 from kit.project import ROOT, files_below, write_project
 
-KINDS = ("table", "foreign_key", "list", "mirror")
+KINDS = ("table", "foreign_key", "list", "as_of", "interval", "mirror", "history")
 
 
 @pytest.fixture

@@ -21,7 +21,16 @@ def test_a_new_project_runs_and_then_has_nothing_to_do(tmp_path: Path, interpret
     first = lab.run_all()
     assert first.exit_code == 0, first.to_dict()
     assert {job.job: job.status for job in first.jobs} == dict.fromkeys(
-        ("baskets_with_products", "customers_with_email", "orders_with_customer", "product_of_barcode"), "created"
+        (
+            "accounts_history",
+            "baskets_with_products",
+            "customers_with_email",
+            "orders_with_customer",
+            "orders_with_payment",
+            "payments_in_euro",
+            "product_of_barcode",
+        ),
+        "created",
     )
     assert [(row["customer_id"], row["email"]) for row in lab.rows("customers_with_email")] == [
         ("c1", "ada@example.com"), ("c2", "grace@example.com"), ("c3", None), ("c4", "barbara@example.com"),
@@ -38,6 +47,15 @@ def test_a_new_project_runs_and_then_has_nothing_to_do(tmp_path: Path, interpret
         row["basket_id"]: [each["title"] for each in row["products"]] for row in lab.rows("baskets_with_products")
     }
     assert titles == {"b1": ["Pen", "Paper"], "b2": ["Pencil", None], "b3": []}
+    assert {row["payment_id"]: row["euro"] and str(row["euro"]) for row in lab.rows("payments_in_euro")} == {
+        "y1": "19.90", "y2": "2.50", "y3": "2.48", "y4": "42.30", "y5": None,
+    }  # fmt: skip
+    assert {(row["order_id"], row["payment_id"]) for row in lab.rows("orders_with_payment")} == {
+        ("o1", "y1"), ("o2", "y2"), ("o2", "y3"), *((order, None) for order in ("o3", "o4", "o5", "o6", "o7")),
+    }  # fmt: skip
+    assert {(row["customer_id"], row["valid_to"]) for row in lab.rows("accounts_history")} == {
+        ("c1", None), ("c2", None), ("c4", None),
+    }  # fmt: skip
 
     second = lab.run_all()
     assert {job.status for job in second.jobs} == {"unchanged"}

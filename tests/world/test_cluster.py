@@ -99,8 +99,9 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
     with serve_cluster(directory) as master:
         project = directory / "project"
         must_run([sys.executable, "-m", "enrich", "init", project], cwd=directory, PYTHONPATH=str(ROOT / "lib"))
-        for other in ("baskets_with_products", "product_of_barcode"):
-            (project / "jobs" / f"{other}.yml").unlink()
+        for file in (project / "jobs").iterdir():
+            if file.stem not in ("customers_with_email", "orders_with_customer"):
+                file.unlink()
         settings = SETTINGS | {"spark.executorEnv.PYSPARK_PYTHON": "/there/is/no/python"}
         spark = {"master": master, "conf": settings}
         conf = {"lake": "./lake", "samples": "./samples", "spark": spark}

@@ -148,8 +148,9 @@ def shop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shop]:
     jars = find_s3a_jars(directory)
     home = directory / "project"
     must_run([sys.executable, "-m", "enrich", "init", home], cwd=directory, PYTHONPATH=str(ROOT / "lib"))
-    for name in ("baskets_with_products", "product_of_barcode"):
-        (home / "jobs" / f"{name}.yml").unlink()
+    for file in (home / "jobs").iterdir():
+        if file.stem not in JOBS:
+            file.unlink()
     with serve(directory) as server:
         server.fill(home, "lake")
         found = Shop(home, server, jars).deploy("s3", LOG_STORE)

@@ -43,7 +43,7 @@ def test_the_hook_passes_a_new_project_and_refuses_a_wrong_job(pre_commit: Path,
     hook = (str(pre_commit), "try-repo", str(ROOT), "enrich-validate", "--all-files", "--verbose")
     passed = call(*hook)
     assert passed.returncode == 0, passed.stdout + passed.stderr
-    assert "4 jobs, 4 suites, deployment dev: no faults" in passed.stdout
+    assert "7 jobs, 7 suites, deployment dev: no faults" in passed.stdout
     job = home / "jobs" / "orders_with_customer.yml"
     job.write_text(job.read_text().replace("orders.amount", "orders.amonut"))
     refused = call(*hook)
