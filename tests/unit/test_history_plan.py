@@ -39,7 +39,7 @@ def test_lineage_leads_to_the_columns_and_the_times_come_from_none(tmp_path: Pat
     found = trace_columns(compiled(tmp_path, {}, PEOPLE))
     assert list(found.direct) == ["person_id", "since", "until", "name", "mail"]
     assert (found.direct["mail"], found.direct["since"]) == ({("people", "mail"): "IDENTITY"}, {})
-    assert found.indirect == {("people", "person_id"): ("GROUP_BY",)}
+    assert found.indirect == {("people", name): ("GROUP_BY",) for name in ("person_id", "name", "mail")}
 
 
 def test_all_columns_are_taken_when_none_is_named(tmp_path: Path) -> None:

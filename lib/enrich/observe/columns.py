@@ -42,11 +42,11 @@ def trace_columns(spec: JobSpec) -> ColumnSources:
 
 
 def _trace_history(spec: HistorySpec) -> ColumnSources:
-    """The times come from no column; the key decides which versions follow one another."""
+    """The times come from no column. One version is what a key's columns say while none of them changes."""
     direct: dict[str, dict[Source, str]] = {name: {(spec.driving, name): IDENTITY} for name in spec.source.columns}
     times = {name: dict[Source, str]() for name in (spec.valid_from, spec.valid_to)}
     found = {**direct, **times}
-    pairs = [((spec.driving, name), GROUP_BY) for name in spec.key]
+    pairs = [((spec.driving, name), GROUP_BY) for name in (*spec.key, *spec.tracked)]
     return ColumnSources({name: found[name] for name in spec.columns}, _gather(pairs))
 
 
