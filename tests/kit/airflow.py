@@ -22,8 +22,12 @@ CACHE = "ENRICH_WORLD_CACHE"
 PINS = ROOT / "tests" / "world"
 
 
-def install_airflow(major: str, directory: Path) -> Environment:
-    """Return an environment with Airflow as ``tests/world/airflow-<major>.txt`` pins it; made once where it is kept."""
+def install_airflow(major: str, directory: Path, wheel: Path) -> Environment:
+    """Return an environment with Airflow as ``tests/world/airflow-<major>.txt`` pins it, and with enrich.
+
+    Airflow is made once where environments are kept. enrich comes as Airflow's documentation says for further packages:
+    in a second installation, with Airflow's version and without its constraints.
+    """
     pins = PINS / f"airflow-{major}.txt"
     (version,) = (line for line in pins.read_text().splitlines() if line.startswith("apache-airflow=="))
     home = Path(os.environ.get(CACHE) or directory) / version.replace("==", "-")
@@ -32,7 +36,10 @@ def install_airflow(major: str, directory: Path) -> Environment:
         home.parent.mkdir(parents=True, exist_ok=True)
         make_environment(home).install(version, constraints=pins)
         ready.touch()
-    return Environment(home)
+    environment = Environment(home)
+    environment.install(version, wheel, constraints=None)
+    environment.install("--force-reinstall", "--no-deps", wheel, constraints=None)  # instead of an older build
+    return environment
 
 
 @dataclass(frozen=True)
@@ -53,7 +60,7 @@ class Site:
 
     @property
     def settings(self) -> dict[str, str]:
-        """The variables of all of its processes: this tree's enrich, no waiting, nothing beyond this machine."""
+        """The variables of all of its processes: no waiting, nothing beyond this machine."""
         common = {
             "AIRFLOW_HOME": str(self.home),
             "AIRFLOW__CORE__DAGS_FOLDER": str(self.home / "dags"),
@@ -65,8 +72,8 @@ class Site:
             "PATH": f"{self.environment.home / 'bin'}:{os.environ['PATH']}",  # schedulers start `airflow` by its name
             "NO_PROXY": "127.0.0.1,localhost",
             "no_proxy": "127.0.0.1,localhost",
-            "PYTHONPATH": str(ROOT / "lib"),
             "TEST_HOME": str(self.home),
+            "TEST_LIB": str(ROOT / "lib"),
             "TEST_PYTHON": sys.executable,
         }
         if self.major == "2":

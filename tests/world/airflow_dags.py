@@ -19,7 +19,8 @@ except ImportError:  # Airflow 2
 HOME = Path(os.environ["TEST_HOME"])
 SHOP = HOME / "shop"
 ENRICH = [os.environ["TEST_PYTHON"], "-m", "enrich"]
-SOON = {"executable": ENRICH, "retry_delay": timedelta(seconds=1)}
+THERE = {"PYTHONPATH": os.environ["TEST_LIB"]}  # for the runs alone: Airflow itself has the wheel
+SOON = {"executable": ENRICH, "env": THERE, "retry_delay": timedelta(seconds=1)}
 BEGIN = datetime(2026, 1, 1, tzinfo=UTC)
 
 
@@ -40,7 +41,7 @@ bounded = build_dag(
     SHOP,
     dag_id="bounded",
     jobs=["customers"],
-    operator_args={**SOON, "until_interval_end": True, "env": {"ENRICH_LOG_FORMAT": "{{ 'js' ~ 'on' }}"}},
+    operator_args={**SOON, "until_interval_end": True, "env": {**THERE, "ENRICH_LOG_FORMAT": "{{ 'js' ~ 'on' }}"}},
 )
 
 with DAG("blocked", schedule=None, start_date=BEGIN) as blocked:

@@ -81,13 +81,13 @@ def read_told(site: Site, run: str) -> object:
 
 
 @pytest.fixture(scope="module", params=["3", "2"])
-def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Site:
+def site(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Site:
     """An Airflow with the DAGs of these tests, and a project with its sources: four consents, two accounts."""
     major = request.param
     if major == "2" and sys.version_info >= (3, 13):
         pytest.skip("Airflow 2.11 cannot be installed: it ends at Python 3.12")
     directory = tmp_path_factory.mktemp(f"airflow{major}")
-    site = Site(major, install_airflow(major, directory / "environments"), directory / "home")
+    site = Site(major, install_airflow(major, directory / "environments", wheel), directory / "home")
     site.begin()
     home = write_project(site.home / "shop", FILES)
     write_table(home / "lake" / "consents", [{"id": key, "consent": True} for key in "abcd"], CONSENTS)
@@ -151,6 +151,16 @@ def kill_task(site: Site) -> set[int]:
     site.change("update task_instance set state = 'failed' where dag_id = 'held'")
     wait_until(lambda: not any(map(alive, processes)), "the end of the processes", 120)
     return processes
+
+
+def test_airflow_and_enrich_agree_on_what_they_require(site: Site) -> None:
+    """The package is the wheel's, and pip finds no requirement that is not met."""
+    must_run([site.environment.python, "-m", "pip", "check"], cwd=site.home, timeout=200)
+    code = "import airflow, enrich.airflow; print(airflow.__version__, enrich.airflow.__file__)"
+    said = must_run([site.environment.python, "-c", code], cwd=site.home, timeout=200, **site.settings)
+    version, file = said.splitlines()[-1].split()
+    assert f"apache-airflow=={version}" in (ROOT / "tests" / "world" / f"airflow-{site.major}.txt").read_text()
+    assert Path(file).is_relative_to(site.environment.home)
 
 
 def test_dags_test_runs_each_job_after_those_that_it_reads(site: Site, tested: str) -> None:
