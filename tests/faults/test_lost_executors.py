@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pyarrow as pa
+import pytest
+from pyspark.sql import DataFrame
 
+from enrich.steps import work
 from faults.stops import hooked
 from kit.lab import Lab
 
@@ -42,3 +45,36 @@ def test_rows_that_an_executor_takes_with_it_are_computed_anew_once(lab: Lab) ->
         third = lab.run()
     assert (third.exit_code, third.status, third.counts.updated) == (0, "updated", 1), third.error
     assert lab.rows("kept") == lab.rows("items")
+
+
+def test_rows_that_large_lookups_are_filtered_by_are_computed_anew_once(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They are kept without their past: an executor that dies between two of their readers takes them with it."""
+    lost: list[DataFrame] = []
+
+    def lose_first(frame: DataFrame) -> DataFrame:
+        kept = compute_once(frame)
+        if not lost:
+            lost.append(kept)
+            kept.count()
+            for rows in lab.spark.sparkContext._jsc.getPersistentRDDs().values():
+                rows.unpersist(True)
+        return kept
+
+    compute_once = work.compute_once
+    monkeypatch.setattr(work, "compute_once", lose_first)
+    monkeypatch.setattr(work, "LARGE_LOOKUP", 0)
+    lab.table("owners", "id", COLUMNS, [{"id": key, "name": f"owner{key}"} for key in (1, 2)])
+    lab.table("items", "id", {"id": pa.int64(), "owner": pa.int64()}, [{"id": key, "owner": 1} for key in (1, 2, 3)])
+    lab.job(
+        "job: owned\nsources:\n  items: {table: items, key: id}\n  owners: {table: owners, key: id}\nfrom: items\n"
+        "join:\n  owners: {kind: foreign_key, on: items.owner}\n"
+        "select: {id: items.id, owner: owners.name}\ntarget: {table: owned}\n"
+    )
+    assert lab.run().status == "created"
+    lab.put("items", {"id": 1, "owner": 2})
+    again = lab.run()
+    assert (again.exit_code, again.status, again.counts.updated) == (0, "updated", 1), again.error
+    assert len(lost) == 1
+    assert {row["id"]: row["owner"] for row in lab.rows("owned")} == {1: "owner2", 2: "owner1", 3: "owner1"}

@@ -31,7 +31,9 @@ from pyspark import SparkContext
 
 import enrich
 from enrich.base import faults
+from enrich.steps import work
 
+work.LARGE_LOOKUP = 0  # with lookups that are filtered by rows which are kept on the executors
 killed = []
 
 
