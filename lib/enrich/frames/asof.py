@@ -5,10 +5,10 @@
     u1, 08:00      u1, 10:00       u1, 1: [09:00, 10:00]            u1, 08:00 -> null
     u2, 10:00      u1, 12:00       u1, 2: [12:00]                   u2, 10:00 -> null
 
-No row meets every version of its key, and no sort puts all rows of a key into one task: the sorted times of a key are
-cut into about as many pieces as a piece has times, a row finds its piece by the beginnings of the pieces, and the time
-within the piece, both by halving. Both are joins by equality with at most one partner, which Spark can broadcast, and
-which it can split where one key has most of the rows.
+No row meets every version of its key, and the rows of a key are not sorted: the sorted times of a key are cut into
+about as many pieces as a piece has times, a row finds its piece by the beginnings of the pieces, and the time within
+the piece, both by halving. Both are joins by equality with at most one partner, which Spark can broadcast, and which it
+can split where one key has most of the rows. The times of one key are sorted by one task, without their rows.
 """
 
 from __future__ import annotations
