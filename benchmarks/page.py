@@ -16,12 +16,14 @@ from pathlib import Path
 from typing import Any
 
 from goals import MISSED, OPEN, REACHED, Figures
+from moments import CLICKS, PAYMENTS
 from tables import HEADS, RIVALS, TITLES, format_figure, format_numbers, list_costs
+from worlds import WORLDS
 
 DOCS = Path(__file__).parent.parent / "docs"
 CPU = HEADS.index("CPU s")
 BAR, LEFT, WIDTH = 18, 500, 420
-TIMED = {"versions", "busy", "long", "payments"}
+TIMED = {world.name for world in WORLDS if world.shape in (CLICKS, PAYMENTS)}
 """The worlds of joins in time: measured alone, they are a part of their own."""
 
 INTRODUCTION = """\

@@ -11,13 +11,12 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 PREFIX = "spark.hadoop.fs.s3a."
-SECRETS = ("access.key", "secret.key", "session.token")
-"""Settings of S3A that may only come from the environment."""
-_OTHER_SECRETS = re.compile(
-    r"spark\.hadoop\.fs\.(azure\.(account\.key|account\.oauth2\.client\.secret|sas)\b"
-    r"|gs\.auth\.(service\.account\.private\.key|client\.secret|refresh\.token)$|gs\.proxy\.password$)"
+_SECRET = re.compile(
+    r"spark\.hadoop\.fs\.(s3a\..*(access\.key|secret\.key|session\.token)"
+    r"|azure\.(account\.key|account\.oauth2\.client\.secret|sas)\b.*"
+    r"|gs\.(auth\.(service\.account\.private\.key|client\.secret|refresh\.token)|proxy\.password))"
 )
-"""The same of Hadoop's drivers for Azure and for Google Cloud Storage."""
+"""Settings of Hadoop's drivers for S3, Azure and Google Cloud Storage that may only come from the environment."""
 
 _SAME = {
     "endpoint.region": "aws_region",
@@ -25,16 +24,13 @@ _SAME = {
     "secret.key": "aws_secret_access_key",
     "session.token": "aws_session_token",
 }
+_known: dict[str, Mapping[str, str]] = {}
+"""Bucket -> the settings of the project that names it; ``""``: those of the project that was read last."""
 
 
 def is_secret(setting: str) -> bool:
     """Tell whether a setting of Spark is a credential of an object store."""
-    is_s3 = setting.startswith(PREFIX) and setting.endswith(SECRETS)
-    return is_s3 or _OTHER_SECRETS.match(setting) is not None
-
-
-_known: dict[str, Mapping[str, str]] = {}
-"""Bucket -> the settings of the project that names it; ``""``: those of the project that was read last."""
+    return _SECRET.fullmatch(setting) is not None
 
 
 def remember_settings(uris: Iterable[str], settings: Mapping[str, str]) -> None:

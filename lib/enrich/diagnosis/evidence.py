@@ -37,7 +37,7 @@ from enrich.diagnosis import near, reasons
 from enrich.diagnosis.reasons import Reason
 from enrich.diagnosis.sides import Side
 from enrich.frames import asof, interval, join, normalise, order
-from enrich.frames.columns import drop_nulls, pack_rows
+from enrich.frames.columns import drop_nulls, has_null, pack_rows
 from enrich.steps.work import FEW, Work
 from enrich.storage import tables
 
@@ -275,7 +275,7 @@ def _build_reason(row: Any, read_times: Callable[[str], Mapping[int, int]], *, f
 def _mark_present(work: Work, asked: Question) -> DataFrame:
     """Add whether the referenced key is there; null where the reference is null."""
     there = _find_present(work, asked).withColumn(near.PRESENT, F.lit(True))
-    is_null = reduce(lambda a, b: a | b, [F.col(name).isNull() for name in asked.names])
+    is_null = has_null(asked.names)
     joined = asked.references.join(there, on=asked.names, how="left")
     if asked.near is not None:
         is_inside = asked.near.withColumn(_INSIDE, F.lit(True))

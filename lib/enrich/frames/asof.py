@@ -15,12 +15,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from operator import add, and_, or_
+from operator import add, and_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from enrich.base.spec import Step
+from enrich.frames.columns import has_null
 
 SALT = "__enrich_salt"
 """Of a row: 0 when it may have a partner; anything else spreads rows that cannot."""
@@ -107,7 +108,7 @@ def find_touched(rows: DataFrame, versions: DataFrame, changed: DataFrame) -> Da
 
 def spread_nulls(keys: Sequence[str], names: Sequence[str]) -> Column:
     """Return 0 where all of the columns ``names`` have a value, and elsewhere a number that depends on ``keys``."""
-    is_null = reduce(or_, [F.col(name).isNull() for name in names])
+    is_null = has_null(names)
     return F.when(is_null, F.pmod(F.hash(*keys), F.lit(SALTS)) + 1).otherwise(0)
 
 

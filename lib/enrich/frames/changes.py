@@ -18,14 +18,12 @@ update whose key moves K1 -> K2       -a of K1, +a of K2
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import reduce
-from operator import or_
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import COMMIT, WEIGHT, SourceSpec, name_reference, quote
-from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, keep_in_ranges, make_comparable
+from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, has_null, keep_in_ranges, make_comparable
 
 _COME = "__enrich_come"
 _IMAGES = "__enrich_images"
@@ -82,7 +80,7 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
     every = grouped.agg(
         F.sum(WEIGHT).alias(WEIGHT), F.sum(rows_come).alias(_COME), F.count("*").alias(_IMAGES)
     ).persist()
-    is_null = reduce(or_, [F.col(name).isNull() for name in names])
+    is_null = has_null(names)
     counts = (
         F.count_if(~is_null),
         F.count_if(~is_null & (F.col(WEIGHT) > 0)),
@@ -176,7 +174,7 @@ def count_rows(rows: DataFrame, source: SourceSpec, *, search: bool) -> RowCount
     """Count a source's rows in one pass; with ``search`` also those that share their key with another one."""
     keys = _take_keys(rows, source)
     counted = keys.groupBy(*keys.columns).count() if search else keys.withColumn("count", F.lit(1))
-    is_null = reduce(or_, [F.col(name).isNull() for name in keys.columns])
+    is_null = has_null(keys.columns)
     surplus = F.col("count") - 1
     sums = (F.when(~is_null, F.col("count")), F.when(~is_null, surplus), F.when(is_null, F.col("count")))
     found = counted.agg(*[F.coalesce(F.sum(each), F.lit(0)) for each in sums]).first()

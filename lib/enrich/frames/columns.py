@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from functools import reduce
-from operator import and_
+from operator import and_, or_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
@@ -52,6 +52,11 @@ def pack_rows(rows: DataFrame, source: SourceSpec, names: Sequence[str]) -> Data
     """Return the rows of a source as its key parts, named ``names``, and one struct column under its alias."""
     keys = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
     return rows.select(*keys, F.struct(*[F.col(quote(column)) for column in source.columns]).alias(source.alias))
+
+
+def has_null(names: Sequence[str]) -> Column:
+    """Return whether any of some columns is null. NaN is no null."""
+    return reduce(or_, [F.col(quote(name)).isNull() for name in names])
 
 
 def drop_nulls(frame: DataFrame, names: Sequence[str] | None = None) -> DataFrame:

@@ -18,14 +18,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import reduce
-from operator import or_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from enrich.base.spec import COMMIT, LIVE, WEIGHT, HistorySpec, name_left_key, quote
-from enrich.frames.columns import drop_nulls, make_comparable
+from enrich.frames.columns import drop_nulls, has_null, make_comparable
 
 FROM, TO, IMAGE = "__enrich_from", "__enrich_to", "__enrich_image"
 """Since when a version holds, when it ends (null: it does not), and the source's used columns (null: no row)."""
@@ -174,7 +173,7 @@ def count_surplus(spec: HistorySpec, base: DataFrame, events: DataFrame) -> int:
 
 def is_keyless(spec: HistorySpec) -> Column:
     """Tell the source's rows without a whole key apart."""
-    return reduce(or_, [F.col(quote(name)).isNull() for name in spec.key])
+    return has_null(spec.key)
 
 
 def hold_keyless(spec: HistorySpec, rows: DataFrame) -> DataFrame:

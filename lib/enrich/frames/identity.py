@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import Affected, name_left_key, name_right_key, quote
+from enrich.frames.columns import has_null
 
 
 @dataclass(frozen=True)
@@ -82,7 +83,7 @@ def drop_affected(rows: DataFrame, affected: Affected, identity: Identity) -> Da
 
 def _is_lookup_only(identity: Identity) -> Column:
     """Tell the rows without left side apart."""
-    return reduce(or_, [F.col(name).isNull() for name in name_left_key(len(identity.left))])
+    return has_null(name_left_key(len(identity.left)))
 
 
 def _join_keys(rows: DataFrame, keys: DataFrame, identity: Identity, how: str, only: Column | None = None) -> DataFrame:

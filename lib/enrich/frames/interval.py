@@ -22,7 +22,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import reduce
-from operator import and_, or_
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -39,7 +39,7 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.frames import normalise
-from enrich.frames.columns import drop_nulls
+from enrich.frames.columns import drop_nulls, has_null
 from enrich.frames.sources import Sources
 
 AT, TIME = "__enrich_at", "__enrich_time"
@@ -284,7 +284,7 @@ def join_pairs(rows: DataFrame, lookup: DataFrame, step: Step, alive: str, *, la
     wanted = name_wanted(len(step.on))
     pairs = find_pairs(rows, lookup, step, large=large)
     found = pairs.select(*keys).distinct().withColumn(_FOUND, F.lit(True))
-    is_null = reduce(or_, [F.col(name).isNull() for name in wanted])
+    is_null = has_null(wanted)
     has_pair = F.coalesce(F.col(_FOUND), F.lit(False))
     own = rows.join(found, on=keys, how="left")
     counts = {"rows": F.lit(1), "matched": has_pair.cast("int"), "nulls": is_null.cast("int")}

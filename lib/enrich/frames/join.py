@@ -20,7 +20,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import reduce
-from operator import and_, or_
+from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -36,7 +36,7 @@ from enrich.base.spec import (
     name_right_key,
 )
 from enrich.frames import asof, interval, normalise
-from enrich.frames.columns import drop_nulls
+from enrich.frames.columns import drop_nulls, has_null
 from enrich.frames.elements import COUNTED, collect_elements, join_back, keep_first_of_each_id
 from enrich.frames.order import deciding_steps, leave_own_rows_out, list_earlier_steps
 from enrich.frames.sources import Sources as Sources  # noqa: PLC0414 - its users know it as a part of this module
@@ -255,7 +255,7 @@ def _join_foreign_key(sources: Sources, rows: DataFrame, affected: Affected | No
     rows = rows.withColumns(dict(zip(wanted, parts, strict=True)))
     rows = rows.drop("key") if spec.has_key else rows
     rows = rows.withColumn(asof.SALT, asof.spread_nulls(keys, wanted))
-    is_null = reduce(or_, [F.col(name).isNull() for name in wanted])
+    is_null = has_null(wanted)
     moment = F.col(wanted[-1])
     if step.at is None:
         rows, lookup = _look_up(sources, step, rows, wanted)

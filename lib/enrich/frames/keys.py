@@ -20,13 +20,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
-from operator import or_
 
 from pyspark.sql import DataFrame
-from pyspark.sql import functions as F
 
 from enrich.base.spec import JoinSpec, KnownRows, Step, name_left_key, name_reference, name_right_key
-from enrich.frames.columns import drop_nulls, pack_rows
+from enrich.frames.columns import drop_nulls, has_null, pack_rows
 
 References = Callable[[Step, "DataFrame"], "DataFrame"]
 """A step, and the changed keys of its lookup -> ``__enrich_k*``, ``__enrich_r*``, ``__enrich_j*``: which rows refer to
@@ -157,7 +155,7 @@ def find_affected_right(
     lefts = name_left_key(len(spec.key_columns))
     for frame in dependent:
         if names[0] in frame.columns:
-            is_lookup_only = reduce(or_, [F.col(name).isNull() for name in lefts])
+            is_lookup_only = has_null(lefts)
             parts.append(drop_nulls(frame.where(is_lookup_only).select(*names)))
     return _unite(parts).distinct()
 

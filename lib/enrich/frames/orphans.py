@@ -39,9 +39,8 @@ def find_new_orphans(rows: DataFrame, alias: str, names: Sequence[str], before: 
         return referring.select(F.col("is").alias("new"))
     was = find_orphans(before, alias).select(*names, F.lit(True).alias("was"))
     was = was.withColumnsRenamed({name: f"{name}_was" for name in names})
-    same = [
-        F.col(name).eqNullSafe(F.col(f"{name}_was")) for name in names
-    ]  # a pair has a part that a lookup-only row lacks
+    # Null-safe: a pair has a part that a lookup-only row lacks.
+    same = [F.col(name).eqNullSafe(F.col(f"{name}_was")) for name in names]
     both = referring.join(was, on=reduce(and_, same), how="left")
     return both.select((F.col("is") & F.col("was").isNull()).alias("new"))
 

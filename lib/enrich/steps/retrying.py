@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-from functools import reduce
-from operator import or_
-
-from pyspark.sql import functions as F
-
 from enrich.base.spec import FAILED_COLUMN, Affected, name_left_key, name_right_key
 from enrich.frames import quarantine
-from enrich.frames.columns import drop_nulls
+from enrich.frames.columns import drop_nulls, has_null
 from enrich.steps.work import Work, identify_rows
 from enrich.storage import tables
 
@@ -26,6 +21,6 @@ def find_quarantined_keys(work: Work) -> list[Affected]:
     )
     found = waiting.select(*[part.alias(name) for name, part in identity.of().items()])
     lefts, rights = name_left_key(len(identity.left)), name_right_key(len(identity.right))
-    is_lookup_only = reduce(or_, [F.col(name).isNull() for name in lefts])
+    is_lookup_only = has_null(lefts)
     left = found.where(~is_lookup_only).select(*lefts)
     return [Affected(left, drop_nulls(found.where(is_lookup_only).select(*rights)) if rights else None)]

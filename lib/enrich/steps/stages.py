@@ -6,7 +6,6 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from operator import or_
 from typing import TypeVar
 
 from py4j.protocol import Py4JJavaError
@@ -38,7 +37,7 @@ from enrich.compiler.schemas import strip_type
 from enrich.frames import changes as net_changes
 from enrich.frames import join, keys, mirror, normalise
 from enrich.frames.changes import NetChanges, RowCounts, Touched
-from enrich.frames.columns import Ranges, count_with_ranges, mark_rows
+from enrich.frames.columns import Ranges, count_with_ranges, has_null, mark_rows
 from enrich.frames.partners import sum_partners
 from enrich.progress.prepare import Task
 from enrich.steps import history, neighbours, retrying
@@ -366,8 +365,8 @@ def _count_null_values(work: Work, spec: MirrorSpec, changed: Changes) -> int:
         come = changed.net[spec.driving].images.where(F.col(WEIGHT) > 0)
     else:
         return 0
-    is_null = reduce(or_, [F.col(quote(name)).isNull() for name in spec.value])
-    lacks_key = reduce(or_, [F.col(quote(name)).isNull() for name in spec.key])
+    is_null = has_null(spec.value)
+    lacks_key = has_null(spec.key)
     return come.where(is_null & ~lacks_key).count()
 
 

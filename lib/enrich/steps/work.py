@@ -5,15 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
-from operator import or_
+from functools import cached_property
 
 from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from enrich.base.result import BLOCKED, Finding, JobResult
-from enrich.base.spec import Affected, JoinSpec, quote
+from enrich.base.spec import Affected, JoinSpec
 from enrich.frames import join, normalise
+from enrich.frames.columns import has_null
 from enrich.frames.identity import Identity
 from enrich.progress.prepare import Task
 from enrich.spark.fit import ADAPTIVE, adapts_to_change
@@ -78,7 +77,7 @@ class Work:
 
     def snapshot(self, alias: str, version: int | None = None, *, null_keys: bool = False) -> DataFrame:
         """Return the rows of a source, at the window's end unless told otherwise, with or only without a whole key."""
-        is_null = reduce(or_, [F.col(quote(name)).isNull() for name in self.task.spec.sources[alias].key])
+        is_null = has_null(self.task.spec.sources[alias].key)
         return self.read_source(alias, version).where(is_null if null_keys else ~is_null)
 
     def read_source(self, alias: str, version: int | None = None) -> DataFrame:
