@@ -17,6 +17,7 @@ from enrich.base.state import LookupState, RuleState, State
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark
 from kit.command import Call
+from kit.commits import date_commit
 
 TARGET = pa.schema([("id", pa.string()), ("email", pa.string()), ("consent", pa.bool_())])
 RULES = (RuleState(0, 100, 12), RuleState(1, 100, 0), RuleState(3), RuleState(4, error="KeyError"))
@@ -74,7 +75,8 @@ def test_max_lag_names_the_jobs_that_are_late(told: Any, project: Path, call: Ca
     log = project / "lake" / "accounts"
     write_table(log, [{"id": "c", "email": None}], ACCOUNTS)
     for version in range(3):
-        _age(log / "_delta_log" / f"{version:020}.json", timedelta(hours=2, seconds=-version))
+        at = datetime.now(UTC) - timedelta(hours=2, seconds=-version)
+        date_commit(log, version, at.timestamp() * 1000)
     for limit, code in (("1h", 3), ("3h", 0), ("2d", 0)):
         assert call("--project-dir", project, "status", "--max-lag", limit).exit_code == code
     late = call("--project-dir", project, "status", "--max-lag", "1h", "--output", "json")
@@ -83,15 +85,6 @@ def test_max_lag_names_the_jobs_that_are_late(told: Any, project: Path, call: Ca
     assert late.stderr == (
         "error: customers is late: changes of accounts have been waiting for 2 h; run `enrich run customers`\n"
     )
-
-
-def _age(commit: Path, by: timedelta) -> None:
-    """Let a commit be as old as that."""
-    rows = [json.loads(line) for line in commit.read_text().splitlines()]
-    for row in rows:
-        if "commitInfo" in row:
-            row["commitInfo"]["timestamp"] = int((datetime.now(UTC) - by).timestamp() * 1000)
-    commit.write_text("\n".join(map(json.dumps, rows)))
 
 
 def test_a_job_about_which_nothing_is_known_is_late(bare_project: Path, call: Call) -> None:

@@ -21,6 +21,7 @@ from enrich.progress.cursor import Cursor, Mark
 from enrich.quality.suites import list_uncounted
 from enrich.storage import tables
 from kit.command import Call
+from kit.commits import date_commit
 from kit.project import files_below, suite, write_project
 
 TARGET = pa.schema([("id", pa.string()), ("email", pa.string()), ("consent", pa.bool_())])
@@ -31,12 +32,7 @@ def commit_times(table: Path, seconds_ago: dict[int, float]) -> None:
     """Date commits back."""
     now = datetime.now(UTC)
     for version, ago in seconds_ago.items():
-        path = table / "_delta_log" / f"{version:020d}.json"
-        actions = [json.loads(line) for line in path.read_text().splitlines()]
-        for action in actions:
-            if "commitInfo" in action:
-                action["commitInfo"]["timestamp"] = int((now - timedelta(seconds=ago)).timestamp() * 1000)
-        path.write_text("\n".join(json.dumps(action) for action in actions))
+        date_commit(table, version, (now - timedelta(seconds=ago)).timestamp() * 1000)
 
 
 def pretend(project: Path, versions: Versions, gaps: tuple[tuple[int, int], ...] = ()) -> None:

@@ -8,21 +8,18 @@ from pathlib import Path
 
 from deltalake import DeltaTable
 
+from kit.commits import date_commit, find_commit
+
 _HALF_AN_HOUR, _LATE = 1_800_000, 2_400_000
 TEN = datetime(2026, 3, 29, 10, tzinfo=UTC)
 """When the first commit is made: later ones meet the moments of ``columns.DOMAINS`` exactly."""
-
-
-def find_log(path: Path, version: int) -> Path:
-    """Return the file of a commit."""
-    return path / "_delta_log" / f"{version:020d}.json"
 
 
 def read_raw_times(path: Path) -> list[int]:
     """Return the time that each commit of a table says of itself, in milliseconds since 1970."""
     found = []
     for version in range(DeltaTable(str(path)).version() + 1):
-        actions = [json.loads(line) for line in find_log(path, version).read_text().splitlines()]
+        actions = [json.loads(line) for line in find_commit(path, version).read_text().splitlines()]
         found.append(next(each["commitInfo"]["timestamp"] for each in actions if "commitInfo" in each))
     return found
 
@@ -43,8 +40,4 @@ def tell_time(version: int) -> int:
 def skew_times(path: Path, first: int) -> None:
     """Let the commits from ``first`` on tell the times of writers whose clocks disagree."""
     for version in range(first, DeltaTable(str(path)).version() + 1):
-        actions = [json.loads(line) for line in find_log(path, version).read_text().splitlines()]
-        for each in actions:
-            if "commitInfo" in each:
-                each["commitInfo"]["timestamp"] = tell_time(version)
-        find_log(path, version).write_text("\n".join(map(json.dumps, actions)))
+        date_commit(path, version, tell_time(version))

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import Any
 
 from differential.expressions import Tree, build
 from differential.jobs_in_time import TimeJobMaker
+from differential.maker import Job, Maker
 from differential.spec import Join, Shape, Table, World, not_null, one_of
 
-Job = dict[str, Any]
 _RULES = {"not_null": not_null, "one_of": one_of}
 
 
@@ -60,23 +60,8 @@ def with_random_jobs(world: World, count: int, seed: int) -> World:
     return replace(world, shapes=(*world.shapes, *map(shape_of, random_jobs(world, count, seed))))
 
 
-@dataclass
-class JobMaker:
-    """Makes one job.
-
-    Attributes:
-        aliases: Alias -> table, of what has been joined so far, lists left out.
-        joins: The joins so far.
-        lists: Aliases of list joins.
-        right_key: Alias of the right or full foreign-key join, if there is one.
-    """
-
-    world: World
-    rng: random.Random
-    aliases: dict[str, Table] = field(default_factory=dict)
-    joins: dict[str, Job] = field(default_factory=dict)
-    lists: list[str] = field(default_factory=list)
-    right_key: str | None = None
+class JobMaker(Maker):
+    """Makes one job; ``right_key`` is the alias of its right or full foreign-key join."""
 
     def make(self, name: str) -> Job:
         """Return a job with two to four joins."""
@@ -108,11 +93,6 @@ class JobMaker:
     def _has_key(self) -> bool:
         return any(join["kind"] == "table" for join in self.joins.values())
 
-    def _alias(self, table: Table) -> str:
-        number = sum(each.name == table.name for each in self.aliases.values())
-        number += sum(self.joins[alias]["table"] == table.name for alias in self.lists)
-        return table.name if number == 0 else f"{table.name}{number + 1}"
-
     def _note(self, alias: str, table: Table, join: Job) -> None:
         self.joins[alias] = join
         self.aliases[alias] = table
@@ -131,15 +111,13 @@ class JobMaker:
         pool = self._pool(driving)
         table = self._choice([each for each in self.world.tables if self._pool(each) == pool])
         how = self.rng.choices(("inner", "left", "right", "full"), (3, 2, 2, 4))[0]
-        self._note(self._alias(table), table, {"table": table.name, "kind": "table", "how": how})
+        self._note(self.name_alias(table.name), table, {"table": table.name, "kind": "table", "how": how})
 
     def _add_foreign_key(self, driving: Table) -> None:
         table = self._choice(self.world.tables)
-        how = self.rng.choices(("inner", "left", "right", "full"), (3, 4, 2, 4))[0]
-        if how in ("right", "full") and self.right_key is not None:
-            how = {"right": "inner", "full": "left"}[how]
+        how = self.choose_how((3, 4, 2, 4))
         on = self._key_of(self._pool(table), driving)
-        alias = self._alias(table)
+        alias = self.name_alias(table.name)
         if on is None:
             return
         if how in ("right", "full"):
@@ -159,7 +137,7 @@ class JobMaker:
         if not choices:
             return
         table = next(table for table in self.world.tables if self._pool(table) == "a")
-        alias = self._alias(table)
+        alias = self.name_alias(table.name)
         rules = {
             "duplicates": self.rng.choice(("keep", "drop")),
             "unmatched": self.rng.choice(("keep", "keep", "drop")),

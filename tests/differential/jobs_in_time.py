@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import random
-from dataclasses import dataclass, field
 from typing import Any
 
 from differential.columns import TYPES
 from differential.expressions import Tree
-from differential.spec import Table, World
+from differential.maker import Job, Maker
 
-Job = dict[str, Any]
 BETWEEN: dict[str, tuple[tuple[Any, Any], ...]] = {
     "at": (("-1h", "2h"), ("0s", "0s"), ("-2h", "-1h"), ("1s", "1h"), ("-90m", "59m"), ("-1d", "2d")),
     "day": (("-1d", "1d"), ("0d", "0d"), ("1d", "2d"), ("-3d", "-1d")),
@@ -26,38 +23,28 @@ VERSIONS = {"accounts": ("until", "gone"), "rates": ("upto", None), "firms_past"
 KEYS = {"e": "calls", "p": "notes", "f": "firms", "a": "places"}
 
 
-@dataclass
-class TimeJobMaker:
+class TimeJobMaker(Maker):
     """Makes one job over the tables of the world of times, where a key has the same name in every table.
 
-    Attributes:
-        tables: Alias -> table, of what has been joined so far, lists left out.
-        right_key: The column that identifies a row without left side, or with the key a pair.
+    ``right_key`` is the column that identifies a row without left side, or with the key a pair.
     """
-
-    world: World
-    rng: random.Random
-    tables: dict[str, Table] = field(default_factory=dict)
-    joins: dict[str, Job] = field(default_factory=dict)
-    lists: list[str] = field(default_factory=list)
-    right_key: str | None = None
 
     def make(self, name: str) -> Job:
         """Return a job with one to four joins, of which one at least is a join in time."""
         rng = self.rng
         driving = rng.choice(EVENTS)
-        self.tables = {driving: self.world.table(driving)}
+        self.aliases = {driving: self.world.table(driving)}
         first = rng.random() < 0.6
         if first:
             self._add_interval(driving)
         kinds = [rng.choice(("as_of", "as_of", "foreign_key", "list")) for _ in range(rng.choice((0, 1, 2, 2, 3)))]
         for kind in kinds if first else ["foreign_key", "as_of", *kinds][rng.randrange(2) :]:
             getattr(self, f"_add_{kind}")()
-        key = self.tables[driving].key[0]
+        key = self.aliases[driving].key[0]
         job: Job = {"name": name, "source": driving, "joins": self.joins, "change_feed": rng.random() < 0.5}
         if rng.random() < 0.15 and first and len(self.joins) == 1:
             (alias,) = self.joins
-            return {**job, "key": [key], "right_key": [f"{alias}_{self.tables[alias].key[0]}"], "select": None}
+            return {**job, "key": [key], "right_key": [f"{alias}_{self.aliases[alias].key[0]}"], "select": None}
         select = self._select(f"{driving}.{key}")
         job |= {"key": ["k"], "select": select}
         if self.right_key is not None:
@@ -69,19 +56,14 @@ class TimeJobMaker:
             job["rules"] = [rng.choice((["not_null", name], ["one_of", name, "x", "y", "null"]))]
         return job
 
-    def _alias(self, table: str) -> str:
-        number = sum(each.name == table for each in self.tables.values())
-        number += sum(self.joins[alias]["table"] == table for alias in self.lists)
-        return table if number == 0 else f"{table}{number + 1}"
-
     def _paths(self, name: str) -> list[Tree]:
         """Return what names a key, over all that is joined so far."""
-        return [f"{a}.{name}" for a, table in self.tables.items() if any(c.name == name for c in table.columns)]
+        return [f"{a}.{name}" for a, table in self.aliases.items() if any(c.name == name for c in table.columns)]
 
     def _times(self, like: str) -> list[Tree]:
         """Return all columns of a type."""
         wanted = TYPES[like]
-        return [f"{a}.{c.name}" for a, table in self.tables.items() for c in table.columns if c.type == wanted]
+        return [f"{a}.{c.name}" for a, table in self.aliases.items() for c in table.columns if c.type == wanted]
 
     def _one_of(self, paths: list[Tree]) -> Tree:
         """Return one of some paths, or the first that is not null of two."""
@@ -92,14 +74,14 @@ class TimeJobMaker:
     def _add_interval(self, driving: str) -> None:
         rng = self.rng
         table = rng.choice([*EVENTS, next(each for each in EVENTS if each != driving)])
-        alias, time = self._alias(table), rng.choice(list(BETWEEN))
+        alias, time = self.name_alias(table), rng.choice(list(BETWEEN))
         match = rng.choice((["u"], ["f"], ["u", "f"], ["f", "u"]))
         at: Tree = f"{driving}.{time}"
         if time == "n" and rng.random() < 0.3:
             at = ["coalesce", at, ["number", 1]]
         on: list[Tree] = [f"{driving}.{name}" for name in match]
         if rng.random() < 0.3:
-            on[0] = ["coalesce", on[0], ["own", f"{driving}.{self.tables[driving].key[0]}", self.world.anchor]]
+            on[0] = ["coalesce", on[0], ["own", f"{driving}.{self.aliases[driving].key[0]}", self.world.anchor]]
         self.joins[alias] = {
             "table": table,
             "kind": "interval",
@@ -110,14 +92,14 @@ class TimeJobMaker:
             "time": time,
             "between": list(rng.choice(BETWEEN[time])),
         }
-        self.tables[alias] = self.world.table(table)
+        self.aliases[alias] = self.world.table(table)
         self.right_key = f"{alias}_id"
 
     def _add_as_of(self) -> None:
         rng = self.rng
         there = [name for name in VERSIONS if name != "firms_past" or any(s.name == name for s in self.world.shapes)]
         name = rng.choice(there)
-        table, alias = self.world.table(name), self._alias(name)
+        table, alias = self.world.table(name), self.name_alias(name)
         *parts, _ = table.key
         paths = [self._paths(part) for part in parts]
         moments = self._times("int" if name == "rates" else "moment")
@@ -130,24 +112,22 @@ class TimeJobMaker:
             join["valid_to"] = valid_to
         if gone is not None and rng.random() < 0.5:
             join["gone"] = f"{alias}.{gone}"
-        self.joins[alias], self.tables[alias] = join, table
+        self.joins[alias], self.aliases[alias] = join, table
 
     def _add_foreign_key(self) -> None:
         name = self.rng.choice([key for key in KEYS if key != "a"])
-        alias, paths = self._alias(KEYS[name]), self._paths(name)
+        alias, paths = self.name_alias(KEYS[name]), self._paths(name)
         if name == "f" or not paths:  # most often: others are joined by their own key
-            name, alias, paths = "f", self._alias("firms"), self._paths("f")
-        how = self.rng.choices(("inner", "left", "right", "full"), (3, 4, 1, 2))[0]
-        if how in ("right", "full") and self.right_key is not None:
-            how = {"right": "inner", "full": "left"}[how]
+            name, alias, paths = "f", self.name_alias("firms"), self._paths("f")
+        how = self.choose_how((3, 4, 1, 2))
         if how in ("right", "full"):
             self.right_key = f"{alias}_id"
         on = [self._one_of(paths)]
         self.joins[alias] = {"table": KEYS[name], "kind": "foreign_key", "how": how, "on": on}
-        self.tables[alias] = self.world.table(KEYS[name])
+        self.aliases[alias] = self.world.table(KEYS[name])
 
     def _add_list(self) -> None:
-        alias = self._alias("places")
+        alias = self.name_alias("places")
         elements = self._one_of(self._paths("ids"))
         rules = {"duplicates": self.rng.choice(("keep", "drop")), "unmatched": self.rng.choice(("keep", "drop"))}
         self.joins[alias] = {"table": "places", "kind": "list", "elements": elements, **rules}
@@ -155,14 +135,14 @@ class TimeJobMaker:
 
     def _select(self, key: str) -> dict[str, Tree]:
         select: dict[str, Tree] = {"k": key}
-        for alias, table in self.tables.items():
+        for alias, table in self.aliases.items():
             select |= {f"{alias}_id": f"{alias}.{table.key[0]}", f"{alias}_name": f"{alias}.name"}
         times = [path for kind in ("moment", "int") for path in self._times(kind)]
         select |= {f"t{i}": path for i, path in enumerate(self.rng.sample(times, min(3, len(times))))}
         return select | {alias: alias for alias in self.lists}
 
     def _where(self) -> Tree:
-        alias = self.rng.choice(list(self.tables))
+        alias = self.rng.choice(list(self.aliases))
         if self.rng.random() < 0.5:
-            return ["is_not_null", f"{alias}.{self.tables[alias].key[0]}"]
+            return ["is_not_null", f"{alias}.{self.aliases[alias].key[0]}"]
         return ["above", ["coalesce", f"{alias}.n", ["number", 1]], 0]

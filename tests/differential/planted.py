@@ -10,12 +10,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from differential import planted_histories, planted_intervals
+from differential.planting import wrap
 from enrich.base.spec import LIVE, OPERATION, WEIGHT, name_partners, quote
 from enrich.frames import asof, changes, difference, join, keys, mirror
 from enrich.steps import stages
@@ -24,8 +24,7 @@ from enrich.storage import tables
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
 
-    Mine = Callable[[Column], Column]
-    """A key -> whether it belongs to a history that the bug is planted in."""
+    from differential.planting import Mine, Plant
 
 Patch = pytest.MonkeyPatch
 _FEED, _SNAPSHOT, _ENRICHED, _DERIVED, _REFERENCES, _LATEST = (
@@ -44,7 +43,7 @@ class Bug:
     """One wrong variant; ``plant`` puts it in for the keys of some histories."""
 
     name: str
-    plant: Callable[[Patch, Mine], None]
+    plant: Plant
 
 
 @dataclass(frozen=True)
@@ -82,17 +81,6 @@ def _histories(place: int, groups: int) -> Mine:
     return is_mine
 
 
-def _wrap(patch: Patch, module: Any, name: str, around: Callable[..., Any]) -> None:
-    """Replace ``module.name`` by ``around(original, *args, **kwargs)``."""
-    original = getattr(module, name)
-
-    @wraps(original)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return around(original, *args, **kwargs)
-
-    patch.setattr(module, name, wrapped)
-
-
 def write_during_the_run(patch: Patch, write: Callable[[], object]) -> None:
     """Let another writer commit once, after the window is read and before the rows are computed."""
     pending = [write]
@@ -103,7 +91,7 @@ def write_during_the_run(patch: Patch, write: Callable[[], object]) -> None:
             pending.pop()()
         return found
 
-    _wrap(patch, stages, "read_changes", around)
+    wrap(patch, stages, "read_changes", around)
 
 
 def _mixed(right: DataFrame, wrong: DataFrame, is_mine: Mine, key: Column) -> DataFrame:
@@ -118,7 +106,7 @@ def _identity(frame: DataFrame) -> Column:
     return F.coalesce(*[F.col(name) for name in ("__enrich_k0", "__enrich_r0") if name in frame.columns])
 
 
-def _keeping_keys(condition: str, *aliases: str) -> Callable[[Patch, Mine], None]:
+def _keeping_keys(condition: str, *aliases: str) -> Plant:
     """Forget the changed keys of some sources for which ``condition`` over their weight does not hold."""
 
     def plant(patch: Patch, is_mine: Mine) -> None:
@@ -131,12 +119,12 @@ def _keeping_keys(condition: str, *aliases: str) -> Callable[[Patch, Mine], None
             kept = found.keys.where(~is_mine(F.col("__enrich_j0")) | F.expr(condition.format(weight=WEIGHT)))
             return replace(found, keys=kept, count=kept.count())
 
-        _wrap(patch, changes, "compute_net_changes", around)
+        wrap(patch, changes, "compute_net_changes", around)
 
     return plant
 
 
-def _reading(feed_of: Callable[..., DataFrame | None]) -> Callable[[Patch, Mine], None]:
+def _reading(feed_of: Callable[..., DataFrame | None]) -> Plant:
     """Read another feed than the right one: what ``feed_of(session, uri, window, columns)`` gives, None for none."""
 
     def plant(patch: Patch, is_mine: Mine) -> None:
@@ -147,7 +135,7 @@ def _reading(feed_of: Callable[..., DataFrame | None]) -> Callable[[Patch, Mine]
             wrong = feed_of(session, uri, window, columns)
             return _mixed(found, found.limit(0) if wrong is None else wrong, is_mine, F.col(quote(columns[0])))
 
-        _wrap(patch, tables, "read_change_feed", around)
+        wrap(patch, tables, "read_change_feed", around)
 
     return plant
 
@@ -183,10 +171,10 @@ def _latest_instead_of_pinned(patch: Patch, is_mine: Mine) -> None:
         wrong = _SNAPSHOT(session, uri, tables.read_state(uri).version, columns, **how)
         return _mixed(found, wrong, is_mine, F.col(quote(columns[0])))
 
-    _wrap(patch, tables, "read_snapshot", around)
+    wrap(patch, tables, "read_snapshot", around)
 
 
-def _joining(alias: str, how: str) -> Callable[[Patch, Mine], None]:
+def _joining(alias: str, how: str) -> Plant:
     """Join one lookup another way."""
 
     def wrong(sources: Any) -> Any:
@@ -196,7 +184,7 @@ def _joining(alias: str, how: str) -> Callable[[Patch, Mine], None]:
     return _enriching(wrong)
 
 
-def _enriching(wrong: Callable[[Any], Any]) -> Callable[[Patch, Mine], None]:
+def _enriching(wrong: Callable[[Any], Any]) -> Plant:
     """Compute the rows of other sources, or of another job, than the right ones."""
 
     def plant(patch: Patch, is_mine: Mine) -> None:
@@ -204,7 +192,7 @@ def _enriching(wrong: Callable[[Any], Any]) -> Callable[[Patch, Mine], None]:
             found: DataFrame = enriched(sources, affected)
             return _mixed(found, _ENRICHED(wrong(sources), affected), is_mine, _identity(found))
 
-        _wrap(patch, join, "join_all", around)
+        wrap(patch, join, "join_all", around)
 
     return plant
 
@@ -213,7 +201,7 @@ def _without_condition(sources: Any) -> Any:
     return replace(sources, spec=replace(sources.spec, where=None))
 
 
-def _inner_for_left(alias: str) -> Callable[[Patch, Mine], None]:
+def _inner_for_left(alias: str) -> Plant:
     def plant(patch: Patch, is_mine: Mine) -> None:
         from pyspark.sql import functions as F
 
@@ -222,7 +210,7 @@ def _inner_for_left(alias: str) -> Callable[[Patch, Mine], None]:
             is_lone = F.col(name_partners(alias)).getField("matched") == 0
             return found.withColumn(LIVE, F.col(LIVE) & ~(is_mine(_identity(found)) & is_lone))
 
-        _wrap(patch, join, "join_all", around)
+        wrap(patch, join, "join_all", around)
 
     return plant
 
@@ -235,7 +223,7 @@ def _no_delete_clause(patch: Patch, is_mine: Mine) -> None:
         is_lost = (F.col(OPERATION) == "D") & is_mine(_identity(found.rows))
         return replace(found, rows=found.rows.where(~is_lost))
 
-    _wrap(patch, difference, "compute_difference", around)
+    wrap(patch, difference, "compute_difference", around)
 
 
 def _plain_equality_in_the_guard(patch: Patch, _: Mine) -> None:
@@ -247,7 +235,7 @@ def _plain_equality_in_the_guard(patch: Patch, _: Mine) -> None:
             inner.setattr(type(F.col("a")), "eqNullSafe", lambda self, other: self == other)
             return compute(*args, **options)
 
-    _wrap(patch, difference, "compute_difference", around)
+    wrap(patch, difference, "compute_difference", around)
 
 
 def _guard_omits_text(patch: Patch, _: Mine) -> None:
@@ -257,7 +245,7 @@ def _guard_omits_text(patch: Patch, _: Mine) -> None:
         found: Column = F.lit(0) if kind.typeName() == "string" else comparable(column, kind)
         return found
 
-    _wrap(patch, difference, "make_comparable", around)
+    wrap(patch, difference, "make_comparable", around)
 
 
 def _no_guard(patch: Patch, _: Mine) -> None:
@@ -267,10 +255,10 @@ def _no_guard(patch: Patch, _: Mine) -> None:
     def around(comparable: Any, column: Column, kind: Any) -> Column:
         return F.rand() if kind.typeName() == "string" else comparable(column, kind)
 
-    _wrap(patch, difference, "make_comparable", around)
+    wrap(patch, difference, "make_comparable", around)
 
 
-def _listing(change: Callable[[Column, Any], Column]) -> Callable[[Patch, Mine], None]:
+def _listing(change: Callable[[Column, Any], Column]) -> Plant:
     """Change the lists of the rows that were computed: ``change(list, type)``."""
 
     def plant(patch: Patch, is_mine: Mine) -> None:
@@ -283,7 +271,7 @@ def _listing(change: Callable[[Column, Any], Column]) -> Callable[[Patch, Mine],
             changed = {n: F.when(is_here, change(F.col(n), kind)).otherwise(F.col(n)) for n, kind in lists.items()}
             return found.withColumns(changed)
 
-        _wrap(patch, join, "join_all", around)
+        wrap(patch, join, "join_all", around)
 
     return plant
 
@@ -323,7 +311,7 @@ def _chained_changes_stop(patch: Patch, is_mine: Mine) -> None:
         direct = all(path[0] == sources.spec.driving for path in _paths(sources.spec, step))
         return found if direct else found.where(~is_mine(_identity(found)))
 
-    _wrap(patch, join, "find_references", around)
+    wrap(patch, join, "find_references", around)
 
 
 def _generous_references(patch: Patch, is_mine: Mine) -> None:
@@ -334,7 +322,7 @@ def _generous_references(patch: Patch, is_mine: Mine) -> None:
         wrong = _REFERENCES(_generous(sources, step), step, *others, **how)
         return _mixed(found, wrong, is_mine, _identity(found))
 
-    _wrap(patch, join, "find_references", around)
+    wrap(patch, join, "find_references", around)
 
 
 def _generous(sources: Any, step: Any) -> Any:
@@ -405,7 +393,7 @@ def _moving(patch: Patch, is_mine: Mine, first: int) -> None:
         kept = [frame.where(~is_mine(F.col("__enrich_j0"))) for frame in moved[first:]]
         return affected(spec, changed, references, [*moved[:first], *kept])
 
-    _wrap(patch, keys, "find_affected_right", around)
+    wrap(patch, keys, "find_affected_right", around)
 
 
 def _old_values_forgotten(patch: Patch, is_mine: Mine) -> None:
@@ -417,10 +405,10 @@ def _old_values_forgotten(patch: Patch, is_mine: Mine) -> None:
         found: DataFrame = affected(spec, images.where(~(is_mine(F.col(quote(spec.value[0]))) & is_old)))
         return found
 
-    _wrap(patch, mirror, "find_affected_values", around)
+    wrap(patch, mirror, "find_affected_values", around)
 
 
-def _deriving(wrong: Callable[[Any, DataFrame], tuple[Any, DataFrame]]) -> Callable[[Patch, Mine], None]:
+def _deriving(wrong: Callable[[Any, DataFrame], tuple[Any, DataFrame]]) -> Plant:
     """Derive a mirror from another master, or by other rules, than the right ones."""
 
     def plant(patch: Patch, is_mine: Mine) -> None:
@@ -428,7 +416,7 @@ def _deriving(wrong: Callable[[Any, DataFrame], tuple[Any, DataFrame]]) -> Calla
             found: DataFrame = derived(spec, master, affected)
             return _mixed(found, _DERIVED(*wrong(spec, master), affected), is_mine, _identity(found))
 
-        _wrap(patch, mirror, "derive_mirror", around)
+        wrap(patch, mirror, "derive_mirror", around)
 
     return plant
 
@@ -456,7 +444,7 @@ def _begins_after_its_moment(patch: Patch, is_mine: Mine) -> None:
         found: DataFrame = latest(kept, versions, wanted)
         return found.withColumn(moment, F.col("__enrich_right")).drop("__enrich_right")
 
-    _wrap(patch, asof, "find_latest", around)
+    wrap(patch, asof, "find_latest", around)
 
 
 def _ends_after_its_moment(patch: Patch, is_mine: Mine) -> None:
@@ -468,7 +456,7 @@ def _ends_after_its_moment(patch: Patch, is_mine: Mine) -> None:
         found: Column = valid(step, moment - late)
         return found
 
-    _wrap(patch, asof, "keep_valid", around)
+    wrap(patch, asof, "keep_valid", around)
 
 
 def _with_steps(**fields: Any) -> Callable[[Any], Any]:
@@ -511,7 +499,7 @@ def _only_what_refers_now(patch: Patch, is_mine: Mine) -> None:
         wrong = wrong.withColumnRenamed(asof.LATEST, moment).where(F.col(moment).isNotNull())
         return _mixed(found, wrong.select(*found.columns), is_mine, F.col(names[0]))
 
-    _wrap(patch, asof, "find_touched", around)
+    wrap(patch, asof, "find_touched", around)
 
 
 _OF_LINES = (

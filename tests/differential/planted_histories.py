@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from differential.clocks import tell_time
+from differential.planting import wrap
 from enrich.base.spec import COMMIT, WEIGHT, quote
 from enrich.frames import changes, history
 
@@ -15,18 +15,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column as SparkColumn
     from pyspark.sql import DataFrame
 
-    Mine = Callable[[SparkColumn], SparkColumn]
-    Plant = Callable[[pytest.MonkeyPatch, Mine], None]
-
-
-def _wrap(patch: pytest.MonkeyPatch, module: Any, name: str, around: Callable[..., Any]) -> None:
-    original = getattr(module, name)
-
-    @wraps(original)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        return around(original, *args, **kwargs)
-
-    patch.setattr(module, name, wrapped)
+    from differential.planting import Mine, Plant
 
 
 def _spoil_events(wrong: Callable[[DataFrame], DataFrame]) -> Plant:
@@ -40,7 +29,7 @@ def _spoil_events(wrong: Callable[[DataFrame], DataFrame]) -> Plant:
             key = F.col("__enrich_k0")
             return found.where(~is_mine(key)).unionByName(wrong(found.where(is_mine(key))).select(*found.columns))
 
-        _wrap(patch, history, "find_events", around)
+        wrap(patch, history, "find_events", around)
 
     return plant
 
@@ -90,7 +79,7 @@ def _forget_held_versions(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
         found: DataFrame = take(*args)
         return found.where(~is_mine(F.col("__enrich_k0")) | F.col(history.TO).isNotNull())
 
-    _wrap(patch, history, "take_versions", around)
+    wrap(patch, history, "take_versions", around)
 
 
 def _end_a_moment_later(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
@@ -103,7 +92,7 @@ def _end_a_moment_later(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
         wrong = F.when(is_mine(F.col("__enrich_k0")), later).otherwise(F.col(spec.valid_to))
         return found.withColumn(spec.valid_to, wrong)
 
-    _wrap(patch, history, "derive_versions", around)
+    wrap(patch, history, "derive_versions", around)
 
 
 def _keep_equal_images(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
@@ -120,8 +109,8 @@ def _keep_equal_images(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
     def differing(compare: Any, column: SparkColumn, kind: Any) -> SparkColumn:
         return F.struct(compare(column, kind), F.when(is_mine(F.col("__enrich_k0")), F.col(COMMIT)))
 
-    _wrap(patch, changes, "sum_images", around)
-    _wrap(patch, history, "make_comparable", differing)
+    wrap(patch, changes, "sum_images", around)
+    wrap(patch, history, "make_comparable", differing)
 
 
 def _leave_old_versions_open(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
@@ -135,7 +124,7 @@ def _leave_old_versions_open(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
         joined = found.join(opened, on=["__enrich_k0", "__enrich_k1"], how="left")
         return joined.withColumn(spec.valid_to, F.when(F.col("opened").isNull(), F.col(spec.valid_to))).drop("opened")
 
-    _wrap(patch, history, "derive_versions", around)
+    wrap(patch, history, "derive_versions", around)
 
 
 BUGS: tuple[tuple[str, Plant], ...] = (

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from decimal import Decimal
-from functools import wraps
 from typing import TYPE_CHECKING, Any
 
+from differential.planting import wrap
 from enrich.base.spec import WEIGHT
 from enrich.frames import interval
 from enrich.steps import neighbours
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     import pytest
     from pyspark.sql import Column, DataFrame
 
-    Mine = Callable[["Column"], "Column"]
+    from differential.planting import Mine, Plant
 
 _NEAR, _TOUCH = interval.Scale.is_near, interval.Scale.touch
 
 
-def wrong_bound(lower: int, upper: int) -> Callable[[pytest.MonkeyPatch, Mine], None]:
+def wrong_bound(lower: int, upper: int) -> Plant:
     """Move the bounds by so many microseconds, or days: a bound is exclusive."""
 
     def plant(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
@@ -62,53 +62,43 @@ def new_images_forgotten(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
 def _wrap_changes(patch: pytest.MonkeyPatch, is_mine: Mine, condition: str) -> None:
     from pyspark.sql import functions as F
 
-    original = neighbours.find_near_changes
-
-    @wraps(original)
-    def changes(now: Any, step: Any, images: Sequence[DataFrame]) -> DataFrame:
+    def around(find: Any, now: Any, step: Any, images: Sequence[DataFrame]) -> Any:
         (column,) = step.interval.match
         kept = [each.where(~is_mine(F.col(column)) | F.expr(condition)) for each in images]
-        return original(now, step, kept)
+        return find(now, step, kept)
 
-    patch.setattr(neighbours, "find_near_changes", changes)
+    wrap(patch, neighbours, "find_near_changes", around)
 
 
-def partners_forgotten(place: int) -> Callable[[pytest.MonkeyPatch, Mine], None]:
+def partners_forgotten(place: int) -> Plant:
     """Rows of the lookup that changed rows are near (0), or were near (1), are not looked at."""
 
     def plant(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
         from pyspark.sql import functions as F
 
-        original = neighbours.find_near_rows
-
-        @wraps(original)
-        def rows(moments: Any, step: Any, changed: Any) -> list[DataFrame]:
-            found = original(moments, step, changed)
+        def around(find: Any, *args: Any) -> list[DataFrame]:
             return [
                 each.where(~is_mine(F.col("__enrich_r0"))) if number == place else each
-                for number, each in enumerate(found)
+                for number, each in enumerate(find(*args))
             ]
 
-        patch.setattr(neighbours, "find_near_rows", rows)
+        wrap(patch, neighbours, "find_near_rows", around)
 
     return plant
 
 
-def lone_rows(*, stay: bool) -> Callable[[pytest.MonkeyPatch, Mine], None]:
+def lone_rows(*, stay: bool) -> Plant:
     """A row on the left stays alone beside its first partner, or does not return after the last one."""
 
     def plant(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
         from pyspark.sql import functions as F
 
-        original = interval.join_pairs
-
-        @wraps(original)
-        def pairs(rows: DataFrame, lookup: DataFrame, step: Any, alive: str, **how: Any) -> DataFrame:
-            found = original(rows, lookup, step, alive, **how)
+        def around(pair: Any, rows: DataFrame, lookup: DataFrame, step: Any, alive: str, **how: Any) -> DataFrame:
+            found: DataFrame = pair(rows, lookup, step, alive, **how)
             is_own = is_mine(F.col("__enrich_k0")) & F.col("__enrich_r0").isNull()
             return found.withColumn(alive, F.when(is_own, F.lit(stay)).otherwise(F.col(alive)))
 
-        patch.setattr(interval, "join_pairs", pairs)
+        wrap(patch, interval, "join_pairs", around)
 
     return plant
 
@@ -117,19 +107,16 @@ def nulls_match(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
     """A row without a time is near every row that matches."""
     from pyspark.sql import functions as F
 
-    original = interval.find_pairs
-
-    @wraps(original)
-    def found(rows: DataFrame, lookup: DataFrame, step: Any, **how: Any) -> DataFrame:
-        right = original(rows, lookup, step, **how)
+    def around(find: Any, rows: DataFrame, lookup: DataFrame, step: Any, **how: Any) -> DataFrame:
+        right: DataFrame = find(rows, lookup, step, **how)
         timeless = rows.where(F.col(interval.AT).isNull() & is_mine(F.col("__enrich_f0")))
         same = F.col("__enrich_f0") == F.col("__enrich_m0")
         return right.unionByName(timeless.join(lookup, on=same, how="inner").select(*right.columns))
 
-    patch.setattr(interval, "find_pairs", found)
+    wrap(patch, interval, "find_pairs", around)
 
 
-BUGS: tuple[tuple[str, Callable[[Any, Any], None]], ...] = (
+BUGS: tuple[tuple[str, Plant], ...] = (
     ("lower_bound_is_exclusive", wrong_bound(1, 0)),
     ("upper_bound_is_exclusive", wrong_bound(0, -1)),
     ("bucket_next_door_forgotten", neighbour_forgotten),

@@ -16,6 +16,7 @@
     bucket    -> a real server of the S3 protocol on this machine
     cluster   -> a real standalone cluster of Spark on this machine
     world     -> environments for outside systems, kept between tests
+    commits   -> the files of a table's commits, and their times
     counts    -> what tests counted, printed once at the end
 
 ``tests`` is on pytest's path. Modules of the tests are imported as ``from kit.lab import Lab`` or ``from

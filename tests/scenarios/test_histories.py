@@ -12,7 +12,9 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich
+from differential.clocks import read_raw_times
 from enrich.storage import tables
+from kit.commits import date_commit, find_commit
 from kit.lab import Lab, Prepared
 
 pytestmark = pytest.mark.sampled
@@ -152,18 +154,13 @@ def test_lost_feeds(past: Lab) -> None:
 
 def test_a_log_that_forgets_how_late_a_clock_was_loses_no_version(past: Lab) -> None:
     """A version begins in an hour, as the log said; when it has forgotten why, later commits seem to come before."""
-    log = Path(past.path("source")) / "_delta_log"
-    early = log / f"{2:020d}.json"
-    actions = [json.loads(line) for line in early.read_text().splitlines()]
-    for each in actions:
-        if "commitInfo" in each:
-            each["commitInfo"]["timestamp"] += 3_600_000
-    early.write_text("\n".join(map(json.dumps, actions)))
+    source = Path(past.path("source"))
+    date_commit(source, 2, read_raw_times(source)[2] + 3_600_000)
     past.run()
     before = {(row["id"], row["valid_from"]) for row in past.rows("versions")}
     DeltaTable(past.path("source")).create_checkpoint()
     for version in range(8):
-        (log / f"{version:020d}.json").unlink()
+        find_commit(source, version).unlink()
     past.put("source", row("u1", "z"))  # 9
     assert past.run().counts.inserted == 1
     after = {(each["id"], each["valid_from"]) for each in past.rows("versions")}
