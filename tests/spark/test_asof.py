@@ -8,6 +8,7 @@ from collections import defaultdict
 from datetime import date, timedelta
 from typing import TYPE_CHECKING, Any
 
+import pytest
 from pyspark.sql import functions as F
 
 from enrich.frames import asof
@@ -107,5 +108,38 @@ def test_a_key_with_most_events_and_versions_makes_no_cross_product(interpreted:
     # A piece is as long as there are pieces: what one event meets grows with the root of the versions.
     pieces = asof.cut_into_pieces(versions, ["k"], "t")
     longest, count = pieces.agg(F.max(F.size("__enrich_times")), F.count("*")).first() or (0, 0)
-    assert longest <= 450
-    assert count <= 450
+    assert longest <= 600
+    assert count <= 600
+
+
+@pytest.mark.parametrize(
+    "time",
+    [
+        "timestamp_seconds(id)",
+        "if(id = 0, 0, id + 1000000000000)",
+        "cast(floor(pow(1.0001, id)) as decimal(38)) + id",
+    ],
+    ids=["evenly", "all but one together", "ever farther apart"],
+)
+def test_no_task_sorts_the_times_of_a_key_with_very_many_versions(
+    interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch, time: str
+) -> None:
+    monkeypatch.setattr(asof, "_TOGETHER", 512)
+    size = 100_000
+    session = interpreted.newSession()
+    session.conf.set("spark.sql.shuffle.partitions", "8")
+    session.conf.set("spark.sql.adaptive.enabled", "false")
+    versions = session.range(size).select(F.lit("hot").alias("k"), F.expr(time).alias("t"))
+    pieces = asof.cut_into_pieces(versions, ["k"], "t").withColumn("task", F.spark_partition_id())
+    times = F.sum(F.size("__enrich_times")).alias("times")
+    sorted_by = {row["task"]: row["times"] for row in pieces.groupBy("task").agg(times).collect()}
+    assert sum(sorted_by.values()) == size
+    assert max(sorted_by.values()) <= size / 4
+
+
+def test_a_key_that_is_cut_into_ranges_finds_the_same_versions(
+    interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(asof, "_TOGETHER", 3)
+    test_random_timelines_of_all_sizes(interpreted)
+    test_numbers_that_are_written_in_several_ways_are_one_moment(interpreted)

@@ -2,13 +2,14 @@
 
     rows           versions        in pieces                        latest
     u1, 10:05      u1, 09:00       u1: [09:00, 12:00]               u1, 10:05 -> 10:00
-    u1, 08:00      u1, 10:00       u1, 1: [09:00, 10:00]            u1, 08:00 -> null
-    u2, 10:00      u1, 12:00       u1, 2: [12:00]                   u2, 10:00 -> null
+    u1, 08:00      u1, 10:00       u1, 09:00: [09:00, 10:00]        u1, 08:00 -> null
+    u2, 10:00      u1, 12:00       u1, 12:00: [12:00]               u2, 10:00 -> null
 
-No row meets every version of its key, and the rows of a key are not sorted: the sorted times of a key are cut into
-about as many pieces as a piece has times, a row finds its piece by the beginnings of the pieces, and the time within
+No row meets every version of its key, and no task sorts all rows or all times of a key. The times of a key are cut into
+about as many pieces as a piece has times. A row finds its piece by the beginnings of the pieces, and the time within
 the piece, both by halving. Both are joins by equality with at most one partner, which Spark can broadcast, and which it
-can split where one key has most of the rows. The times of one key are sorted by one task, without their rows.
+can split where one key has most of the rows. A key with very many times is first cut at some of them, chosen by their
+hash: these are the same however often Spark computes them, and they follow the times, however unevenly these lie.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from collections.abc import Sequence
 from functools import reduce
 from operator import add, and_
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import Step
@@ -31,6 +32,8 @@ SALTS = 64
 """Over how many values rows are spread that cannot have a partner."""
 _PIECE, _BEGINNINGS, _TIMES, _ZERO = "__enrich_piece", "__enrich_beginnings", "__enrich_times", "__enrich_zero"
 _FEW = 4
+_TOGETHER = 8192
+"""Of so many times of a key, one is a cut on average: a task sorts about so many of one key at once."""
 _STEPS = tuple(2**power for power in range(15, -1, -1))
 
 
@@ -39,7 +42,8 @@ def find_latest(rows: DataFrame, versions: DataFrame, wanted: Sequence[str]) -> 
 
     Args:
         rows: Among others the columns ``wanted`` and ``SALT``, 0 in rows without a null in these.
-        versions: The key's parts and, last, the time from which a version holds, under any names; without nulls.
+        versions: The key's parts and, last, the time from which a version holds, under any names; without nulls, and
+            no two of them equal.
         wanted: The parts of the key that a row refers to and, last, its moment, in the types of ``versions``.
 
     Returns:
@@ -48,7 +52,7 @@ def find_latest(rows: DataFrame, versions: DataFrame, wanted: Sequence[str]) -> 
     *ours, moment = wanted
     parts = [f"__enrich_v{i}" for i in range(len(ours))]
     pieces = cut_into_pieces(versions.toDF(*parts, "__enrich_time"), parts, "__enrich_time")
-    beginnings = pieces.groupBy(*parts).agg(F.sort_array(F.collect_list(F.get(_TIMES, F.lit(0)))).alias(_BEGINNINGS))
+    beginnings = pieces.groupBy(*parts).agg(F.sort_array(F.collect_list(_PIECE)).alias(_BEGINNINGS))
     same = reduce(and_, [F.col(our) == F.col(part) for our, part in zip(ours, parts, strict=True)])
 
     def meet(left: DataFrame, right: DataFrame, condition: Column) -> DataFrame:
@@ -56,7 +60,8 @@ def find_latest(rows: DataFrame, versions: DataFrame, wanted: Sequence[str]) -> 
         return joined.drop(*parts, _ZERO)
 
     rows = meet(rows, beginnings, same)
-    rows = rows.withColumn("__enrich_wanted_piece", _count_until(_BEGINNINGS, moment)).drop(_BEGINNINGS)
+    wanted_piece = F.get(_BEGINNINGS, _count_until(_BEGINNINGS, moment) - 1)
+    rows = rows.withColumn("__enrich_wanted_piece", wanted_piece).drop(_BEGINNINGS)
     rows = meet(rows, pieces, same & (F.col("__enrich_wanted_piece") == F.col(_PIECE)))
     rows = rows.withColumn(LATEST, F.get(_TIMES, _count_until(_TIMES, moment) - 1))
     return rows.drop("__enrich_wanted_piece", _PIECE, _TIMES)
@@ -71,17 +76,25 @@ def cut_into_pieces(versions: DataFrame, parts: Sequence[str], time: str) -> Dat
         time: The name of the time.
 
     Returns:
-        The key's parts, the number of the piece, from 1 on, and its times, sorted.
+        The key's parts, the first time of a piece, and the piece's times, sorted.
     """
-    number, size, of_key = "__enrich_number", "__enrich_size", Window.partitionBy(*parts)
-    times = versions.withColumns(
-        {
-            number: F.row_number().over(of_key.orderBy(time)) - 1,
-            size: F.greatest(F.lit(_FEW), F.ceil(F.sqrt(F.count("*").over(of_key))).cast("int")),
-        }
+    cuts, times = "__enrich_cuts", F.col(_TIMES)
+    is_cut = F.pmod(F.xxhash64(time), F.lit(_TOGETHER)) == 0
+    cut = versions.where(is_cut).groupBy(*parts).agg(F.sort_array(F.collect_list(time)).alias(cuts))
+    found = versions.join(F.broadcast(cut), on=list(parts), how="left")
+    ranges = F.coalesce(F.size(cuts), F.lit(0)) + 1
+    found = found.select(
+        *parts, time, _count_until(cuts, time).alias("__enrich_range"), ranges.alias("__enrich_ranges")
     )
-    piece = (F.floor(F.col(number) / F.col(size)) + 1).cast("int")
-    return times.groupBy(*parts, piece.alias(_PIECE)).agg(F.sort_array(F.collect_list(time)).alias(_TIMES))
+    in_ranges = found.groupBy(*parts, "__enrich_range", "__enrich_ranges")
+    ranged = in_ranges.agg(F.sort_array(F.collect_set(time)).alias(_TIMES))
+    of_key = F.when(F.col("__enrich_ranges") == 1, F.size(times)).otherwise(F.col("__enrich_ranges") * _TOGETHER)
+    size = F.greatest(F.lit(_FEW), F.ceil(F.sqrt(of_key)).cast("int"))
+    starts = F.sequence(F.lit(1), F.size(times), size)
+    pieces = ranged.select(
+        *parts, F.explode(F.transform(starts, lambda start: F.slice(times, start, size))).alias(_TIMES)
+    )
+    return pieces.select(*parts, F.get(_TIMES, F.lit(0)).alias(_PIECE), _TIMES)
 
 
 def find_touched(rows: DataFrame, versions: DataFrame, changed: DataFrame) -> DataFrame:
