@@ -41,7 +41,9 @@ class Cost:
         jobs: Spark's jobs.
         tasks: Spark's tasks.
         peak: Bytes of memory that the JVM had at most.
-        skew: The longest task, by the median of its stage; 1 where no stage had work for several tasks.
+        skew: The longest task, by the median of its stage; 1 where no stage had work for several tasks. Stages that
+            read files, or rows kept from such a stage, are left out: their tasks are as even as the files, and a file
+            is read by more tasks the longer it is, whatever keys it holds.
     """
 
     wall: float
@@ -178,7 +180,8 @@ class Watch:
             found["read"] += data.inputBytes()
             found["shuffled"] += data.shuffleWriteBytes()
             found["tasks"] += data.numCompleteTasks()
-            if data.executorRunTime() > HEAVY and data.numCompleteTasks() > 2:
+            shuffled = data.inputBytes() == 0
+            if shuffled and data.executorRunTime() > HEAVY and data.numCompleteTasks() > 2:
                 summary = store.taskSummary(stage, data.attemptId(), self.halves)
                 if summary.isDefined():
                     times = summary.get().duration()
