@@ -136,7 +136,13 @@ def check_one_key(why: Why) -> None:
     assert why("wide", "p8")["row"] == {"reason": "quarantined", "rules": [rule]}
     row = why("wide", "p0")["row"]
     assert (row["reason"], row["version"], row["source"]) == ("deleted_at", 2, "products")
-    assert why("wide", "P1 ")["row"] == {"reason": "near_miss", "kind": "combination", "source": "products"}
+    near = {"reason": "near_miss", "kind": "combination"}
+    assert why("wide", "P1 ")["row"] == {**near, "source": "products"}
+    # Nothing refers to the lookups of a row that is not there.
+    assert why("wide", "P1 ")["lookups"] == {
+        "products": near,
+        **{each: {**near, "source": "products"} for each in ("merchants", "countries", "tags")},
+    }
 
 
 def check_other_jobs(why: Why) -> None:

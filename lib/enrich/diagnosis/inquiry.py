@@ -62,13 +62,11 @@ def ask(
     def answer(work: Work) -> Why:
         spec = work.task.spec
         affected = build_affected(work, side, _cast_key(work, side, [parts[each] for each in side.identity]))
-        lookups = _find_reasons(work, side, affected, found_keys=show_keys)
-        theirs = None
-        if pair is not None and pair.right is not None:
-            theirs = _cast_key(work, pair, [parts[each] for each in pair.identity])
-            asked = lookups[pair.alias]
-            lookups[pair.alias] = explain_pair(work, pair.right, affected.left, theirs, asked)
+        theirs = None if pair is None else _cast_key(work, pair, [parts[each] for each in pair.identity])
         live, nulls = _read_flags(work, side, affected, theirs)
+        lookups = _find_reasons(work, side, affected, is_row=live is not None, found_keys=show_keys)
+        if pair is not None and pair.right is not None and theirs is not None:
+            lookups[pair.alias] = explain_pair(work, pair.right, affected.left, theirs, lookups[pair.alias])
         if side.right is not None and live is None and lookups[side.alias].reason == MATCHED:
             raise ConfigError(
                 f"the target has no lookup-only row of {side.alias!r} with this key: a driving row refers to it",
@@ -167,12 +165,12 @@ def _cast_key(work: Work, side: Side, texts: Sequence[str]) -> DataFrame:
     return frame
 
 
-def _find_reasons(work: Work, side: Side, affected: Affected, *, found_keys: bool) -> dict[str, Reason]:
-    """Return the reasons of one key, by alias."""
-    asked = evidence.list_side_questions(work, side, affected)
-    found = evidence.find_reasons(work, asked, found_keys=found_keys)
-    assumed = assume_reasons(work.task.spec, side, [each.alias for each in asked])
-    return {**assumed, **next(iter(found.values()), {})}
+def _find_reasons(work: Work, side: Side, affected: Affected, *, is_row: bool, found_keys: bool) -> dict[str, Reason]:
+    """Return the reasons of one key, by alias; ``is_row``: whether the joins give a row for it."""
+    asked, spec = evidence.list_side_questions(work, side, affected), work.task.spec
+    found = next(iter(evidence.find_reasons(work, asked, found_keys=found_keys).values()), {})
+    driving = None if is_row else found.get(spec.driving)
+    return assume_reasons(spec, side, [each.alias for each in asked], driving) | found
 
 
 def _read_flags(

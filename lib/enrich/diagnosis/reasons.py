@@ -57,7 +57,7 @@ class Reason:
             ``leading_zeros``, ``combination``.
         version: The source's version that brought or deleted the partner.
         at: When that was, ISO 8601 in UTC.
-        source: Whose reason it is, for rows and cells.
+        source: Whose reason it is: for rows and cells, and for sources that nothing refers to without a driving row.
         rules: What keeps a row in quarantine.
         elements: Reason -> number of elements, for lists.
         found: The key of a near miss as text; never part of ``to_dict``.
@@ -139,7 +139,7 @@ def explain_row(live: bool | None, needed: Iterable[tuple[str, Reason]], rules: 
         return Reason(MATCHED)
     for alias, reason in needed:
         if reason.reason != MATCHED:
-            return replace(reason, source=alias, elements=None)
+            return replace(reason, source=reason.source or alias, elements=None)
     return Reason(FILTERED_BY_WHERE)
 
 

@@ -6,7 +6,7 @@ A row of a right or full foreign-key join that no driving row refers to has no l
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
@@ -78,19 +78,22 @@ def _build_no_keys(work: Work, alias: str, columns: Sequence[str], named: Callab
     return work.snapshot(alias).select(*[quote(each) for each in columns]).toDF(*named(len(columns))).limit(0)
 
 
-def assume_reasons(spec: JobSpec, side: Side, asked: Iterable[str]) -> dict[str, Reason]:
+def assume_reasons(spec: JobSpec, side: Side, asked: Iterable[str], driving: Reason | None = None) -> dict[str, Reason]:
     """Return the reasons, by alias, of a row that refers to no source, not even with a null.
 
-    A source that a row refers to not even once has nothing to miss. A row without left side is one that the driving
-    source has no row for; what only the left side would refer to is null.
+    A source that a driving row refers to not even once has nothing to miss. Where there is no driving row, nothing
+    refers to a source: it has the driving source's reason. A row without left side is one that the driving source has
+    no row for; what only the left side would refer to is null.
 
     Args:
         spec: The job.
         side: The row's side.
         asked: The sources that rows of this side may refer to.
+        driving: Why the driving source has no row; None or ``matched`` where it has, or where a row needs none.
     """
     if side.right is None:
-        return dict.fromkeys(spec.sources, Reason(MATCHED))
+        no_row = driving is not None and driving.reason != MATCHED
+        return dict.fromkeys(spec.sources, replace(driving, source=spec.driving) if no_row else Reason(MATCHED))
     nothing = {**dict.fromkeys(spec.sources, Reason(FOREIGN_KEY_NULL)), spec.driving: Reason(NO_SUCH_KEY)}
     return nothing | dict.fromkeys(asked, Reason(MATCHED))
 
