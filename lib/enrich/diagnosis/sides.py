@@ -92,8 +92,9 @@ def assume_reasons(spec: JobSpec, side: Side, asked: Iterable[str], driving: Rea
         driving: Why the driving source has no row; None or ``matched`` where it has, or where a row needs none.
     """
     if side.right is None:
-        no_row = driving is not None and driving.reason != MATCHED
-        return dict.fromkeys(spec.sources, replace(driving, source=spec.driving) if no_row else Reason(MATCHED))
+        if driving is None or driving.reason == MATCHED:
+            return dict.fromkeys(spec.sources, Reason(MATCHED))
+        return dict.fromkeys(spec.sources, replace(driving, source=spec.driving))
     nothing = {**dict.fromkeys(spec.sources, Reason(FOREIGN_KEY_NULL)), spec.driving: Reason(NO_SUCH_KEY)}
     return nothing | dict.fromkeys(asked, Reason(MATCHED))
 
