@@ -176,6 +176,7 @@ def test_plan_foretells_a_run_and_writes_nothing(consents: Lab, monkeypatch: pyt
         "reads": {name: sum(each[name] for each in sizes.values()) for name in ("files", "bytes")},
         "writes": None,
         "optimize": None,
+        "refresh": None,
     }
     assert files(lab) == before
 
@@ -198,7 +199,9 @@ def test_plan_foretells_a_run_and_writes_nothing(consents: Lab, monkeypatch: pyt
     assert moved["forecast"]["strategy"] == "merge"
     assert moved["forecast"]["why"].startswith("accounts, consents must be read, too; the target is small")
     assert moved["forecast"]["writes"] == extent(lab, "customers")
-    assert moved["forecast"]["reads"]["bytes"] > sum(extent(lab, name)["bytes"] for name in sizes)
+    whole = [extent(lab, name) for name in (*sizes, "customers")]
+    assert moved["forecast"]["reads"]["bytes"] > sum(each["bytes"] for each in whole)
+    assert moved["forecast"]["refresh"] == {name: sum(each[name] for each in whole) for name in ("files", "bytes")}
     beyond = planned(lab, since="accounts=v2")
     assert (beyond["exit_code"], beyond["all"], beyond["mode"]) == (2, 2, None)
     assert "--allow-gap" in beyond["refused"]
@@ -210,6 +213,7 @@ def test_plan_foretells_a_run_and_writes_nothing(consents: Lab, monkeypatch: pyt
     assert (result.strategy, result.to_dict()["written"]["files"]) == ("merge", 1)
 
     lab.append("consents", {"id": "u7", "ok": True})
+    assert planned(lab)["forecast"]["refresh"] is None  # one row of several
     assert lab.run().strategy == "append"
     lab.put("accounts", {"id": "u1", "email": "1@example.com", "note": "a third one, which no job uses"})
     assert planned(lab)["forecast"]["strategy"] == "cursor"

@@ -9,6 +9,7 @@ import click
 
 import enrich
 from enrich.base.console import clean, format_bytes, format_table, format_window
+from enrich.base.result import Extent
 from enrich.cli.options import (
     add_job_options,
     add_log_options,
@@ -121,11 +122,14 @@ def _list_plan_notes(job: JobPlan) -> list[str]:
 
 def _describe_forecast(found: Forecast) -> str:
     sizes = (("reads", found.reads), ("writes anew", found.writes))
-    told = [
-        f"{what} at most {each.files} files, {format_bytes(each.bytes)}" for what, each in sizes if each is not None
-    ]
+    told = [f"{what} at most {_describe_extent(each)}" for what, each in sizes if each is not None]
     due = [f"then OPTIMIZE of the target: {found.optimize}"] if found.optimize is not None else []
-    return "; ".join([f"{found.strategy}: {found.why}", *told, *due])
+    cheap = [f"a full refresh would read {_describe_extent(found.refresh)}"] if found.refresh is not None else []
+    return "; ".join([f"{found.strategy}: {found.why}", *told, *cheap, *due])
+
+
+def _describe_extent(found: Extent) -> str:
+    return f"{found.files} files, {format_bytes(found.bytes)}"
 
 
 def format_verification(found: VerifyResult) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.result import COMPARE, CREATE, CURSOR, MERGE, NOTHING, REWRITE, Extent
@@ -29,6 +29,8 @@ class Forecast:
             tables that it needs beside them. Statistics of the files may rule some of them out.
         writes: Which files of the target it would write anew at most; None where that depends on the rows.
         optimize: Why it would run OPTIMIZE on the target after its commit; None when nothing calls for it yet.
+        refresh: What a full refresh would read, where that is no more than the run reads for at least half of the
+            target's rows; None elsewhere. The run does not turn into one: its rules would judge other rows (ADR 16).
     """
 
     strategy: str
@@ -36,12 +38,14 @@ class Forecast:
     reads: Extent
     writes: Extent | None = None
     optimize: str | None = None
+    refresh: Extent | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the forecast's part of the JSON."""
         writes = vars(self.writes) if self.writes is not None else None
+        refresh = vars(self.refresh) if self.refresh is not None else None
         found = {"strategy": self.strategy, "why": self.why, "reads": vars(self.reads), "writes": writes}
-        return {**found, "optimize": self.optimize}
+        return {**found, "optimize": self.optimize, "refresh": refresh}
 
 
 IDLE = Forecast(NOTHING, "no source has moved", Extent(), Extent())
@@ -62,14 +66,14 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
     """
     task, target = work.task, work.task.target.table
     there = extents.measure_table(target.uri) if target is not None else Extent()
+    whole = sum((extents.measure_table(each.uri) for each in task.tables.values()), there)
     if task.everything:
-        reads = sum((extents.measure_table(each.uri) for each in task.tables.values()), there)
         if target is None:
-            return Forecast(CREATE, "there is no target yet", reads)
+            return Forecast(CREATE, "there is no target yet", whole)
         if task.rewrites:
-            return Forecast(REWRITE, "the definition of the job has changed", reads)
+            return Forecast(REWRITE, "the definition of the job has changed", whole)
         return Forecast(
-            COMPARE, "every row is computed and compared with the target", reads, None, _foresee_upkeep(task)
+            COMPARE, "every row is computed and compared with the target", whole, None, _foresee_upkeep(task)
         )
     feeds = _measure_feeds(work)
     if affected is None or not affected.count:
@@ -77,12 +81,20 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
     read = sorted(_list_tables_read(work, changed, affected))
     reads = sum((extents.measure_table(task.tables[alias].uri) for alias in read), feeds + there)
     why = f"{', '.join(read)} must be read, too" if read else "the feeds hold all rows that are needed"
-    due = _foresee_upkeep(task)
+    found = Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads, None, _foresee_upkeep(task))
     if there.bytes <= shape.SMALL_TABLE:
-        return Forecast(
-            MERGE, f"{why}; the target is small: files with changed rows are written anew", reads, there, due
-        )
-    return Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads, None, due)
+        why = f"{why}; the target is small: files with changed rows are written anew"
+        found = replace(found, why=why, writes=there)
+    is_worth = _changes_half(task, affected) and whole.bytes <= reads.bytes
+    return replace(found, refresh=whole if is_worth else None)
+
+
+def _changes_half(task: Task, affected: Affected) -> bool:
+    """Say whether a run computes at least half of the target's rows, and a full refresh would lose nothing."""
+    state = task.recorded_state
+    if state is None or isinstance(task.spec, HistorySpec):
+        return False
+    return 2 * affected.count >= state.rows
 
 
 def _foresee_upkeep(task: Task) -> str | None:
