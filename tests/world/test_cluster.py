@@ -72,10 +72,13 @@ class Cluster:
         return done.stdout
 
     def drive(self, what: str, home: Path) -> str:
-        """Let a driver of its own do something on the cluster; return what it told."""
+        """Let a driver of its own do something on the cluster; return what it told.
+
+        The executors have pyarrow: the step ``nfc`` needs it, which the search for near misses takes.
+        """
         command = [sys.executable, DRIVER, what, self.master, home]
         paths = os.pathsep.join([str(ROOT / "lib"), str(ROOT / "tests")])
-        return must_run(command, cwd=home, timeout=900, PYTHONPATH=paths)
+        return must_run(command, cwd=home, timeout=900, PYTHONPATH=paths, PYSPARK_PYTHON=sys.executable)
 
     def rename_customer(self, name: str) -> None:
         """Update a customer as another program would, which changes a row of two targets."""
