@@ -21,6 +21,10 @@ class ConcurrentAppendException(Exception):
     """As Delta names it."""
 
 
+class PythonException(Exception):
+    """As pyspark names what a worker raised."""
+
+
 @pytest.mark.parametrize(
     ("error", "kind", "code"),
     [
@@ -39,6 +43,7 @@ class ConcurrentAppendException(Exception):
         (MemoryError(CANARY), EnvironmentFault, 7),
         (RuntimeError("java.lang.ClassNotFoundException: Class S3AFileSystem not found"), EnvironmentFault, 7),
         (ModuleNotFoundError(f"No module named {CANARY!r}"), EnvironmentFault, 7),
+        (PythonException(f"{CANARY}\nModuleNotFoundError: No module named 'pyarrow'"), EnvironmentFault, 7),
         (NumberFormatException("The value 'java.lang.OutOfMemoryError' cannot be cast"), RunFailed, 1),
         (NumberFormatException("The value 'DELTA_FILE_NOT_FOUND' cannot be cast"), RunFailed, 1),
         (ConcurrentAppendException(CANARY), RunFailed, 1),
@@ -55,6 +60,12 @@ def test_each_kind_has_its_exit_code_and_tells_nothing(error: Exception, kind: t
     assert (type(found), found.exit_code) == (kind, code)
     assert CANARY not in str(found)
     assert found.hint
+
+
+def test_workers_without_pyarrow_are_told_apart_from_a_driver_without_it() -> None:
+    text = "No module named 'pyarrow'"
+    assert "workers" in str(describe_error(PythonException(text), "customers"))
+    assert "workers" not in str(describe_error(ModuleNotFoundError(text), "customers"))
 
 
 def test_history_that_is_gone_names_the_command() -> None:

@@ -22,6 +22,11 @@ _GONE = (
 _CONFLICTS = ("Concurrent", "CONCURRENT", "ProtocolChanged", "MetadataChanged", "ALREADY_EXISTS", "SCHEMA_CHANGE")
 _LACKS = (
     (
+        r"^PythonException: .*No module named '(pyarrow|pandas)'",
+        "the Python of Spark's workers has no pyarrow, or with Spark 4.0 no pandas",
+        "install it where spark.executorEnv.PYSPARK_PYTHON points; the normaliser nfc and `enrich why` need it",
+    ),
+    (
         r"(IOException|FileSystemException|FSError|OSError).{0,500}(No space left on device|Disk quota exceeded)",
         "a disk is full",
         "make room where the tables are and in spark.local.dir, and run again",
