@@ -65,9 +65,12 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
         affected: The keys to compute; None for none, and for all in a run that computes everything.
     """
     task, target = work.task, work.task.target.table
+    if not task.everything and (affected is None or not affected.count):
+        return Forecast(CURSOR, "no change reaches the target", _measure_feeds(work), Extent())
     there = extents.measure_table(target.uri) if target is not None else Extent()
-    whole = sum((extents.measure_table(each.uri) for each in task.tables.values()), there)
-    if task.everything:
+    sizes = {alias: extents.measure_table(each.uri) for alias, each in task.tables.items()}
+    whole = sum(sizes.values(), there)
+    if affected is None or task.everything:
         if target is None:
             return Forecast(CREATE, "there is no target yet", whole)
         if task.rewrites:
@@ -75,11 +78,8 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
         return Forecast(
             COMPARE, "every row is computed and compared with the target", whole, None, _foresee_upkeep(task)
         )
-    feeds = _measure_feeds(work)
-    if affected is None or not affected.count:
-        return Forecast(CURSOR, "no change reaches the target", feeds, Extent())
     read = sorted(_list_tables_read(work, changed, affected))
-    reads = sum((extents.measure_table(task.tables[alias].uri) for alias in read), feeds + there)
+    reads = sum((sizes[alias] for alias in read), _measure_feeds(work) + there)
     why = f"{', '.join(read)} must be read, too" if read else "the feeds hold all rows that are needed"
     found = Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads, None, _foresee_upkeep(task))
     if there.bytes <= shape.SMALL_TABLE:
