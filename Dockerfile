@@ -5,8 +5,8 @@
 #   docker run --rm -v "$PWD:/project" --user "$(id -u)" enrich --target prod run
 #
 # Where there is no docker, packaging/build-root makes the same in an empty directory.
-FROM debian:bookworm-slim
-ARG PACKAGES="python3-venv openjdk-17-jre-headless"
+FROM debian:trixie-slim
+ARG PACKAGES="python3-venv openjdk-21-jre-headless"
 RUN apt-get update \
     && apt-get install -y --no-install-recommends $PACKAGES \
     && rm -rf /var/lib/apt/lists/*

@@ -43,9 +43,9 @@ test-lowest: $(LOWEST)/.ready ## what needs no JVM, with every dependency at the
 	@$(LOWEST)/bin/python -m pytest -q tests/unit tests/cli/test_cli_commands.py tests/cli/test_cli_output.py
 
 .PHONY: test-world
-test-world: java $(READY) jars ## tests that start real outside systems, such as an empty environment for the wheel (below 30 minutes)
-	$(SAY) "tests with real outside systems"
-	@$(PYTEST) tests/world
+test-world: java $(READY) $(VENV)/.docs jars tools ## tests that start real outside systems, such as an empty environment for the wheel
+	$(SAY) "tests with real outside systems, in $(WORKERS) processes"
+	@$(PYTEST) tests/world -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: check
 check: $(READY) ## format, lint, types, import directions
@@ -136,6 +136,14 @@ java:
 	case "$$found" in 17|21) ;; \
 	*) echo "Spark 4 runs on Java 17 or 21; '$$java' gives $${found:-none}: install openjdk-17-jre-headless or set JAVA_HOME" >&2; \
 	exit 7;; esac
+
+# Not here, or without the right to install them: the tests that need them are skipped and say so.
+.PHONY: tools
+tools:
+	@missing="$$(for tool in zsh fish debootstrap; do command -v "$$tool" >/dev/null || echo "$$tool"; done)"; \
+	if test -n "$$missing" && test "$$(id -u)" = 0 && command -v apt-get >/dev/null; then \
+	printf '\n==> %s\n' "installing what tests start (apt-get):" $$missing; \
+	apt-get update -qq && apt-get install --quiet=2 --yes --no-install-recommends $$missing >/dev/null || true; fi
 
 .PHONY: jars
 jars: $(READY)

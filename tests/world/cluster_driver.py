@@ -68,8 +68,8 @@ SECOND = {("o1", "uk", "fragile", "Ada King"), ("o3", "fr", None, None)}
 
 
 def play_demo(spark: SparkSession, home: Path) -> None:
-    """Play the parts of the demo about a table join, as-of joins and a history, and a scenario of an interval join."""
-    assert play_story(home / "demo", ("consents", "moments", "history"), tell) == 0
+    """Play the parts of the demo about a table join and as-of joins, and a scenario of an interval join."""
+    assert play_story(home / "demo", ("consents", "moments"), tell) == 0
     project = enrich.load_project(write_payments(home / "payments"))
     scenario = read_scenario(project, home / "payments" / "tests" / "payments.yml")
     for played in play_scenario(set_stage(project, scenario, home / "lake", spark), scenario):

@@ -12,13 +12,16 @@ import pytest
 from kit.world import Environment, build_wheel, make_environment
 
 HERE = Path(__file__).parent
+LONGEST = ("test_cluster", "test_object_store", "test_airflow", "test_matrix", "test_tried_pages", "test_image")
+"""Files that begin first, so that several processes end at about the same time."""
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark all tests of this directory, which is called with those of the others, too."""
+    """Mark all tests of this directory, and begin with the longest; before those of other directories."""
     for item in items:
         if item.path.is_relative_to(HERE):
             item.add_marker(pytest.mark.world)
+    items.sort(key=lambda item: LONGEST.index(item.path.stem) if item.path.stem in LONGEST else len(LONGEST))
 
 
 @pytest.fixture(scope="session")

@@ -1,4 +1,7 @@
-"""The image, built as packaging/build-root does it in an empty root: a user without rights, jars and archive inside."""
+"""The image, built as packaging/build-root does it in an empty root: a user without rights, jars and archive inside.
+
+It is Debian 13, with Python 3.13 and Java 21.
+"""
 
 from __future__ import annotations
 
@@ -34,6 +37,11 @@ def image(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run_inside(image: Path, *command: object, **changes: str) -> subprocess.CompletedProcess[str]:
     """Run a command in the image, as ``docker run`` would."""
     return run([ROOT / "packaging" / "run-root", image, *command], cwd=image, timeout=600, **changes)
+
+
+def test_the_image_has_python_3_13_and_java_21(image: Path) -> None:
+    assert run_inside(image, "/opt/enrich/bin/python", "--version").stdout.startswith("Python 3.13.")
+    assert ' version "21.' in run_inside(image, "java", "-version").stderr
 
 
 def test_the_image_runs_as_a_user_without_rights(image: Path) -> None:
