@@ -26,11 +26,13 @@ def conf(size: int | None, master: str = "local[2]") -> dict[str, str]:
 def test_a_small_run_is_interpreted_and_compiled_quickly():
     assert conf(SMALL)["spark.sql.codegen.wholeStage"] == "false"
     assert conf(SMALL)["spark.sql.adaptive.enabled"] == "false"
+    assert conf(SMALL)["spark.buffer.pageSize"] == "1m"
     assert "-XX:TieredStopAtLevel=1" in choose_fit(SMALL, "local[2]", None).options
 
 
 def test_a_medium_run_compiles_its_queries():
-    assert conf(MEDIUM) == {"spark.sql.shuffle.partitions": "4", fit.ADAPTIVE_BY_CHANGE: "true"}
+    pages = {"spark.buffer.pageSize": "1m"}
+    assert conf(MEDIUM) == {"spark.sql.shuffle.partitions": "4", fit.ADAPTIVE_BY_CHANGE: "true", **pages}
     assert "-XX:TieredStopAtLevel=1" in choose_fit(MEDIUM, "local[2]", None).options
 
 

@@ -28,6 +28,9 @@ ADAPTIVE = "spark.sql.adaptive.enabled"
 ADAPTIVE_BY_CHANGE = "spark.enrich.adaptiveByChange"
 """Says that a run shall plan adaptively only where many rows are affected: that makes a Spark job of every stage."""
 
+_SMALL_PAGES = {"spark.buffer.pageSize": "1m"}
+"""A sort, an aggregation or a hash table takes memory in pages: of 64 MB for ten rows, if Spark chooses their size."""
+
 _PARTITIONS_A_CORE = 3
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
@@ -65,8 +68,9 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
     # Without the second compiler the room for code would be 48 MB, which thousands of small queries fill.
     options = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", *collector)
     if size >= INTERPRETED:
-        return Fit(options, {"spark.sql.shuffle.partitions": "4", ADAPTIVE_BY_CHANGE: "true"})
+        return Fit(options, {**_SMALL_PAGES, "spark.sql.shuffle.partitions": "4", ADAPTIVE_BY_CHANGE: "true"})
     conf = {
+        **_SMALL_PAGES,
         "spark.sql.shuffle.partitions": "2",
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
