@@ -28,7 +28,7 @@ ORDER = ("unit", "cli", "differential", "faults", "scenarios", "spark")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--sample", action="store_true", help="play a third of the tests marked `sampled`, by the seed")
+    parser.addoption("--sample", action="store_true", help="play a sixth of the tests marked `sampled`, by the seed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

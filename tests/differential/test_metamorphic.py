@@ -8,6 +8,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 from differential.comparison import Tally
 from differential.invariants import compare_cuts
 from differential.jobs import with_random_jobs
@@ -15,6 +17,8 @@ from differential.worlds import WORLDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.sampled("stories")
 
 HISTORIES = 500
 

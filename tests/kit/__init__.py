@@ -8,7 +8,7 @@
     processes -> what runs below a process, as /proc has it
     history   -> runs as the runs table and the result JSON tell them, without running anything
     hostile   -> names that must be escaped, and a report that has them everywhere
-    sampling  -> which third of the sampled tests is played
+    sampling  -> which of the sampled tests are played
     listener  -> an HTTP server that notes what it is sent
     pages     -> the commands and outputs of a documentation page
     lineage   -> OpenLineage events, checked against the classes of the standard

@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import enrich
 from enrich.scaffold.firstjob import write_first_job
 from enrich.scaffold.start import write_project
@@ -12,6 +14,8 @@ from kit.lab import Lab
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+pytestmark = pytest.mark.sampled("stories")
 
 
 def test_a_new_project_runs_and_then_has_nothing_to_do(tmp_path: Path, interpreted: SparkSession) -> None:
