@@ -28,7 +28,7 @@ from kit.counts import COUNTED
 from kit.lab import Lab
 from kit.session import VACUUM_AT_ONCE, settings
 
-pytestmark = pytest.mark.sampled("other processes")
+pytestmark = pytest.mark.sampled("stories")
 
 ACTIONS = 10_000 if SOAK else 60
 RUNS = 300 if SOAK else 5

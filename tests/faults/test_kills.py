@@ -26,7 +26,7 @@ from kit.lab import Lab, Rows
 from kit.processes import members, needs_proc
 from kit.session import INTERPRETED
 
-pytestmark = pytest.mark.sampled("other processes")
+pytestmark = pytest.mark.sampled("stories")
 
 KILLS = 100 if SOAK else 2
 # A cold JVM spends half its time on compiling plans that run once; which rows come out does not depend on it.

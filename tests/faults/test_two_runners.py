@@ -17,7 +17,7 @@ from faults.shop import Shop, open_shop
 from faults.stops import Pause, hooked
 from kit.lab import Lab, Prepared
 
-pytestmark = pytest.mark.sampled("other processes")
+pytestmark = pytest.mark.sampled("stories")
 
 
 class Runner(threading.Thread):
