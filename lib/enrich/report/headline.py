@@ -49,4 +49,5 @@ def _tell_table(now: TableNow | None) -> str:
     failing = sum(rule.verdict == "warned" for rule in judged)
     if not judged:
         return ""
-    return f"table now: {failing} of {format_count(len(judged), 'rule')} {'fails' if failing == 1 else 'fail'}"
+    fails = "fails" if 1 in (failing, len(judged)) else "fail"
+    return f"table now: {failing} of {format_count(len(judged), 'rule')} {fails}"

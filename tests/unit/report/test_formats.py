@@ -149,6 +149,7 @@ def test_markdown_tells_the_table_then_the_run_and_folds_what_passed(tmp_path: P
     assert lines[2].startswith("3 jobs: 1 warned, 1 never run, 1 passed. Deployment `dev`, ")
     told = "table now: 1 of 1 rule fails; this run: 1 failed; 2 rows in quarantine"
     assert f"| `customers` | **warned** | 100 | {told} |" in lines
+    assert "| table now: 0 of 1 rule fails; " in text
     since = "2026-11-01T08:00:00Z or before"
     assert f"| `{NOT_NULL}(email)` (at least 95 % must pass) | **warned** | 12 | 100 | 12 % | {since} |" in lines
     assert "| `accounts` | 90 % | 10 | 3 | 103 |" in lines
