@@ -169,6 +169,8 @@ class Step:
         drop_duplicates: Keep only the first element of each id.
         drop_unmatched: Leave out elements without partner.
         reads: What ``on``, ``at`` or ``elements`` reads: aliases, and ``key``.
+        decisive: The columns, with their aliases, on whose values it depends which partners a row has: those that
+            ``on``, ``at``, ``elements`` or ``gone`` read, ``valid_to``, and what an interval join compares.
         is_plain: True when ``on``, ``at``, ``gone`` or ``elements`` only names columns, and so cannot fail.
         interval: What an interval join has beside ``on``.
     """
@@ -183,6 +185,7 @@ class Step:
     drop_duplicates: bool = False
     drop_unmatched: bool = False
     reads: frozenset[str] = frozenset()
+    decisive: frozenset[tuple[str, str]] = frozenset()
     is_plain: bool = True
     at: str | None = None
     valid_to: str | None = None

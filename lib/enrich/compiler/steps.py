@@ -95,7 +95,17 @@ class Steps:
         referring = self.referring.get(alias, ())
         reads = frozenset(path[0] for expression in referring for path in expression.paths)
         is_plain = step.is_plain and all(expression.is_path for expression in referring)
-        return replace(step, reads=reads, is_plain=is_plain)
+        decisive = step.decisive.union(*[self._columns_of(expression) for expression in referring])
+        return replace(step, reads=reads, decisive=decisive, is_plain=is_plain)
+
+    def _columns_of(self, expression: Expression) -> frozenset[tuple[str, str]]:
+        """Return the columns that an expression reads, with their aliases; all of a list's. Keys are left out."""
+        found = set()
+        for alias, *rest in expression.paths:
+            table = self.columns.tables.get(alias, {})
+            names = [find(rest[0], table) or rest[0]] if rest else list(table)
+            found |= {(alias, name) for name in names} if alias != "key" else set()
+        return frozenset(found)
 
     def _table(self, alias: str, join: Join) -> Step:
         ours, table = self.keys[self.job.from_], self.columns.tables[self.job.from_]
@@ -146,8 +156,9 @@ class Steps:
         self.see(alias)
         gone = self._gone(alias, join.gone) if join.gone is not None else None
         self.versions[alias] = [end, gone.canonical if gone is not None else None]
-        step = Step(alias, "as_of", join.how, on=tuple(texts), at=moment, valid_to=end, gone=join.gone)
-        return replace(step, is_plain=gone is None or gone.is_path)
+        ends = frozenset({(alias, end)} if end is not None else ())
+        step = Step(alias, "as_of", join.how, on=tuple(texts), at=moment, valid_to=end, gone=join.gone, decisive=ends)
+        return step if gone is None else replace(step, is_plain=gone.is_path, decisive=ends | self._columns_of(gone))
 
     def _gone(self, alias: str, text: str) -> Expression | None:
         """Read the condition by which a version says that the thing is gone; it sees the lookup alone."""
@@ -184,7 +195,9 @@ class Steps:
         if isinstance(bounds, str):
             self.columns.fault(f"{bounds}, not {list(join.between or ())}", "join", alias, "between")
             bounds = (Decimal(0), Decimal(0))
-        return Step(alias, "interval", join.how, on=tuple(texts), interval=Interval(tuple(match), text, time, *bounds))
+        near = Interval(tuple(match), text, time, *bounds)
+        compared = frozenset((alias, name) for name in (*match, time))
+        return Step(alias, "interval", join.how, on=tuple(texts), interval=near, decisive=compared)
 
     def _named(self, alias: str, column: str, option: str) -> str:
         """Resolve a column of a lookup that is compared; a type that cannot be is a fault."""

@@ -17,7 +17,8 @@ update whose key moves K1 -> K2       -a of K1, +a of K2
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -139,6 +140,19 @@ def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:
     keys = drop_nulls(every)
     count = keys.count()
     return Touched(images, keys, (every,), count, every.count() - count)
+
+
+def count_keys_that_differ(net: NetChanges, source: SourceSpec, columns: Collection[str]) -> int:
+    """Count the keys whose rows have other values in some columns, or are more or fewer, than before the window.
+
+    Args:
+        net: What changed.
+        source: The source.
+        columns: Those of its used columns that are looked at.
+    """
+    kinds = {name: kind for name, kind in source.columns.items() if name in (*source.key, *columns)}
+    images = net.images.select(*[quote(name) for name in kinds], WEIGHT)
+    return _take_keys(sum_images(images, replace(source, columns=kinds)), source).distinct().count()
 
 
 def sum_images(feed: DataFrame, source: SourceSpec, *also: str) -> DataFrame:

@@ -18,6 +18,7 @@ from pyspark.sql import functions as F
 from enrich.base.spec import Affected, JoinSpec, KnownRows, name_left_key, name_reference, quote
 from enrich.base.state import LookupState, RuleState, State
 from enrich.frames import join, order
+from enrich.frames.changes import count_keys_that_differ
 from enrich.frames.columns import drop_nulls, mark_rows, pack_rows
 from enrich.frames.difference import Difference
 from enrich.frames.join import Sources
@@ -68,7 +69,7 @@ def count_lookups(work: Work, changed: Changes, affected: Affected | None, rows:
         return now
     if recorded is None:
         return _count_partners(work.now, None)
-    if _keeps_partners(spec, changed):
+    if _keeps_partners(work, spec, changed):
         return recorded.lookups
     were = _count_partners(*_go_back(work, changed, affected))
     return {alias: recorded.lookups[alias] + each + -were[alias] for alias, each in now.items()}
@@ -80,17 +81,22 @@ def _count_partners(sources: Sources, affected: Affected | None) -> Lookups:
     return sum_partners(join.apply_steps(sources, affected, steps), steps)[1]
 
 
-def _keeps_partners(spec: JoinSpec, changed: Changes) -> bool:
-    """Tell whether every row has as many partners as before: no key has come or gone, and no reference differs.
+def _keeps_partners(work: Work, spec: JoinSpec, changed: Changes) -> bool:
+    """Tell whether every row has as many partners as before: no key has come or gone, and nothing decisive differs.
 
-    What a driving row refers to in a table join is its key.
+    Looking costs one query over the changed rows; where these are many, the partners are counted again unseen.
     """
     moved = {alias: net for alias, net in changed.net.items() if net.count}
-    refers = {spec.driving} if any(step.kind != "table" for step in spec.steps) else set()
-    read = refers.union(*[step.reads for step in spec.steps])
-    if spec.interval_step is not None:  # by what a row of it holds it is near or not
-        read.add(spec.interval_step.alias)
-    return not read & moved.keys() and not any(net.grown or net.shrunk for net in moved.values())
+    if any(net.grown or net.shrunk for net in moved.values()):
+        return False
+    looked_at: dict[str, set[str]] = {alias: set() for alias in moved}
+    for alias, column in frozenset().union(*[step.decisive for step in spec.steps]):
+        if alias in moved:
+            looked_at[alias].add(column)
+    seen = {alias: columns for alias, columns in looked_at.items() if columns}
+    if not all(work.are_few(moved[alias].count) for alias in seen):
+        return False
+    return not any(count_keys_that_differ(moved[alias], spec.sources[alias], seen[alias]) for alias in seen)
 
 
 def _go_back(work: Work, changed: Changes, affected: Affected) -> tuple[Sources, Affected]:
