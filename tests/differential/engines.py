@@ -51,11 +51,12 @@ def on_other_ways() -> Iterator[None]:
     """Switch every choice that makes runs cheaper to the other side, inside the block.
 
     The tables of these tests are so small that runs would never write deletion vectors, shuffle rows for a MERGE, nor
-    filter a lookup before it is joined, nor cut the times of a key in pieces; what a run knows from the feed, it reads
-    from the tables here; and every commit is followed by OPTIMIZE.
+    filter a lookup before it is joined, nor cut the times of a key in pieces, nor shuffle the target for the rows of
+    changed keys; what a run knows from the feed, it reads from the tables here; partners are always counted anew; and
+    every commit is followed by OPTIMIZE.
     """
-    from enrich.frames import asof, keys
-    from enrich.steps import work
+    from enrich.frames import asof, difference, keys
+    from enrich.steps import state, work
     from enrich.storage import shape, writes
 
     with pytest.MonkeyPatch.context() as patch:
@@ -65,6 +66,8 @@ def on_other_ways() -> Iterator[None]:
         patch.setattr(work, "LARGE_LOOKUP", 0)
         patch.setattr(asof, "_TOGETHER", 2)
         patch.setattr(asof, "_FEW", 2)
+        patch.setattr(difference, "_SENT", -1)
+        patch.setattr(state, "_keeps_partners", lambda *_: False)
         patch.setattr(keys, "find_known_rows", lambda *_: None)
         yield
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from enrich.spark import archive, fit
-from enrich.spark.fit import Fit, choose_fit
+from enrich.spark.fit import Fit, choose_fit, choose_hashing
 
 SMALL, MEDIUM = fit.INTERPRETED - 1, fit.QUICKLY_COMPILED - 1
 
@@ -37,9 +37,14 @@ def test_a_medium_run_compiles_its_queries():
 
 
 @pytest.mark.parametrize("size", [None, fit.QUICKLY_COMPILED])
-def test_a_large_run_and_one_of_unknown_size_keep_the_jvms_defaults(size):
+def test_a_large_run_and_one_of_unknown_size_are_compiled_well_and_collected_in_parallel(size):
     expected = {"spark.sql.shuffle.partitions": "48", fit.ADAPTIVE_BY_CHANGE: "true"}
-    assert choose_fit(size, "local[16]", None) == Fit(conf=expected)
+    assert choose_fit(size, "local[16]", None) == Fit(("-XX:+UseParallelGC",), expected)
+
+
+@pytest.mark.parametrize(("memory", "cores", "partition"), [(6, 2, 64), (2, 2, 64), (2, 8, 16), (8, 16, 32)])
+def test_what_is_hashed_fits_into_each_cores_part_of_the_memory(memory, cores, partition):
+    assert set(choose_hashing(memory * 2**30, cores).values()) == {str(partition * 2**20)}
 
 
 @pytest.mark.parametrize("master", ["yarn", "spark://host:7077", "local-cluster[2,1,1024]", None])
@@ -53,12 +58,19 @@ def test_the_jvm_gets_one_collector_only(given, monkeypatch):
     assert "-XX:+UseSerialGC" not in choose_fit(SMALL, "local", given).options
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", given)
     assert "-XX:+UseSerialGC" not in choose_fit(SMALL, "local", None).options
+    assert choose_fit(None, "local", None).options == ()
 
 
 @pytest.mark.parametrize(("memory", "chosen"), [(2, "2048m"), (8, "2048m"), (16, "4096m"), (64, "8192m")])
 def test_a_quarter_of_the_memory_between_two_and_eight_gigabytes(memory, chosen, monkeypatch):
     monkeypatch.setattr(fit, "find_memory", lambda: memory * 2**30)
     assert fit.choose_memory() == chosen
+
+
+@pytest.mark.parametrize(("size", "chosen"), [(0, "2048m"), (2**30, "2560m"), (5 * 2**30, "4096m"), (None, "4096m")])
+def test_tables_of_known_size_get_no_more_memory_than_they_need(size, chosen, monkeypatch):
+    monkeypatch.setattr(fit, "find_memory", lambda: 16 * 2**30)
+    assert fit.choose_memory(size) == chosen
 
 
 def test_the_limit_of_a_container_counts(monkeypatch, tmp_path):

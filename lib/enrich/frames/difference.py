@@ -17,7 +17,7 @@ The comparison is null-safe on every column, maps and nested ones too, so a row 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_, or_
 
@@ -32,6 +32,9 @@ from enrich.frames.identity import Identity, keep_affected
 _NEW, _OLD, _STEPS, _EMPTIED = "__enrich_new", "__enrich_old", "__enrich_steps", "__enrich_emptied"
 _WANTED, _THERE, _EQUAL = "__enrich_wanted", "__enrich_there", "__enrich_equal"
 _WAS = "__enrich_was"
+
+_SENT = 1_000_000
+"""Keys of numbers and times that are sent to every task that reads the table: some 30 MB."""
 
 
 @dataclass(frozen=True)
@@ -183,10 +186,17 @@ def _take_old_rows(table: DataFrame, new: DataFrame, identity: Identity, columns
 def _keep_affected(old: DataFrame, affected: Affected, identity: Identity) -> DataFrame:
     # Behind a right or full join the left key may be null.
     near = old if identity.right else keep_in_ranges(old, affected.ranges)
-    kept = keep_affected(near, affected, identity)
+    kept = keep_affected(near, _send_few_keys(affected), identity)
     for name in [name for name in identity.names if name not in identity.keys]:
         kept = kept.unionByName(old.where(F.col(name).isNotNull()))
     return kept
+
+
+def _send_few_keys(affected: Affected) -> Affected:
+    """Let keys be sent to every task while they are not large: otherwise all rows of the table would be shuffled."""
+    kinds = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
+    is_small = affected.count <= _SENT and all(isinstance(each.dataType, kinds) for each in affected.left.schema)
+    return replace(affected, left=F.broadcast(affected.left)) if is_small and affected.right is None else affected
 
 
 def _pair(

@@ -31,6 +31,12 @@ ADAPTIVE_BY_CHANGE = "spark.enrich.adaptiveByChange"
 _SMALL_PAGES = {"spark.buffer.pageSize": "1m"}
 """A sort, an aggregation or a hash table takes memory in pages: of 64 MB for ten rows, if Spark chooses their size."""
 
+_HASHED = "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
+_PARTITION = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+_LARGEST_PARTITION = 64 * 2**20
+_UNPACKED = 16
+"""How often a partition's shuffled bytes fit into a core's part of the memory: they are packed, and hashed rows not."""
+
 _PARTITIONS_A_CORE = 3
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
@@ -60,11 +66,14 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
     """
     if master is None or not is_in_one_process(master):
         return Fit()
-    if size is None or size >= QUICKLY_COMPILED:
-        partitions = max(4, _PARTITIONS_A_CORE * count_cores(master))
-        return Fit(conf={"spark.sql.shuffle.partitions": str(partitions), ADAPTIVE_BY_CHANGE: "true"})
     said = " ".join(filter(None, [given, *map(os.environ.get, _FROM_OUTSIDE)]))
-    collector = () if _COLLECTOR.search(said) else ("-XX:+UseSerialGC",)
+    names_collector = _COLLECTOR.search(said) is not None
+    if size is None or size >= QUICKLY_COMPILED:
+        # No pause is too long for a run, so the collector that takes the fewest CPU seconds is right.
+        partitions = max(4, _PARTITIONS_A_CORE * count_cores(master))
+        conf = {"spark.sql.shuffle.partitions": str(partitions), ADAPTIVE_BY_CHANGE: "true"}
+        return Fit(() if names_collector else ("-XX:+UseParallelGC",), conf)
+    collector = () if names_collector else ("-XX:+UseSerialGC",)
     # Without the second compiler the room for code would be 48 MB, which thousands of small queries fill.
     options = ("-XX:TieredStopAtLevel=1", "-XX:ReservedCodeCacheSize=240m", *collector)
     if size >= INTERPRETED:
@@ -79,16 +88,33 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
     return Fit(options, conf)
 
 
+def choose_hashing(memory: int, cores: int) -> dict[str, str]:
+    """Let adaptive execution hash the smaller side of a join, where it has seen that it fits, and not sort both.
+
+    Args:
+        memory: The most bytes that the JVM takes.
+        cores: How many tasks it runs at a time.
+    """
+    partition = str(min(_LARGEST_PARTITION, memory // (_UNPACKED * cores)))
+    # Spark hashes nothing where partitions may become larger than what may be hashed.
+    return {_HASHED: partition, _PARTITION: partition}
+
+
 def adapts_to_change(session: SparkSession) -> bool:
     """Tell whether runs shall choose adaptive execution by themselves, and nobody has switched it off."""
     chosen = session.sparkContext.getConf().get(ADAPTIVE_BY_CHANGE, "false") == "true"
     return chosen and session.conf.get(ADAPTIVE, "true") == "true"
 
 
-def choose_memory() -> str:
-    """Return how much memory a local Spark gets, in Spark's notation: a quarter of what there is, within ``MEMORY``."""
+def choose_memory(size: int | None = None) -> str:
+    """Return how much memory a local Spark gets, in Spark's notation: a quarter of what there is, within ``MEMORY``.
+
+    For tables whose ``size`` is known it is no more than the least and half of what they have on disk: a JVM that may
+    take more does so before it collects what is not used any more, and keeps it.
+    """
     least, most = MEMORY
-    return f"{min(max(find_memory() // 4, least), most) // 2**20}m"
+    found = min(max(find_memory() // 4, least), most)
+    return f"{(found if size is None else min(found, least + size // 2)) // 2**20}m"
 
 
 def find_memory() -> int:

@@ -26,7 +26,15 @@ from pyspark.sql import SparkSession
 from enrich.base.errors import EnvironmentFault
 from enrich.config.sparkconf import FORCED, is_inherited
 from enrich.spark.archive import find_archive
-from enrich.spark.fit import ADAPTIVE, ADAPTIVE_BY_CHANGE, choose_fit, choose_memory, is_in_one_process
+from enrich.spark.fit import (
+    ADAPTIVE,
+    ADAPTIVE_BY_CHANGE,
+    choose_fit,
+    choose_hashing,
+    choose_memory,
+    count_cores,
+    is_in_one_process,
+)
 from enrich.spark.jars import Release, condense, find_delta_jars, find_spark_home
 from enrich.spark.java import require_java
 from enrich.spark.logstore import find_log_store_jars
@@ -250,7 +258,7 @@ def build_session(master: str | None, conf: dict[str, str], jars: str | None, si
     SparkContext._ensure_initialized(gateway=gateway)
     with _keep_sigint():
         builder = SparkSession.builder
-        for key, value in _choose_context_settings(master, conf, provided, size).items():
+        for key, value in _choose_context_settings(master, conf, provided, size, _find_heap()).items():
             builder = builder.config(key, value)
         try:
             session: SparkSession = builder.getOrCreate()
@@ -278,7 +286,7 @@ def _choose_launch_settings(
     if master:
         settings["spark.master"] = master
         if is_in_one_process(master):
-            settings.setdefault("spark.driver.memory", choose_memory())
+            settings.setdefault("spark.driver.memory", choose_memory(size))
     beside = map(str, [*jars, *find_log_store_jars(conf)])
     path = os.pathsep.join(filter(None, [*beside, conf.get("spark.driver.extraClassPath")]))
     if path:
@@ -296,16 +304,30 @@ def _choose_launch_settings(
 
 
 def _choose_context_settings(
-    master: str | None, conf: Mapping[str, str], jars: tuple[Path, ...], size: int | None = None
+    master: str | None,
+    conf: Mapping[str, str],
+    jars: tuple[Path, ...],
+    size: int | None = None,
+    heap: int | None = None,
 ) -> dict[str, str]:
-    """Return the settings of the context, now that the JVM knows what spark-submit and Spark's own files say."""
+    """Return the settings of the context, now that the JVM knows what spark-submit and Spark's own files say.
+
+    Args:
+        master: As the configuration names it.
+        conf: The configuration's settings.
+        jars: Those of Delta, where enrich brings them.
+        size: Bytes of the tables that a run may read; None when that is not known.
+        heap: The most bytes that the JVM takes; None when that is not known.
+    """
     known = SparkConf()
     final_master = master or known.get("spark.master") or "local[*]"
     local = is_in_one_process(final_master)
     private = {"spark.sql.warehouse.dir": str(make_private_directory() / "warehouse")}
     if local:
         private["spark.local.dir"] = str(make_private_directory() / "local")
-    defaults = DEFAULTS | private | (LOCAL if local else {}) | dict(choose_fit(size, final_master, None).conf)
+    defaults = DEFAULTS | private | dict(choose_fit(size, final_master, None).conf)
+    if local:
+        defaults |= LOCAL | (choose_hashing(heap, count_cores(final_master)) if heap else {})
     settings = {key: value for key, value in defaults.items() if not known.contains(key)}
     settings |= {key: value for key, value in conf.items() if key not in ONLY_AT_LAUNCH}
     if ADAPTIVE in conf or known.contains(ADAPTIVE):
@@ -319,6 +341,12 @@ def _choose_context_settings(
         settings["spark.sql.extensions"] = ",".join(filter(None, [EXTENSION, extensions]))
     settings.setdefault("spark.sql.catalog.spark_catalog", known.get("spark.sql.catalog.spark_catalog") or CATALOG)
     return settings | FORCED
+
+
+def _find_heap() -> int:
+    """Return the most bytes that the JVM takes, whoever told it so."""
+    jvm: Any = SparkContext._jvm
+    return int(jvm.java.lang.Runtime.getRuntime().maxMemory())
 
 
 def _launch(settings: Mapping[str, str]) -> Any:
