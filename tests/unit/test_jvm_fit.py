@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from enrich.spark import archive, fit
-from enrich.spark.fit import Fit, choose_fit, choose_hashing
+from enrich.spark.fit import Fit, choose_fit, choose_hashed, prefer_hashing
 
 SMALL, MEDIUM = fit.INTERPRETED - 1, fit.QUICKLY_COMPILED - 1
 
@@ -42,9 +42,17 @@ def test_a_large_run_and_one_of_unknown_size_are_compiled_well_and_collected_in_
     assert choose_fit(size, "local[16]", None) == Fit(("-XX:+UseParallelGC",), expected)
 
 
-@pytest.mark.parametrize(("memory", "cores", "partition"), [(6, 2, 64), (2, 2, 64), (2, 8, 16), (8, 16, 32)])
-def test_what_is_hashed_fits_into_each_cores_part_of_the_memory(memory, cores, partition):
-    assert set(choose_hashing(memory * 2**30, cores).values()) == {str(partition * 2**20)}
+@pytest.mark.parametrize(("memory", "cores", "partition"), [(32, 2, 64), (2, 2, 16), (2, 8, 4), (8, 16, 8)])
+def test_what_is_hashed_fits_often_into_each_cores_part_of_the_memory(memory, cores, partition):
+    assert choose_hashed(memory * 2**30, cores) == partition * 2**20
+
+
+def test_a_session_that_says_itself_what_is_hashed_keeps_it():
+    hashed = "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
+    chosen = prefer_hashing({fit.HASHED: "1024"})
+    assert (chosen[hashed], set(chosen.values())) == ("1024", {"1024"})
+    assert prefer_hashing({fit.HASHED: "1024", hashed: "0"}) == {}
+    assert prefer_hashing({}) == {}
 
 
 @pytest.mark.parametrize("master", ["yarn", "spark://host:7077", "local-cluster[2,1,1024]", None])

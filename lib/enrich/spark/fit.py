@@ -31,11 +31,15 @@ ADAPTIVE_BY_CHANGE = "spark.enrich.adaptiveByChange"
 _SMALL_PAGES = {"spark.buffer.pageSize": "1m"}
 """A sort, an aggregation or a hash table takes memory in pages: of 64 MB for ten rows, if Spark chooses their size."""
 
+HASHED = "spark.enrich.hashedPartition"
+"""Says how large a shuffled partition may be, in bytes, of which a job's session makes a hash table."""
+
 _HASHED = "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
 _PARTITION = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
 _LARGEST_PARTITION = 64 * 2**20
-_UNPACKED = 16
-"""How often a partition's shuffled bytes fit into a core's part of the memory: they are packed, and hashed rows not."""
+_SPARE = 64
+"""How often a hashed partition fits into a core's part of the memory: its bytes are packed, and a hash table cannot be
+moved to the disk; a task may have several, and cached rows beside them."""
 
 _PARTITIONS_A_CORE = 3
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
@@ -88,16 +92,26 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
     return Fit(options, conf)
 
 
-def choose_hashing(memory: int, cores: int) -> dict[str, str]:
-    """Let adaptive execution hash the smaller side of a join, where it has seen that it fits, and not sort both.
+def choose_hashed(memory: int, cores: int) -> int:
+    """Return how many bytes a partition may have of which a hash table is made.
 
     Args:
         memory: The most bytes that the JVM takes.
         cores: How many tasks it runs at a time.
     """
-    partition = str(min(_LARGEST_PARTITION, memory // (_UNPACKED * cores)))
-    # Spark hashes nothing where partitions may become larger than what may be hashed.
-    return {_HASHED: partition, _PARTITION: partition}
+    return min(_LARGEST_PARTITION, memory // (_SPARE * cores))
+
+
+def prefer_hashing(conf: Mapping[str, str]) -> dict[str, str]:
+    """Let adaptive execution hash the smaller side of a join, where it has seen that it fits, and not sort both.
+
+    Args:
+        conf: What a session has by now; it wins.
+    """
+    if HASHED not in conf or _HASHED in conf or _PARTITION in conf:
+        return {}
+    # Spark hashes nothing where its partitions may become larger than what may be hashed.
+    return {_HASHED: conf[HASHED], _PARTITION: conf[HASHED]}
 
 
 def adapts_to_change(session: SparkSession) -> bool:

@@ -29,11 +29,13 @@ from enrich.spark.archive import find_archive
 from enrich.spark.fit import (
     ADAPTIVE,
     ADAPTIVE_BY_CHANGE,
+    HASHED,
     choose_fit,
-    choose_hashing,
+    choose_hashed,
     choose_memory,
     count_cores,
     is_in_one_process,
+    prefer_hashing,
 )
 from enrich.spark.jars import Release, condense, find_delta_jars, find_spark_home
 from enrich.spark.java import require_java
@@ -125,6 +127,7 @@ def open_job_session(spark: SparkSession) -> SparkSession:
     wanted = _inherited(spark) | FORCED
     if SNAPSHOT_PARTITIONS not in wanted and is_in_one_process(str(spark.sparkContext.master)):
         wanted[SNAPSHOT_PARTITIONS] = LOCAL[SNAPSHOT_PARTITIONS]
+    wanted |= prefer_hashing(wanted)
     for key in own.keys() - wanted.keys():
         if not is_inherited(key):
             with suppress(AnalysisException):  # of the context, and shared
@@ -327,7 +330,7 @@ def _choose_context_settings(
         private["spark.local.dir"] = str(make_private_directory() / "local")
     defaults = DEFAULTS | private | dict(choose_fit(size, final_master, None).conf)
     if local:
-        defaults |= LOCAL | (choose_hashing(heap, count_cores(final_master)) if heap else {})
+        defaults |= LOCAL | ({HASHED: str(choose_hashed(heap, count_cores(final_master)))} if heap else {})
     settings = {key: value for key, value in defaults.items() if not known.contains(key)}
     settings |= {key: value for key, value in conf.items() if key not in ONLY_AT_LAUNCH}
     if ADAPTIVE in conf or known.contains(ADAPTIVE):
