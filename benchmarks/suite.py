@@ -31,12 +31,7 @@ from shapes import PRODUCTS, Shape, Site
 from tables import print_costs, print_verdicts
 from worlds import BY_HAND, SHAPES, WORLDS, World, open_site
 
-from enrich.spark.fit import QUICKLY_COMPILED
-
 PRODUCTS_AT_SCALE_1 = 10_000_000
-BYTES_A_PRODUCT = 105
-"""Of the files of products, merchants and the target, by which enrich chooses how much memory the JVM gets."""
-
 LONG_CHECKS = 1_000_000
 """Products beyond which targets are compared after several worlds instead of after each."""
 
@@ -170,10 +165,7 @@ def copy_targets(site: Site, suite: Suite) -> None:
 def measure_worlds(base: Path, suite: Suite, scale: float) -> None:
     """Measure all worlds at the scale and, where that is a goal, at a tenth of it."""
     rows = int(scale * PRODUCTS_AT_SCALE_1)
-    # One JVM for both, set for the larger one, as `enrich run` sets it when it has measured the tables.
-    size = max(BYTES_A_PRODUCT * rows, QUICKLY_COMPILED)
-    small = open_site(base / "small", max(rows // 10, 1000), size=size)
-    site = open_site(base / "whole", rows)
+    small, site = open_site(base / "small", max(rows // 10, 1000)), open_site(base / "whole", rows)
     prepare_site(small, suite, 1, forget)
     take_round(small, None, suite, 0, forget)
     prepare_site(site, suite, min(suite.rounds, 2), suite.record)

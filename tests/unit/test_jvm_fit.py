@@ -75,12 +75,6 @@ def test_a_quarter_of_the_memory_between_two_and_eight_gigabytes(memory, chosen,
     assert fit.choose_memory() == chosen
 
 
-@pytest.mark.parametrize(("size", "chosen"), [(0, "2048m"), (2**30, "2560m"), (5 * 2**30, "4096m"), (None, "4096m")])
-def test_tables_of_known_size_get_no_more_memory_than_they_need(size, chosen, monkeypatch):
-    monkeypatch.setattr(fit, "find_memory", lambda: 16 * 2**30)
-    assert fit.choose_memory(size) == chosen
-
-
 def test_the_limit_of_a_container_counts(monkeypatch, tmp_path):
     (tmp_path / "none").write_text("max\n")
     (tmp_path / "limit").write_text(f"{2**30}\n")

@@ -120,15 +120,10 @@ def adapts_to_change(session: SparkSession) -> bool:
     return chosen and session.conf.get(ADAPTIVE, "true") == "true"
 
 
-def choose_memory(size: int | None = None) -> str:
-    """Return how much memory a local Spark gets, in Spark's notation: a quarter of what there is, within ``MEMORY``.
-
-    For tables whose ``size`` is known it is no more than the least and half of what they have on disk: a JVM that may
-    take more does so before it collects what is not used any more, and keeps it.
-    """
+def choose_memory() -> str:
+    """Return how much memory a local Spark gets, in Spark's notation: a quarter of what there is, within ``MEMORY``."""
     least, most = MEMORY
-    found = min(max(find_memory() // 4, least), most)
-    return f"{(found if size is None else min(found, least + size // 2)) // 2**20}m"
+    return f"{min(max(find_memory() // 4, least), most) // 2**20}m"
 
 
 def find_memory() -> int:

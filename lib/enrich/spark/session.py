@@ -289,7 +289,7 @@ def _choose_launch_settings(
     if master:
         settings["spark.master"] = master
         if is_in_one_process(master):
-            settings.setdefault("spark.driver.memory", choose_memory(size))
+            settings.setdefault("spark.driver.memory", choose_memory())
     beside = map(str, [*jars, *find_log_store_jars(conf)])
     path = os.pathsep.join(filter(None, [*beside, conf.get("spark.driver.extraClassPath")]))
     if path:
