@@ -15,7 +15,7 @@ SMALL, MEDIUM = fit.INTERPRETED - 1, fit.QUICKLY_COMPILED - 1
 
 @pytest.fixture(autouse=True)
 def no_outside_options(monkeypatch):
-    for name in ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS"):
+    for name in (*fit._FROM_OUTSIDE, "SPARK_CONF_DIR", "SPARK_HOME"):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -66,6 +66,18 @@ def test_the_jvm_gets_one_collector_only(given, monkeypatch):
     assert "-XX:+UseSerialGC" not in choose_fit(SMALL, "local", given).options
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", given)
     assert "-XX:+UseSerialGC" not in choose_fit(SMALL, "local", None).options
+    assert choose_fit(None, "local", None).options == ()
+
+
+@pytest.mark.parametrize("name", ["_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"])
+def test_a_collector_may_be_named_wherever_the_jvm_looks(name, monkeypatch, tmp_path):
+    assert choose_fit(None, "local", None).options == ("-XX:+UseParallelGC",)
+    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
+    assert choose_fit(None, "local", None).options == ("-XX:+UseParallelGC",)
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.defaultJavaOptions -XX:+UseG1GC\n")
+    assert choose_fit(None, "local", None).options == ()
+    (tmp_path / "spark-defaults.conf").write_text("spark.driver.memory 2g\n")
+    monkeypatch.setenv(name, "-XX:+UseZGC")
     assert choose_fit(None, "local", None).options == ()
 
 

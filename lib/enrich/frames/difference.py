@@ -193,9 +193,12 @@ def _keep_affected(old: DataFrame, affected: Affected, identity: Identity) -> Da
 
 
 def _send_few_keys(affected: Affected) -> Affected:
-    """Let keys be sent to every task while they are not large: otherwise all rows of the table would be shuffled."""
+    """Let keys be sent to every task while they are not large: otherwise all rows of the table would be shuffled.
+
+    Keys that nobody has counted may be any number.
+    """
     kinds = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
-    is_small = affected.count <= _SENT and all(isinstance(each.dataType, kinds) for each in affected.left.schema)
+    is_small = 0 < affected.count <= _SENT and all(isinstance(each.dataType, kinds) for each in affected.left.schema)
     return replace(affected, left=F.broadcast(affected.left)) if is_small and affected.right is None else affected
 
 

@@ -82,7 +82,7 @@ class Loader:
         self.workplace.built = get_session(self.workplace.project.settings.spark, self._measure)
 
     def _measure(self) -> int | None:
-        """Count the bytes of dump and table, by which the JVM's memory is chosen."""
+        """Count the bytes of dump and table, by which the settings of the JVM are chosen."""
         if isinstance(self.place, CatalogName):
             return None
         return self.size + extents.measure_table(self.place).bytes

@@ -36,6 +36,7 @@ HASHED = "spark.enrich.hashedPartition"
 
 _HASHED = "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
 _PARTITION = "spark.sql.adaptive.advisoryPartitionSizeInBytes"
+_PARTITION_ONCE = "spark.sql.adaptive.shuffle.targetPostShuffleInputSize"  # the same, as Spark once called it
 _LARGEST_PARTITION = 64 * 2**20
 _SPARE = 64
 """How often a hashed partition fits into a core's part of the memory: its bytes are packed, and a hash table cannot be
@@ -44,7 +45,7 @@ moved to the disk; a task may have several, and cached rows beside them."""
 _PARTITIONS_A_CORE = 3
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
-_FROM_OUTSIDE = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS")
+_FROM_OUTSIDE = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
 
 @dataclass(frozen=True)
@@ -70,7 +71,7 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
     """
     if master is None or not is_in_one_process(master):
         return Fit()
-    said = " ".join(filter(None, [given, *map(os.environ.get, _FROM_OUTSIDE)]))
+    said = " ".join(filter(None, [given, _read_spark_defaults(), *map(os.environ.get, _FROM_OUTSIDE)]))
     names_collector = _COLLECTOR.search(said) is not None
     if size is None or size >= QUICKLY_COMPILED:
         # No pause is too long for a run, so the collector that takes the fewest CPU seconds is right.
@@ -92,6 +93,16 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
     return Fit(options, conf)
 
 
+def _read_spark_defaults() -> str:
+    """Return Spark's own file of settings, which gives the JVM options of its own; nothing where there is none."""
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home, "conf")) if home else None)
+    try:
+        return Path(folder, "spark-defaults.conf").read_text(encoding="utf-8") if folder else ""
+    except (OSError, UnicodeDecodeError):
+        return ""
+
+
 def choose_hashed(memory: int, cores: int) -> int:
     """Return how many bytes a partition may have of which a hash table is made.
 
@@ -108,7 +119,7 @@ def prefer_hashing(conf: Mapping[str, str]) -> dict[str, str]:
     Args:
         conf: What a session has by now; it wins.
     """
-    if HASHED not in conf or _HASHED in conf or _PARTITION in conf:
+    if HASHED not in conf or conf.keys() & {_HASHED, _PARTITION, _PARTITION_ONCE}:
         return {}
     # Spark hashes nothing where its partitions may become larger than what may be hashed.
     return {_HASHED: conf[HASHED], _PARTITION: conf[HASHED]}

@@ -299,7 +299,8 @@ def _choose_launch_settings(
     # Spark walks an expression by recursion; the longest that a job file may hold needs more than the usual 1 MB.
     options = ["-Xss4m", "-Duser.timezone=UTC", f'"-Dlog4j2.configurationFile={log4j}"']
     given = conf.get("spark.driver.extraJavaOptions")
-    options += choose_fit(size, master, given).options
+    said = " ".join(filter(None, [given, conf.get("spark.driver.defaultJavaOptions")]))
+    options += choose_fit(size, master, said).options
     if archive := find_archive(jars):
         options.append(f'"-XX:SharedArchiveFile={archive}"')
     settings["spark.driver.extraJavaOptions"] = " ".join([*options, given] if given else options)
