@@ -19,11 +19,18 @@ from differential.compare import canonical_row
 from differential.model import identity, judged, keyless, net_change, null_counts
 from differential.spec import Shape, World, target_types
 from differential.writer import assignments
+from kit.session import settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from differential.trial import Engine
+
+HASHING = {
+    "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",
+    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "64m",
+}
+"""As ``enrich.spark.fit.prefer_hashing`` sets it."""
 
 
 def enrich_engine(spark: SparkSession, *, other_ways: bool = False, **options: Any) -> Engine:
@@ -40,26 +47,27 @@ def enrich_engine(spark: SparkSession, *, other_ways: bool = False, **options: A
     def run(base: Path, jobs: Sequence[str]) -> Mapping[str, Any]:
         if next(runs) % 10 == 0:
             _forget_tables(spark)
-        with on_other_ways() if other_ways else nullcontext():
+        with on_other_ways(spark) if other_ways else nullcontext():
             return enrich.run(enrich.load_project(base), jobs=list(jobs), spark=spark, **options).to_dict()
 
     return run
 
 
 @contextmanager
-def on_other_ways() -> Iterator[None]:
+def on_other_ways(spark: SparkSession) -> Iterator[None]:
     """Switch every choice that makes runs cheaper to the other side, inside the block.
 
     The tables of these tests are so small that runs would never write deletion vectors, shuffle rows for a MERGE, nor
     filter a lookup before it is joined, nor cut the times of a key in pieces, nor shuffle the target for the rows of
     changed keys; what a run knows from the feed, it reads from the tables here; partners are always counted anew; and
-    every commit is followed by OPTIMIZE.
+    every commit is followed by OPTIMIZE. Adaptive execution is on, as for many rows, and hashes all joins that it can.
     """
     from enrich.frames import asof, difference, keys
     from enrich.steps import state, work
     from enrich.storage import shape, writes
 
-    with pytest.MonkeyPatch.context() as patch:
+    hashing = {"spark.sql.adaptive.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1", **HASHING}
+    with pytest.MonkeyPatch.context() as patch, settings(spark, hashing):
         patch.setattr(writes, "_FEW", 0)
         patch.setattr(shape, "SMALL_TABLE", -1)
         patch.setattr(shape, "find_need", lambda *_: "always")

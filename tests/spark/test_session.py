@@ -9,6 +9,7 @@ import sys
 import textwrap
 import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 from deltalake import DeltaTable
@@ -20,6 +21,7 @@ from enrich.config.sparkconf import FORCED, is_inherited
 from enrich.spark import session as module
 from enrich.spark.session import activate, get_session, open_job_session
 from kit.processes import alive, living, needs_proc
+from kit.session import settings
 
 # Hands over the session's facts as lines that start with `=`; anything else on stdout would break `--output json`.
 PRELUDE = """
@@ -396,3 +398,25 @@ def test_sigkill_of_python_alone_leaves_no_jvm_even_in_a_job(tmp_path, busy):
         while alive(jvm) and time.monotonic() < until:
             time.sleep(0.1)
         assert not alive(jvm)
+
+
+def test_a_job_hashes_the_smaller_side_of_a_join_that_fits(spark: SparkSession) -> None:
+    """Only where adaptive execution has seen that it fits; what the configuration says wins."""
+    shown = {"spark.sql.maxPlanStringLength": "100000"}
+    adaptive = {"spark.sql.adaptive.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
+
+    def hashes(given: dict[str, str]) -> bool:
+        with settings(spark, {**shown, **adaptive, **given}):
+            session = open_job_session(spark)
+            session.conf.set(*next(iter(shown.items())))
+            rows = session.range(1000).withColumnRenamed("id", "key")
+            joined: Any = rows.join(session.range(10).withColumnRenamed("id", "key"), on="key", how="left_outer")
+            joined.collect()
+            plan = str(joined._jdf.queryExecution().executedPlan().toString())
+        final, _ = plan.split("Initial Plan", maxsplit=1)
+        assert ("ShuffledHashJoin" in final) != ("SortMergeJoin" in final)
+        return "ShuffledHashJoin" in final
+
+    assert hashes({})
+    assert not hashes({"spark.enrich.hashedPartition": "1"})
+    assert not hashes({"spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "0"})
