@@ -26,12 +26,6 @@ if TYPE_CHECKING:
 
     from differential.trial import Engine
 
-HASHING = {
-    "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold": "64m",
-    "spark.sql.adaptive.advisoryPartitionSizeInBytes": "64m",
-}
-"""As ``enrich.spark.fit.prefer_hashing`` sets it."""
-
 
 def enrich_engine(spark: SparkSession, *, other_ways: bool = False, **options: Any) -> Engine:
     """Return enrich as an engine; ``options`` go to ``enrich.run``.
@@ -66,7 +60,7 @@ def on_other_ways(spark: SparkSession) -> Iterator[None]:
     from enrich.steps import state, work
     from enrich.storage import shape, writes
 
-    hashing = {"spark.sql.adaptive.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1", **HASHING}
+    hashing = {"spark.sql.adaptive.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
     with pytest.MonkeyPatch.context() as patch, settings(spark, hashing):
         patch.setattr(writes, "_FEW", 0)
         patch.setattr(shape, "SMALL_TABLE", -1)
