@@ -22,10 +22,15 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql.types import IntegralType
 
 from enrich.base.spec import COMMIT, WEIGHT, SourceSpec, name_reference, quote
 from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, has_null, keep_in_ranges, make_comparable
 
+ROWS = "__enrich_rows"
+KEYS = "__enrich_keys"
+
+_BIT = "__enrich_bit"
 _COME = "__enrich_come"
 _IMAGES = "__enrich_images"
 
@@ -187,10 +192,10 @@ class RowCounts:
 def count_rows(rows: DataFrame, source: SourceSpec, *, search: bool) -> RowCounts:
     """Count a source's rows in one pass; with ``search`` also those that share their key with another one."""
     keys = _take_keys(rows, source)
-    counted = keys.groupBy(*keys.columns).count() if search else keys.withColumn("count", F.lit(1))
+    counted = count_by_key(keys) if search else keys.withColumns({ROWS: F.lit(1), KEYS: F.lit(1)})
     is_null = has_null(keys.columns)
-    surplus = F.col("count") - 1
-    sums = (F.when(~is_null, F.col("count")), F.when(~is_null, surplus), F.when(is_null, F.col("count")))
+    surplus = F.col(ROWS) - F.col(KEYS)
+    sums = (F.when(~is_null, F.col(ROWS)), F.when(~is_null, surplus), F.when(is_null, F.col(ROWS)))
     found = counted.agg(*[F.coalesce(F.sum(each), F.lit(0)) for each in sums]).first()
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
     return RowCounts(*found)
@@ -208,6 +213,28 @@ def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges) -> 
     keys = keep_in_ranges(_take_keys(rows, source), net.ranges)
     keys = keys.join(grown, on=keys.columns, how="left_semi")
     return count_rows(keys.toDF(*source.key), source, search=True).surplus
+
+
+def count_by_key(keys: DataFrame) -> DataFrame:
+    """Group rows by their keys; null is a key like any other.
+
+    Where a part of the key is a whole number, 64 neighbours are one group, with a bit for each of them: ten million
+    consecutive numbers are 160,000 groups. Numbers without neighbours are as many groups as there are keys.
+
+    Args:
+        keys: The key's parts, nothing else.
+
+    Returns:
+        One row a group: the parts, ``ROWS``, how many rows it has, and ``KEYS``, how many keys these have.
+    """
+    whole = [name for name in keys.columns if isinstance(keys.schema[name].dataType, IntegralType)]
+    if not whole:
+        return keys.groupBy(*keys.columns).agg(F.count("*").alias(ROWS), F.lit(1).alias(KEYS))
+    number = F.col(whole[-1]).cast("long")
+    bit = F.call_function("shiftleft", F.lit(1).cast("long"), number.bitwiseAND(F.lit(63)).cast("int"))
+    groups = keys.withColumns({whole[-1]: F.shiftright(number, 6), _BIT: bit})
+    found = F.coalesce(F.bit_count(F.bit_or(_BIT)), F.lit(1))  # null is one key, too
+    return groups.groupBy(*keys.columns).agg(F.count("*").alias(ROWS), found.alias(KEYS))
 
 
 def _take_keys(rows: DataFrame, source: SourceSpec) -> DataFrame:

@@ -79,6 +79,7 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     has_copies: bool = False,
     count_emptied: bool = False,
     remember: Collection[str] | None = None,
+    counted: int | None = None,
 ) -> Difference:
     """Compare the new rows of the affected keys with what the table holds for them.
 
@@ -93,11 +94,12 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         count_emptied: Count the rows in which a value becomes null; not with ``has_copies``.
         remember: Give the changed rows' images, these columns with their values and the others with true where there
             is one; None: no images. Not with ``has_copies``.
+        counted: How many new rows there are, where that is known.
     """
     names = identity.names
     columns = [name for name in new.columns if name not in (*names, COPIES)]
     if table is None and COPIES not in new.columns:
-        return _take_all(new, names, columns)
+        return _take_all(new, names, columns, new.count() if counted is None else counted)
     wanted = F.col(COPIES) if COPIES in new.columns else F.lit(1)
     fresh = new.select(*names, F.struct(*[F.col(quote(name)) for name in columns]).alias(_NEW), wanted.alias(_WANTED))
     if table is None:
@@ -151,9 +153,8 @@ def _take_image(row: str, columns: Sequence[str], remember: Collection[str]) -> 
     return F.struct(*kept)
 
 
-def _take_all(new: DataFrame, names: Sequence[str], columns: Sequence[str]) -> Difference:
+def _take_all(new: DataFrame, names: Sequence[str], columns: Sequence[str], count: int) -> Difference:
     """Return all rows as new ones: there is nothing to compare them with, so they need not be computed beforehand."""
-    count = new.count()
     rows = new.select(*names, F.lit("I").alias(OPERATION), *[F.col(quote(name)) for name in columns])
     return Difference(rows, count, operations={"I": count} if count else {})
 

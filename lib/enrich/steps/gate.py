@@ -119,8 +119,8 @@ def _find_shared_keys(work: Work, rows: Rows) -> list[Finding]:
     if not sources:
         return []
     identity = identify_rows(work.task).names
-    shared = select_live_rows(work, rows).groupBy(*identity).count().where(F.col("count") > 1)
-    if shared.isEmpty():
+    counted = changes.count_by_key(select_live_rows(work, rows).select(*identity))
+    if counted.where(F.col(changes.ROWS) > F.col(changes.KEYS)).isEmpty():
         return []
     found = {each.alias: changes.count_rows(work.read_source(each.alias), each, search=True) for each in sources}
     return [

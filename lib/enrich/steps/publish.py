@@ -104,6 +104,7 @@ def stage_difference(work: Work, changed: Changes, verdict: JudgedRows, affected
         has_copies=repairs,
         count_emptied=guarded and not repairs,
         remember=list_remembered(task),
+        counted=verdict.tally.get("rows"),
     )
     beside, replaces = _stage_quarantine(work, changed, verdict, affected)
     pass_point("staged.after")

@@ -45,7 +45,7 @@ from enrich.steps.clock import measure
 from enrich.steps.history import Ledger
 from enrich.steps.losses import check_ends, keeps_layout
 from enrich.steps.work import Work, build_finding, identify_rows
-from enrich.storage import tables
+from enrich.storage import extents, tables
 
 log = logging.getLogger(__name__)
 
@@ -329,7 +329,8 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
         versions = work.keep(history.derive_rows(spec, changed.ledger))
         return Rows(versions, Counts(affected_keys=affected.count if affected else versions.count()))
 
-    frame = work.keep(join.join_all(work.sources_for(affected), affected))
+    frame = join.join_all(work.sources_for(affected), affected)
+    frame = frame if _is_cheaper_again(work, spec) else work.keep(frame)
     # Where all rows are computed and none is quarantined, these are the target's: its state needs no pass of its own.
     marks = mark_rows(spec.columns) if work.task.everything and not work.task.holds_rows else {}
     marks = {name: F.col(LIVE) & mark for name, mark in marks.items()}
@@ -342,6 +343,23 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
         null_list_ids=nulls["list"],
     )
     return Rows(frame, counts, lookups=lookups, tally=tally)
+
+
+def _is_cheaper_again(work: Work, spec: JoinSpec) -> bool:
+    """Return whether a first run computes its rows twice, to count them and to write them, and does not keep them.
+
+    To keep ten million rows costs more than to join them with tables that Spark sends to every task. Rules of a suite
+    would read the rows more often.
+    """
+    if not work.task.everything or work.task.target.table is not None or work.task.judging_suite is not None:
+        return False
+    sent = work.session._jsparkSession.sessionState().conf().autoBroadcastJoinThreshold()
+    return all(
+        step.kind in ("table", "foreign_key")
+        and step.how in ("inner", "left")
+        and extents.measure_table(work.task.tables[step.alias].uri).bytes <= sent
+        for step in spec.steps
+    )
 
 
 def _compute_mirror(work: Work, spec: MirrorSpec, changed: Changes, affected: Affected | None) -> Rows:
