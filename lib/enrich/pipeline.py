@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from enrich.base.result import JobResult
 from enrich.progress.prepare import Task
-from enrich.steps import gate, publish, stages, state, upkeep
+from enrich.steps import affected_keys, gate, joined_rows, publish, source_changes, state, upkeep
 from enrich.steps.losses import explain_losses
 from enrich.steps.work import Work
 
@@ -61,14 +61,14 @@ def compute(work: Work) -> publish.StagedRun | None:
         gate.Closed: A rule has closed the gate.
     """
     # What the window brought, netted; two rows with one key would make every later step ambiguous.
-    changed = stages.read_changes(work)
+    changed = source_changes.read_changes(work)
     gate.require_open(work, changed.findings)
     if not work.task.everything and not changed.differing and not work.task.retry:
         return None
 
     # Every key whose row may differ, computed anew from the pinned snapshots of all sources.
-    affected = stages.find_affected_keys(work, changed)
-    rows = stages.compute_rows(work, changed, affected)
+    affected = affected_keys.find_affected_keys(work, changed)
+    rows = joined_rows.compute_rows(work, changed, affected)
     work.result = replace(work.result, counts=rows.counts, lookups=rows.lookups)
     lookups = state.count_lookups(work, changed, affected, rows)
     gate.check_guards(work, rows, lookups)

@@ -18,7 +18,7 @@ from differential import planted_histories, planted_intervals
 from differential.planting import wrap
 from enrich.base.spec import LIVE, OPERATION, WEIGHT, name_partners, quote
 from enrich.frames import asof, changes, difference, join, keys, mirror
-from enrich.steps import stages
+from enrich.steps import source_changes
 from enrich.storage import tables
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def write_during_the_run(patch: Patch, write: Callable[[], object]) -> None:
             pending.pop()()
         return found
 
-    wrap(patch, stages, "read_changes", around)
+    wrap(patch, source_changes, "read_changes", around)
 
 
 def _mixed(right: DataFrame, wrong: DataFrame, is_mine: Mine, key: Column) -> DataFrame:

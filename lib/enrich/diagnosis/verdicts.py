@@ -28,7 +28,7 @@ from enrich.quality.counting import RuleCounts, count_rules, find_failing
 from enrich.quality.gx import silence_gx
 from enrich.quality.labels import Labels, label_rows
 from enrich.quality.suites import SuiteRule
-from enrich.steps.stages import make_no_rows
+from enrich.steps.joined_rows import make_no_rows
 from enrich.steps.work import Work, read_target
 
 

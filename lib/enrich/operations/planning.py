@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from enrich.base.spec import Affected
-    from enrich.steps.stages import Changes
+    from enrich.steps.source_changes import Changes
     from enrich.steps.work import Work
 
 
@@ -173,12 +173,12 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
 
 def _count_keys(task: Task, session: SparkSession, found: JobPlan) -> JobPlan:
     """Count changed and affected keys, per source and in all."""
-    from enrich.steps import gate, stages
+    from enrich.steps import gate, source_changes
     from enrich.steps.work import Work
 
     with ExitStack() as cleanup:
         work = Work(task, session, cleanup)
-        changed = stages.read_changes(work)
+        changed = source_changes.read_changes(work)
         single = {alias: _find_affected(work, _select_source(changed, alias)) for alias in changed.window}
         counts = {alias: _count(work, each) for alias, each in single.items()}
         sources = {alias: SourcePlan(window, counts[alias]) for alias, window in changed.window.items()}
@@ -206,6 +206,6 @@ def _count(work: Work, affected: Affected | None) -> int | None:
 
 
 def _find_affected(work: Work, changed: Changes) -> Affected | None:
-    from enrich.steps import stages
+    from enrich.steps import affected_keys
 
-    return stages.find_affected_keys(work, changed) if changed.differing else None
+    return affected_keys.find_affected_keys(work, changed) if changed.differing else None

@@ -131,6 +131,11 @@ def adapts_to_change(session: SparkSession) -> bool:
     return chosen and session.conf.get(ADAPTIVE, "true") == "true"
 
 
+def read_broadcast_limit(session: SparkSession) -> int:
+    """Return up to how many bytes Spark sends the smaller side of a join to every task; -1 for never."""
+    return int(session._jsparkSession.sessionState().conf().autoBroadcastJoinThreshold())
+
+
 def choose_memory() -> str:
     """Return how much memory a local Spark gets, in Spark's notation: a quarter of what there is, within ``MEMORY``."""
     least, most = MEMORY

@@ -46,7 +46,8 @@ from enrich.quality.guards import MASS_CHANGE
 from enrich.steps import commits
 from enrich.steps.clock import measure
 from enrich.steps.gate import JudgedRows
-from enrich.steps.stages import Changes, make_no_rows
+from enrich.steps.joined_rows import make_no_rows
+from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state, list_remembered
 from enrich.steps.work import Work, identify_rows, read_target
 from enrich.storage import extents, tables, writes

@@ -1,0 +1,187 @@
+"""What the windows of a job's sources bring, read and netted."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TypeVar
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from enrich.base.errors import HistoryError
+from enrich.base.failures import find_lack
+from enrich.base.faults import pass_point
+from enrich.base.result import Finding, SourceWindow
+from enrich.base.spec import (
+    HistorySpec,
+    SourceSpec,
+)
+from enrich.frames import changes as net_changes
+from enrich.frames import normalise
+from enrich.frames.changes import NetChanges, RowCounts, Touched
+from enrich.progress.prepare import Task
+from enrich.steps import history
+from enrich.steps.clock import measure
+from enrich.steps.history import Ledger
+from enrich.steps.losses import check_ends, keeps_layout
+from enrich.steps.work import Work, build_finding
+from enrich.storage import tables
+
+log = logging.getLogger(__name__)
+
+FeedResult = TypeVar("FeedResult", NetChanges, Touched)
+
+
+@dataclass(frozen=True)
+class Changes:
+    """What the window brought.
+
+    Attributes:
+        net: Alias -> net changes, of the sources that moved; empty when everything is computed anew.
+        window: The windows with their counts of changes.
+        findings: Null and ambiguous keys in the sources.
+        again: Alias -> what changed before the cursor and is computed anew because the run was told so.
+        ledger: What a history is computed from; None for other jobs.
+    """
+
+    net: Mapping[str, NetChanges]
+    window: dict[str, SourceWindow]
+    findings: tuple[Finding, ...]
+    again: Mapping[str, Touched] = field(default_factory=dict)
+    ledger: Ledger | None = None
+
+    def may_lack_keys(self, alias: str) -> bool:
+        """Return whether rows with a null key came to or left a source."""
+        lacking = any(each.expectation == "key_not_null" and each.source == alias for each in self.findings)
+        return lacking or (alias in self.net and self.net[alias].null_images > 0)
+
+    def images(self, alias: str) -> Iterator[DataFrame]:
+        """Yield the rows of a source that have come or gone, with more columns."""
+        yield from [each.images for each in (self.net.get(alias), self.again.get(alias)) if each is not None]
+
+    @cached_property
+    def differing(self) -> dict[str, DataFrame]:
+        """Alias -> changed keys, of the sources that have any, or whose rows without key changed."""
+        found = {alias: each.select_changed() for alias, each in self.net.items() if each.count or each.null_images}
+        for alias, each in self.again.items():
+            if each.count or each.null_keys:
+                found[alias] = found[alias].unionByName(each.keys).distinct() if alias in found else each.keys
+        return found
+
+
+@measure("changes")
+def read_changes(work: Work) -> Changes:
+    """Read the window of every source and look for null and ambiguous keys in what it brings."""
+    pass_point("changes.before")
+    task = work.task
+    if isinstance(task.spec, HistorySpec):
+        return _read_commits(work, task.spec)
+    net: dict[str, NetChanges] = {}
+    again = {} if task.everything else {alias: _read_again(work, alias) for alias in task.again}
+    window, findings = {}, []
+    for alias, source in task.spec.sources.items():
+        at = task.window[alias]
+        if task.everything:
+            found = _count_source(work, alias)
+            count, come, nulls, surplus = found.rows, found.rows + found.null_keys, found.null_keys, found.surplus
+        elif at.start == at.to or at.start is None:
+            count = come = nulls = surplus = 0
+        else:
+            net[alias] = _read_window(work, alias, (at.start, at.to))
+            count, come, nulls = net[alias].count, net[alias].rows, net[alias].null_keys
+            search = net[alias].grown and not source.trusted
+            surplus = net_changes.count_surplus_rows(work.snapshot(alias), source, net[alias]) if search else 0
+        if at.gap is not None and not task.everything:  # what the gap brought was never looked at
+            found = _count_source(work, alias)
+            come, nulls, surplus = found.rows + found.null_keys, found.null_keys, found.surplus
+        window[alias] = _describe_window(task, alias, count, _count_all_keys(net.get(alias), again.get(alias)))
+        driving = alias == task.spec.driving
+        if nulls:
+            findings.append(build_finding("key_not_null", "quarantine" if driving else "warn", (come, nulls), alias))
+        if surplus:
+            findings.append(build_finding("key_unique", "fail", (come - nulls, surplus), alias))
+    work.result = replace(work.result, sources=window)
+    work.expect_rows(sum(each.count for each in net.values()) + sum(each.count for each in again.values()))
+    pass_point("changes.after")
+    return Changes(net, window, tuple(findings), again)
+
+
+def _read_commits(work: Work, spec: HistorySpec) -> Changes:
+    """Read what each commit of a history's window did: nothing is netted."""
+    ledger, alias = history.read_ledger(work, spec), spec.driving
+    found = ledger.touched
+    count = ledger.come - ledger.keyless if work.task.everything else found.count
+    window = {alias: _describe_window(work.task, alias, count, None)}
+    work.result = replace(work.result, sources=window)
+    work.expect_rows(found.count)
+    pass_point("changes.after")
+    return Changes({}, window, ledger.list_findings(alias), {alias: found}, ledger)
+
+
+def _count_all_keys(net: NetChanges | None, again: Touched | None) -> int | None:
+    """Count the keys of a window that was widened; None for one that was not."""
+    if again is None:
+        return None
+    return again.count if net is None else net.select_changed().unionByName(again.keys).distinct().count()
+
+
+def _describe_window(task: Task, alias: str, count: int, widened: int | None) -> SourceWindow:
+    """Return a source's window as the result shows it: from where ``--since`` widened it to."""
+    at = task.window[alias]
+    start = max(task.again[alias][0], 0) if alias in task.again else at.start
+    return SourceWindow(start, at.to, count if widened is None else widened, at.gap)
+
+
+def _count_source(work: Work, alias: str) -> RowCounts:
+    """Count a source's rows, those that share their key, and those without one."""
+    source = work.task.spec.sources[alias]
+    return net_changes.count_rows(work.read_source(alias), source, search=not source.trusted)
+
+
+def _read_window(work: Work, alias: str, window: tuple[int, int]) -> NetChanges:
+    """Net a source's change feed."""
+    return _read(work, alias, window, net_changes.compute_net_changes)
+
+
+def _read_again(work: Work, alias: str) -> Touched:
+    """Find the keys that a source's commits changed in the range that is taken again."""
+    return _read(work, alias, work.task.again[alias], net_changes.find_touched_keys)
+
+
+def _read(
+    work: Work, alias: str, window: tuple[int, int], by: Callable[[DataFrame, SourceSpec], FeedResult]
+) -> FeedResult:
+    """Read a range of a source's change feed; where it does not tell all, compare the two snapshots instead."""
+    source, uri = work.task.spec.sources[alias], work.task.tables[alias].uri
+    names = list(source.columns)
+
+    pass_point("feed_of_source.before")
+    found = None
+    if keeps_layout(work.task, alias, window):
+        try:
+            feed = tables.read_change_feed(work.session, uri, window, names)
+            found = by(normalise.normalise_keys(feed, source), source)
+        except (PySparkException, Py4JJavaError) as error:
+            if find_lack(error):  # no snapshot could be read either
+                raise
+    if found is None:
+        log.info("the change feed of %s cannot be read completely; comparing the two snapshots instead", alias)
+        try:
+            feed = tables.read_snapshot_difference(work.session, uri, window, names)
+            found = by(normalise.normalise_keys(feed, source), source)
+        except (PySparkException, Py4JJavaError) as error:
+            if find_lack(error):
+                raise
+            check_ends(work, [alias])
+            raise HistoryError(
+                f"source {alias!r} cannot be read from version {window[0]} to {window[1]} ({type(error).__name__})",
+                hint=f"run `enrich run {work.task.job.job} --full-refresh`",
+            ) from error
+    pass_point("feed_of_source.after")
+    for frame in found.persisted:
+        work.cleanup.callback(frame.unpersist)
+    return found
