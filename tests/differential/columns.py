@@ -99,7 +99,7 @@ TYPES: dict[str, pa.DataType] = {
     "key_ts": pa.timestamp("us", tz="UTC"),
     "key_binary": pa.binary(),
 }
-_DAY, _INSTANT = date(1700, 1, 1), datetime(2000, 1, 1, tzinfo=UTC)
+_DAY, _INSTANT = date(1, 1, 1), datetime(2000, 1, 1, tzinfo=UTC)
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from enrich.base.spec import OPERATION
-from enrich.frames.columns import count_with_ranges, keep_in_ranges
 from enrich.storage.writes import Changed, CommitRecord, write_difference
 
 SCHEMA = f"k long, {OPERATION} string, id long, name string"
@@ -89,20 +88,3 @@ def test_a_new_column_comes_in_the_same_commit(interpreted: SparkSession, table:
     found = {row["id"]: row["extra"] for row in DeltaTable(table).to_pyarrow_table().to_pylist()}
     changed = {row[0] for row in rows}
     assert found == {key: "more" if key in changed else None for key in [*BEFORE, *changed]}
-
-
-def test_ranges_are_of_kinds_by_which_files_are_skipped(interpreted: SparkSession) -> None:
-    kinds = "a int, b decimal(9,2), c date, d string, e double, f timestamp, g long"
-    rows = interpreted.sql(
-        "SELECT * FROM VALUES (1, 1.5BD, DATE'2026-01-01', 'x', 1D, TIMESTAMP'2026-01-01', null),"
-        " (5, -2BD, DATE'2026-03-01', 'y', double('NaN'), TIMESTAMP'2026-02-01', null) AS t(a, b, c, d, e, f, g)"
-    ).to(interpreted.createDataFrame([], kinds).schema)
-    (count, nulls), ranges = count_with_ranges(rows, rows.columns, F.count_if(F.col("g").isNull()))
-    assert (count, nulls) == (2, 2)
-    assert {name: tuple(map(str, ends)) for name, ends in ranges.items()} == {
-        "a": ("1", "5"),
-        "b": ("-2.00", "1.50"),
-        "c": ("2026-01-01", "2026-03-01"),
-    }
-    assert keep_in_ranges(rows, ranges).count() == 2
-    assert keep_in_ranges(rows, {"a": (2, 9)}).count() == 1

@@ -14,8 +14,8 @@ from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.spec import SourceSpec, quote
 
-Ranges = Mapping[str, tuple[Any, Any]]
-"""Column -> the least and the greatest value."""
+Ranges = Mapping[str, tuple[Column, Column]]
+"""Column -> the least and the greatest value, as columns that Spark folds to literals."""
 
 
 def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column) -> tuple[Row, Ranges]:
@@ -27,13 +27,24 @@ def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column) -> t
     Returns:
         The number of rows and the values of the aggregates ``more``; the ranges.
     """
-    kinds = (T.IntegralType, T.DecimalType, T.DateType)
-    known = [name for name in names if isinstance(rows.schema[name].dataType, kinds)]
-    found = rows.agg(F.count("*"), *more, *[end(name) for name in known for end in (F.min, F.max)]).first()
+    known = {name: rows.schema[name].dataType for name in names}
+    known = {n: kind for n, kind in known.items() if isinstance(kind, T.IntegralType | T.DecimalType | T.DateType)}
+    days = {name for name, kind in known.items() if isinstance(kind, T.DateType)}
+    ends = [F.unix_date(end(n)) if n in days else end(n) for n in known for end in (F.min, F.max)]
+    found = rows.agg(F.count("*"), *more, *ends).first()
     assert found is not None  # noqa: S101 - an aggregate without groups has one row
     first = 1 + len(more)
-    ends = zip(known, found[first::2], found[first + 1 :: 2], strict=True)
-    return found[:first], {name: (least, most) for name, least, most in ends if least is not None}
+    pairs = zip(known, found[first::2], found[first + 1 :: 2], strict=True)
+    return found[:first], {
+        name: (_build_bound(least, is_day=name in days), _build_bound(most, is_day=name in days))
+        for name, least, most in pairs
+        if least is not None
+    }
+
+
+def _build_bound(value: Any, *, is_day: bool) -> Column:
+    """Return the end of a range. Days are numbers here: Python has not all, and Java's old calendar lacks ten."""
+    return F.date_from_unix_date(F.lit(value)) if is_day else F.lit(value)
 
 
 def mark_rows(names: Sequence[str]) -> dict[str, Column]:
@@ -44,7 +55,7 @@ def mark_rows(names: Sequence[str]) -> dict[str, Column]:
 def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
     """Leave out rows whose keys are outside the ranges: literals, by which Delta skips files and Parquet row groups."""
     for name, ends in ranges.items():
-        rows = rows.where(F.col(name).between(*map(F.lit, ends)))
+        rows = rows.where(F.col(name).between(*ends))
     return rows
 
 

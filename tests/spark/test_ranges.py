@@ -1,0 +1,55 @@
+"""The ranges of keys by which tables are read: Spark's days, and not Python's or those of Java's old calendar."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+from pyspark.sql import functions as F
+
+from enrich.frames.columns import count_with_ranges, keep_in_ranges
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+DAYS = {
+    "the first": ["0001-01-01"],
+    "before the year 1000": ["0999-12-31", "0001-01-02"],
+    "days that the old calendar lacks": ["1582-10-05", "1582-10-10"],
+    "beyond what Python has": ["9999-12-31", "+10000-01-01"],
+}
+
+
+@pytest.mark.parametrize("name", DAYS)
+def test_days_are_in_their_own_range(spark: SparkSession, name: str) -> None:
+    rows = spark.createDataFrame([(day,) for day in DAYS[name]], "text string").select(
+        F.col("text").cast("date").alias("k")
+    )
+    (count,), ranges = count_with_ranges(rows, ["k"])
+    around = rows.unionByName(rows.select((F.min("k") - 1).alias("k"))).unionByName(
+        rows.select((F.max("k") + 1).alias("k"))
+    )
+    kept = keep_in_ranges(around, ranges)
+    assert (count, around.count(), kept.count()) == (len(DAYS[name]), len(DAYS[name]) + 2, len(DAYS[name]))
+    assert kept.exceptAll(rows).isEmpty()
+    plan = kept._jdf.queryExecution().optimizedPlan().toString()
+    assert "date_from_unix_date" not in plan, "the ends are literals, by which files are skipped"
+
+
+def test_ranges_are_of_kinds_by_which_files_are_skipped(interpreted: SparkSession) -> None:
+    kinds = "a int, b decimal(9,2), c date, d string, e double, f timestamp, g long"
+    rows = interpreted.sql(
+        "SELECT * FROM VALUES (1, 1.5BD, DATE'2026-01-01', 'x', 1D, TIMESTAMP'2026-01-01', null),"
+        " (5, -2BD, DATE'2026-03-01', 'y', double('NaN'), TIMESTAMP'2026-02-01', null) AS t(a, b, c, d, e, f, g)"
+    ).to(interpreted.createDataFrame([], kinds).schema)
+    (count, nulls), ranges = count_with_ranges(rows, rows.columns, F.count_if(F.col("g").isNull()))
+    assert (count, nulls) == (2, 2)
+    ends = interpreted.range(1).select(*[end.cast("string") for each in ranges.values() for end in each]).first()
+    assert ends is not None
+    assert dict(zip(ranges, zip(ends[::2], ends[1::2], strict=True), strict=True)) == {
+        "a": ("1", "5"),
+        "b": ("-2.00", "1.50"),
+        "c": ("2026-01-01", "2026-03-01"),
+    }
+    assert keep_in_ranges(rows, ranges).count() == 2
+    assert keep_in_ranges(rows, {"a": (F.lit(2), F.lit(9))}).count() == 1
