@@ -80,6 +80,11 @@ def find_lack(error: Exception) -> EnvironmentFault | None:
     return None
 
 
+def is_no_verdict(error: Exception) -> bool:
+    """Tell whether an error says nothing of the rows that were judged: the machine lacks something, or files are gone."""
+    return find_lack(error) is not None or is_gone(error) or has_lost_rows(error)
+
+
 def find_condition(error: BaseException) -> str:
     """Return Spark's word for what went wrong, such as ``CAST_INVALID_INPUT``; empty where it has none."""
     condition = getattr(error, "getCondition", None)

@@ -16,6 +16,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from enrich.base.failures import is_no_verdict
 from enrich.quality.gx import RuleError, filter_rows, silence_gx
 from enrich.quality.labels import Labels, label_measured
 from enrich.quality.suites import SuiteRule
@@ -92,7 +93,9 @@ def _count_together(
     with silence_gx():
         try:
             return _count(rows, rules, labels, marks)
-        except Exception:  # noqa: BLE001 - the rule that raised is found below
+        except Exception as error:
+            if is_no_verdict(error):
+                raise
             found = try_or_split(rules, lambda part: _count(rows, part, labels)[0], _note_error)
     return found, count_marks(rows, marks) if marks else {}
 

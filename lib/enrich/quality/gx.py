@@ -17,12 +17,11 @@ from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 from enrich.base.errors import Fault
-from enrich.base.failures import find_condition
+from enrich.base.failures import find_condition, is_no_verdict
 from enrich.quality.conditions import Condition
 from enrich.quality.suites import Suite, SuiteRule, resolve_column
 
 if TYPE_CHECKING:
-    from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
     from great_expectations.expectations.row_conditions import Condition as GxCondition
     from great_expectations.validator.metrics_calculator import MetricsCalculator
     from pyspark.sql import Column, DataFrame
@@ -127,7 +126,7 @@ class Bench:
     def __init__(self, frame: DataFrame) -> None:
         from great_expectations.validator.metrics_calculator import MetricsCalculator
 
-        self.engine: SparkDFExecutionEngine = _build_engine_class()(spark=frame.sparkSession, persist=False)
+        self.engine: Any = _build_engine_class()(spark=frame.sparkSession, persist=False)
         self.engine.load_batch_data(_BATCH, frame)
         self.calculator: MetricsCalculator = MetricsCalculator(self.engine, show_progress_bars=False)
 
@@ -139,18 +138,36 @@ class Bench:
         return dict(needed.metric_configurations)
 
     def compute(self, metrics: Sequence[Any]) -> tuple[dict[Any, Any], dict[Any, str]]:
-        """Return the values of metrics by GX's id, and for those that raised the class of the cause."""
+        """Return the values of metrics by GX's id, and for those that raised the class of the cause.
+
+        GX keeps texts of what was raised; what is no verdict on the rows is raised again here.
+        """
         values, aborted = self.calculator.compute_metrics(list(metrics), copy.deepcopy(BOOLEAN_ONLY))
+        if self.engine.failure is not None:
+            raise self.engine.failure
         return values, {key: _name_cause(info) for key, info in aborted.items()}
 
 
 def _build_engine_class() -> type[Any]:
-    """Return GX's engine, taught to hand lists of columns over under the names they were asked for by."""
+    """Return GX's engine, taught to hand lists of columns over under the names they were asked for by.
+
+    It also remembers what was raised that says nothing of the rows.
+    """
     from great_expectations.core.metric_domain_types import MetricDomainTypes
     from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
 
     class Engine(SparkDFExecutionEngine):
         keeps_names = False
+        failure: Exception | None = None
+
+        def resolve_metrics(self, *args: Any, **kwargs: Any) -> Any:
+            try:
+                return super().resolve_metrics(*args, **kwargs)
+            except Exception as error:
+                cause = error.__cause__
+                if isinstance(cause, Exception) and is_no_verdict(cause):
+                    self.failure = cause
+                raise
 
         def get_compute_domain(self, domain_kwargs: Any, domain_type: Any, accessor_keys: Any = None) -> Any:
             data, compute, accessor = super().get_compute_domain(domain_kwargs, domain_type, accessor_keys)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from enrich.base.failures import is_no_verdict
 from enrich.base.result import Finding, resolve_threshold
 from enrich.base.state import RuleState
 from enrich.quality.counting import RuleCounts, count_rules, needs_own_rows
@@ -63,7 +64,10 @@ def judge(
         whole: Whether the staged rows are all rows that the target will have.
 
     Returns:
-        The verdict. A rule that raises is a finding with ``error`` and closes the gate; nothing is raised.
+        The verdict. A rule that raises is a finding with ``error`` and closes the gate.
+
+    Raises:
+        Exception: What ``is_no_verdict`` says of: a full disk is no finding of a rule.
     """
     if not suite.rules:
         return SuiteVerdict((), (), None)
@@ -173,6 +177,8 @@ def _try_labels(rows: DataFrame, suite: Suite, labels: Mapping[int, Labels | Rul
             try:
                 with silence_gx():
                     rows.agg(F.count(F.when(label.failing(), F.lit(1)))).collect()
-            except Exception as error:  # noqa: BLE001 - closes the gate, like any rule that raises
+            except Exception as error:
+                if is_no_verdict(error):
+                    raise
                 failed[rule.index] = replace(rule.unjudged, error=name_error(error))
     return failed

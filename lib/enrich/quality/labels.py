@@ -105,7 +105,7 @@ def _ask_labels(names: Sequence[str], bench: gx.Bench, rules: Sequence[SuiteRule
         keeps_names = any("." in name for name in listed) and rule.type != "expect_multicolumn_sum_to_equal"
         asked.setdefault(keeps_names, {})[rule.index] = (rule, expectation, metric)
     for keeps_names, group in asked.items():
-        bench.engine.keeps_names = keeps_names  # type: ignore[attr-defined]
+        bench.engine.keeps_names = keeps_names
         values, causes = bench.compute([metric for _, _, metric in group.values()])
         for index, (rule, expectation, metric) in group.items():
             if metric.id in values:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from enrich.base.failures import is_no_verdict
 from enrich.base.result import Finding
 from enrich.quality import gx
 from enrich.quality.suites import SuiteRule
@@ -37,10 +38,15 @@ def try_or_split(
     judge: Callable[[Sequence[SuiteRule]], dict[int, T]],
     note_error: Callable[[SuiteRule, str], T],
 ) -> dict[int, T]:
-    """Judge rules together; when it raises, each alone, so that one broken rule does not take the others with it."""
+    """Judge rules together; when it raises, each alone, so that one broken rule does not take the others with it.
+
+    What the machine lacks, and files or rows that are gone, is no finding of a rule: that is raised.
+    """
     try:
         return judge(rules)
-    except Exception as error:  # noqa: BLE001 - the rule that raised is found below
+    except Exception as error:
+        if is_no_verdict(error):
+            raise
         if len(rules) == 1:
             return {rules[0].index: note_error(rules[0], gx.name_error(error))}
     return {index: found for rule in rules for index, found in try_or_split([rule], judge, note_error).items()}

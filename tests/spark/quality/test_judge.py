@@ -8,10 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from enrich.base.failures import is_gone
 from enrich.base.state import RuleState
 from enrich.quality.judge import judge, judge_state
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from pyspark.sql import DataFrame, SparkSession
 
     from enrich.quality.judge import SuiteVerdict
@@ -300,6 +303,28 @@ def test_a_rule_that_raises_closes_the_gate_and_leaves_the_others_their_verdict(
     assert " " not in broken.error
     if error is not None:
         assert broken.error == error
+
+
+@pytest.mark.parametrize(
+    ("rule", "settings"),
+    [
+        ((NOT_NULL, {"column": "n"}), {}),
+        ((UNIQUE, {"column": "n"}), {}),
+        ((ROWS, {"min_value": 1}), {}),
+        (("expect_column_mean_to_be_between", {"column": "n", "max_value": 9}), {}),
+        (("expect_column_values_to_be_json_parseable", {"column": "doc", "row_condition": "n > 0", "condition_parser": "spark"}), with_(action="quarantine")),
+    ],
+)  # fmt: skip
+def test_files_that_are_gone_are_no_finding_of_a_rule(
+    people: DataFrame, suite_of: Build, tmp_path: Path, rule: Any, settings: dict[str, Any]
+) -> None:
+    people.select("id", "n", "doc").write.parquet(str(tmp_path / "rows"))
+    frame = people.sparkSession.read.parquet(str(tmp_path / "rows"))
+    for file in (tmp_path / "rows").glob("*.parquet"):
+        file.unlink()
+    with pytest.raises(Exception) as raised:  # noqa: PT011 - of which kind it is, is asked below
+        run(frame, suite_of([(*rule, settings)]))
+    assert is_gone(raised.value)
 
 
 def test_a_quarantine_rule_that_raises_closes_the_gate(people: DataFrame, suite_of: Build) -> None:
