@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 from pyspark.sql import functions as F
 
-from enrich.frames.columns import make_comparable
+from enrich.frames.columns import make_comparable, make_exact
 from enrich.frames.quarantine import hash_content
 
 if TYPE_CHECKING:
@@ -49,6 +49,18 @@ def forms(spark: SparkSession, case: tuple[str, str, str]) -> tuple[bool, bool]:
     found = one.crossJoin(two).select(F.col("a").eqNullSafe(F.col("b")), F.col("a_c") == F.col("b_c")).first()
     assert found is not None
     return found[0], found[1]
+
+
+IN_TWO_FORMS = {"zeros", "zeros of floats", "nested zeros", "maps in another order", "maps in a list"}
+
+
+@pytest.mark.parametrize("name", [*EQUAL, *DIFFERENT])
+def test_images_of_a_feed_cancel_only_in_one_form(spark: SparkSession, name: str) -> None:
+    kind, *values = (EQUAL | DIFFERENT)[name]
+    rows = [spark.range(1).select(F.expr(value).cast(kind).alias("v")) for value in values]
+    column = make_exact(F.col("v"), rows[0].schema["v"].dataType)
+    forms = rows[0].unionByName(rows[1]).groupBy(column.alias("form")).count().count()
+    assert forms == (2 if name in IN_TWO_FORMS or name in DIFFERENT else 1)
 
 
 @pytest.mark.parametrize("name", EQUAL)

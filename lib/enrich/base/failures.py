@@ -81,7 +81,7 @@ def find_lack(error: Exception) -> EnvironmentFault | None:
 
 
 def is_no_verdict(error: Exception) -> bool:
-    """Tell whether an error says nothing of the rows that were judged: the machine lacks something, or files are gone."""
+    """Tell whether an error is about the machine, or files or computed rows that are gone, and not about values."""
     return find_lack(error) is not None or is_gone(error) or has_lost_rows(error)
 
 

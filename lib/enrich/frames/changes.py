@@ -25,7 +25,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType
 
 from enrich.base.spec import COMMIT, WEIGHT, SourceSpec, name_reference, quote
-from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, has_null, keep_in_ranges, make_comparable
+from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, has_null, keep_in_ranges, make_exact
 
 ROWS = "__enrich_rows"
 KEYS = "__enrich_keys"
@@ -161,13 +161,16 @@ def count_keys_that_differ(net: NetChanges, source: SourceSpec, columns: Collect
 
 
 def sum_images(feed: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
-    """Sum the weights of equal images (and of equal columns ``also``); what sums to nothing has not changed.
+    """Sum the weights of identical images (and of equal columns ``also``); what sums to nothing has not changed.
+
+    Images that are equal and written in two forms, such as 0.0 and -0.0, are two: an output that is computed from them
+    may differ. Whether the target's row does is found when it is compared.
 
     Returns:
         The used columns of ``source``, ``WEIGHT`` (never 0) and the columns ``also``.
     """
     columns = [F.col(quote(name)) for name in source.columns]
-    images = [make_comparable(F.col(quote(name)), feed.schema[name].dataType) for name in source.columns]
+    images = [make_exact(F.col(quote(name)), feed.schema[name].dataType) for name in source.columns]
     grouped = [image.alias(f"__enrich_image{i}") for i, image in enumerate(images)]
     kept = [F.any_value(column).alias(name) for column, name in zip(columns, source.columns, strict=True)]
     summed = feed.groupBy(*grouped, *also).agg(F.sum(WEIGHT).cast("int").alias(WEIGHT), *kept)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 from typing import Any
@@ -81,24 +81,52 @@ def make_comparable(column: Column, kind: SparkType) -> Column:
     ``<=>`` is not defined on maps, and two maps with the same entries in another order are the same value: a map
     becomes its entries in the order of their keys. -0.0 equals 0.0, but is not written like it: it becomes 0.0.
     """
+    return _transform(column, kind, F.array_sort, lambda number, its: number + F.lit(0.0).cast(its))
+
+
+def make_exact(column: Column, kind: SparkType) -> Column:
+    """Return ``column`` in a form that can be grouped, in which values look equal only if every function takes them so.
+
+    ``map_keys`` tells two maps with the same entries in another order apart, and a cast to text -0.0 from 0.0.
+    """
+    return _transform(
+        column,
+        kind,
+        lambda entries: entries,
+        lambda number, _: F.struct(number, F.when(number == 0, number.cast("string"))),
+    )
+
+
+def _transform(
+    column: Column,
+    kind: SparkType,
+    of_entries: Callable[[Column], Column],
+    of_fraction: Callable[[Column, SparkType], Column],
+) -> Column:
+    """Return ``column`` with other forms of the maps and fractions in it, of the entries in maps, too."""
     if not _has_forms(kind):
         return column
     if isinstance(kind, T.FloatType | T.DoubleType):
-        return column + F.lit(0.0).cast(kind)
+        return of_fraction(column, kind)
+
+    def go_on(part: Column, its: SparkType) -> Column:
+        return _transform(part, its, of_entries, of_fraction)
+
     if isinstance(kind, T.MapType):
         keys, values = kind.keyType, kind.valueType
-        entries = F.transform(
-            F.map_entries(column),
-            lambda entry: F.struct(
-                make_comparable(entry.getField("key"), keys).alias("key"),
-                make_comparable(entry.getField("value"), values).alias("value"),
-            ),
+        return of_entries(
+            F.transform(
+                F.map_entries(column),
+                lambda entry: F.struct(
+                    go_on(entry.getField("key"), keys).alias("key"),
+                    go_on(entry.getField("value"), values).alias("value"),
+                ),
+            )
         )
-        return F.array_sort(entries)
     if isinstance(kind, T.ArrayType):
         element = kind.elementType
-        return F.transform(column, lambda item: make_comparable(item, element))
-    fields = [make_comparable(column.getField(f.name), f.dataType).alias(f.name) for f in kind.fields]  # type: ignore[attr-defined]
+        return F.transform(column, lambda item: go_on(item, element))
+    fields = [go_on(column.getField(f.name), f.dataType).alias(f.name) for f in kind.fields]  # type: ignore[attr-defined]
     return F.when(column.isNotNull(), F.struct(*fields))
 
 

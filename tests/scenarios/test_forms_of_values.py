@@ -1,0 +1,42 @@
+"""Values that are equal and written in two forms: a target whose columns tell the forms apart is as it is computed."""
+
+from __future__ import annotations
+
+import enrich
+from kit.lab import Lab
+
+JOB = """\
+job: shown
+sources: {items: {table: items, key: id}}
+from: items
+select: {id: items.id, x: items.x, flags: items.flags, names: map_keys(items.flags), text: cast(items.x as string)}
+target: {table: shown}
+"""
+
+
+def test_a_change_of_form_alone_reaches_what_is_computed_from_it(lab: Lab) -> None:
+    table = f"delta.`{lab.path('items')}`"
+    feed = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    lab.spark.sql(f"CREATE TABLE {table} (id int, x double, flags map<string, int>) USING delta {feed}")
+    lab.spark.sql(f"INSERT INTO {table} VALUES (1, 0.0D, map('a', 1, 'b', 2)), (2, 1.0D, map('a', 1))")
+    lab.job(JOB)
+    lab.run("shown")
+    lab.spark.sql(f"UPDATE {table} SET x = -0.0D, flags = map('b', 2, 'a', 1) WHERE id = 1")
+    done = lab.run("shown")
+    assert (done.status, done.counts.updated) == ("updated", 1)
+    first = next(row for row in lab.rows("shown") if row["id"] == 1)
+    assert (first["names"], first["text"]) == (["b", "a"], "-0.0")
+    found = enrich.verify(enrich.load_project(lab.home), spark=lab.spark)
+    assert [check.status for check in found.jobs] == ["equal"]
+
+
+def test_a_change_of_form_alone_writes_no_row_that_stays_equal(lab: Lab) -> None:
+    table = f"delta.`{lab.path('items')}`"
+    feed = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    lab.spark.sql(f"CREATE TABLE {table} (id int, x double, flags map<string, int>) USING delta {feed}")
+    lab.spark.sql(f"INSERT INTO {table} VALUES (1, 0.0D, map('a', 1, 'b', 2))")
+    lab.job(JOB.replace(", names: map_keys(items.flags), text: cast(items.x as string)", ""))
+    lab.run("shown")
+    lab.spark.sql(f"UPDATE {table} SET x = -0.0D, flags = map('b', 2, 'a', 1) WHERE id = 1")
+    done = lab.run("shown")
+    assert (done.status, done.strategy) == ("unchanged", "cursor")
