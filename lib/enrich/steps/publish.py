@@ -313,18 +313,17 @@ def _choose_properties(task: Task, rows: DataFrame) -> dict[str, str]:
 def _write_target(work: Work, found: StagedRun, commit: CommitRecord) -> None:
     task = work.task
     pass_point("target.before")
+    rows = found.target.rows.select(*[F.col(quote(name)) for name in task.spec.columns])
+    properties = _choose_properties(task, rows)
+    table = writes.NewTable(task.place.name, task.place.uri, properties, task.job.target.cluster_by)
     if task.target.table is None or task.place.uri is None:
-        rows = found.target.rows.select(*[F.col(quote(name)) for name in task.spec.columns])
-        properties = _choose_properties(task, rows)
-        if task.place.change_feed:
-            properties[tables.CHANGE_FEED] = "true"
-        table = writes.NewTable(task.place.name, task.place.uri, properties, task.job.target.cluster_by)
-        writes.create_table(work.session, table, rows, commit)
+        feed = {tables.CHANGE_FEED: "true"} if task.place.change_feed else {}
+        writes.create_table(work.session, replace(table, properties={**properties, **feed}), rows, commit)
         return
     if task.needs_feed:
         _enable_feed(work)
     if found.whole is not None:
-        writes.overwrite_table(work.session, task.place.uri, found.whole, commit)
+        writes.overwrite_table(work.session, table, found.whole, commit)
         return
     writes.write_difference(work.session, task.place.uri, _match(found.target, identify_rows(task)), commit)
 
@@ -372,12 +371,11 @@ def _put_quarantine(work: Work, found: StagedRun, own: CommitRecord) -> None:
     task, before, beside = work.task, work.task.target.quarantine, found.quarantine
     assert beside is not None  # noqa: S101 - callers have looked
     rows = beside.rows.select(*[F.col(quote(name)) for name in (*task.spec.columns, FAILED_COLUMN, RUN_ID_COLUMN)])
+    table = writes.NewTable(task.place.quarantine_name, task.place.quarantine_uri, _choose_properties(task, rows))
     if before is None:
-        place = task.place
-        table = writes.NewTable(place.quarantine_name, place.quarantine_uri, _choose_properties(task, rows))
         writes.create_table(work.session, table, rows, own)
     elif found.replaces_quarantine:
-        writes.overwrite_table(work.session, before.table.uri, rows, own)
+        writes.overwrite_table(work.session, replace(table, uri=before.table.uri), rows, own)
     else:
         known = {name.lower() for name in tables.read_state(before.table.uri).columns}
         lacking = frozenset(name for name in task.spec.columns if name.lower() not in known)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 _FEW = 100_000
 """Rows that are sent to every task of a MERGE, and that are appended as one file."""
 
+_STATISTICS = ("delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols")
 _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 
 
@@ -145,7 +146,7 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
 
 @dataclass(frozen=True)
 class NewTable:
-    """A table that is to be created.
+    """A table as it shall be created, or written anew.
 
     Attributes:
         name: The quoted table name, ```delta`.`/path``` or a catalog name.
@@ -172,10 +173,8 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
     create = "CREATE OR REPLACE TABLE" if table.uri is not None and has_remains(table.uri) else "CREATE TABLE"
     parts = [create, table.name, "USING delta"]
     if table.cluster_by:
-        parts.append("CLUSTER BY (" + ", ".join(quote(column) for column in table.cluster_by) + ")")
-    options = [" = ".join((_quote_literal(key), _quote_literal(value))) for key, value in table.properties.items()]
-    parts.append("TBLPROPERTIES (" + ", ".join(options) + ")")
-    parts += ["AS SELECT * FROM", quote(view)]
+        parts += ["CLUSTER BY", _list_columns(table.cluster_by)]
+    parts += ["TBLPROPERTIES", _list_properties(table.properties), "AS SELECT * FROM", quote(view)]
     try:
         with _record_commit(session, commit):
             pass_point("create.before")
@@ -185,15 +184,44 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
         session.catalog.dropTempView(view)
 
 
-def _quote_literal(text: str) -> str:
-    """Return a SQL string literal."""
-    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"
+def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: CommitRecord) -> None:
+    """Put other rows and another schema into an existing table in one commit (full refresh of a changed definition).
 
+    The table's setting for statistics names columns, and Delta refuses a schema that lacks one of these: where it is
+    not as it shall be, a commit before takes it away, and one after sets it. Clustering goes with the old schema.
+    """
+    assert table.uri is not None  # noqa: S101 - it exists
+    detail = DeltaTable.forPath(session, table.uri).detail().first()
+    assert detail is not None  # noqa: S101 - one row a table
+    there, wanted = (
+        {k: v for k, v in each.items() if k in _STATISTICS} for each in (detail.properties, table.properties)
+    )
 
-def overwrite_table(session: SparkSession, uri: str, rows: DataFrame, commit: CommitRecord) -> None:
-    """Put other rows and another schema into an existing table in one commit (full refresh of a changed definition)."""
+    def alter(*words: str) -> None:
+        session.sql(" ".join(["ALTER TABLE", table.name, *words]))
+
+    if there and there != wanted:
+        alter("UNSET TBLPROPERTIES IF EXISTS (", ", ".join(map(_quote_literal, there)), ")")
     with _record_commit(session, commit):
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         pass_point("overwrite.before")
-        writer.save(uri)
+        writer.save(table.uri)
         pass_point("overwrite.after")
+    if there != wanted:
+        alter("SET TBLPROPERTIES", _list_properties(wanted))
+    if table.cluster_by:  # the new schema came without
+        alter("CLUSTER BY", _list_columns(table.cluster_by))
+
+
+def _list_properties(properties: Mapping[str, str]) -> str:
+    pairs = [" = ".join((_quote_literal(key), _quote_literal(value))) for key, value in properties.items()]
+    return "(" + ", ".join(pairs) + ")"
+
+
+def _list_columns(names: Sequence[str]) -> str:
+    return "(" + ", ".join(quote(name) for name in names) + ")"
+
+
+def _quote_literal(text: str) -> str:
+    """Return a SQL string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -1,0 +1,57 @@
+"""A full refresh of a job whose key or clustering columns have other names: Delta's settings name them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from kit.lab import Lab
+from kit.project import hold_nulls
+
+JOB = """\
+job: made
+sources: {{items: {{table: items, key: id}}}}
+from: items
+select: {{{select}}}
+target: {{table: made{clustered}}}
+expectations: named
+"""
+STATISTICS = "delta.dataSkippingStatsColumns"
+
+
+@pytest.mark.parametrize(
+    ("select", "clustered", "measured"),
+    [
+        ("nr: items.id, name: items.name, size: items.size", "size", "`nr`,`size`"),
+        ("id: items.id, name: items.name", "name", "`id`,`name`"),
+        ("nr: items.id, name: items.name", "", "`nr`"),
+        ("nr: items.id, size: items.size, name: items.name", "nr,size", "`nr`,`size`"),
+    ],
+)
+def test_a_full_refresh_takes_other_columns(lab: Lab, select: str, clustered: str, measured: str) -> None:
+    kinds = {"id": pa.int64(), "name": pa.string(), "size": pa.int64()}
+    rows: list[dict[str, Any]] = [{"id": 1, "name": "a", "size": 3}, {"id": 2, "name": None, "size": 4}]
+    lab.table("items", "id", kinds, rows)
+    lab.suite("named", hold_nulls("name"))
+    lab.job(JOB.format(select="id: items.id, name: items.name, size: items.size", clustered=", cluster_by: [size]"))
+    assert lab.run().status == "created"
+
+    lab.job(JOB.format(select=select, clustered=f", cluster_by: [{clustered}]" if clustered else ""))
+    assert lab.run().exit_code == 5
+    done = lab.run(full_refresh=True)
+    assert (done.status, done.strategy) == ("updated", "rewrite"), done.error
+    wanted = {"id": 2, "nr": 2, "name": None, "size": 4}
+    (held,) = lab.rows("made__quarantine")
+    assert {name: value for name, value in held.items() if name in wanted} == {
+        name.split(":")[0]: wanted[name.split(":")[0]] for name in select.split(", ")
+    }
+    detail = lab.spark.sql(f"DESCRIBE DETAIL delta.`{lab.path('made')}`").first()
+    assert detail is not None
+    assert (detail["properties"][STATISTICS], ",".join(detail["clusteringColumns"])) == (measured, clustered)
+
+    # The commits about the settings are no foreign ones, and the next run goes on from the cursor.
+    lab.append("items", {"id": 3, "name": "c", "size": 5})
+    after = lab.run()
+    assert (after.status, after.counts.inserted) == ("updated", 1), after.error
