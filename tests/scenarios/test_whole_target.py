@@ -124,6 +124,23 @@ def test_a_state_that_is_not_there_is_counted_by_the_next_run(shop: Lab) -> None
     assert (again.target_version, again.stages, again.state) == (version, {}, done.state)
 
 
+def test_a_rule_about_a_column_that_its_source_has_just_gained(shop: Lab) -> None:
+    """No row has changed: the commit that moves the cursor adds the column, and counts its rule."""
+    shop.job(
+        "job: all\nsources: {merchants: {table: merchants, key: id}}\nfrom: merchants\n"
+        "target: {table: all}\nexpectations: all\n"
+    )
+    shop.suite("all", _rule(NOT_NULL, column="name"))
+    assert shop.run("all").status == "created"
+    shop.spark.sql(f"ALTER TABLE delta.`{shop.path('merchants')}` ADD COLUMNS (size int)")
+    shop.suite("all", _rule(NOT_NULL, column="name"), _rule(NOT_NULL, column="size"))
+    done = shop.run("all")
+    assert (done.status, done.strategy) == ("unchanged", "cursor")
+    assert done.state is not None
+    assert [(each.checked, each.failed, each.error) for each in done.state.rules] == [(2, 1, None), (2, 2, None)]
+    assert done.state.nulls["size"] == 2
+
+
 def test_a_rule_that_is_added_is_counted_once(shop: Lab) -> None:
     """A dry run says that it is not counted yet; a rule that raises is none of the gate's, unless it judges."""
     raising = _rule("expect_column_values_to_match_json_schema", column="title", json_schema={"type": "object"})

@@ -33,7 +33,7 @@ from enrich.quality.suites import list_needed_columns, list_uncounted
 from enrich.steps.affected_keys import find_moved_rows
 from enrich.steps.clock import measure
 from enrich.steps.gate import JudgedRows, build_published
-from enrich.steps.joined_rows import Rows
+from enrich.steps.joined_rows import Rows, make_no_rows
 from enrich.steps.source_changes import Changes
 from enrich.steps.work import Work, read_target
 
@@ -189,6 +189,9 @@ def carry_state(work: Work) -> State:
     """Return the state of a target of which no row changes, with the counts that its record lacks."""
     task, table = work.task, read_target(work)
     assert table is not None  # noqa: S101 - an incremental run has a target
+    if any(name not in table.columns for name in task.spec.columns):  # the commit adds columns that a source gained
+        nothing = make_no_rows(work).select(*[F.col(quote(name)) for name in task.spec.columns])
+        table = nothing.unionByName(table, allowMissingColumns=True)
     recorded = task.recorded_state
     if recorded is None:
         lookups = _count_partners(work.now, None) if isinstance(task.spec, JoinSpec) and task.spec.steps else {}
