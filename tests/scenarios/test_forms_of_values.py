@@ -1,4 +1,4 @@
-"""Values that are equal and written in two forms: a target whose columns tell the forms apart is as it is computed."""
+"""Values in several forms: equal ones that a function tells apart, and texts that have a length in their table."""
 
 from __future__ import annotations
 
@@ -40,3 +40,29 @@ def test_a_change_of_form_alone_writes_no_row_that_stays_equal(lab: Lab) -> None
     lab.spark.sql(f"UPDATE {table} SET x = -0.0D, flags = map('b', 2, 'a', 1) WHERE id = 1")
     done = lab.run("shown")
     assert (done.status, done.strategy) == ("unchanged", "cursor")
+
+
+KINDS = {
+    "plain": "",
+    "mirror": "kind: mirror\nmirror: {value: mail, conflict: fail}\n",
+    "history": "kind: history\nhistory: {start: beginning}\n",
+}
+
+
+def test_the_length_of_a_varchar_stays_with_its_source(lab: Lab) -> None:
+    """It becomes longer there, and the target takes longer texts, too."""
+    table = f"delta.`{lab.path('items')}`"
+    feed = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+    lab.spark.sql(f"CREATE TABLE {table} (id int, mail varchar(3), code char(2)) USING delta {feed}")
+    lab.spark.sql(f"INSERT INTO {table} VALUES (1, 'a', 'x'), (2, 'b', 'yy')")
+    for name, kind in KINDS.items():
+        lab.job(
+            f"job: {name}\nsources: {{items: {{table: items, key: id}}}}\nfrom: items\n{kind}target: {{table: {name}}}\n"
+        )
+    created = lab.run_all()
+    assert [(job.status, job.error) for job in created.jobs] == [("created", None)] * 3
+    lab.spark.sql(f"ALTER TABLE {table} ALTER COLUMN mail TYPE varchar(200)")
+    lab.spark.sql(f"INSERT INTO {table} VALUES (3, 'c@example.com', 'z')")
+    updated = lab.run_all()
+    assert [(job.status, job.error) for job in updated.jobs] == [("updated", None)] * 3
+    assert [{row["mail"] for row in lab.rows(name)} for name in KINDS] == [{"a", "b", "c@example.com"}] * 3

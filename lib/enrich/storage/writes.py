@@ -169,7 +169,10 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
     the files of a creation that ended early; CREATE OR REPLACE takes it, and is used for that alone.
     """
     view = "__enrich_staged"
-    rows.createOrReplaceTempView(view)
+    # What belongs to a source's column alone stays there. With the length of a varchar, the table would refuse longer
+    # texts when the source's column has become longer; and where the optimiser finds it behind an expression, Spark
+    # takes the plan for a wrong one.
+    rows.select(*[F.col(quote(name)).alias(name, metadata={}) for name in rows.columns]).createOrReplaceTempView(view)
     create = "CREATE OR REPLACE TABLE" if table.uri is not None and has_remains(table.uri) else "CREATE TABLE"
     parts = [create, table.name, "USING delta"]
     if table.cluster_by:
