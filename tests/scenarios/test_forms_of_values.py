@@ -56,9 +56,8 @@ def test_the_length_of_a_varchar_stays_with_its_source(lab: Lab) -> None:
     lab.spark.sql(f"CREATE TABLE {table} (id int, mail varchar(3), code char(2)) USING delta {feed}")
     lab.spark.sql(f"INSERT INTO {table} VALUES (1, 'a', 'x'), (2, 'b', 'yy')")
     for name, kind in KINDS.items():
-        lab.job(
-            f"job: {name}\nsources: {{items: {{table: items, key: id}}}}\nfrom: items\n{kind}target: {{table: {name}}}\n"
-        )
+        head = f"job: {name}\nsources: {{items: {{table: items, key: id}}}}\nfrom: items\n"
+        lab.job(f"{head}{kind}target: {{table: {name}}}\n")
     created = lab.run_all()
     assert [(job.status, job.error) for job in created.jobs] == [("created", None)] * 3
     lab.spark.sql(f"ALTER TABLE {table} ALTER COLUMN mail TYPE varchar(200)")

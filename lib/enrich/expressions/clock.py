@@ -63,6 +63,8 @@ def kind_of_call(function: str, arguments: Kind) -> Kind:
     """Return what the call of a function is, given its arguments together."""
     if function == "typeof":  # a type's name, known without a row
         return Kind.FIXED
+    if function == "unhex":  # as a binary literal is
+        return max(arguments, Kind.BYTES)
     if function == "string" and arguments is Kind.BYTES:
         return Kind.BUILT
     return max(arguments, Kind.BUILT) if function in _BUILDERS else arguments
