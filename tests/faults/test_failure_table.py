@@ -384,6 +384,20 @@ def test_what_the_machine_lacks_is_no_lost_history(kept: Lab, monkeypatch: pytes
     healed(kept)
 
 
+def test_a_task_that_failed_is_no_lost_history(kept: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The feed cannot be read, and the comparison of the two versions, which are there, loses its executor."""
+
+    def fail(*_: object, **__: object) -> object:
+        raise PySparkException("Job aborted due to stage failure: ExecutorLostFailure (executor 1 exited)")
+
+    kept.put("items", item(1, "new"))
+    with monkeypatch.context() as patch:
+        patch.setattr(tables, "read_change_feed", lose_feed)
+        patch.setattr(tables, "read_snapshot_difference", fail)
+        assert "--full-refresh" not in str(refused(kept, 1, "run again").error)
+    healed(kept)
+
+
 def lose_feed(*_: object) -> object:
     """Do what Delta does where a feed is lost."""
     raise PySparkException("DELTA_MISSING_CHANGE_DATA")

@@ -73,10 +73,14 @@ def read_ledger(work: Work, spec: HistorySpec) -> Ledger:
         if find_lack(error):
             raise
         check_ends(work, [spec.driving])
-        raise HistoryError(
-            f"the feed of source {spec.driving!r} cannot be read after version {_start(work)} ({type(error).__name__})",
-            hint=f"run `enrich plan {spec.job}` to see what can be read",
-        ) from error
+        try:
+            found = _build_ledger(work, spec)  # it may have been a task that failed, and not the feed
+        except (PySparkException, Py4JJavaError) as again:
+            raise find_lack(again) or HistoryError(
+                f"the feed of source {spec.driving!r} cannot be read after version {_start(work)}"
+                f" ({type(error).__name__})",
+                hint=f"run `enrich plan {spec.job}` to see what can be read",
+            ) from error
     pass_point("feed_of_source.after")
     return found
 

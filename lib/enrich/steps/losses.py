@@ -47,6 +47,17 @@ def check_ends(work: Work, aliases: Iterable[str]) -> None:
             raise find_lack(error) or _describe_lost_end(work, alias) from error
 
 
+def can_read(work: Work, alias: str, version: int) -> bool:
+    """Tell whether a source can be read at a version, which is asked only after something went wrong."""
+    try:
+        _read_whole(work.snapshot(alias, version))
+    except (PySparkException, Py4JJavaError) as error:
+        if lacking := find_lack(error):
+            raise lacking from error
+        return False
+    return True
+
+
 def _describe_lost_end(work: Work, alias: str) -> EnrichError:
     task, end = work.task, work.task.window[alias].to
     said = f"source {alias!r} cannot be read at version {end}: files of it are gone"

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TypeVar
 
 from py4j.protocol import Py4JJavaError
-from pyspark.errors import PySparkException
+from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 
 from enrich.base.errors import HistoryError
@@ -27,7 +27,7 @@ from enrich.progress.prepare import Task
 from enrich.steps import history
 from enrich.steps.clock import measure
 from enrich.steps.history import Ledger
-from enrich.steps.losses import check_ends, keeps_layout
+from enrich.steps.losses import can_read, check_ends, keeps_layout
 from enrich.steps.work import Work, build_finding
 from enrich.storage import tables
 
@@ -177,6 +177,8 @@ def _read(
             if find_lack(error):
                 raise
             check_ends(work, [alias])
+            if not isinstance(error, AnalysisException) and can_read(work, alias, window[0]):
+                raise  # both ends are there: another attempt may succeed, and a full refresh is not needed
             raise HistoryError(
                 f"source {alias!r} cannot be read from version {window[0]} to {window[1]} ({type(error).__name__})",
                 hint=f"run `enrich run {work.task.job.job} --full-refresh`",
