@@ -237,11 +237,11 @@ def test_part_of_a_window_is_vacuumed(kept: Lab) -> None:
     healed(kept)
 
 
-def vacuum(lab: Lab) -> None:
-    """Remove all files that the latest version of the source does not use, those of the change feed too."""
-    sql(lab, "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 hours')")
+def vacuum(lab: Lab, table: str = "items") -> None:
+    """Remove all files that the latest version of a table does not use, those of the change feed too."""
+    sql(lab, "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 hours')", table)
     with settings(lab.spark, VACUUM_AT_ONCE):
-        sql(lab, "VACUUM {} RETAIN 0 HOURS")
+        sql(lab, "VACUUM {} RETAIN 0 HOURS", table)
 
 
 def moving(lab: Lab, moves: Callable[[], None]) -> Callable[[str], None]:
@@ -404,6 +404,22 @@ def lose_feed(*_: object) -> object:
 
 
 # --- the target and its quarantine -----------------------------------------------------------------------------------
+
+
+def test_the_target_is_compacted_and_vacuumed_before_it_is_read(kept: Lab) -> None:
+    kept.append("items", item(4, "come"))
+    healed(kept)
+    kept.put("items", item(4, "changed"))
+    left = ["once"]
+
+    def compact(name: str) -> None:
+        if name == "changes.before" and left:
+            left.pop()
+            sql(kept, "OPTIMIZE {}", "kept")
+            vacuum(kept, "kept")
+
+    with hooked(compact):
+        healed(kept)
 
 
 def test_the_target_is_restored_to_a_version(kept: Lab) -> None:

@@ -9,7 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
-from enrich.base.errors import EnrichError, HistoryError, RunFailed, SourceMoved
+from enrich.base.errors import Conflict, EnrichError, HistoryError, RunFailed, SourceMoved
 from enrich.base.failures import find_lack, is_gone
 from enrich.progress.prepare import Task
 from enrich.steps.work import Work
@@ -21,7 +21,7 @@ def explain_losses(work: Work) -> Iterator[None]:
     """Find out, when files of a version are gone, whether a fresh plan would read other ones.
 
     Raises:
-        SourceMoved: A source's pinned version was vacuumed; its latest one may be there.
+        Conflict: The pinned version of a source, the target or the quarantine was vacuumed, and later ones have come.
         HistoryError: The pinned version was chosen with ``--until``.
         RunFailed: A source's latest version, the target or the quarantine has lost files.
     """
@@ -81,10 +81,15 @@ def _check_results(work: Work) -> None:
         try:
             _read_whole(tables.read_snapshot(work.session, table.uri, table.version, list(table.columns)))
         except (PySparkException, Py4JJavaError) as error:
-            raise find_lack(error) or RunFailed(
-                f"the {what} of {work.task.job.job!r} cannot be read at version {table.version}: files of it are gone",
-                hint=f"restore them from a backup, or drop the {what}; then run again, and the run computes it anew",
-            ) from error
+            raise find_lack(error) or _describe_lost_result(work.task.job.job, what, table) from error
+
+
+def _describe_lost_result(job: str, what: str, table: tables.TableState) -> EnrichError:
+    said = f"the {what} of {job!r} cannot be read at version {table.version}: files of it are gone"
+    if tables.read_state(table.uri).version > table.version:  # by OPTIMIZE and VACUUM, for instance
+        return Conflict(f"{said}, and later versions have come", hint="run again")
+    hint = f"restore them from a backup, or drop the {what}; then run again, and the run computes it anew"
+    return RunFailed(said, hint=hint)
 
 
 def _read_whole(rows: DataFrame) -> None:
