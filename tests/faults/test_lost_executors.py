@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 from pyspark.sql import DataFrame
 
+import enrich
 from enrich.steps import work
 from faults.stops import hooked
 from kit.lab import Lab
@@ -45,6 +46,13 @@ def test_rows_that_an_executor_takes_with_it_are_computed_anew_once(lab: Lab) ->
     with hooked(losing(lab, 1)):
         third = lab.run()
     assert (third.exit_code, third.status, third.counts.updated) == (0, "updated", 1), third.error
+    assert lab.rows("kept") == lab.rows("items")
+
+    lab.drop("kept", "id = 2")
+    project = enrich.load_project(lab.home)
+    with hooked(losing(lab, 1)):
+        (check,) = enrich.verify(project, repair=True, spark=lab.spark).jobs
+    assert (check.exit_code, check.status, check.target.missing) == (0, "repaired", 1), check.error
     assert lab.rows("kept") == lab.rows("items")
 
 

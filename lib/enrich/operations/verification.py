@@ -22,6 +22,7 @@ from enrich.base.state import State
 from enrich.config.models import Job
 from enrich.config.project import Project
 from enrich.operations.choice import choose_jobs
+from enrich.operations.retries import retry
 from enrich.operations.runner import record_outcome
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import REPAIR, Task, reopen_task
@@ -190,9 +191,9 @@ def _check_job(workplace: Workplace, job: Job) -> Check:
     started = time.monotonic()
     try:
         if workplace.options.dry_run:
-            return replace(_compare_job(workplace, job), seconds=round(time.monotonic() - started, 3))
+            return replace(_try_to_compare(workplace, job), seconds=round(time.monotonic() - started, 3))
         with locks.hold_lock(workplace.project.state, job.job, workplace.run_id):
-            check = replace(_compare_job(workplace, job), seconds=round(time.monotonic() - started, 3))
+            check = replace(_try_to_compare(workplace, job), seconds=round(time.monotonic() - started, 3))
     except Exception as error:  # noqa: BLE001 - a job's failure is a result; the others are still compared
         known = describe_error(error, job.job)
         return Check(job.job, LOCKED if known.exit_code == 4 else FAILED, error=str(known), exit_code=known.exit_code)
@@ -203,6 +204,12 @@ def _check_job(workplace: Workplace, job: Job) -> Check:
         outcome = replace(outcome, number=done.number, state=done.state)
     recorded = record_outcome(workplace, outcome)
     return replace(check, error=recorded.error, exit_code=recorded.exit_code)
+
+
+def _try_to_compare(workplace: Workplace, job: Job) -> Check:
+    """Compare a job, again from a fresh plan where that may help, as in a run."""
+    name = job.job
+    return retry(lambda: _compare_job(workplace, job), name, workplace.run_id, lambda: name in workplace.committed)
 
 
 def _compare_job(workplace: Workplace, job: Job) -> Check:
