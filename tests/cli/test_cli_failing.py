@@ -126,7 +126,7 @@ def test_other_texts() -> None:
     pair = RuleCauses(2, "expect_x", None, ("a", "b"), 1, 1, causes=sort_causes(Counter({Reason("matched"): 1})))
     text = format_failing(FailingRows("job", 3, (pair,)))
     assert text.startswith("1 of 1 row fails expect_x a, b (rule 2): 1 matched\n")
-    assert "the value itself is what the rule finds wanting" in text
+    assert "the value itself fails the rule" in text
     assert "enrich why job --key NAME=VALUE\n" in text
     assert format_failing(FailingRows("job", 3, (RuleCauses(0, "expect_x", "a", None, 7, 0),))) == (
         "0 of 7 rows fail expect_x a (rule 0)"

@@ -111,7 +111,7 @@ _RUNS = {
 def test_values_in_the_log_of_a_target_are_told_without_showing_them(home: Path) -> None:
     write_target(home, "mail,name")
     others, private = problems(examine(home), "statistics")
-    assert "values of name, which no run needs" in others.message
+    assert "values of name, and no run needs them" in others.message
     assert (others.repair or "").endswith("SET TBLPROPERTIES ('delta.dataSkippingStatsColumns' = '`mail`')")
     assert "e-mail addresses: the smallest and greatest mail of each file" in private.message
     assert "('delta.dataSkippingNumIndexedCols' = '0')" in (private.repair or "")

@@ -80,7 +80,7 @@ _DIFFERS = {
     "blank": "a key that differs in white space",
     "unicode_form": "a key that differs in its Unicode form",
     "invisible": "a key that differs invisibly",
-    "other_type": "a key of another type once",
+    "other_type": "a key that had another type before",
     "leading_zeros": "a key that differs in leading zeros",
     "combination": "a key that differs in several ways",
 }

@@ -240,7 +240,14 @@ def schema(kind: str) -> int:
 
 @cli.command(epilog="Example: enrich demo, then: enrich --project-dir enrich-demo run")
 @click.argument("directory", type=click.Path(path_type=Path), default=Path("enrich-demo"), metavar="[DIR]")
-@add_option("--section", "sections", multiple=True, metavar="NAME", help="Play this part instead of the first.")
+@add_option(
+    "--section",
+    "sections",
+    multiple=True,
+    metavar="NAME",
+    help="Play this part instead of the first: consents, reachable, products, persons, mirror, moments or history. Can"
+    " be repeated.",
+)
 @add_option("--all", "everything", is_flag=True, help="Play all parts.")
 @add_option("--quiet", is_flag=True, help="Print no progress on stderr.")
 def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bool) -> int:

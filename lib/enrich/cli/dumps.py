@@ -33,7 +33,7 @@ def _split(_ctx: click.Context, _option: click.Parameter, text: str | None) -> l
     "--format",
     "form",
     type=click.Choice(["csv", "json", "parquet"]),
-    help="json: one object a line. Default: as the names of the files end, else csv.",
+    help="json: one object in each line. Default: as the names of the files end, else csv.",
 )
 @add_option(
     "--delimiter",
@@ -41,7 +41,7 @@ def _split(_ctx: click.Context, _option: click.Parameter, text: str | None) -> l
     help="What stands between the fields; default: the first of , ; tab | that gives the expected columns.",
 )
 @add_option("--columns", metavar="A,B", callback=_split, help="The names of the columns, in the order of the file.")
-@add_option("--no-header", is_flag=True, help="The first line holds values already, not the names of the columns.")
+@add_option("--no-header", is_flag=True, help="The first line is a row already; it does not name the columns.")
 @add_option(
     "--types",
     metavar="T",
@@ -82,8 +82,9 @@ def load(  # noqa: PLR0913 - the options that are no part of `DumpOptions`
     """Bring a source table up to the files of a dump, in one commit.
 
     Rows that differ are updated, new ones are inserted, equal ones are not touched, so the change feed tells what
-    really changed. TABLE is made if it is not there. A directory stands for all its files; gzip is unpacked. A line
-    that does not fit refuses the whole dump (exit 3), with the numbers of the first ten lines and no values.
+    really changed. TABLE is made if it is not there. A directory stands for all its files; gzip is unpacked. One bad
+    line is enough to refuse the whole dump (exit 3), unless --bad-rows is skip. The message has the numbers of the
+    first ten lines and no values.
     """
     log_to_stderr(log_format, quiet=quiet)
     asked["header"] = not asked.pop("no_header")

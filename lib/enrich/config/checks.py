@@ -138,7 +138,8 @@ def _check_joins(draft: Draft) -> None:
         for option in join:
             kinds = [other for other, (needed, optional) in JOIN_KINDS.items() if option in needed + optional]
             if kinds and kind not in kinds:
-                draft.fault(f"{option!r} is not for kind {kind}, only for {' and '.join(kinds)}", "join", alias, option)
+                named = " and ".join(", ".join(kinds).rsplit(", ", 1))
+                draft.fault(f"{option!r} is not for kind {kind}, only for {named}", "join", alias, option)
         for needed in JOIN_KINDS[kind][0]:
             if needed not in join:
                 draft.fault(f"kind {kind} needs {needed!r}", "join", alias)

@@ -75,8 +75,9 @@ class Source(Model):
     )
     normalise: Normalisers = Field(
         (),
-        description="How text keys, and references to them, are brought into one form, in this order: trim, lower, nfc"
-        " (one form of accents), visible (no invisible characters), integer (7 for 7.0), unpad (no leading zeros).",
+        description="How text keys, and references to them, are brought into one form; applied in the order in which"
+        " you write them: trim (no white space at the ends), lower, nfc (one form of accents), visible (no invisible"
+        " characters), integer (7 for 7.0), unpad (no leading zeros).",
     )
 
 
@@ -86,19 +87,21 @@ class Join(Model):
     kind: Literal["table", "foreign_key", "as_of", "list", "interval"] = Field(
         description="table: both sides share the key. foreign_key: 'on' gives the lookup's key. as_of: the version of"
         " the lookup that is valid at the moment 'at'. list: an array of ids. interval: rows of both sides that are"
-        " near each other in time, a row a pair."
+        " near each other in time; each pair is a row of the target."
     )
-    how: Literal["inner", "left", "right", "full"] = Field("left", description="Not with kind list.")
+    how: Literal["inner", "left", "right", "full"] = Field(
+        "left", description="Not with kind list; as_of: inner or left."
+    )
     on: Expressions | None = Field(
         None,
         description="foreign_key: the expression, or one for each key column, that gives the lookup's key. as_of: the"
-        " same for the key columns before the last. interval: the expression, or one for each column of 'match', that"
-        " equals it.",
+        " same for the key columns before the last. interval: the expression, or one for each column of 'match', whose"
+        " value must equal that column.",
     )
     at: ExpressionText | None = Field(
         None,
-        description="as_of: the expression that gives the moment. interval: the time of a row. A date, timestamp or"
-        " number.",
+        description="as_of: the expression that gives the moment. interval: the expression that gives the time of the"
+        " driving row. A date, timestamp or number.",
     )
     valid_from: Text | None = Field(
         None, description="as_of: the lookup's column with the time from which a version holds, the last of its key."
@@ -109,12 +112,14 @@ class Join(Model):
     gone: ExpressionText | None = Field(
         None, description="as_of: a condition over the lookup: this version says that the thing does not exist."
     )
-    match: Names | None = Field(None, description="interval: the lookup's columns that 'on' equals, in its order.")
+    match: Names | None = Field(
+        None, description="interval: the lookup's columns that must equal 'on', in the same order."
+    )
     time: Text | None = Field(None, description="interval: the lookup's column of time, of the type of 'at'.")
     between: Bounds | None = Field(
         None,
-        description="interval: the least and the greatest 'time' less 'at', both inclusive: 90s, 10m, 1h, 2d; whole"
-        " days for dates, numbers for numbers.",
+        description="interval: two bounds; 'time' minus 'at' must lie between them, or be equal to one: 90s, 10m, 1h,"
+        " 2d; whole days for dates, numbers for numbers.",
     )
     elements: ExpressionText | None = Field(None, description="list: the array of ids, or of structs with an id.")
     element_key: Text | None = Field(None, description="list: the field of the struct with the id.")
@@ -133,7 +138,7 @@ JOIN_KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
 
 
 class Mirror(Model):
-    """The inverse of a lookup: value -> key."""
+    """The inverse of a table: value -> key."""
 
     value: Names = Field(description="The column, or the list of columns, that becomes the mirror's key.")
     conflict: Literal["fail", "first", "last", "collect"] = Field(
@@ -231,7 +236,11 @@ class Job(Model):
 class Spark(Model):
     """How a Spark session is made if none is active."""
 
-    master: Text | None = Field(None, description="Default: spark-submit, Databricks or an active session decides.")
+    master: Text | None = Field(
+        None,
+        description="Where Spark runs, such as local[4]. If left out, an active session (as on Databricks),"
+        " spark-submit or Spark's own files decide; where none does: local[*].",
+    )
     conf: dict[StrictStr, Annotated[StrictStr, WithJsonSchema({"type": ["string", "number", "boolean"]})]] = Field(
         {}, description="Spark settings; values become text."
     )

@@ -156,12 +156,16 @@ def _check_statistics(project: Project, job: Job) -> Iterator[Diagnosis]:
         others = [name for name in measured if name not in known]
         private = [name for name, is_private in measured.items() if is_private and name in known]
         if others:
-            message = f"its log shows values of {', '.join(others)}, which no run needs; they go with their files"
+            message = (
+                f"its log shows values of {', '.join(others)}, and no run needs them; those that are there stay until"
+                " their files are written anew"
+            )
             yield Diagnosis("statistics", ADVICE, place, message, _limit_statistics(place, sorted(known & {*measured})))
         if private:
             message = (
                 f"its log shows e-mail addresses: the smallest and greatest {', '.join(private)} of each file. Protect"
-                " the log like the rows, or do without, which makes runs read more (it goes with its files)"
+                " the log like the rows, or leave these values out of the log: runs then read more, and the values that"
+                " are there stay until their files are written anew"
             )
             left = [name for name in measured if name in known and name not in private]
             yield Diagnosis("statistics", ADVICE, place, message, _limit_statistics(place, left))

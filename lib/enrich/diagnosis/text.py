@@ -54,7 +54,7 @@ def format_detail(reason: Reason) -> str:
 
 
 _MEANINGS = REASONS | {
-    MATCHED: "every source has its row; the value itself is what the rule finds wanting",
+    MATCHED: "every source has its row; the value itself fails the rule",
     DELETED_AT: "the source had the row, and one of its versions deleted it",
 }
 """What the reasons mean where rows of the target fail a rule."""

@@ -195,7 +195,7 @@ def _refuse_nested_key(reading: Reading) -> None:
     for at in reading.key:
         field_ = reading.schema.field(at)
         if pa.types.is_nested(field_.type):
-            raise ConfigError(f"column {field_.name!r} is no key: arrays, maps and structs are none")
+            raise ConfigError(f"column {field_.name!r} cannot be in the key: it is an array, a map or a struct")
 
 
 def _read_file(spec: DumpSpec, file: DumpFile, names: Sequence[str], reading: Reading) -> Generator[Batch]:

@@ -29,7 +29,7 @@ FAMILIES: dict[str, tuple[str, str]] = {
     "stage_duration_seconds": ("gauge", "How long each stage of the last run took, where it needed Spark."),
     "rows_total": ("counter", "Rows of the target that runs have inserted, updated and deleted."),
     "lag_seconds": ("gauge", "How long the oldest change of a source that the target lacks had waited after the run."),
-    "match_ratio": ("gauge", "Share of the references that are not null that have a partner, over the whole target."),
+    "match_ratio": ("gauge", "Of the references that are not null, the share with a partner, over all driving rows."),
     "target_rows": ("gauge", "Rows of the target."),
     "quarantine_rows": ("gauge", "Rows of the quarantine."),
     "findings_failing": ("gauge", "Findings of the last run that judged rows that did not pass, by their action."),

@@ -48,7 +48,7 @@ class Forecast:
         return {**found, "optimize": self.optimize, "refresh": refresh}
 
 
-IDLE = Forecast(NOTHING, "no source has moved", Extent(), Extent())
+IDLE = Forecast(NOTHING, "no source has changed", Extent(), Extent())
 
 
 def foresee_count(target: TableState) -> Forecast:

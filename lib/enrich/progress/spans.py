@@ -112,7 +112,7 @@ def go_on(job: str, alias: str, task: Progress, *, allow_gap: bool) -> tuple[Spa
     if not allow_gap:
         raise HistoryError(
             f"the change feed of source {alias!r} of {job!r} is lost from version {mark.to + 1} to {found}",
-            hint=f"run `enrich run {job} --allow-gap`: the rows are compared, and what differs counts from there on",
+            hint=f"run `enrich run {job} --allow-gap`, which records what differs as a change of version {found}",
         )
     return Span(first, found, compares=True), SourceWindow(found, at.to, gap=(mark.to, found))
 
@@ -127,7 +127,7 @@ def look_back(alias: str, task: Progress) -> Span:
 
 def _refuse_to_forget(job: str, alias: str, wanted: int, found: int) -> HistoryError:
     return HistoryError(
-        f"a full refresh of {job!r} would forget: its history begins with version {wanted} of source {alias!r}, whose"
-        f" change feed is whole only from version {found} on",
-        hint="let the job write to another target, and keep this one for what was",
+        f"a full refresh of {job!r} would forget what its target knows: the history begins with version {wanted} of"
+        f" source {alias!r}, and the change feed of this source is whole only from version {found} on",
+        hint="let the job write to another target, and keep the old target",
     )

@@ -205,7 +205,7 @@ JOIN_CASES: list[tuple[Edits, Sequence[Expected]]] = [
     ({7: "  customers: {kind: list, elements: [a.b]}"}, [(7, "'join.customers.elements' must be text, not a list")]),
     (
         {7: "  customers: {kind: list, elements: a.b, how: left}"},
-        [(7, "'how' is not for kind list, only for table and foreign_key")],
+        [(7, "'how' is not for kind list, only for table, foreign_key, as_of and interval")],
     ),
     (
         {7: "  customers: {kind: list, elements: a.b, on: a.c}"},
