@@ -116,7 +116,6 @@ class SourceSpec:
 
     Attributes:
         alias: The name in the job file.
-        table: The table reference as the job file writes it, for messages.
         key: The key columns.
         columns: The used columns with their types, key columns first.
         trusted: True when the search for two rows with one key is switched off.
@@ -124,7 +123,6 @@ class SourceSpec:
     """
 
     alias: str
-    table: str
     key: tuple[str, ...]
     columns: dict[str, DataType]
     trusted: bool = False

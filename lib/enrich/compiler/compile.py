@@ -77,7 +77,7 @@ def _collect_sources(job: Job, columns: Columns, keys: Mapping[str, tuple[str, .
         used, table = columns.used[alias] | set(keys[alias]), columns.tables[alias]
         kept = {name: table[name] for name in dict.fromkeys((*keys[alias], *table)) if name in used and name in table}
         trusted = source.unique == "trusted"
-        found[alias] = SourceSpec(alias, source.table, keys[alias], kept, trusted, source.normalise)
+        found[alias] = SourceSpec(alias, keys[alias], kept, trusted, source.normalise)
     return found
 
 

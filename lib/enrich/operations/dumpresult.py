@@ -11,7 +11,7 @@ from enrich.base.result import name_deployment
 from enrich.dumps import files
 from enrich.dumps.faults import LineFault
 
-FAIL, SKIP = "fail", "skip"
+FAIL = "fail"
 CREATED, UPDATED, UNCHANGED, REFUSED = "created", "updated", "unchanged", "refused"
 MAX_DELETE = 0.5
 

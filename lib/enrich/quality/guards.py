@@ -15,7 +15,7 @@ from dataclasses import replace
 from enrich.base.result import Finding, resolve_threshold
 from enrich.config.models import Rule
 
-MATCH_RATE, NULL_FOREIGN_KEYS, NEW_ORPHANS = "match_rate", "null_foreign_keys", "new_orphans"
+NULL_FOREIGN_KEYS, NEW_ORPHANS = "null_foreign_keys", "new_orphans"
 MASS_CHANGE, VALUE_CONFLICTS = "mass_change", "value_conflicts"
 
 

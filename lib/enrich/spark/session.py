@@ -45,8 +45,6 @@ from enrich.spark.scratch import make_private_directory
 if TYPE_CHECKING:
     from enrich.config.models import Spark
 
-log = logging.getLogger(__name__)
-
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
