@@ -16,9 +16,8 @@ from enrich.frames import changes, difference, join, orphans
 from enrich.frames.identity import drop_affected
 from enrich.quality import guards
 from enrich.quality.suites import TARGET
-from enrich.steps.clock import measure
 from enrich.steps.joined_rows import Rows, select_live_rows
-from enrich.steps.work import Work, build_finding, identify_rows, read_target
+from enrich.steps.work import Work, build_finding, identify_rows, measure, read_target
 
 if TYPE_CHECKING:
     from enrich.quality.judge import SuiteVerdict

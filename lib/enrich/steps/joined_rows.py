@@ -26,9 +26,8 @@ from enrich.frames.columns import has_null, mark_rows
 from enrich.frames.partners import sum_partners
 from enrich.spark.fit import read_broadcast_limit
 from enrich.steps import history
-from enrich.steps.clock import measure
 from enrich.steps.source_changes import Changes
-from enrich.steps.work import Work, build_finding, identify_rows
+from enrich.steps.work import Work, build_finding, identify_rows, measure
 from enrich.storage import extents
 
 _REFERRING = ("foreign_key", "as_of", "interval", "list")

@@ -44,12 +44,11 @@ from enrich.progress import cursor
 from enrich.progress.prepare import REPAIR, Task
 from enrich.quality.guards import MASS_CHANGE
 from enrich.steps import commits
-from enrich.steps.clock import measure
 from enrich.steps.gate import JudgedRows
 from enrich.steps.joined_rows import make_no_rows
 from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state, list_remembered
-from enrich.steps.work import Work, identify_rows, read_target
+from enrich.steps.work import Work, identify_rows, measure, read_target
 from enrich.storage import extents, tables, writes
 from enrich.storage.runs import INTENT, RunRow, RunsTable
 from enrich.storage.writes import CommitRecord

@@ -25,10 +25,9 @@ from enrich.frames import normalise
 from enrich.frames.changes import NetChanges, RowCounts, Touched
 from enrich.progress.prepare import Task
 from enrich.steps import history
-from enrich.steps.clock import measure
 from enrich.steps.history import Ledger
 from enrich.steps.losses import check_ends, keeps_layout
-from enrich.steps.work import Work, build_finding
+from enrich.steps.work import Work, build_finding, measure
 from enrich.storage import tables
 
 log = logging.getLogger(__name__)

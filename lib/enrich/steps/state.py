@@ -31,11 +31,10 @@ from enrich.quality.judge import SuiteVerdict
 from enrich.quality.labels import Labels, label_rows
 from enrich.quality.suites import list_needed_columns, list_uncounted
 from enrich.steps.affected_keys import find_moved_rows
-from enrich.steps.clock import measure
 from enrich.steps.gate import JudgedRows, build_published
 from enrich.steps.joined_rows import Rows
 from enrich.steps.source_changes import Changes
-from enrich.steps.work import Work, read_target
+from enrich.steps.work import Work, measure, read_target
 
 Lookups = Mapping[str, LookupState]
 
