@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from enrich.base.result import JobResult
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.steps import affected_keys, gate, joined_rows, publish, source_changes, state, upkeep
 from enrich.steps.losses import explain_losses
 from enrich.steps.work import Work

@@ -16,7 +16,7 @@ from enrich.config.observers import resolve
 from enrich.config.project import Project
 from enrich.observe.bounds import TooLate, run_within
 from enrich.progress.lag import SourceLag, measure_lag
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.storage.runs import RunsTable
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from enrich.storage import extents, shape
 
 if TYPE_CHECKING:
     from enrich.base.spec import Affected
-    from enrich.progress.prepare import Task
+    from enrich.progress.task import Task
     from enrich.steps.source_changes import Changes
     from enrich.steps.work import Work
     from enrich.storage.tables import TableState

@@ -21,8 +21,9 @@ from enrich.config.project import Project
 from enrich.operations.choice import choose_jobs
 from enrich.operations.forecast import IDLE, Forecast, foresee, foresee_count
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.prepare import BOOTSTRAP, Task, open_task
+from enrich.progress.prepare import open_task
 from enrich.progress.since import Said, read_asked
+from enrich.progress.task import BOOTSTRAP, Task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

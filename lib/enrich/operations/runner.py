@@ -23,8 +23,9 @@ from enrich.operations.retries import retry
 from enrich.operations.samples import create_sample_tables
 from enrich.operations.watching import Watch, open_watch
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.prepare import Task, announce, open_task
+from enrich.progress.prepare import announce, open_task
 from enrich.progress.since import Said, read_asked
+from enrich.progress.task import Task
 from enrich.storage import locks
 from enrich.storage.runs import build_outcome
 

@@ -24,7 +24,8 @@ from enrich.config.project import Project
 from enrich.operations.choice import choose_jobs
 from enrich.operations.runner import record_outcome
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.prepare import REPAIR, Task, reopen_task
+from enrich.progress.prepare import reopen_task
+from enrich.progress.task import REPAIR, Task
 from enrich.storage import locks
 
 if TYPE_CHECKING:

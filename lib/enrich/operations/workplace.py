@@ -24,8 +24,9 @@ from enrich.config.project import Project
 from enrich.operations.samples import find_missing_sample
 from enrich.progress import cursor, window
 from enrich.progress.cursor import TargetState
-from enrich.progress.prepare import TargetPlace, Task, check_free, check_sources, compile_task
+from enrich.progress.prepare import check_free, check_sources, compile_task
 from enrich.progress.since import Bounds
+from enrich.progress.task import TargetPlace, Task
 from enrich.quality.suites import check_columns
 from enrich.storage import extents, tables
 from enrich.storage.runs import RunsTable

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enrich.base.errors import Conflict, Locked
 from enrich.base.faults import pass_point
 from enrich.progress import cursor
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.storage import tables
 
 log = logging.getLogger(__name__)

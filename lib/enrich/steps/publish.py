@@ -41,7 +41,7 @@ from enrich.frames import difference, history, join, quarantine
 from enrich.frames.difference import Difference
 from enrich.frames.identity import Identity
 from enrich.progress import cursor
-from enrich.progress.prepare import REPAIR, Task
+from enrich.progress.task import REPAIR, Task
 from enrich.quality.guards import MASS_CHANGE
 from enrich.steps import commits
 from enrich.steps.gate import JudgedRows

@@ -23,7 +23,7 @@ from enrich.base.spec import (
 from enrich.frames import changes as net_changes
 from enrich.frames import normalise
 from enrich.frames.changes import NetChanges, RowCounts, Touched
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.steps import history
 from enrich.steps.history import Ledger
 from enrich.steps.losses import check_ends, keeps_layout

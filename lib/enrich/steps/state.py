@@ -24,7 +24,7 @@ from enrich.frames.difference import Difference
 from enrich.frames.join import Sources
 from enrich.frames.keys import list_sharing
 from enrich.frames.partners import sum_partners
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.quality.counting import RuleCounts, Weighted, count_marks, count_rules
 from enrich.quality.gx import RuleError
 from enrich.quality.judge import SuiteVerdict

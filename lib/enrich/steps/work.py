@@ -16,7 +16,7 @@ from enrich.base.spec import Affected, JoinSpec
 from enrich.frames import join, normalise
 from enrich.frames.columns import has_null
 from enrich.frames.identity import Identity
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.spark.fit import ADAPTIVE, adapts_to_change
 from enrich.storage import extents, tables
 
