@@ -15,6 +15,7 @@ from xml.etree import ElementTree as ET
 from enrich.base.console import clean, format_count
 from enrich.base.errors import ConfigError
 from enrich.config import Project
+from enrich.report import junit
 from enrich.testing.compare import Difference
 from enrich.testing.play import Played, get_session, play, set_stage
 from enrich.testing.reader import find_files, read_scenarios
@@ -144,24 +145,11 @@ def format_junit(outcomes: Sequence[Outcome]) -> str:
     for outcome in outcomes:
         suite = ET.SubElement(root, "testsuite", name=clean(outcome.scenario.file))
         for each in outcome.rounds:
-            name = clean(f"round {each.round.number}: {each.round.title}")
-            place, took = clean(outcome.scenario.title), f"{each.seconds:.3f}"
-            case = ET.SubElement(suite, "testcase", classname=place, name=name, time=took)
+            name = f"round {each.round.number}: {each.round.title}"
+            case = junit.add_case(suite, outcome.scenario.title, name, each.seconds)
             if each.differences:
-                told = [clean(format_difference(outcome.scenario, one)) for one in each.differences]
+                told = "\n".join(format_difference(outcome.scenario, one) for one in each.differences)
                 message = f"{each.differences[0].what}: not as expected"
-                failure = ET.SubElement(case, "failure", type="difference", message=clean(message))
-                failure.text = "\n".join(told)
-        _count(suite, outcome.seconds)
-    _count(root, sum(each.seconds for each in outcomes))
-    ET.indent(root)
-    found: bytes = ET.tostring(root, encoding="us-ascii", xml_declaration=True)
-    return found.decode("ascii")
-
-
-def _count(element: ET.Element, seconds: float) -> None:
-    cases = list(element.iter("testcase"))
-    element.set("tests", str(len(cases)))
-    element.set("failures", str(sum(case.find("failure") is not None for case in cases)))
-    element.set("errors", "0")
-    element.set("time", f"{seconds:.3f}")
+                junit.add_end(case, "failure", "difference", message, told)
+        junit.finish_suite(suite, outcome.seconds)
+    return junit.finish_document(root, sum(each.seconds for each in outcomes))
