@@ -10,10 +10,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.spec import NORMALISERS, TEXT_TYPE, JoinSpec, Step, name_reference, quote
+from enrich.base.spec import NORMALISERS, TEXT_TYPE, JoinSpec, Step, name_reference
 from enrich.config.models import Job, Source
 from enrich.diagnosis import near
 from enrich.frames import join
+from enrich.frames.columns import aggregate, name_parts
 from enrich.steps.work import Work
 
 
@@ -109,13 +110,13 @@ def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys
     texts = [lookup.columns[name] == TEXT_TYPE for name in columns]
     names = name_reference(len(texts))
     references = join.find_references(work.now, step).select(*names)
-    parts = [F.col(quote(column)).alias(name) for column, name in zip(columns, names, strict=True)]
+    parts = name_parts(columns, names)
     keys = work.keep(near.pair_keys(references, work.snapshot(step.alias).select(*parts).distinct()))
-    total = keys.agg(
+    total = aggregate(
+        keys,
         F.coalesce(F.sum(near.REFERENCES), F.lit(0)).alias("all"),
         F.coalesce(F.sum(F.when(~F.col(near.PRESENT), F.col(near.REFERENCES))), F.lit(0)).alias("lost"),
-    ).first()
-    assert total is not None  # noqa: S101 - an aggregate without groups has one row
+    )
     counted = JoinKeys(step.alias, step.kind, int(total["all"]), int(total["lost"]), {})
     if not counted.unmatched or not any(texts):
         return counted

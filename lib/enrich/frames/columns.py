@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 from typing import Any
@@ -29,11 +29,27 @@ def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column) -> t
     """
     kinds = (T.IntegralType, T.DecimalType, T.DateType)
     known = [name for name in names if isinstance(rows.schema[name].dataType, kinds)]
-    found = rows.agg(F.count("*"), *more, *[end(name) for name in known for end in (F.min, F.max)]).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    found = aggregate(rows, F.count("*"), *more, *[end(name) for name in known for end in (F.min, F.max)])
     first = 1 + len(more)
     ends = zip(known, found[first::2], found[first + 1 :: 2], strict=True)
     return found[:first], {name: (least, most) for name, least, most in ends if least is not None}
+
+
+def aggregate(frame: DataFrame, *columns: Column) -> Row:
+    """Compute aggregates over all rows of a frame."""
+    found = frame.agg(*columns).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    return found
+
+
+def unite(frames: Iterable[DataFrame]) -> DataFrame:
+    """Return the rows of all frames, of which there is at least one; their columns have the same names."""
+    return reduce(lambda a, b: a.unionByName(b), frames)
+
+
+def name_parts(columns: Sequence[str], names: Sequence[str]) -> list[Column]:
+    """Return columns under other names, in order: the parts of a key under the names that the verbs give them."""
+    return [F.col(quote(column)).alias(name) for column, name in zip(columns, names, strict=True)]
 
 
 def mark_rows(names: Sequence[str]) -> dict[str, Column]:
@@ -50,7 +66,7 @@ def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
 
 def pack_rows(rows: DataFrame, source: SourceSpec, names: Sequence[str]) -> DataFrame:
     """Return the rows of a source as its key parts, named ``names``, and one struct column under its alias."""
-    keys = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
+    keys = name_parts(source.key, names)
     return rows.select(*keys, F.struct(*[F.col(quote(column)) for column in source.columns]).alias(source.alias))
 
 

@@ -13,6 +13,7 @@ from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup
 from enrich.base.spec import Affected, JoinSpec, name_left_key, name_partners, quote
 from enrich.base.state import LookupState, RuleState
 from enrich.frames import changes, difference, join, orphans
+from enrich.frames.columns import aggregate
 from enrich.frames.identity import drop_affected
 from enrich.quality import guards
 from enrich.quality.suites import TARGET
@@ -155,8 +156,7 @@ def _count_new_orphans(work: Work, rows: Rows, alias: str, counted: tuple[int, i
     if unmatched and not work.task.everything:
         among = Affected(orphans.find_orphans(now, alias).select(*keys).distinct())
         before = join.find_partners(work.before, step, among)
-    found = orphans.find_new_orphans(now, alias, names, before).agg(F.count("*"), F.count_if("new")).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    found = aggregate(orphans.find_new_orphans(now, alias, names, before), F.count("*"), F.count_if("new"))
     return int(found[0]), int(found[1])
 
 
