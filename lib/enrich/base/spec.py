@@ -207,11 +207,13 @@ class Output:
 
     Attributes:
         expression: The Spark SQL expression over the joined frame that fills it.
+        paths: What the expression refers to: alias, column and fields, ``key`` and its part, or a list's alias alone.
         is_plain: True when the expression only names a column, and so cannot fail.
     """
 
     name: str
     expression: str
+    paths: frozenset[tuple[str, ...]]
     is_plain: bool = False
 
 

@@ -170,7 +170,7 @@ class _Joins(Steps):
             self.columns.fault(f"'where' is {name_of(kind)}; it must be a condition", "where")
         sources = _collect_sources(job, self.columns, self.keys)
         identity, right = self._identity(outputs, steps)
-        items = tuple(Output(name, each.text, each.is_path) for name, each in outputs.items())
+        items = tuple(Output(name, each.text, each.paths, each.is_path) for name, each in outputs.items())
         spec = JoinSpec(
             job.job, sources, job.from_, tuple(steps), items, where.text if where else None, identity, right
         )
