@@ -7,14 +7,23 @@ from dataclasses import dataclass
 from typing import Any
 
 from enrich.base.errors import ConfigError, Fault
-from enrich.base.spec import DataType, HistorySpec, JobSpec, JoinSpec, MirrorSpec, Output, SourceSpec, Step, quote
+from enrich.base.spec import (
+    DataType,
+    HistorySpec,
+    JobSpec,
+    JoinSpec,
+    MirrorSpec,
+    Output,
+    SourceSpec,
+    Step,
+    quote,
+)
 from enrich.compiler.columns import Columns
 from enrich.compiler.schemas import find, holds_void, incomparable, may_be_key, name_of
 from enrich.compiler.steps import Steps, Typer
+from enrich.config.checks import NOT_IN_COLUMN
 from enrich.config.models import History, Job
 from enrich.expressions import Expression
-
-_FORBIDDEN = "`,;{}()=\n\t "
 
 
 @dataclass(frozen=True)
@@ -139,7 +148,7 @@ def _check_names(names: tuple[str, ...], columns: Columns, place: tuple[str, ...
     seen: dict[str, str] = {}
     for name in names:
         where = (*place, name) if place == ("select",) else place
-        if not name or any(c in _FORBIDDEN or ord(c) < 32 for c in name) or name.startswith("__enrich_"):
+        if not name or NOT_IN_COLUMN.search(name) or name.startswith("__enrich_"):
             columns.fault(
                 f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or __enrich_", *where
             )

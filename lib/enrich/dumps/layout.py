@@ -9,9 +9,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from enrich.base.errors import ConfigError, did_you_mean, shown
-
-_FORBIDDEN = " ,;{}()=\n\t`"
-"""Characters that no column of a new table may have."""
+from enrich.config.checks import NOT_IN_COLUMN
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def _choose_column(named: pa.Field, known: Known) -> pa.Field:
         )
     else:
         kind = pa.string() if pa.types.is_null(named.type) else named.type
-    if any(each in _FORBIDDEN for each in named.name):
+    if NOT_IN_COLUMN.search(named.name):
         raise ConfigError(
             f"column {shown(named.name)!r}: no column may have one of ,;{{}}()=` or white space in its name",
             hint="correct the header; --delimiter says what stands between the columns",

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from enrich.base.errors import ConfigError
 from enrich.compiler.schemas import incomparable
+from enrich.config.checks import NOT_IN_NAME, RESERVED_COLUMNS
 from enrich.config.models import Settings
 from enrich.config.places import CatalogName
 from enrich.config.project import Project, find_project
@@ -25,7 +26,6 @@ from enrich.storage.probe import SAMPLED_ROWS, SAMPLED_VALUES
 
 _PLAIN = re.compile(r"(\./|/)?[A-Za-z_][\w./-]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_NOT_IN_COLUMN = re.compile(r"[`\s,;{}()=\x00-\x1f\x7f-\x9f]")
 _CONF_SCHEMA = "# yaml-language-server: $schema=schema/conf.schema.json\n"
 _HEAD = f"""\
 # yaml-language-server: $schema=../conf/schema/job.schema.json
@@ -230,8 +230,8 @@ def _list_columns(driving: Table, links: Sequence[Link]) -> Iterator[str]:
 
 def _find_name(name: str, taken: set[str]) -> str:
     """Return a name that a target column may have and no other one has, and note it in ``taken``."""
-    plain = _NOT_IN_COLUMN.sub("_", name)
-    plain = f"x{plain}" if plain.startswith(("_failed", "_run_id", "_change_type", "_commit_", "__enrich_")) else plain
+    plain = NOT_IN_NAME.sub("_", name)
+    plain = f"x{plain}" if plain.lower() in RESERVED_COLUMNS or plain.startswith("__enrich_") else plain
     found = next(each for each in (plain, *(f"{plain}_{n}" for n in range(2, 10_000))) if each.lower() not in taken)
     taken.add(found.lower())
     return found

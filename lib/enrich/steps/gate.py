@@ -10,7 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup
-from enrich.base.spec import Affected, JoinSpec, name_left_key, name_partners, quote
+from enrich.base.spec import FAILED_COLUMN, Affected, JoinSpec, name_left_key, name_partners, quote
 from enrich.base.state import LookupState, RuleState
 from enrich.frames import changes, difference, join, orphans
 from enrich.frames.columns import aggregate
@@ -207,9 +207,9 @@ def judge_rows(work: Work, rows: Rows, affected: Affected | None) -> JudgedRows:
         require_open(work, verdict.findings, verdict.closing)
     if verdict.reasons is None:
         return JudgedRows(live, None, verdict, rows.tally)
-    labelled = work.keep(live.withColumn("_failed", verdict.reasons))
-    is_good = F.size("_failed") == 0
-    return JudgedRows(labelled.where(is_good).drop("_failed"), labelled.where(~is_good), verdict)
+    labelled = work.keep(live.withColumn(FAILED_COLUMN, verdict.reasons))
+    is_good = F.size(FAILED_COLUMN) == 0
+    return JudgedRows(labelled.where(is_good).drop(FAILED_COLUMN), labelled.where(~is_good), verdict)
 
 
 def judge_target(work: Work, judged: JudgedRows, entries: Sequence[RuleState], scanned: Collection[int]) -> None:

@@ -9,16 +9,13 @@ from typing import Any
 from enrich.base.console import format_count, format_finding
 from enrich.base.errors import did_you_mean
 from enrich.base.result import Finding, JobResult, RunResult
-from enrich.base.spec import DataType
+from enrich.base.spec import RUN_ID_COLUMN, DataType
 from enrich.config.yamlfile import resolve_scalar
 from enrich.testing import models
 from enrich.testing.differ import Row, canonical, show_cell, side_by_side
 from enrich.testing.rows import type_rows
 from enrich.testing.scenario import ExpectedJob, ExpectedTarget, Round, WrittenRows
 from enrich.testing.types import CellError, CellText, type_cell
-
-RUN_ID = "_run_id"
-"""The column of a quarantine that nobody can expect."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +123,9 @@ def compare_quarantine(
 ) -> Iterator[Difference]:
     """Yield how a quarantine differs: in the number of its rows, or in its rows."""
     what = f"quarantine of {name}"
-    columns = None if found.columns is None else {each: kind for each, kind in found.columns.items() if each != RUN_ID}
-    rows = [{each: cell for each, cell in row.items() if each != RUN_ID} for row in found.rows]
+    # Nobody can expect the id of a run.
+    columns = None if found.columns is None else {k: kind for k, kind in found.columns.items() if k != RUN_ID_COLUMN}
+    rows = [{each: cell for each, cell in row.items() if each != RUN_ID_COLUMN} for row in found.rows]
     if not isinstance(expected, int):
         table = FoundTable(found.key, columns, rows)
         yield from compare_rows(what, expected, table, is_partial=is_partial)
