@@ -7,17 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from enrich.base.errors import ConfigError, Fault
-from enrich.base.spec import (
-    DataType,
-    HistorySpec,
-    JobSpec,
-    JoinSpec,
-    MirrorSpec,
-    Output,
-    SourceSpec,
-    Step,
-    quote,
-)
+from enrich.base.spec import DataType, HistorySpec, JobSpec, JoinSpec, MirrorSpec, Output, SourceSpec, Step, quote
 from enrich.compiler.columns import Columns
 from enrich.compiler.schemas import find, holds_void, incomparable, may_be_key, name_of
 from enrich.compiler.steps import Steps, Typer
@@ -129,9 +119,8 @@ def _compile_history(job: Job, columns: Columns, keys: Mapping[str, tuple[str, .
     sources, always = _collect_sources(job, columns, keys), history.start == "beginning"
     spec = HistorySpec(job.job, sources, alias, tracked, history.valid_from, history.valid_to, always)
     _check_names(spec.columns, columns, ("history",))
-    for name in job.target.cluster_by if not columns.open else ():
-        if find(name, spec.columns) is None:
-            columns.fault(f"cluster_by names {name!r}, which is not a target column", "target", "cluster_by")
+    if not columns.open:
+        _check_cluster(job, spec.columns, columns)
     shown = None if history.columns is None else list(tracked)
     meaning = {**_describe_meaning(job), "history": [spec.valid_from, spec.valid_to, shown, always]}
     return CompiledJob(spec, meaning, complete=True)
@@ -159,6 +148,13 @@ def _check_names(names: tuple[str, ...], columns: Columns, place: tuple[str, ...
         seen[name.lower()] = name
 
 
+def _check_cluster(job: Job, names: tuple[str, ...], columns: Columns) -> None:
+    """Refuse to cluster by what is no target column."""
+    for name in job.target.cluster_by:
+        if find(name, names) is None:
+            columns.fault(f"cluster_by names {name!r}, which is not a target column", "target", "cluster_by")
+
+
 def _fold_path(path: tuple[str, ...]) -> tuple[str, ...]:
     """Return a path as Spark compares it: names of columns and fields without case."""
     return path[0], *(part.lower() for part in path[1:])
@@ -184,7 +180,8 @@ class _Joins(Steps):
             job.job, sources, job.from_, tuple(steps), items, where.text if where else None, identity, right
         )
         _check_names(spec.columns, self.columns, ("select",) if job.select is not None else ("target",))
-        self._check_cluster(spec)
+        if job.select is not None or not self.columns.open:
+            _check_cluster(job, spec.columns, self.columns)
         select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]
         meaning = {**_describe_meaning(job), "select": select, "where": where.canonical if where else None}
         meaning["join"] = [[step.alias, step.kind, step.how, *self.list_written(step.alias)] for step in steps]
@@ -273,9 +270,3 @@ class _Joins(Steps):
             wanted = ", ".join(".".join(listed[0]) for listed in forms)
             self.columns.fault(f"{message}; select {wanted}", "select")
         return tuple(found)
-
-    def _check_cluster(self, spec: JoinSpec) -> None:
-        known = not self.columns.open or self.job.select is not None
-        for name in self.job.target.cluster_by if known else ():
-            if find(name, spec.columns) is None:
-                self.columns.fault(f"cluster_by names {name!r}, which is not a target column", "target", "cluster_by")
