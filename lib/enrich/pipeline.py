@@ -73,7 +73,7 @@ def compute(work: Work) -> publish.StagedRun | None:
     lookups = state.count_lookups(work, changed, affected, rows)
     gate.check_guards(work, rows, lookups)
 
-    # The rules judge before anything is written; what they hold back waits in the quarantine.
+    # The rules judge before anything is written; what they quarantine waits there.
     judged = gate.judge_rows(work, rows, affected)
 
     # The difference to the target and to the quarantine, and what it makes of the state of the whole target.

@@ -174,7 +174,7 @@ def is_keyless(spec: HistorySpec) -> Column:
     return has_null(spec.key)
 
 
-def hold_keyless(spec: HistorySpec, rows: DataFrame) -> DataFrame:
+def quarantine_keyless(spec: HistorySpec, rows: DataFrame) -> DataFrame:
     """Return the source's rows without a whole key as the quarantine shows them: nobody can say since when they hold.
 
     Returns:

@@ -148,7 +148,7 @@ class Task:
         return select_quarantine_rules(self.suite)
 
     @property
-    def holds_rows(self) -> bool:
+    def may_quarantine(self) -> bool:
         """True when a rule may keep rows out of the target."""
         return self.suite is not None and select_quarantine_rules(self.suite) is not None
 

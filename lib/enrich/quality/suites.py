@@ -108,7 +108,7 @@ class SuiteRule:
 
     @property
     def judged_scope(self) -> str:
-        """``scope`` as it applies: what is held must not depend on the rest of the target."""
+        """``scope`` as it applies: what is quarantined must not depend on the rest of the target."""
         return CHANGED if self.action == QUARANTINE else self.scope
 
     @property
@@ -199,7 +199,7 @@ def select_quarantine_rules(suite: Suite) -> Suite | None:
 
 
 def fingerprint_quarantine(suite: Suite) -> str:
-    """Return a canonical text of what decides which rows are held: the quarantine rules alone, in their order."""
+    """Return a canonical text of what decides which rows are quarantined: those rules alone, in their order."""
     rules = [_describe_meaning(rule) for rule in suite.rules if rule.action == QUARANTINE]
     return json.dumps(rules, sort_keys=True, ensure_ascii=True, separators=(",", ":")) if rules else ""
 

@@ -70,7 +70,7 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
     frame = join.join_all(work.sources_for(affected), affected)
     frame = frame if _is_cheaper_again(work, spec) else work.keep(frame)
     # Where all rows are computed and none is quarantined, these are the target's: its state needs no pass of its own.
-    marks = mark_rows(spec.columns) if work.task.everything and not work.task.holds_rows else {}
+    marks = mark_rows(spec.columns) if work.task.everything and not work.task.may_quarantine else {}
     marks = {name: F.col(LIVE) & mark for name, mark in marks.items()}
     found, partners, tally = sum_partners(frame, spec.steps, marks)
     lookups = {step.alias: Lookup(step.kind, **vars(partners[step.alias])) for step in spec.steps}

@@ -171,7 +171,7 @@ def _find_keyless_rows(work: Work) -> DataFrame | None:
     if isinstance(spec, JoinSpec):
         found = join.join_keyless(work.now, rows)
     elif isinstance(spec, HistorySpec):
-        found = history.hold_keyless(spec, rows)
+        found = history.quarantine_keyless(spec, rows)
     else:
         keys = [F.col(quote(name)) for name in spec.key]
         whole = F.array(keys[0] if len(keys) == 1 else F.struct(*keys)).alias(spec.columns[len(spec.value)])

@@ -130,9 +130,11 @@ def compare_quarantine(
         table = FoundTable(found.key, columns, rows)
         yield from compare_rows(what, expected, table, is_partial=is_partial)
     elif len(rows) != expected:
-        held = "\n".join(f"  {_show_row(row)}" for row in rows)
+        listed = "\n".join(f"  {_show_row(row)}" for row in rows)
         yield Difference(
-            line, what, f"expected {format_count(expected, 'row')}, found {len(rows)}" + (f"\n{held}" if held else "")
+            line,
+            what,
+            f"expected {format_count(expected, 'row')}, found {len(rows)}" + (f"\n{listed}" if listed else ""),
         )
 
 
