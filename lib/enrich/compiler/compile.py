@@ -43,10 +43,10 @@ def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Type
         ConfigError: With every fault that was found, each with its line.
     """
     columns = Columns(job, tables)
-    plan = _resolve(job, columns, typer)
+    compiled = _resolve(job, columns, typer)
     if columns.faults:
         raise ConfigError.of(columns.faults)
-    return plan
+    return compiled
 
 
 def check_file(job: Job, names: Mapping[str, Collection[str]] | None = None) -> list[Fault]:
@@ -66,7 +66,7 @@ def _resolve(job: Job, columns: Columns, typer: Typer | None) -> CompiledJob:
     keys = columns.keys()
     if job.kind == "history":
         return _compile_history(job, columns, keys)
-    return _compile_mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, typer).plan()
+    return _compile_mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, typer).compile()
 
 
 def _collect_sources(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> dict[str, SourceSpec]:
@@ -163,7 +163,7 @@ def _fold_path(path: tuple[str, ...]) -> tuple[str, ...]:
 class _Joins(Steps):
     """Compiles one join job."""
 
-    def plan(self) -> CompiledJob:
+    def compile(self) -> CompiledJob:
         """Resolve joins, target columns and condition, in this order: each sees what stands before it."""
         job = self.job
         self.see(job.from_)

@@ -187,12 +187,12 @@ class Workplace:
         contained = {alias: to for alias, (_, to) in target.consumed.items() if alias in latest}
         until = contained if as_recorded else self._find_ends(job, latest, target)
         pinned = window.pin_sources(job.job, latest, until, target.consumed)
-        plan = compile_task(job, pinned, None if full else target.cursor)
+        compiled = compile_task(job, pinned, None if full else target.cursor)
         check_sources(job, latest)
         suite = self.project.suite(job)
-        if suite is not None and (faults := check_columns(suite, plan.spec.columns)):
+        if suite is not None and (faults := check_columns(suite, compiled.spec.columns)):
             raise ConfigError.of(faults)
-        task = Task(job, plan, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run, self._note)
+        task = Task(job, compiled, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run, self._note)
         task = replace(task, until=until, optimize=self.project.settings.optimize)
         return replace(task, accepted=self.options.accepted, retry=self._wants_retry(job))
 
@@ -239,10 +239,10 @@ class Workplace:
         from enrich.compiler.sparktypes import build_typer
 
         def complete(own: SparkSession) -> Done:
-            if task.plan.complete:
+            if task.compiled.complete:
                 return work(task, own)
             known = None if task.everything else task.target.cursor
-            return work(replace(task, plan=compile_task(task.job, task.tables, known, build_typer(own))), own)
+            return work(replace(task, compiled=compile_task(task.job, task.tables, known, build_typer(own))), own)
 
         return self.work_inside(complete)
 

@@ -101,7 +101,7 @@ class Task:
     """
 
     job: Job
-    plan: CompiledJob
+    compiled: CompiledJob
     suite: Suite | None
     tables: Mapping[str, TableState]
     window: Mapping[str, SourceWindow]
@@ -122,7 +122,7 @@ class Task:
     @property
     def spec(self) -> JobSpec:
         """The compiled job."""
-        return self.plan.spec
+        return self.compiled.spec
 
     @property
     def everything(self) -> bool:
@@ -201,7 +201,7 @@ class Task:
     def definition(self) -> str:
         """The hash of what the job means: sources, keys, joins, columns, condition, rules that move rows away."""
         rules = fingerprint_quarantine(self.suite) if self.suite is not None else None
-        meaning = {**self.plan.meaning, "quarantine": rules} if rules else self.plan.meaning
+        meaning = {**self.compiled.meaning, "quarantine": rules} if rules else self.compiled.meaning
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
