@@ -153,8 +153,8 @@ def _format_counts(found: Discrepancy) -> tuple[str, ...]:
 
 def _list_check_notes(job: Check) -> list[str]:
     notes = []
-    if job.foreign and job.status != "repaired":
-        notes.append(f"another writer made versions {', '.join(map(str, sorted(job.foreign)))} of the target")
+    if job.others and job.status != "repaired":
+        notes.append(f"another writer made versions {', '.join(map(str, sorted(job.others)))} of the target")
     for alias, gaps in job.gaps.items():
         ranges = ", ".join(f"{start + 1} to {end}" for start, end in gaps)
         closed = ", and their changes are in the target now" if job.status == "repaired" else ""

@@ -169,14 +169,14 @@ class TargetState:
         table: The table; None when it does not exist.
         cursor: What its rows contain; None when it does not exist, or when neither log nor runs table says it.
         number: The highest number ever used for it.
-        foreign: Versions of data changes by others since the cursor, latest first.
+        others: Versions of data changes by others since the cursor, latest first.
         quarantine: The quarantine table beside it; None when there is none, and when nobody asked.
     """
 
     table: TableState | None
     cursor: Cursor | None
     number: int
-    foreign: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
     quarantine: QuarantineState | None = None
 
     @property
@@ -337,9 +337,9 @@ def list_changing(uri: str, others: Iterable[int], columns: Sequence[str]) -> tu
     return tuple(version for version in others if changes_values(uri, version, columns))
 
 
-def describe_drift(job: str, foreign: Iterable[int]) -> DriftError:
-    """Return the error of a target that others have changed in the versions ``foreign``."""
-    versions = ", ".join(str(version) for version in sorted(foreign)[:5])
+def describe_drift(job: str, others: Iterable[int]) -> DriftError:
+    """Return the error of a target that others have changed in the versions ``others``."""
+    versions = ", ".join(str(version) for version in sorted(others)[:5])
     return DriftError(
         f"the target of {job!r} was changed by another writer (version {versions})",
         hint=f"run `enrich verify {job} --repair`, which undoes it, or `enrich run {job} --full-refresh`",

@@ -84,8 +84,8 @@ def open_task(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -
     if full_refresh:
         return open_whole(task)
     cursor = _require_cursor(task)
-    if target.foreign:
-        raise describe_drift(name, target.foreign)
+    if target.others:
+        raise describe_drift(name, target.others)
     continuity.check(cursor, task.definition, task.tables)
     if evolution.find_reshaped(cursor, task.spec):
         return open_whole(task)  # every list is written anew, its elements in their new shape

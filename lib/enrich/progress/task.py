@@ -193,7 +193,7 @@ class Task:
         cursor, table = self.target.cursor, self.target.table
         if table is None or self.mode != FULL_REFRESH:
             return False
-        if cursor is None or bool(self.target.foreign) or cursor.definition != self.definition:
+        if cursor is None or bool(self.target.others) or cursor.definition != self.definition:
             return True
         return not evolution.fits(cursor, self.spec)
 

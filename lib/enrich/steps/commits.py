@@ -117,6 +117,6 @@ def refuse_drift(task: Task, version: int) -> None:
     found = tables.open_log(task.place.uri)
     entries = tables.read_history(found, found.version() - table.version)
     others = cursor.others_between(entries, (table.version, version), task.job.job)
-    foreign = cursor.list_changing(task.place.uri, others, task.spec.columns)
-    if foreign and not task.rewrites:
-        raise cursor.describe_drift(task.job.job, foreign)
+    changing = cursor.list_changing(task.place.uri, others, task.spec.columns)
+    if changing and not task.rewrites:
+        raise cursor.describe_drift(task.job.job, changing)
