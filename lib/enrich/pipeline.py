@@ -71,7 +71,7 @@ def compute(work: Work) -> publish.StagedRun | None:
     rows = joined_rows.compute_rows(work, changed, affected)
     work.result = replace(work.result, counts=rows.counts, lookups=rows.lookups)
     lookups = state.count_lookups(work, changed, affected, rows)
-    gate.check_guards(work, rows, lookups)
+    gate.check_job_rules(work, rows, lookups)
 
     # The rules judge before anything is written; what they quarantine waits there.
     judged = gate.judge_rows(work, rows, affected)

@@ -16,7 +16,7 @@ from enrich.config.places import CatalogName, Location, find_quarantine
 from enrich.progress import evolution
 from enrich.progress.cursor import Cursor, Mark, TargetState
 from enrich.progress.window import BEFORE_ALL
-from enrich.quality import guards
+from enrich.quality import jobrules
 from enrich.quality.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules
 from enrich.storage.tables import TableState
 
@@ -173,7 +173,7 @@ class Task:
     def unjudged(self) -> tuple[Finding, ...]:
         """The findings of a run that judges no row: the suite's expectations, then the job's rules."""
         rules = self.suite.rules if self.suite is not None else ()
-        return (*[rule.unjudged for rule in rules], *guards.list_unjudged(self.job.rules, self.accepted))
+        return (*[rule.unjudged for rule in rules], *jobrules.list_unjudged(self.job.rules, self.accepted))
 
     @property
     def advances(self) -> bool:

@@ -42,7 +42,7 @@ from enrich.frames.difference import Difference
 from enrich.frames.identity import Identity
 from enrich.progress import cursor
 from enrich.progress.task import REPAIR, Task
-from enrich.quality.guards import MASS_CHANGE
+from enrich.quality.jobrules import MASS_CHANGE
 from enrich.steps import commits
 from enrich.steps.gate import JudgedRows
 from enrich.steps.joined_rows import make_no_rows
@@ -94,7 +94,7 @@ def stage_difference(work: Work, changed: Changes, verdict: JudgedRows, affected
     if task.rewrites:
         whole = verdict.good.select(*[F.col(quote(name)) for name in task.spec.columns])
         old = _find_comparable_rows(work, verdict.good)
-    guarded = any(rule.rule == MASS_CHANGE for rule in task.job.rules)
+    is_limited = any(rule.rule == MASS_CHANGE for rule in task.job.rules)
     repairs = task.mode == REPAIR  # others may have written to the table
     found = difference.compute_difference(
         verdict.good,
@@ -102,7 +102,7 @@ def stage_difference(work: Work, changed: Changes, verdict: JudgedRows, affected
         identity,
         affected,
         has_copies=repairs,
-        count_emptied=guarded and not repairs,
+        count_emptied=is_limited and not repairs,
         remember=list_remembered(task),
         counted=verdict.tally.get("rows"),
     )

@@ -1,4 +1,4 @@
-"""The built-in rules of a job: counts of a run -> findings.
+"""The job rules: counts of a run -> findings.
 
     rule                                            counts                       finding
     match_rate accounts, at_least 0.8               7 of 10 with a partner       checked 10, failed 3, false
