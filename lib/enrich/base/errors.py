@@ -130,7 +130,7 @@ def find_gravest(codes: Iterable[int]) -> int:
     return min(codes, key=GRAVITY.index, default=0)
 
 
-def shown(text: str) -> str:
+def show_text(text: str) -> str:
     """Return a user's text as a message may hold it: control characters escaped, long ones cut."""
     text = text if text.isprintable() else ascii(text)[1:-1]
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
@@ -156,7 +156,7 @@ def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> st
         return f"did you mean {folded[near[0]]!r}?"
     if otherwise is not None:
         return otherwise
-    return f"it can be {shown(', '.join(words))}" if folded else ""
+    return f"it can be {show_text(', '.join(words))}" if folded else ""
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str:

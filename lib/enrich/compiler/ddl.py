@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.errors import ConfigError, shown
+from enrich.base.errors import ConfigError, show_text
 from enrich.base.spec import DataType
 from enrich.compiler.schemas import build_struct
 
@@ -63,11 +63,11 @@ def read_columns(text: str) -> dict[str, DataType]:
         read = read_ddl_type(kind) if kind else None
         if not name or read is None:
             raise ConfigError(
-                f"--types: {shown(part.strip())!r} is not a column and its type",
+                f"--types: {show_text(part.strip())!r} is not a column and its type",
                 hint="write it as Spark SQL does: --types 'id bigint, at timestamp, amount decimal(10,2)'",
             )
         if name.lower() in map(str.lower, found):
-            raise ConfigError(f"--types names the column {shown(name)!r} twice")
+            raise ConfigError(f"--types names the column {show_text(name)!r} twice")
         found[name] = read
     return found
 

@@ -125,7 +125,7 @@ def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[s
         if step.kind != "table":
             read.add(step.alias)
             if step.alias in changed.differing:
-                read |= {spec.driving, *[each.alias for each in order.deciding_steps(spec, step)]}
+                read |= {spec.driving, *[each.alias for each in order.list_deciding_steps(spec, step)]}
     return read
 
 

@@ -208,7 +208,7 @@ def read(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
     if found is not None and not walked.is_explained:
         found = None  # what came between its plan and its commit is forgotten
     elif found is not None and found.get("base") is not None:
-        others += others_between(walked.entries, (found["base"], walked.version), job)
+        others += list_others_between(walked.entries, (found["base"], walked.version), job)
     elif found is None and not walked.restored:
         found = _find_expired(runs.read_committed(label, number), walked.oldest)
     cursor = None if found is None else Cursor.from_dict(found)
@@ -326,7 +326,7 @@ def _walk(entries: list[dict[str, Any]], job: str) -> _Walked:
     return _Walked(entries, None, 0, tuple(others), below is not None, unclear)
 
 
-def others_between(entries: list[dict[str, Any]], bounds: tuple[int, int], job: str) -> tuple[int, ...]:
+def list_others_between(entries: list[dict[str, Any]], bounds: tuple[int, int], job: str) -> tuple[int, ...]:
     """Return others' commits between two versions, both excluded, latest first, but for upkeep."""
     inside = [entry for entry in entries if bounds[0] < int(entry["version"]) < bounds[1]]
     return tuple(int(e["version"]) for e in inside if e.get("operation") not in _UPKEEP and not _read_record(e, job))

@@ -116,7 +116,7 @@ def refuse_drift(task: Task, version: int) -> None:
         return
     found = tables.open_log(task.place.uri)
     entries = tables.read_history(found, found.version() - table.version)
-    others = cursor.others_between(entries, (table.version, version), task.job.job)
+    others = cursor.list_others_between(entries, (table.version, version), task.job.job)
     changing = cursor.list_changing(task.place.uri, others, task.spec.columns)
     if changing and not task.rewrites:
         raise cursor.describe_drift(task.job.job, changing)
