@@ -26,7 +26,7 @@ from enrich.base import context
 from enrich.base.console import clean
 from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed
 from enrich.base.extras import find_missing_extra
-from enrich.base.frames import tell_frames
+from enrich.base.traces import tell_frames
 
 log = logging.getLogger("enrich")
 

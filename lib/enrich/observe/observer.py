@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError, EnvironmentFault, find_gravest
 from enrich.base.extras import LINEAGE, install
-from enrich.base.frames import tell_frames
 from enrich.base.result import SKIPPED, JobResult
+from enrich.base.traces import tell_frames
 from enrich.config.observers import resolve
 from enrich.config.project import Project
 from enrich.observe.bounds import TooLate, run_within

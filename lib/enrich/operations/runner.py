@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from enrich.base import context
 from enrich.base.errors import SourceMoved
 from enrich.base.extras import EXPECTATIONS, require_extra
+from enrich.base.failpoints import pass_point
 from enrich.base.failures import describe_error
-from enrich.base.faults import pass_point
 from enrich.base.result import CREATED, FAILED, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.config import graph
 from enrich.config.models import Job

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.base.extras import SPARK, require_extra
-from enrich.base.faults import pass_point
+from enrich.base.failpoints import pass_point
 from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
 from enrich.config import graph

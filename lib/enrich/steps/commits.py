@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from enrich.base.errors import Conflict, Locked
-from enrich.base.faults import pass_point
+from enrich.base.failpoints import pass_point
 from enrich.progress import cursor
 from enrich.progress.task import Task
 from enrich.storage import tables

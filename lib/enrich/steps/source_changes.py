@@ -13,8 +13,8 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
 from enrich.base.errors import HistoryError
+from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack
-from enrich.base.faults import pass_point
 from enrich.base.result import Finding, SourceWindow
 from enrich.base.spec import (
     HistorySpec,

@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from enrich.base.errors import EnvironmentFault, Locked
-from enrich.base.faults import pass_point
+from enrich.base.failpoints import pass_point
 
 log = logging.getLogger("enrich")
 
