@@ -147,10 +147,10 @@ class Observer:
 
     def _notify(self, recipient: Recipient) -> None:
         """Tell one recipient what it wants to know of this run, if there is anything."""
-        from enrich.observe.notify import Run, build_body, build_event, post
+        from enrich.observe.notify import EndedRun, build_body, build_event, post
 
         code = find_gravest(result.exit_code for result in self.results)
-        run = Run(self.project.dir.name, self.project.deployment, self.run_id, code)
+        run = EndedRun(self.project.dir.name, self.project.deployment, self.run_id, code)
         event = build_event(recipient.settings, run, self.results, self.previous)
         if event is not None:
             post(recipient, build_body(recipient.settings, event))

@@ -16,7 +16,7 @@ from enrich.base.console import clean, format_count
 from enrich.base.errors import ConfigError
 from enrich.config import Project
 from enrich.report import junit
-from enrich.testing.compare import Difference
+from enrich.testing.compare import Mismatch
 from enrich.testing.play import Played, get_session, play, set_stage
 from enrich.testing.reader import find_files, read_scenarios
 from enrich.testing.scenario import Scenario
@@ -28,7 +28,7 @@ log = logging.getLogger("enrich.testing")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PlayedScenario:
     """One scenario that was played.
 
     Attributes:
@@ -75,7 +75,7 @@ def _describe(scenario: Scenario) -> str:
 
 def play_scenarios(
     project: Project, scenarios: Sequence[Scenario], spark: SparkSession | None = None
-) -> Iterator[Outcome]:
+) -> Iterator[PlayedScenario]:
     """Play scenarios one after the other, each in a temporary directory of its own, and yield what came of each.
 
     Raises:
@@ -90,13 +90,13 @@ def play_scenarios(
         with tempfile.TemporaryDirectory(prefix="enrich-test-") as directory:
             stage = set_stage(project, scenario, Path(directory).resolve() / "lake", session)
             rounds = tuple(play(stage, scenario))
-        yield Outcome(scenario, rounds, time.monotonic() - began)
+        yield PlayedScenario(scenario, rounds, time.monotonic() - began)
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
 
 
-def format_outcome(outcome: Outcome) -> str:
+def format_outcome(outcome: PlayedScenario) -> str:
     """Return one scenario for people: a line when it passed, else a line a round, and what differs.
 
     ```
@@ -120,12 +120,12 @@ def format_outcome(outcome: Outcome) -> str:
     return clean("\n".join(lines))
 
 
-def format_difference(scenario: Scenario, difference: Difference) -> str:
+def format_difference(scenario: Scenario, difference: Mismatch) -> str:
     """Return what differs, below the place in the file where it is expected."""
     return f"{scenario.file}:{difference.line}: {difference.what}\n{indent(difference.text, '  ')}"
 
 
-def format_end(outcomes: Sequence[Outcome]) -> str:
+def format_end(outcomes: Sequence[PlayedScenario]) -> str:
     """Return the last line: how many scenarios passed."""
     failed = sum(not each.has_passed for each in outcomes)
     all_of_them = format_count(len(outcomes), "scenario")
@@ -136,7 +136,7 @@ def format_end(outcomes: Sequence[Outcome]) -> str:
 # --- JUnit -----------------------------------------------------------------------------------------------------------
 
 
-def format_junit(outcomes: Sequence[Outcome]) -> str:
+def format_junit(outcomes: Sequence[PlayedScenario]) -> str:
     """Return the outcomes as JUnit XML of ASCII characters: a suite for each scenario, a case for each round.
 
     Attributes and elements are those of Jenkins' schema (junit-10.xsd), as in ``enrich report --format junit``.
