@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from enrich.base.result import JobResult
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.steps import affected_keys, gate, joined_rows, publish, source_changes, state, upkeep
 from enrich.steps.losses import explain_losses
 from enrich.steps.work import Work
@@ -71,9 +71,9 @@ def compute(work: Work) -> publish.StagedRun | None:
     rows = joined_rows.compute_rows(work, changed, affected)
     work.result = replace(work.result, counts=rows.counts, lookups=rows.lookups)
     lookups = state.count_lookups(work, changed, affected, rows)
-    gate.check_guards(work, rows, lookups)
+    gate.check_job_rules(work, rows, lookups)
 
-    # The rules judge before anything is written; what they hold back waits in the quarantine.
+    # The rules judge before anything is written; what they quarantine waits there.
     judged = gate.judge_rows(work, rows, affected)
 
     # The difference to the target and to the quarantine, and what it makes of the state of the whole target.

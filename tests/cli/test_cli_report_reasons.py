@@ -124,7 +124,7 @@ def test_a_signal_ends_the_command(
 ) -> None:
     """The JVM was taken away, so what is raised is no answer."""
     asked["customers"] = RuntimeError("no JVM")
-    monkeypatch.setattr("enrich.cli.reports.find_interruption", lambda: 143)
+    monkeypatch.setattr("enrich.cli.process.find_interruption", lambda: 143)
     result = call("--project-dir", judged, "report", "--reasons")
     assert (result.exit_code, result.stdout, len(asked["asked"])) == (143, "", 1)
 

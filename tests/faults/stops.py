@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from typing import NamedTuple
 
-from enrich.base import faults
+from enrich.base import failpoints
 
 
 class Crash(BaseException):
@@ -27,12 +27,12 @@ def _call_all(name: str) -> None:
 def hooked(hook: Callable[[str], None]) -> Iterator[None]:
     """Let every point call ``hook``, beside the hooks of the blocks around this one."""
     _hooks.append(hook)
-    faults.hook = _call_all
+    failpoints.hook = _call_all
     try:
         yield
     finally:
         _hooks.remove(hook)
-        faults.hook = _call_all if _hooks else None
+        failpoints.hook = _call_all if _hooks else None
 
 
 class Place(NamedTuple):

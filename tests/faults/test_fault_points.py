@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import enrich
-from enrich.base import faults
+from enrich.base import failpoints
 from faults.shop import JOBS, SOAK, Shop, open_shop
 from faults.stops import Crash, Place, crash_at, crash_on, error_at, hooked, places, traced
 from kit.lab import Lab
@@ -33,7 +33,7 @@ def known_points() -> set[str]:
     names = set()
     for path in Path(enrich.__file__).parent.rglob("*.py"):
         text = path.read_text()
-        if "from enrich.base.faults import pass_point" not in text:
+        if "from enrich.base.failpoints import pass_point" not in text:
             continue
         for node in ast.walk(ast.parse(text)):
             if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "pass_point":
@@ -242,8 +242,8 @@ def test_a_rewrite_that_fails_and_is_given_up_is_made_good(lab: Lab) -> None:
 
 
 def test_the_hook_is_out_of_reach_of_configuration_and_environment() -> None:
-    assert faults.hook is None
-    text = Path(faults.__file__).read_text()
+    assert failpoints.hook is None
+    text = Path(failpoints.__file__).read_text()
     assert not {"environ", "getenv", "config", "import_module"} & {
         node.attr if isinstance(node, ast.Attribute) else node.id
         for node in ast.walk(ast.parse(text))
@@ -251,7 +251,7 @@ def test_the_hook_is_out_of_reach_of_configuration_and_environment() -> None:
     }
     setters = [
         path
-        for path in Path(faults.__file__).parent.rglob("*.py")
-        if any(word in path.read_text() for word in ("faults.hook", "import hook", "setattr(faults"))
+        for path in Path(failpoints.__file__).parent.rglob("*.py")
+        if any(word in path.read_text() for word in ("failpoints.hook", "import hook", "setattr(failpoints"))
     ]
     assert setters == []

@@ -333,12 +333,12 @@ def test_a_run_that_a_signal_ends_after_its_commit_reports_the_job(lab: Lab, tmp
     launcher = tmp_path / "launcher.py"
     launcher.write_text(
         "import os, signal, sys\n"
-        "from enrich.base import faults\n"
+        "from enrich.base import failpoints\n"
         "from enrich.cli import main\n"
         "def hook(name):\n"
         "    if name == 'create.after':\n"
         "        os.kill(os.getpid(), signal.SIGTERM)\n"
-        "faults.hook = hook\n"
+        "failpoints.hook = hook\n"
         "sys.argv[0] = 'enrich'\n"
         "main()\n"
     )

@@ -8,8 +8,9 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 from deltalake import DeltaTable
@@ -18,10 +19,11 @@ from enrich.base.errors import ConfigError
 from enrich.config import load_project
 from enrich.demo import add_sources, directory, picture, play
 from enrich.demo.directory import MARKER, PROJECT, start_over
-from enrich.demo.story import compute_expected_tables, job_of, list_aliases, list_columns, read_sections
-from enrich.diagnosis.reasons import REASONS
+from enrich.demo.story import Row, choose_reason, job_of, list_aliases, list_columns, read_sections
+from enrich.diagnosis.reasons import MATCHED, REASONS
 from enrich.testing import Lake
-from enrich.testing.scenario import Scenario
+from enrich.testing.scenario import Round, Scenario, WrittenRow
+from enrich.testing.types import CellText, convert_cell
 from faults.shop import SOAK
 
 if TYPE_CHECKING:
@@ -44,6 +46,29 @@ def section(name: str) -> Scenario:
 
 def titles(part: Scenario) -> list[str]:
     return [*list_columns(part), *(["why"] if list_aliases(part) else [])]
+
+
+def read_cells(row: WrittenRow) -> Row:
+    return tuple(convert_cell(cell, "string") if isinstance(cell, CellText) else cell for cell in row.cells.values())
+
+
+def compute_expected_tables(section: Scenario) -> Iterator[tuple[Round, dict[Any, Row]]]:
+    """Yield each round with the whole table that must stand after it, by key; its cells as texts and nulls."""
+    aliases, table = list_aliases(section), dict[Any, Row]()
+    for each in section.rounds:
+        (expected,) = each.targets.values()
+        written = expected.whole or expected.changed
+        new = [read_cells(row) for row in (written.rows if written is not None else ())]
+        gone = [convert_cell(CellText(key) if key.isprintable() else key, "string") for key in expected.gone or ()]
+        table = {key: row for key, row in table.items() if key not in gone}
+        reasons = {}
+        for result in each.results.values():
+            for row in result.why.rows if result.why is not None else ():
+                key, *_ = told = read_cells(row)
+                reasons[key] = choose_reason(dict(zip(list(row.cells)[1:], told[1:], strict=True)), aliases)
+        for cells in new:
+            table[cells[0]] = (*cells, reasons.get(cells[0], MATCHED)) if aliases else cells
+        yield each, dict(table)
 
 
 # --- the story itself, without Spark ---------------------------------------------------------------------------------

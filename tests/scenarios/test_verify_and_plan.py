@@ -98,7 +98,7 @@ def test_verify_counts_to_the_row_and_repair_heals_drift(held: Lab) -> None:
     found = verify(lab)
     assert (found.status, found.exit_code) == ("different", 6)
     assert (found.target, found.quarantine) == (Discrepancy(1, 4, 1), Discrepancy(1, 2, 0))
-    assert len(found.foreign) == 5
+    assert len(found.others) == 5
     assert files(lab) == before
 
     number = enrich.progress.cursor.read(lab.path("customers"), "customers", _runs(lab), lab.path("customers"))

@@ -107,10 +107,11 @@ EXPECTED: dict[str, set[Any]] = {
 
 def sources(spark: SparkSession, how: str) -> Sources:
     specs = {
-        "l": SourceSpec("l", "l", ("k",), {"k": "string", "o": "string", "at": "integer"}),
-        "r": SourceSpec("r", "r", ("p",), {"p": "string", "o": "string", "ts": "integer"}),
+        "l": SourceSpec("l", ("k",), {"k": "string", "o": "string", "at": "integer"}),
+        "r": SourceSpec("r", ("p",), {"p": "string", "o": "string", "ts": "integer"}),
     }
-    outputs = (Output("k", "l.k", is_plain=True), Output("p", "r.p", is_plain=True))
+    plain = ("k", "l.k"), ("p", "r.p")
+    outputs = tuple(Output(name, path, frozenset({tuple(path.split("."))}), is_plain=True) for name, path in plain)
     spec = JoinSpec("job", specs, "l", (by(how, -1, 2),), outputs, None, ("k",), ("p",))
     return Sources(spec, {"l": spark.createDataFrame(ORDERS, LEFT), "r": spark.createDataFrame(PAYMENTS, RIGHT)})
 

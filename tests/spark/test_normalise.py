@@ -95,7 +95,7 @@ def test_each_normaliser_does_what_python_does(spark: SparkSession) -> None:
 def test_only_text_columns_of_a_key_are_normalised(spark: SparkSession) -> None:
     from pyspark.sql import functions as F
 
-    source = SourceSpec("s", "s", ("a.b", "n"), {"a.b": "string", "n": "long", "x": "string"}, normalise=("lower",))
+    source = SourceSpec("s", ("a.b", "n"), {"a.b": "string", "n": "long", "x": "string"}, normalise=("lower",))
     rows = spark.createDataFrame(pa.table({"x": ["X"], "a.b": ["K"], "n": [1]}))
     assert [tuple(row) for row in normalise_keys(rows, source).collect()] == [("X", "k", 1)]
     assert normalise_keys(rows, source).columns == ["x", "a.b", "n"]

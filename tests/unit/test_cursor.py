@@ -66,10 +66,10 @@ def test_foreign_rows_after_the_cursor_are_drift(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     commit(uri, 1, None)
     commit(uri, 2, 0)
-    assert read(uri).foreign == ()
+    assert read(uri).others == ()
     put(uri, 9, None)
     found = read(uri)
-    assert (found.cursor, found.foreign) == (record(2, 0), (2,))
+    assert (found.cursor, found.others) == (record(2, 0), (2,))
 
 
 def test_foreign_rows_between_a_plan_and_its_commit_are_drift_too(tmp_path: Path) -> None:
@@ -78,7 +78,7 @@ def test_foreign_rows_between_a_plan_and_its_commit_are_drift_too(tmp_path: Path
     put(uri, 9, None)
     commit(uri, 2, 0)
     found = read(uri)
-    assert (found.cursor, found.number, found.foreign) == (record(2, 0), 2, (1,))
+    assert (found.cursor, found.number, found.others) == (record(2, 0), 2, (1,))
 
 
 @pytest.mark.parametrize("version", [0, 1])
@@ -89,7 +89,7 @@ def test_a_restore_leads_back_to_what_that_version_had_consumed(tmp_path: Path, 
     DeltaTable(uri).restore(version)
     found = read(uri)
     assert found.cursor is not None
-    assert (found.cursor.number, found.number, found.foreign) == (version + 1, 3, ())
+    assert (found.cursor.number, found.number, found.others) == (version + 1, 3, ())
 
 
 def expire(uri: Path, version: int) -> None:
@@ -127,7 +127,7 @@ def test_drift_that_the_log_has_forgotten_leaves_no_cursor(tmp_path: Path) -> No
     commit(uri, 2, 0)
     for number in range(25):  # more than a first look takes
         DeltaTable(uri).alter.set_table_properties({"team": str(number)}, raise_if_not_exists=False)
-    assert (read(uri).cursor, read(uri).foreign) == (record(2, 0), (1,))
+    assert (read(uri).cursor, read(uri).others) == (record(2, 0), (1,))
     expire(uri, 2)
     assert read(uri).cursor is None
 
@@ -137,13 +137,13 @@ def test_foreign_rows_are_drift_when_they_came_after_a_restore_and_are_gone_when
     commit(uri, 1, None)
     put(uri, 8, None)
     DeltaTable(uri).restore(0)  # 2
-    assert (read(uri).cursor, read(uri).foreign) == (record(1, None), ())
+    assert (read(uri).cursor, read(uri).others) == (record(1, None), ())
     put(uri, 9, None)
-    assert (read(uri).cursor, read(uri).foreign) == (record(1, None), (3,))
+    assert (read(uri).cursor, read(uri).others) == (record(1, None), (3,))
     DeltaTable(uri).restore(2)  # 4
-    assert (read(uri).cursor, read(uri).foreign) == (record(1, None), ())
+    assert (read(uri).cursor, read(uri).others) == (record(1, None), ())
     DeltaTable(uri).restore(3)  # 5
-    assert (read(uri).cursor, read(uri).foreign) == (record(1, None), (3,))
+    assert (read(uri).cursor, read(uri).others) == (record(1, None), (3,))
 
 
 def rewrite(uri: Path, version: int, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
@@ -172,9 +172,9 @@ def test_a_commit_is_foreign_for_what_it_does_and_not_for_its_name(
     commit(uri, 1, None)
     put(uri, 9, None)
     rewrite(uri, 1, call_it(operation, changes=changes))
-    assert read(uri).foreign == ((1,) if changes else ())
+    assert read(uri).others == ((1,) if changes else ())
     commit(uri, 2, 0)
-    assert read(uri).foreign == ((1,) if changes else ()), "between a plan and its commit, too"
+    assert read(uri).others == ((1,) if changes else ()), "between a plan and its commit, too"
 
 
 def test_foreign_rows_of_a_writer_that_says_nothing_of_itself_are_drift(tmp_path: Path) -> None:
@@ -183,11 +183,11 @@ def test_foreign_rows_of_a_writer_that_says_nothing_of_itself_are_drift(tmp_path
     commit(uri, 1, None)
     put(uri, 9, None)
     rewrite(uri, 1, lambda action: None if "commitInfo" in action else action)
-    assert (read(uri).cursor, read(uri).foreign) == (record(1, None), (1,))
+    assert (read(uri).cursor, read(uri).others) == (record(1, None), (1,))
     for _ in range(30):
         DeltaTable(uri).optimize.compact()
         put(uri, 9, None)
-    assert (read(uri).cursor, len(read(uri).foreign)) == (record(1, None), 31)
+    assert (read(uri).cursor, len(read(uri).others)) == (record(1, None), 31)
     assert [entry["version"] for entry in read_history(DeltaTable(uri))] == [*range(DeltaTable(uri).version(), -1, -1)]
 
 
@@ -236,7 +236,7 @@ def test_a_change_of_schema_is_foreign_when_it_takes_values_away(
     rewrite(uri, 0, keep)
     change = [{"commitInfo": {"operation": "X"}}, {"metaData": metadata | {"schemaString": schema(**after)}}]
     (uri / "_delta_log" / f"{1:020d}.json").write_text("\n".join(map(json.dumps, change)))
-    assert read(uri).foreign == ((1,) if foreign else ())
+    assert read(uri).others == ((1,) if foreign else ())
 
 
 def restore_to_time(uri: Path, version: int) -> None:
@@ -250,9 +250,9 @@ def test_a_restore_to_a_time_is_drift_and_leaves_the_cursor_where_it_was(tmp_pat
     commit(uri, 1, None)
     commit(uri, 2, 0)
     restore_to_time(uri, 0)
-    assert (read(uri).cursor, read(uri).foreign) == (record(2, 0), (2,))
+    assert (read(uri).cursor, read(uri).others) == (record(2, 0), (2,))
     DeltaTable(uri).restore(1)
-    assert (read(uri).cursor, read(uri).foreign) == (record(2, 0), ())
+    assert (read(uri).cursor, read(uri).others) == (record(2, 0), ())
 
 
 def test_a_quarantine_tells_by_itself_what_it_contains(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 import enrich
 from enrich.operations import inspection
-from enrich.scaffold.firstjob import Written, write_first_job
+from enrich.scaffold.firstjob import FirstJob, write_first_job
 from enrich.storage import probe
 from kit.lab import FEED
 from kit.project import CONF, CUSTOMERS, files_below, write_project
@@ -32,7 +32,7 @@ def put(home: Path, *, feed: bool = True, **tables: Any) -> None:
         write_deltalake(str(home / "lake" / name), pa.table(columns), configuration=FEED if feed else {})
 
 
-def guess(home: Path, *names: str) -> tuple[Written, enrich.Project, str]:
+def guess(home: Path, *names: str) -> tuple[FirstJob, enrich.Project, str]:
     """Write a first job; return what was done, the project, and the job file."""
     done = write_first_job([str(home / "lake" / name) for name in names], home, "dev")
     (file,) = [name for name in done.files if name.startswith("jobs/")]

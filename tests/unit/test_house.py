@@ -23,7 +23,7 @@ LIGHT = (
     "config",
     "expressions",
     "compiler",
-    "quality.guards",
+    "quality.jobrules",
     "storage.tables",
     "storage.runs",
     "progress.prepare",

@@ -34,7 +34,7 @@ target: {table: reachable}
 
 HOLD = """\
 import os, pathlib, time
-from enrich.base import faults
+from enrich.base import failpoints
 from enrich.cli import main
 
 def hold(name):
@@ -42,7 +42,7 @@ def hold(name):
         pathlib.Path(__file__).with_name("holding").write_text(str(os.getpid()))
         time.sleep(600)
 
-faults.hook = hold
+failpoints.hook = hold
 main()
 """
 

@@ -30,7 +30,7 @@ from pathlib import Path
 from pyspark import SparkContext
 
 import enrich
-from enrich.base import faults
+from enrich.base import failpoints
 from enrich.steps import work
 
 work.LARGE_LOOKUP = 0  # with lookups that are filtered by rows which are kept on the executors
@@ -51,7 +51,7 @@ def kill_executors(point):
             os.kill(killed[-1], signal.SIGKILL)
 
 
-faults.hook = kill_executors
+failpoints.hook = kill_executors
 result = enrich.run(enrich.load_project(".", target="cluster"), jobs=["customers_with_email"])
 print("killed", len(killed), "exit", result.exit_code, "status", result.jobs[0].status)
 """

@@ -35,7 +35,7 @@ import os, sys, time
 from pathlib import Path
 
 import enrich
-from enrich.base import faults
+from enrich.base import failpoints
 
 me, other = Path(sys.argv[2]), Path(sys.argv[3])
 
@@ -48,7 +48,7 @@ def wait_for_the_other(point):
             time.sleep(0.05)
 
 
-faults.hook = wait_for_the_other
+failpoints.hook = wait_for_the_other
 result = enrich.run(enrich.load_project(".", target=sys.argv[1]), jobs=["customers_with_email"])
 print("exit", result.exit_code, "status", result.jobs[0].status, "met", other.exists())
 """
@@ -58,7 +58,7 @@ import os, signal, sys, threading, time
 from datetime import timedelta
 
 import enrich
-from enrich.base import faults
+from enrich.base import failpoints
 from enrich.storage import leases, stores
 
 leases.LEASE = timedelta(seconds=15)
@@ -79,7 +79,7 @@ def meet(point):
         die() if point == "merge.before" else threading.Thread(target=die_when_there_are_rows, daemon=True).start()
 
 
-faults.hook = meet
+failpoints.hook = meet
 enrich.run(enrich.load_project(".", target="s3"), jobs=[sys.argv[1]])
 """
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
-from enrich.base.result import Compaction, Finding, JobResult, RunResult, SourceWindow
+from enrich.base.result import Compaction, Extent, Finding, JobResult, RunResult, SourceWindow
 
 _CHANGED = ("created", "updated")
 _COLOURS = {
@@ -177,10 +177,12 @@ def list_notes(job: JobResult) -> list[str]:
 
 def describe_compaction(done: Compaction) -> str:
     """Return ``120 files, 1.5 MB, became 1 file, 1.4 MB; 120 small files (small_files is 100)``."""
-    removed, added = (
-        f"{format_count(each.files, 'file')}, {format_bytes(each.bytes)}" for each in (done.removed, done.added)
-    )
-    return f"{removed}, became {added}; {done.why}"
+    return f"{format_extent(done.removed)}, became {format_extent(done.added)}; {done.why}"
+
+
+def format_extent(found: Extent) -> str:
+    """Return ``120 files, 1.5 MB``."""
+    return f"{format_count(found.files, 'file')}, {format_bytes(found.bytes)}"
 
 
 def format_bytes(count: int) -> str:

@@ -36,21 +36,18 @@ class EnrichError(Exception):
     Args:
         message: One line: what happened, and where.
         hint: The next command or the correction, one line.
-        where: ``file:line`` of the configuration it comes from.
     """
 
     exit_code = 1
     """The process's exit code when this error decides the run."""
 
-    def __init__(self, message: str, *, hint: str | None = None, where: str | None = None) -> None:
+    def __init__(self, message: str, *, hint: str | None = None) -> None:
         self.message = message
         self.hint = hint
-        self.where = where
         super().__init__(str(self))
 
     def __str__(self) -> str:
-        text = f"{self.where}: {self.message}" if self.where else self.message
-        return f"{text}; {self.hint}" if self.hint else text
+        return f"{self.message}; {self.hint}" if self.hint else self.message
 
 
 class RunFailed(EnrichError):
@@ -66,15 +63,26 @@ class SourceMoved(Conflict):
 
 
 class ConfigError(EnrichError):
-    """The project's files, or a job against its tables, are wrong; nothing was written."""
+    """The project's files, or a job against its tables, are wrong; nothing was written.
+
+    Args:
+        message: As for every error.
+        hint: As for every error.
+        where: ``file:line`` of the configuration it comes from.
+        faults: What is wrong, each with its place; none: the one thing that the message says.
+    """
 
     exit_code = 2
 
     def __init__(
         self, message: str, *, hint: str | None = None, where: str | None = None, faults: Iterable[Fault] = ()
     ) -> None:
-        super().__init__(message, hint=hint, where=where)
+        self.where = where
+        super().__init__(message, hint=hint)
         self.faults: tuple[Fault, ...] = tuple(faults) or (Fault(str(self)),)
+
+    def __str__(self) -> str:
+        return f"{self.where}: {super().__str__()}" if self.where else super().__str__()
 
     @classmethod
     def of(cls, faults: Iterable[Fault]) -> ConfigError:
@@ -122,7 +130,7 @@ def find_gravest(codes: Iterable[int]) -> int:
     return min(codes, key=GRAVITY.index, default=0)
 
 
-def shown(text: str) -> str:
+def show_text(text: str) -> str:
     """Return a user's text as a message may hold it: control characters escaped, long ones cut."""
     text = text if text.isprintable() else ascii(text)[1:-1]
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
@@ -148,7 +156,7 @@ def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> st
         return f"did you mean {folded[near[0]]!r}?"
     if otherwise is not None:
         return otherwise
-    return f"it can be {shown(', '.join(words))}" if folded else ""
+    return f"it can be {show_text(', '.join(words))}" if folded else ""
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str:

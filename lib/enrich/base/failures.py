@@ -6,7 +6,7 @@ import re
 
 from enrich.base.errors import Conflict, EnrichError, EnvironmentFault, HistoryError, RunFailed
 from enrich.base.extras import find_missing_extra
-from enrich.base.frames import tell_frames
+from enrich.base.traces import tell_frames
 
 _GONE = (
     "FAILED_READ_FILE.FILE_NOT_EXIST",

@@ -148,7 +148,7 @@ class Quarantine:
     """What a job's quarantine holds after a run.
 
     Attributes:
-        rows: All rows held.
+        rows: All of its rows.
         reasons: Reason -> rows that it holds; a row with two reasons counts for both.
     """
 

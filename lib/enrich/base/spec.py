@@ -116,7 +116,6 @@ class SourceSpec:
 
     Attributes:
         alias: The name in the job file.
-        table: The table reference as the job file writes it, for messages.
         key: The key columns.
         columns: The used columns with their types, key columns first.
         trusted: True when the search for two rows with one key is switched off.
@@ -124,7 +123,6 @@ class SourceSpec:
     """
 
     alias: str
-    table: str
     key: tuple[str, ...]
     columns: dict[str, DataType]
     trusted: bool = False
@@ -209,11 +207,13 @@ class Output:
 
     Attributes:
         expression: The Spark SQL expression over the joined frame that fills it.
+        paths: What the expression refers to: alias, column and fields, ``key`` and its part, or a list's alias alone.
         is_plain: True when the expression only names a column, and so cannot fail.
     """
 
     name: str
     expression: str
+    paths: frozenset[tuple[str, ...]]
     is_plain: bool = False
 
 

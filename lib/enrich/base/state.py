@@ -1,7 +1,7 @@
 """The state of a whole target: how many of all its rows fail each rule, how its joins went, where its columns are null.
 
     recorded                     + what a run changed                        = after the run
-    rows 100, rule 0: 12 failed    2 rows come, 1 of them fails; 1 row heals   rows 102, rule 0: 12 failed
+    rows 100, rule 0: 12 failed    2 rows come, 1 of them fails; 1 turns good  rows 102, rule 0: 12 failed
 
 It is kept in the record of the target's commit, so that it is one with the rows, and stands in every result.
 """

@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 import enrich
-from enrich.base.console import clean, format_bytes, format_table, format_window
-from enrich.base.result import Extent
+from enrich.base.console import clean, format_extent, format_table, format_window
 from enrich.cli.options import (
     add_job_options,
     add_log_options,
@@ -19,7 +18,7 @@ from enrich.cli.options import (
     choose_jobs,
     output_option,
 )
-from enrich.cli.process import Interrupted, find_interruption, keep_results, log_to_stderr
+from enrich.cli.process import keep_results, log_to_stderr, stop_if_interrupted
 from enrich.cli.results import deliver
 from enrich.operations.forecast import Forecast
 from enrich.operations.planning import JobPlan, PlanResult
@@ -48,8 +47,7 @@ def plan(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **
         project, jobs = choose_jobs(ctx, asked)
         found = enrich.plan(project, jobs=jobs, **asked)
         done.extend(found.jobs)
-        if code := find_interruption():
-            raise Interrupted(code)
+        stop_if_interrupted()
         return found
 
     return deliver(ctx, output, done, work, format_plan)
@@ -122,14 +120,10 @@ def _list_plan_notes(job: JobPlan) -> list[str]:
 
 def _describe_forecast(found: Forecast) -> str:
     sizes = (("reads", found.reads), ("writes anew", found.writes))
-    told = [f"{what} at most {_describe_extent(each)}" for what, each in sizes if each is not None]
+    told = [f"{what} at most {format_extent(each)}" for what, each in sizes if each is not None]
     due = [f"then OPTIMIZE of the target: {found.optimize}"] if found.optimize is not None else []
-    cheap = [f"a full refresh would read {_describe_extent(found.refresh)}"] if found.refresh is not None else []
+    cheap = [f"a full refresh would read {format_extent(found.refresh)}"] if found.refresh is not None else []
     return "; ".join([f"{found.strategy}: {found.why}", *told, *cheap, *due])
-
-
-def _describe_extent(found: Extent) -> str:
-    return f"{found.files} files, {format_bytes(found.bytes)}"
 
 
 def format_verification(found: VerifyResult) -> str:
@@ -159,8 +153,8 @@ def _format_counts(found: Discrepancy) -> tuple[str, ...]:
 
 def _list_check_notes(job: Check) -> list[str]:
     notes = []
-    if job.foreign and job.status != "repaired":
-        notes.append(f"another writer made versions {', '.join(map(str, sorted(job.foreign)))} of the target")
+    if job.others and job.status != "repaired":
+        notes.append(f"another writer made versions {', '.join(map(str, sorted(job.others)))} of the target")
     for alias, gaps in job.gaps.items():
         ranges = ", ".join(f"{start + 1} to {end}" for start, end in gaps)
         closed = ", and their changes are in the target now" if job.status == "repaired" else ""

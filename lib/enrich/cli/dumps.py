@@ -16,7 +16,7 @@ from enrich.cli.options import (
     load_chosen_project,
     output_option,
 )
-from enrich.cli.process import Interrupted, find_interruption, log_to_stderr, say_error
+from enrich.cli.process import log_to_stderr, say_error, stop_if_interrupted
 from enrich.cli.results import deliver
 from enrich.operations.dumpresult import MAX_DELETE, REFUSED, DumpOptions, LoadResult
 
@@ -96,8 +96,7 @@ def load(  # noqa: PLR0913 - the options that are no part of `DumpOptions`
         asked["max_delete"] = MAX_DELETE
 
     def check() -> None:
-        if code := find_interruption():
-            raise Interrupted(code)
+        stop_if_interrupted()
 
     def work() -> LoadResult:
         project = load_chosen_project(ctx)

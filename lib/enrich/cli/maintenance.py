@@ -8,8 +8,7 @@ from typing import Any
 import click
 
 import enrich
-from enrich.base.console import clean, format_bytes, format_count, format_table
-from enrich.base.result import Extent
+from enrich.base.console import clean, format_count, format_extent, format_table
 from enrich.cli.options import (
     add_job_options,
     add_log_options,
@@ -18,7 +17,7 @@ from enrich.cli.options import (
     choose_jobs,
     output_option,
 )
-from enrich.cli.process import Interrupted, find_interruption, log_to_stderr
+from enrich.cli.process import log_to_stderr, stop_if_interrupted
 from enrich.cli.results import deliver
 from enrich.operations.maintenance import MaintainResult, Upkeep
 
@@ -52,8 +51,7 @@ def maintain(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool
     def keep(each: Upkeep) -> None:
         done.append(each)
         log.info("%s: %s", clean(each.table), each.status)
-        if code := find_interruption():
-            raise Interrupted(code)
+        stop_if_interrupted()
 
     def work() -> MaintainResult:
         project, jobs = choose_jobs(ctx, asked)
@@ -75,9 +73,10 @@ def format_maintenance(found: MaintainResult) -> str:
             clean(each.table.rpartition("/")[2]),
             each.role,
             each.status,
-            _format_extent(each.rewritten),
-            _format_extent(each.became) if each.became is not None else "-",
-            _format_extent(each.removed),
+            *[
+                format_extent(part) if part is not None and part.files else "-"
+                for part in (each.rewritten, each.became, each.removed)
+            ],
             "-" if each.kept is None else _format_hours(each.kept.hours),
         )
         for each in found.tables
@@ -92,10 +91,6 @@ def format_maintenance(found: MaintainResult) -> str:
 def _list_notes(each: Upkeep) -> list[str]:
     kept = each.kept.why if each.kept is not None else ()
     return [*[f"kept for longer: {why}" for why in kept], *([each.error] if each.error is not None else [])]
-
-
-def _format_extent(found: Extent) -> str:
-    return f"{format_count(found.files, 'file')}, {format_bytes(found.bytes)}" if found.files else "-"
 
 
 def _format_hours(hours: int) -> str:

@@ -26,7 +26,7 @@ from enrich.base import context
 from enrich.base.console import clean
 from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed
 from enrich.base.extras import find_missing_extra
-from enrich.base.frames import tell_frames
+from enrich.base.traces import tell_frames
 
 log = logging.getLogger("enrich")
 
@@ -293,18 +293,26 @@ def find_interruption() -> int | None:
     return _arrived[0] if _arrived else None
 
 
+def stop_if_interrupted() -> None:
+    """End the command if a signal has arrived.
+
+    Raises:
+        Interrupted: It has.
+    """
+    if code := find_interruption():
+        raise Interrupted(code)
+
+
 def keep_results(done: list[Any], log: logging.Logger) -> Callable[[Any], None]:
     """Return what is called with each job's result: it is kept in ``done``, and a signal that came ends the command."""
 
     def keep(result: Any) -> None:
-        code = find_interruption()
-        if code and result.exit_code:
-            raise Interrupted(code)  # the job "failed" because its JVM was taken away
+        if result.exit_code:
+            stop_if_interrupted()  # the job "failed" because its JVM was taken away
         done.append(result)
         told = {name: getattr(result, name) for name in ("job", "status", "exit_code", "error")}
         log.log(logging.ERROR if result.exit_code else logging.INFO, "%s: %s", result.job, result.status, extra=told)
-        if code:
-            raise Interrupted(code)
+        stop_if_interrupted()
 
     return keep
 

@@ -18,7 +18,7 @@ from enrich.base.console import clean
 from enrich.base.errors import ConfigError
 from enrich.base.files import WholeFile
 from enrich.cli.options import refuse_stored_keys
-from enrich.cli.process import Interrupted, convert_error, find_interruption, log_to_stderr, put, say_result
+from enrich.cli.process import convert_error, log_to_stderr, put, say_result, stop_if_interrupted
 from enrich.cli.results import format_json_line
 from enrich.cli.selection import build_graph, choose
 from enrich.config import Project
@@ -118,9 +118,8 @@ def _ask_for_reasons(project: Project, jobs: Sequence[str]) -> dict[str, Sequenc
     for name in jobs:
         try:
             found[name] = diagnosis.find_causes(project, name, beside=jobs)
-        except Exception as error:  # whatever keeps one job from an answer, the report is made
-            if code := find_interruption():
-                raise Interrupted(code) from error
+        except Exception as error:  # noqa: BLE001 - whatever keeps one job from an answer, the report is made
+            stop_if_interrupted()
             told = " ".join(str(convert_error(error)).split())
             put(click.style("warning: ", fg="yellow") + clean(f"no reasons for {name}: {told}"), sys.stderr)
     return found

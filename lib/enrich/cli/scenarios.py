@@ -8,7 +8,7 @@ from pathlib import Path
 import click
 
 from enrich.cli.options import add_option, add_place_options, load_chosen_project
-from enrich.cli.process import Interrupted, find_interruption, log_to_stderr, say_result
+from enrich.cli.process import log_to_stderr, say_result, stop_if_interrupted
 
 NOT_AS_EXPECTED = 6
 """The exit code of a scenario that differs: that of ``enrich verify``, which compares as well."""
@@ -46,8 +46,7 @@ def play_tests(
     chosen = outcome.choose_scenarios(project, files, keyword)
     found = []
     for each in outcome.play_scenarios(project, chosen):
-        if code := find_interruption():
-            raise Interrupted(code)
+        stop_if_interrupted()
         found.append(each)
         if form == "text":
             say_result(outcome.format_outcome(each))

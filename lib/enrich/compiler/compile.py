@@ -11,10 +11,9 @@ from enrich.base.spec import DataType, HistorySpec, JobSpec, JoinSpec, MirrorSpe
 from enrich.compiler.columns import Columns
 from enrich.compiler.schemas import find, holds_void, incomparable, may_be_key, name_of
 from enrich.compiler.steps import Steps, Typer
+from enrich.config.checks import NOT_IN_COLUMN
 from enrich.config.models import History, Job
 from enrich.expressions import Expression
-
-_FORBIDDEN = "`,;{}()=\n\t "
 
 
 @dataclass(frozen=True)
@@ -44,10 +43,10 @@ def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Type
         ConfigError: With every fault that was found, each with its line.
     """
     columns = Columns(job, tables)
-    plan = _resolve(job, columns, typer)
+    compiled = _resolve(job, columns, typer)
     if columns.faults:
         raise ConfigError.of(columns.faults)
-    return plan
+    return compiled
 
 
 def check_file(job: Job, names: Mapping[str, Collection[str]] | None = None) -> list[Fault]:
@@ -67,7 +66,7 @@ def _resolve(job: Job, columns: Columns, typer: Typer | None) -> CompiledJob:
     keys = columns.keys()
     if job.kind == "history":
         return _compile_history(job, columns, keys)
-    return _compile_mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, typer).plan()
+    return _compile_mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, typer).compile()
 
 
 def _collect_sources(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> dict[str, SourceSpec]:
@@ -77,7 +76,7 @@ def _collect_sources(job: Job, columns: Columns, keys: Mapping[str, tuple[str, .
         used, table = columns.used[alias] | set(keys[alias]), columns.tables[alias]
         kept = {name: table[name] for name in dict.fromkeys((*keys[alias], *table)) if name in used and name in table}
         trusted = source.unique == "trusted"
-        found[alias] = SourceSpec(alias, source.table, keys[alias], kept, trusted, source.normalise)
+        found[alias] = SourceSpec(alias, keys[alias], kept, trusted, source.normalise)
     return found
 
 
@@ -120,9 +119,8 @@ def _compile_history(job: Job, columns: Columns, keys: Mapping[str, tuple[str, .
     sources, always = _collect_sources(job, columns, keys), history.start == "beginning"
     spec = HistorySpec(job.job, sources, alias, tracked, history.valid_from, history.valid_to, always)
     _check_names(spec.columns, columns, ("history",))
-    for name in job.target.cluster_by if not columns.open else ():
-        if find(name, spec.columns) is None:
-            columns.fault(f"cluster_by names {name!r}, which is not a target column", "target", "cluster_by")
+    if not columns.open:
+        _check_cluster(job, spec.columns, columns)
     shown = None if history.columns is None else list(tracked)
     meaning = {**_describe_meaning(job), "history": [spec.valid_from, spec.valid_to, shown, always]}
     return CompiledJob(spec, meaning, complete=True)
@@ -139,7 +137,7 @@ def _check_names(names: tuple[str, ...], columns: Columns, place: tuple[str, ...
     seen: dict[str, str] = {}
     for name in names:
         where = (*place, name) if place == ("select",) else place
-        if not name or any(c in _FORBIDDEN or ord(c) < 32 for c in name) or name.startswith("__enrich_"):
+        if not name or NOT_IN_COLUMN.search(name) or name.startswith("__enrich_"):
             columns.fault(
                 f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or __enrich_", *where
             )
@@ -150,6 +148,13 @@ def _check_names(names: tuple[str, ...], columns: Columns, place: tuple[str, ...
         seen[name.lower()] = name
 
 
+def _check_cluster(job: Job, names: tuple[str, ...], columns: Columns) -> None:
+    """Refuse to cluster by what is no target column."""
+    for name in job.target.cluster_by:
+        if find(name, names) is None:
+            columns.fault(f"cluster_by names {name!r}, which is not a target column", "target", "cluster_by")
+
+
 def _fold_path(path: tuple[str, ...]) -> tuple[str, ...]:
     """Return a path as Spark compares it: names of columns and fields without case."""
     return path[0], *(part.lower() for part in path[1:])
@@ -158,7 +163,7 @@ def _fold_path(path: tuple[str, ...]) -> tuple[str, ...]:
 class _Joins(Steps):
     """Compiles one join job."""
 
-    def plan(self) -> CompiledJob:
+    def compile(self) -> CompiledJob:
         """Resolve joins, target columns and condition, in this order: each sees what stands before it."""
         job = self.job
         self.see(job.from_)
@@ -170,12 +175,13 @@ class _Joins(Steps):
             self.columns.fault(f"'where' is {name_of(kind)}; it must be a condition", "where")
         sources = _collect_sources(job, self.columns, self.keys)
         identity, right = self._identity(outputs, steps)
-        items = tuple(Output(name, each.text, each.is_path) for name, each in outputs.items())
+        items = tuple(Output(name, each.text, each.paths, each.is_path) for name, each in outputs.items())
         spec = JoinSpec(
             job.job, sources, job.from_, tuple(steps), items, where.text if where else None, identity, right
         )
         _check_names(spec.columns, self.columns, ("select",) if job.select is not None else ("target",))
-        self._check_cluster(spec)
+        if job.select is not None or not self.columns.open:
+            _check_cluster(job, spec.columns, self.columns)
         select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]
         meaning = {**_describe_meaning(job), "select": select, "where": where.canonical if where else None}
         meaning["join"] = [[step.alias, step.kind, step.how, *self.list_written(step.alias)] for step in steps]
@@ -264,9 +270,3 @@ class _Joins(Steps):
             wanted = ", ".join(".".join(listed[0]) for listed in forms)
             self.columns.fault(f"{message}; select {wanted}", "select")
         return tuple(found)
-
-    def _check_cluster(self, spec: JoinSpec) -> None:
-        known = not self.columns.open or self.job.select is not None
-        for name in self.job.target.cluster_by if known else ():
-            if find(name, spec.columns) is None:
-                self.columns.fault(f"cluster_by names {name!r}, which is not a target column", "target", "cluster_by")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
@@ -15,13 +14,6 @@ _COMPARABLE = frozenset(
 )
 
 _TIMES = frozenset({"date", "timestamp", "timestamp_ntz", "byte", "short", "integer", "long", "float", "double"})
-
-_NAMES = {name: name for name in ("boolean", "float", "double", "string", "date", "timestamp")} | {
-    "int": "integer", "integer": "integer", "bigint": "long", "long": "long", "smallint": "short", "tinyint": "byte",
-}  # fmt: skip
-"""Name of a simple type, as a person writes it -> Delta's name."""
-_DECIMAL = re.compile(r"decimal\((\d{1,2}),(\d{1,2})\)")
-_NESTED = re.compile(r"(array|struct)<(.+)>")
 
 
 def kind_of(kind: DataType) -> str:
@@ -56,45 +48,6 @@ def name_of(kind: DataType) -> str:
     if found["type"] == "map":
         return f"map<{name_of(found['keyType'])},{name_of(found['valueType'])}>"
     return "struct<" + ",".join(f"{f['name']}:{name_of(f['type'])}" for f in found["fields"]) + ">"
-
-
-def parse_type(text: str) -> DataType | None:
-    """Return the type that a text names as Spark writes it in DDL, the inverse of ``name_of``; None if it names none.
-
-    Known are the simple types of ``_NAMES``, decimals, and arrays and structs of them.
-    """
-    text = re.sub(r"\s", "", text)
-    if simple := _NAMES.get(text.lower()):
-        return simple
-    if number := _DECIMAL.fullmatch(text.lower()):
-        precision, scale = int(number[1]), int(number[2])
-        return f"decimal({precision},{scale})" if 0 < precision <= 38 and scale <= precision else None
-    nested = _NESTED.fullmatch(text)
-    if nested is None:
-        return None
-    if nested[1] == "array":
-        element = parse_type(nested[2])
-        return None if element is None else {"type": "array", "elementType": element, "containsNull": True}
-    fields: dict[str, DataType] = {}
-    for part in _split_fields(nested[2]):
-        name, _, kind = part.partition(":")
-        found = parse_type(kind)
-        if not re.fullmatch(r"\w+", name) or found is None or find(name, fields) is not None:
-            return None
-        fields[name] = found
-    return build_struct(fields)
-
-
-def _split_fields(text: str) -> list[str]:
-    """Cut ``a:int,b:array<int>`` at the commas that are inside no bracket."""
-    parts, depth = [""], 0
-    for char in text:
-        depth += (char in "<(") - (char in ">)")
-        if char == "," and depth == 0:
-            parts.append("")
-        else:
-            parts[-1] += char
-    return parts
 
 
 def strip_type(kind: DataType) -> DataType:

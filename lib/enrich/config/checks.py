@@ -21,14 +21,18 @@ from enrich.config.yamlfile import PathStep, Tree
 
 _JOB_NAME = re.compile(r"\w[\w.-]*")
 _ALIAS = re.compile(r"[A-Za-z][A-Za-z0-9_]*")
-_NOT_IN_COLUMN = re.compile(r"[`\s,;{}()=\x00-\x1f\x7f-\x9f]")
-_RESERVED_COLUMNS = {
+NOT_IN_COLUMN = re.compile(r"[` ,;{}()=\x00-\x1f]")
+"""A character that no column of a new table may have: Delta refuses it, and MERGE a backtick."""
+NOT_IN_NAME = re.compile(rf"{NOT_IN_COLUMN.pattern}|[\s\x7f-\x9f]")
+"""A character that no name of a column may have that a person writes: also what cannot be seen."""
+RESERVED_COLUMNS = {
     "_failed": "the quarantine",
     "_run_id": "the quarantine",
     "_change_type": "the change feed",
     "_commit_version": "the change feed",
     "_commit_timestamp": "the change feed",
 }
+"""Names that other columns have, in lower case -> whose columns they are."""
 _MAX_CLUSTER_BY = 4
 TIMES = ("valid_from", "valid_to")
 """The keys of a history that name columns of its target; these are the columns' names when nothing is said."""
@@ -256,9 +260,9 @@ def _check_target_columns(draft: Draft) -> None:
     """Target columns have names that Delta takes, and no two differ only in upper and lower case."""
     seen: dict[str, str] = {}
     for name, path in _list_target_columns(draft):
-        if bad := _NOT_IN_COLUMN.search(name):
+        if bad := NOT_IN_NAME.search(name):
             draft.fault(f"the target column {name!r} must not contain {bad.group()!r}", *path)
-        if user := _RESERVED_COLUMNS.get(name.lower()):
+        if user := RESERVED_COLUMNS.get(name.lower()):
             draft.fault(f"the target column {name!r} is a column of {user}; choose another name", *path)
         first = seen.get(name.lower())
         seen.setdefault(name.lower(), name)

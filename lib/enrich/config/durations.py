@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from decimal import Decimal
 from typing import Any
 
-from enrich.base.errors import shown
+from enrich.base.errors import show_text
 
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([+-]?)([0-9]{1,15})([smhd])", re.ASCII)
@@ -51,7 +51,7 @@ def find_bound_faults(values: Sequence[Any]) -> list[str]:
         return [f"'between' needs two bounds, the lower and the upper one, not {len(values)}"]
     bounds = [read_bound(value) for value in values]
     faults = [
-        f"'between' has {shown(str(value))!r}; write a duration such as 90s, 10m, 1h or 2d, or a number for numbers"
+        f"'between' has {show_text(str(value))!r}; write a duration such as 90s, 10m, 1h or 2d, or a number for numbers"
         for value, bound in zip(values, bounds, strict=True)
         if bound is None
     ]

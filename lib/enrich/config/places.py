@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from enrich.base.errors import ConfigError, shown
+from enrich.base.errors import ConfigError, show_text
 
 QUARANTINE_SUFFIX = "__quarantine"
 """What the name of a target's quarantine ends in."""
@@ -106,7 +106,7 @@ def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...]
         _check_characters(reference)
         return _refuse_root(os.path.normpath(base / reference))
     if "/" in reference:
-        raise ConfigError(f"{named} is not a name; write ./{shown(reference)} for a path")
+        raise ConfigError(f"{named} is not a name; write ./{show_text(reference)} for a path")
     parts = tuple(reference.split("."))
     if not all(_NAME.fullmatch(part) for part in parts):
         if "${" in reference:

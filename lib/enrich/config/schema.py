@@ -1,13 +1,10 @@
 """JSON Schemas of the project's files, for editors: generated from the models, kept in ``conf/schema/``.
 
-``python -m enrich.config.schema conf/schema`` writes them anew; a test says when that is due.
+``enrich schema job > conf/schema/job.schema.json`` writes one anew; a test says when that is due.
 """
 
 from __future__ import annotations
 
-import json
-import sys
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
@@ -105,17 +102,5 @@ def build_schemas() -> dict[str, dict[str, Any]]:
     return {f"{kind}.schema.json": finish_schema(kind, title, schema) for kind, (title, schema) in named.items()}
 
 
-def write_schemas(directory: Path) -> None:
-    """Write the schemas into ``directory``, which is made when it is missing."""
-    directory.mkdir(parents=True, exist_ok=True)
-    for name, schema in build_schemas().items():
-        text = json.dumps(schema, indent=2, ensure_ascii=False) + "\n"
-        (directory / name).write_text(text, encoding="utf-8")
-
-
 def _require_any_of(keys: Any) -> dict[str, Any]:
     return {"anyOf": [{"required": [key]} for key in keys]}
-
-
-if __name__ == "__main__":
-    write_schemas(Path(sys.argv[1] if len(sys.argv) > 1 else "conf/schema"))

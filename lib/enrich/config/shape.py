@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from pydantic import ValidationError
 
-from enrich.base.errors import Fault, did_you_mean, shown
+from enrich.base.errors import Fault, did_you_mean, show_text
 from enrich.config.models import MODELS, Job, Model, Reference, Settings, keys_of
 from enrich.config.yamlfile import PathStep, Tree
 
@@ -140,7 +140,7 @@ def _describe_path(path: tuple[PathStep, ...]) -> str:
     """Return how a message names the node at ``path``: ``'join.accounts.on'``, ``'key' (item 2)``."""
     names = [step for step in path if isinstance(step, str)]
     item = f" (item {path[-1] + 1})" if path and isinstance(path[-1], int) else ""
-    dotted = shown(".".join(names))
+    dotted = show_text(".".join(names))
     return f"'{dotted}'{item}" if names else "the file"
 
 
@@ -156,7 +156,7 @@ def _describe_error(item: Any, path: tuple[PathStep, ...], kind: FileKind) -> st
             return f"unknown key {path[-1]!r}{_suggest_place(path, kind)}"
         case "literal_error":
             known = re.findall(r"'([^']*)'", item["ctx"]["expected"])
-            given = repr(shown(value)) if isinstance(value, str) else describe(value)
+            given = repr(show_text(value)) if isinstance(value, str) else describe(value)
             near = did_you_mean(value, known, "") if isinstance(value, str) else ""
             return f"{name} is {given}, but must be one of {', '.join(known)}{near}"
         case "string_type":

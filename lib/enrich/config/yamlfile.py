@@ -20,7 +20,7 @@ from typing import Any, NoReturn
 
 import yaml
 
-from enrich.base.errors import ConfigError, Fault, shown
+from enrich.base.errors import ConfigError, Fault, show_text
 
 MAX_BYTES = 1_000_000
 MAX_LEVELS = 20
@@ -269,7 +269,7 @@ class _Yaml(_Reader):
         if event.anchor is not None:
             self.fault(f"anchor &{event.anchor}: anchors are not allowed", line)
         if event.tag is not None:
-            self.fault(f"tag {shown(event.tag)}: tags are not allowed; quote the value when it is text", line)
+            self.fault(f"tag {show_text(event.tag)}: tags are not allowed; quote the value when it is text", line)
 
     def scalar(self, event: Any, path: tuple[PathStep, ...], line: int) -> Any:
         """Return the value of a scalar; only a plain one can be anything but text."""

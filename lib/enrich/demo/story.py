@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from enrich.base.errors import ConfigError
 from enrich.config import Project
+from enrich.diagnosis.reasons import MATCHED
 from enrich.testing.reader import read_scenario
-from enrich.testing.scenario import Round, Scenario, WrittenRow
-from enrich.testing.types import CellText, convert_cell
+from enrich.testing.scenario import Scenario
 
 STORY = Path(__file__).parent / "story"
 
 Row = tuple[Any, ...]
 """A target row as it is shown: one value a column, then the reason in sections that tell one."""
-
-MATCHED = "matched"
 
 
 def list_names() -> list[str]:
@@ -59,30 +56,7 @@ def choose_reason(told: dict[str, str], aliases: list[str]) -> str:
     return next((told[alias] for alias in aliases if told.get(alias, MATCHED) != MATCHED), MATCHED)
 
 
-def compute_expected_tables(section: Scenario) -> Iterator[tuple[Round, dict[Any, Row]]]:
-    """Yield each round with the whole table that must stand after it, by key; its cells as texts and nulls."""
-    aliases, table = list_aliases(section), dict[Any, Row]()
-    for each in section.rounds:
-        (expected,) = each.targets.values()
-        written = expected.whole or expected.changed
-        new = [_read_cells(row) for row in (written.rows if written is not None else ())]
-        gone = [convert_cell(CellText(key) if key.isprintable() else key, "string") for key in expected.gone or ()]
-        table = {key: row for key, row in table.items() if key not in gone}
-        reasons = {}
-        for result in each.results.values():
-            for row in result.why.rows if result.why is not None else ():
-                key, *_ = told = _read_cells(row)
-                reasons[key] = choose_reason(dict(zip(list(row.cells)[1:], told[1:], strict=True)), aliases)
-        for cells in new:
-            table[cells[0]] = (*cells, reasons.get(cells[0], MATCHED)) if aliases else cells
-        yield each, dict(table)
-
-
 def list_columns(section: Scenario) -> list[str]:
     """Return the columns of the target that a section shows, as its first round writes them."""
     (expected,) = section.rounds[0].targets.values()
     return list(expected.whole.columns if expected.whole is not None else ())
-
-
-def _read_cells(row: WrittenRow) -> Row:
-    return tuple(convert_cell(cell, "string") if isinstance(cell, CellText) else cell for cell in row.cells.values())

@@ -1,4 +1,4 @@
-"""Why a cell is null, and what would heal it: reason codes for one key and for all rows that fail a rule, near misses
+"""Why a cell is null, and what would repair it: reason codes for one key and for all rows that fail a rule, near misses
 among all keys of a job.
 
 Nothing is written, and no value is told.
@@ -159,7 +159,7 @@ def doctor_keys(
     spark: SparkSession | None = None,
     show_keys: bool = False,
 ) -> KeyReport:
-    """Count the references of a job that have no partner but nearly match, and suggest what heals them.
+    """Count the references of a job that have no partner but nearly match, and suggest what resolves them.
 
     Looks at the latest versions of the sources. Writes nothing.
 

@@ -31,6 +31,7 @@ from enrich.diagnosis.sides import (
     build_right_side,
     find_dependencies,
 )
+from enrich.frames.columns import unite
 from enrich.quality.counting import RULE
 from enrich.quality.suites import SuiteRule
 from enrich.steps.work import Work, identify_rows
@@ -190,7 +191,7 @@ def _list_rows(found: Sequence[Classified], most: int) -> dict[int, list[Failing
     """Return failing rows with their keys, by rule."""
     parts = [part.rows.withColumn(_SIDE, F.lit(number)) for number, part in enumerate(found)]
     place = F.row_number().over(Window.partitionBy(RULE).orderBy(_SIDE, _TEXTS))
-    rows = reduce(lambda a, b: a.unionByName(b), parts).withColumn(_PLACE, place).where(F.col(_PLACE) <= most)
+    rows = unite(parts).withColumn(_PLACE, place).where(F.col(_PLACE) <= most)
     shown: dict[int, list[FailingRow]] = {}
     for row in rows.orderBy(RULE, _PLACE).collect():
         part = found[row[_SIDE]]

@@ -1,4 +1,4 @@
-"""Which references of a job nearly match, by kind; and the line in the job file that would heal most of them."""
+"""Which references of a job nearly match, by kind; and the line in the job file that would resolve most of them."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.spec import NORMALISERS, TEXT_TYPE, JoinSpec, Step, name_reference, quote
+from enrich.base.spec import NORMALISERS, TEXT_TYPE, JoinSpec, Step, name_reference
 from enrich.config.models import Job, Source
 from enrich.diagnosis import near
 from enrich.frames import join
+from enrich.frames.columns import aggregate, name_parts
 from enrich.steps.work import Work
 
 
@@ -34,7 +35,7 @@ class Suggestion:
 
 @dataclass(frozen=True)
 class Refused:
-    """Steps that would heal more than what is suggested, and are not, because keys would no longer be unique.
+    """Steps that would resolve more than what is suggested, and are not, because keys would no longer be unique.
 
     Attributes:
         ambiguous: Alias -> keys that would be one with another key of the same source.
@@ -55,8 +56,8 @@ class JoinKeys:
         references: Rows (of a list: elements) that refer to a key of the lookup.
         unmatched: Those without a partner.
         near_misses: Kind -> unmatched references that nearly match.
-        suggestion: What would heal most in the fewest steps; None when nothing may.
-        refused: What would heal more, but make keys ambiguous.
+        suggestion: What would resolve most in the fewest steps; None when nothing may.
+        refused: What would resolve more, but make keys ambiguous.
         pairs: Kind, reference and key of near misses, only when they were asked for; never part of the JSON.
     """
 
@@ -109,13 +110,13 @@ def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys
     texts = [lookup.columns[name] == TEXT_TYPE for name in columns]
     names = name_reference(len(texts))
     references = join.find_references(work.now, step).select(*names)
-    parts = [F.col(quote(column)).alias(name) for column, name in zip(columns, names, strict=True)]
+    parts = name_parts(columns, names)
     keys = work.keep(near.pair_keys(references, work.snapshot(step.alias).select(*parts).distinct()))
-    total = keys.agg(
+    total = aggregate(
+        keys,
         F.coalesce(F.sum(near.REFERENCES), F.lit(0)).alias("all"),
         F.coalesce(F.sum(F.when(~F.col(near.PRESENT), F.col(near.REFERENCES))), F.lit(0)).alias("lost"),
-    ).first()
-    assert total is not None  # noqa: S101 - an aggregate without groups has one row
+    )
     counted = JoinKeys(step.alias, step.kind, int(total["all"]), int(total["lost"]), {})
     if not counted.unmatched or not any(texts):
         return counted
@@ -125,8 +126,9 @@ def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys
     kinds = Counter[str]()
     for row in sorted(rows, key=lambda row: int(row[near.SET])):
         kinds[near.kind_of(row[near.SET])] += int(row["rows"])
-    heals = kinds and step.interval is None  # what an interval join matches by is no key, which alone is normalised
-    suggestion, refused = _suggest(work, step, near.measure_effects(found) if heals else [])
+    # What an interval join matches by is no key, which alone is normalised.
+    may_resolve = kinds and step.interval is None
+    suggestion, refused = _suggest(work, step, near.measure_effects(found) if may_resolve else [])
     pairs = _list_pairs(misses, len(texts)) if show_keys else ()
     return replace(counted, near_misses=dict(kinds), suggestion=suggestion, refused=refused, pairs=pairs)
 
@@ -145,19 +147,19 @@ def _suggest(work: Work, step: Step, effects: Sequence[near.Effect]) -> tuple[Su
 
 
 def choose_effects(effects: Sequence[near.Effect]) -> tuple[near.Effect | None, near.Effect | None]:
-    """Choose the set that heals most with the fewest steps and confuses no keys.
+    """Choose the set that resolves most with the fewest steps and confuses no keys.
 
     Returns:
-        It, and the best of the sets that heal more but make keys ambiguous; None where there is none.
+        It, and the best of the sets that resolve more but make keys ambiguous; None where there is none.
     """
 
     def rank(effect: near.Effect) -> tuple[int, int, int]:
         return (-effect.heals, len(effect.steps), near.SETS.index(effect.steps))
 
-    healing = sorted((effect for effect in effects if effect.heals), key=rank)
-    best = next((each for each in healing if not (each.ambiguous or each.ambiguous_left)), None)
+    resolving = sorted((effect for effect in effects if effect.heals), key=rank)
+    best = next((each for each in resolving if not (each.ambiguous or each.ambiguous_left)), None)
     least = best.heals if best is not None else 0
-    worse = next((each for each in healing if (each.ambiguous or each.ambiguous_left) and each.heals > least), None)
+    worse = next((each for each in resolving if (each.ambiguous or each.ambiguous_left) and each.heals > least), None)
     return best, worse
 
 

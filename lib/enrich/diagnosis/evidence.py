@@ -10,7 +10,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from functools import cache, reduce
+from functools import cache
 from typing import Any
 
 from py4j.protocol import Py4JJavaError
@@ -31,13 +31,12 @@ from enrich.base.spec import (
     name_left_key,
     name_reference,
     name_right_key,
-    quote,
 )
 from enrich.diagnosis import near, reasons
 from enrich.diagnosis.reasons import Reason
 from enrich.diagnosis.sides import Side
 from enrich.frames import asof, interval, join, normalise, order
-from enrich.frames.columns import drop_nulls, has_null, pack_rows
+from enrich.frames.columns import drop_nulls, has_null, name_parts, pack_rows, unite
 from enrich.steps.work import FEW, Work
 from enrich.storage import tables
 
@@ -259,9 +258,9 @@ def _tell_all_reasons(work: Work, asked: Sequence[Question]) -> DataFrame:
         frame.where(~F.col(near.PRESENT)).agg(F.lit(alias).alias("alias"), F.count("*").alias("rows"))
         for alias, frame in marked.items()
     ]
-    missing = {row["alias"]: int(row["rows"]) for row in reduce(lambda a, b: a.unionByName(b), lost).collect()}
+    missing = {row["alias"]: int(row["rows"]) for row in unite(lost).collect()}
     frames = [_tell_reasons(work, each, marked[each.alias], missing[each.alias]) for each in asked]
-    return reduce(lambda a, b: a.unionByName(b), frames)
+    return unite(frames)
 
 
 def _build_reason(row: Any, read_times: Callable[[str], Mapping[int, int]], *, found_keys: bool) -> Reason:
@@ -290,7 +289,7 @@ def _find_present(work: Work, asked: Question) -> DataFrame:
 
 
 def _rename_parts(rows: DataFrame, asked: Question, *more: str) -> DataFrame:
-    parts = [F.col(quote(column)).alias(name) for column, name in zip(asked.columns, asked.names, strict=True)]
+    parts = name_parts(asked.columns, asked.names)
     return rows.select(*parts, *more)
 
 

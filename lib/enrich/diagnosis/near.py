@@ -55,7 +55,7 @@ SET = "__enrich_set"
 FOUND = "__enrich_found"
 """The lookup's key that is nearly the one looked for: a struct of its parts."""
 _FORM = "__enrich_form"
-_HEALED = "__enrich_healed"
+_RESOLVED = "__enrich_resolved"
 _SHARED = "__enrich_shared"
 _SHARED_LEFT = "__enrich_shared_left"
 
@@ -78,7 +78,7 @@ class Effect:
 
 
 def kind_of(position: int) -> str:
-    """Return the kind of near miss that the set at a position of ``SETS`` heals; of several steps, ``combination``."""
+    """Return the kind of near miss that a set, by its position in ``SETS``, resolves; ``combination`` of several."""
     steps = SETS[position]
     return KINDS[steps[0]] if len(steps) == 1 else "combination"
 
@@ -108,7 +108,7 @@ def add_forms(keys: DataFrame, texts: Sequence[bool], *, shared: bool = False) -
         shared: The references are keys themselves (a table join), so that two of them must not become one.
 
     Returns:
-        ``__enrich_j*``, ``REFERENCES``, ``SET``, ``FOUND`` and whether the set heals or confuses the key; to be
+        ``__enrich_j*``, ``REFERENCES``, ``SET``, ``FOUND`` and whether the set resolves or confuses the key; to be
         persisted by the caller, who asks it twice.
     """
     names = name_reference(len(texts))
@@ -130,7 +130,7 @@ def add_forms(keys: DataFrame, texts: Sequence[bool], *, shared: bool = False) -
     found = F.min(F.when(F.col(PRESENT), F.struct(*names))).over(same)
     told = exploded.withColumns(
         {
-            _HEALED: unmatched & (present > 0),
+            _RESOLVED: unmatched & (present > 0),
             _SHARED: F.col(PRESENT) & (present > 1),
             _SHARED_LEFT: F.lit(shared) & (F.col(REFERENCES) > 0) & (referring > 1),
             FOUND: found,
@@ -171,11 +171,11 @@ def find_near_misses(found: DataFrame, count: int) -> DataFrame:
     """Return the references, keys of ``count`` parts, that lack a partner and have a near miss in ``add_forms``.
 
     Returns:
-        ``__enrich_j*``, distinct, ``REFERENCES``, ``SET`` (the smallest that heals) and ``FOUND``.
+        ``__enrich_j*``, distinct, ``REFERENCES``, ``SET`` (the smallest that resolves) and ``FOUND``.
     """
     names = name_reference(count)
-    healed = found.where(F.col(_HEALED)).groupBy(*names)
-    return healed.agg(F.max(REFERENCES).alias(REFERENCES), F.min_by(FOUND, SET).alias(FOUND), F.min(SET).alias(SET))
+    resolved = found.where(F.col(_RESOLVED)).groupBy(*names)
+    return resolved.agg(F.max(REFERENCES).alias(REFERENCES), F.min_by(FOUND, SET).alias(FOUND), F.min(SET).alias(SET))
 
 
 def measure_effects(found: DataFrame) -> list[Effect]:
@@ -184,10 +184,10 @@ def measure_effects(found: DataFrame) -> list[Effect]:
     def count(name: str) -> Column:
         return F.count(F.when(F.col(name), 1)).alias(name)
 
-    healed = F.coalesce(F.sum(F.when(F.col(_HEALED), F.col(REFERENCES))), F.lit(0)).alias(_HEALED)
-    rows = found.groupBy(SET).agg(healed, count(_SHARED), count(_SHARED_LEFT)).collect()
+    resolved = F.coalesce(F.sum(F.when(F.col(_RESOLVED), F.col(REFERENCES))), F.lit(0)).alias(_RESOLVED)
+    rows = found.groupBy(SET).agg(resolved, count(_SHARED), count(_SHARED_LEFT)).collect()
     return [
-        Effect(SETS[row[SET]], int(row[_HEALED]), int(row[_SHARED]), int(row[_SHARED_LEFT]))
+        Effect(SETS[row[SET]], int(row[_RESOLVED]), int(row[_SHARED]), int(row[_SHARED_LEFT]))
         for row in sorted(rows, key=lambda row: int(row[SET]))
     ]
 

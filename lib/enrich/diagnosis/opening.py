@@ -15,8 +15,9 @@ from enrich.base.result import SourceWindow
 from enrich.config import Project
 from enrich.operations import choice
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.prepare import Task, open_task
+from enrich.progress.prepare import open_task
 from enrich.progress.since import Bounds
+from enrich.progress.task import Task
 from enrich.steps.work import Work
 
 if TYPE_CHECKING:

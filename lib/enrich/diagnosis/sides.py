@@ -12,7 +12,6 @@ from pyspark.sql import DataFrame
 
 from enrich.base.spec import Affected, HistorySpec, JobSpec, JoinSpec, Step, name_left_key, name_right_key, quote
 from enrich.diagnosis.reasons import FOREIGN_KEY_NULL, MATCHED, NO_SUCH_KEY, Reason
-from enrich.expressions import Scope, parse_expression
 from enrich.frames import order
 from enrich.steps.work import Work
 
@@ -103,10 +102,7 @@ def find_dependencies(spec: JobSpec, side: Side, column: str) -> list[str]:
     """Return the sources that a target column depends on, in the order of the joins."""
     if not isinstance(spec, JoinSpec):
         return [spec.driving]
-    lists = frozenset(step.alias for step in spec.steps if step.kind == "list")
-    scope = Scope(frozenset(spec.sources) - lists, lists, spec.has_key)
-    text = next(output.expression for output in spec.outputs if output.name == column)
-    used = {path[0] for path in parse_expression(text, scope).paths}
+    used = {path[0] for output in spec.outputs if output.name == column for path in output.paths}
     # What leads to the lookup on the left is not there in a row without left side, and not missed.
     ends = {each.alias for each in (() if side.right is None else order.list_earlier_steps(spec, side.right))}
     sharing = [step for step in spec.steps if step.kind == "table"]

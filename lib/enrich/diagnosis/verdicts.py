@@ -23,7 +23,7 @@ from enrich.diagnosis.causes import MOST_KEYS, Cause, FailingRow, FailingRows, R
 from enrich.diagnosis.classify import add_facts, classify, list_facts
 from enrich.diagnosis.opening import answer_inside, check_name, open_recorded, rewind
 from enrich.operations.workplace import Workplace
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.quality.counting import RuleCounts, count_rules, find_failing
 from enrich.quality.gx import silence_gx
 from enrich.quality.labels import Labels, label_rows

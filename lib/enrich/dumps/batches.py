@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from enrich.dumps.faults import Faults
+from enrich.dumps.badlines import BadLineCounts
 
 ROWS = 50_000
 """Rows that are held in memory at once ..."""
@@ -46,7 +46,7 @@ class Reading:
 
     schema: pa.Schema
     key: tuple[int, ...]
-    faults: Faults = field(default_factory=Faults)
+    faults: BadLineCounts = field(default_factory=BadLineCounts)
     rows: int = 0
     keyless: int = 0
 

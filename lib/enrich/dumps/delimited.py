@@ -15,9 +15,9 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from enrich.base.errors import Blocked, ConfigError
+from enrich.dumps.badlines import FIELDS, SYNTAX
 from enrich.dumps.batches import CHARACTERS, ROWS, Batch, Reading, find_lost
 from enrich.dumps.convert import convert_texts
-from enrich.dumps.faults import FIELDS, SYNTAX
 from enrich.dumps.files import LONGEST_LINE, DumpFile, open_lines
 
 DELIMITERS = (",", ";", "\t", "|")

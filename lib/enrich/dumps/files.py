@@ -15,7 +15,6 @@ from typing import IO
 from enrich.base.errors import Blocked, ConfigError
 
 CSV, JSON, PARQUET = "csv", "json", "parquet"
-FORMATS = (CSV, JSON, PARQUET)
 _ENDINGS = {
     ".csv": CSV, ".tsv": CSV, ".txt": CSV, ".json": JSON, ".jsonl": JSON, ".ndjson": JSON, ".parquet": PARQUET,
 }  # fmt: skip

@@ -8,10 +8,8 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from enrich.base.errors import ConfigError, did_you_mean, shown
-
-_FORBIDDEN = " ,;{}()=\n\t`"
-"""Characters that no column of a new table may have."""
+from enrich.base.errors import ConfigError, did_you_mean, show_text
+from enrich.config.checks import NOT_IN_COLUMN
 
 
 @dataclass(frozen=True)
@@ -51,7 +49,7 @@ def choose_columns(named: pa.Schema, known: Known) -> pa.Schema:
     for name in known.types.names:
         if name.lower() not in there:
             raise ConfigError(
-                f"--types names {shown(name)!r}, and the dump has no such column{did_you_mean(name, named.names)}"
+                f"--types names {show_text(name)!r}, and the dump has no such column{did_you_mean(name, named.names)}"
             )
     return pa.schema(found)
 
@@ -65,7 +63,8 @@ def _check_names(names: Sequence[str]) -> None:
     twice = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
     if twice:
         raise ConfigError(
-            f"two columns of the dump are called {shown(twice[0])!r}", hint="give them two names (case does not count)"
+            f"two columns of the dump are called {show_text(twice[0])!r}",
+            hint="give them two names (case does not count)",
         )
 
 
@@ -76,14 +75,14 @@ def _choose_column(named: pa.Field, known: Known) -> pa.Field:
         kind = known.types.field(typed).type
     elif known.table is not None:
         raise ConfigError(
-            f"the table has no column {shown(named.name)!r}{did_you_mean(named.name, known.table.names, '')}",
+            f"the table has no column {show_text(named.name)!r}{did_you_mean(named.name, known.table.names, '')}",
             hint="correct the header, or name the column in --types to add it",
         )
     else:
         kind = pa.string() if pa.types.is_null(named.type) else named.type
-    if any(each in _FORBIDDEN for each in named.name):
+    if NOT_IN_COLUMN.search(named.name):
         raise ConfigError(
-            f"column {shown(named.name)!r}: no column may have one of ,;{{}}()=` or white space in its name",
+            f"column {show_text(named.name)!r}: no column may have one of ,;{{}}()=` or white space in its name",
             hint="correct the header; --delimiter says what stands between the columns",
         )
     return pa.field(named.name, kind)
@@ -106,6 +105,6 @@ def place_columns(names: Sequence[str], wanted: Sequence[str], what: str) -> tup
     for name in wanted:
         there = _find(name, names)
         if there is None:
-            raise ConfigError(f"{what} has no column {shown(name)!r}{did_you_mean(name, names)}")
+            raise ConfigError(f"{what} has no column {show_text(name)!r}{did_you_mean(name, names)}")
         found.append(list(names).index(there))
     return tuple(found)

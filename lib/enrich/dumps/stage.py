@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 
 from enrich.base.errors import Blocked, ConfigError
 from enrich.dumps import delimited, others
+from enrich.dumps.badlines import NULL_KEY, REPEATED
 from enrich.dumps.batches import Batch, Reading
-from enrich.dumps.faults import NULL_KEY, REPEATED
 from enrich.dumps.files import JSON, PARQUET, DumpFile
 from enrich.dumps.layout import Known, choose_columns, place_columns
 

@@ -25,7 +25,16 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType
 
 from enrich.base.spec import COMMIT, WEIGHT, SourceSpec, name_reference, quote
-from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, has_null, keep_in_ranges, make_exact
+from enrich.frames.columns import (
+    Ranges,
+    aggregate,
+    count_with_ranges,
+    drop_nulls,
+    has_null,
+    keep_in_ranges,
+    make_exact,
+    name_parts,
+)
 
 ROWS = "__enrich_rows"
 KEYS = "__enrich_keys"
@@ -80,7 +89,7 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
     """
     images = sum_images(feed, source).persist()
     names = name_reference(len(source.key))
-    parts = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
+    parts = name_parts(source.key, names)
     rows_come = F.when(F.col(WEIGHT) > 0, F.col(WEIGHT)).otherwise(0)
     grouped = images.select(*parts, WEIGHT).groupBy(*names)
     every = grouped.agg(
@@ -140,7 +149,7 @@ def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:
     """
     images = sum_images(feed, source, COMMIT)
     names = name_reference(len(source.key))
-    parts = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
+    parts = name_parts(source.key, names)
     every = images.select(*parts).distinct().persist()
     keys = drop_nulls(every)
     count = keys.count()
@@ -199,8 +208,7 @@ def count_rows(rows: DataFrame, source: SourceSpec, *, search: bool) -> RowCount
     is_null = has_null(keys.columns)
     surplus = F.col(ROWS) - F.col(KEYS)
     sums = (F.when(~is_null, F.col(ROWS)), F.when(~is_null, surplus), F.when(is_null, F.col(ROWS)))
-    found = counted.agg(*[F.coalesce(F.sum(each), F.lit(0)) for each in sums]).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    found = aggregate(counted, *[F.coalesce(F.sum(each), F.lit(0)) for each in sums])
     return RowCounts(*found)
 
 
@@ -242,4 +250,4 @@ def count_by_key(keys: DataFrame) -> DataFrame:
 
 def _take_keys(rows: DataFrame, source: SourceSpec) -> DataFrame:
     names = name_reference(len(source.key))
-    return rows.select(*[F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)])
+    return rows.select(*name_parts(source.key, names))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import reduce
 from operator import and_, or_
 from typing import Any
@@ -31,8 +31,7 @@ def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column) -> t
     known = {n: kind for n, kind in known.items() if isinstance(kind, T.IntegralType | T.DecimalType | T.DateType)}
     days = {name for name, kind in known.items() if isinstance(kind, T.DateType)}
     ends = [F.unix_date(end(n)) if n in days else end(n) for n in known for end in (F.min, F.max)]
-    found = rows.agg(F.count("*"), *more, *ends).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    found = aggregate(rows, F.count("*"), *more, *ends)
     first = 1 + len(more)
     pairs = zip(known, found[first::2], found[first + 1 :: 2], strict=True)
     return found[:first], {
@@ -45,6 +44,23 @@ def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column) -> t
 def _build_bound(value: Any, *, is_day: bool) -> Column:
     """Return the end of a range. Days are numbers here: Python has not all, and Java's old calendar lacks ten."""
     return F.date_from_unix_date(F.lit(value)) if is_day else F.lit(value)
+
+
+def aggregate(frame: DataFrame, *columns: Column) -> Row:
+    """Compute aggregates over all rows of a frame."""
+    found = frame.agg(*columns).first()
+    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    return found
+
+
+def unite(frames: Iterable[DataFrame]) -> DataFrame:
+    """Return the rows of all frames, of which there is at least one; their columns have the same names."""
+    return reduce(lambda a, b: a.unionByName(b), frames)
+
+
+def name_parts(columns: Sequence[str], names: Sequence[str]) -> list[Column]:
+    """Return columns under other names, in order: the parts of a key under the names that the verbs give them."""
+    return [F.col(quote(column)).alias(name) for column, name in zip(columns, names, strict=True)]
 
 
 def mark_rows(names: Sequence[str]) -> dict[str, Column]:
@@ -61,7 +77,7 @@ def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
 
 def pack_rows(rows: DataFrame, source: SourceSpec, names: Sequence[str]) -> DataFrame:
     """Return the rows of a source as its key parts, named ``names``, and one struct column under its alias."""
-    keys = [F.col(quote(column)).alias(name) for column, name in zip(source.key, names, strict=True)]
+    keys = name_parts(source.key, names)
     return rows.select(*keys, F.struct(*[F.col(quote(column)) for column in source.columns]).alias(source.alias))
 
 

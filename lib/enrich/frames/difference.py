@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from enrich.base.spec import COPIES, OPERATION, Affected, quote
-from enrich.frames.columns import keep_in_ranges, make_comparable
+from enrich.frames.columns import aggregate, keep_in_ranges, make_comparable
 from enrich.frames.identity import Identity, keep_affected
 
 _NEW, _OLD, _STEPS, _EMPTIED = "__enrich_new", "__enrich_old", "__enrich_steps", "__enrich_emptied"
@@ -114,15 +114,15 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     found = found.withColumn(_STEPS, _list_steps()).where(F.col(_STEPS).isNotNull()).localCheckpoint(eager=False)
     is_updated = (F.col(_WANTED) > 0) & (F.col(_THERE) > 0) & (F.col(_EQUAL) == 0)
     growth = F.col(_WANTED) - F.col(_THERE)
-    counts = found.agg(
+    counts = aggregate(
+        found,
         F.coalesce(F.sum(F.greatest(growth, F.lit(0))), F.lit(0)),
         F.count_if(is_updated),
         F.coalesce(F.sum(F.greatest(-growth, F.lit(0))), F.lit(0)),
         F.count_if(is_updated & F.col(_EMPTIED)),
         *[F.coalesce(F.sum(_count_steps(letter)), F.lit(0)) for letter in "IUD"],
         *(map(_count_new_nulls, columns) if remember is not None and table is not None else ()),
-    ).first()
-    assert counts is not None  # noqa: S101 - an aggregate without groups has one row
+    )
     rows = found.withColumn(OPERATION, F.explode(_STEPS))
     rows = rows.select(*names, OPERATION, *[F.col(_NEW).getField(name).alias(name) for name in columns])
     inserted, updated, deleted, emptied = counts[:4]

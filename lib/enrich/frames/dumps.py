@@ -20,7 +20,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import Affected, quote
-from enrich.frames.columns import drop_nulls
+from enrich.frames.columns import aggregate, drop_nulls
 from enrich.frames.difference import Difference, compute_difference
 from enrich.frames.identity import Identity
 
@@ -60,8 +60,7 @@ def find_repeated(rows: DataFrame, key: Sequence[str]) -> tuple[DataFrame, int, 
     names = Identity(tuple(key)).names
     keys = drop_nulls(rows.select(*_select_key(key)))
     twice = keys.groupBy(*names).agg(F.count("*").alias(_COUNT)).where(F.col(_COUNT) > 1)
-    found = twice.agg(F.count("*"), F.coalesce(F.sum(_COUNT), F.lit(0))).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    found = aggregate(twice, F.count("*"), F.coalesce(F.sum(_COUNT), F.lit(0)))
     return twice.drop(_COUNT), found[0], found[1]
 
 

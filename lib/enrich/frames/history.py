@@ -17,14 +17,13 @@ commit  what it did to K1   versions of K1 afterwards
 from __future__ import annotations
 
 from collections.abc import Mapping
-from functools import reduce
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from enrich.base.spec import COMMIT, LIVE, WEIGHT, HistorySpec, name_left_key, quote
-from enrich.frames.columns import drop_nulls, has_null, make_comparable
+from enrich.frames.columns import aggregate, drop_nulls, has_null, make_comparable, name_parts, unite
 
 FROM, TO, IMAGE = "__enrich_from", "__enrich_to", "__enrich_image"
 """Since when a version holds, when it ends (null: it does not), and the source's used columns (null: no row)."""
@@ -48,7 +47,7 @@ def find_events(spec: HistorySpec, images: DataFrame, times: DataFrame) -> DataF
         ``WEIGHT`` (by how many rows the key grew) and ``COME`` (how many rows came).
     """
     names = name_left_key(len(spec.key))
-    parts = [F.col(quote(column)).alias(name) for column, name in zip(spec.key, names, strict=True)]
+    parts = name_parts(spec.key, names)
     rows = drop_nulls(images.select(*parts, COMMIT, WEIGHT, pack_image(spec).alias(IMAGE)), names)
     has_come = F.col(WEIGHT) > 0
     found = rows.groupBy(*names, COMMIT).agg(
@@ -71,7 +70,7 @@ def take_rows(spec: HistorySpec, rows: DataFrame, since: Column) -> DataFrame:
         ``__enrich_k*`` (the source's key), ``FROM``, ``TO`` (null) and ``IMAGE``.
     """
     names = name_left_key(len(spec.key))
-    parts = [F.col(quote(column)).alias(name) for column, name in zip(spec.key, names, strict=True)]
+    parts = name_parts(spec.key, names)
     ends = F.lit(None).cast("timestamp").alias(TO)
     return rows.select(*parts, since.alias(FROM), ends, pack_image(spec).alias(IMAGE))
 
@@ -89,7 +88,7 @@ def take_versions(spec: HistorySpec, rows: DataFrame, kinds: Mapping[str, Any]) 
     """
     names = name_left_key(len(spec.key))
     known = {name.lower() for name in rows.columns}
-    parts = [F.col(quote(column)).alias(name) for column, name in zip(spec.key, names, strict=True)]
+    parts = name_parts(spec.key, names)
     fields = [
         (F.col(quote(name)) if name.lower() in known else F.lit(None).cast(kinds[name])).alias(name)
         for name in spec.source.columns
@@ -149,7 +148,7 @@ def list_identities(spec: HistorySpec, *versions: DataFrame) -> DataFrame:
     """Return ``__enrich_k*`` (key and time), distinct, of frames that have ``FROM``."""
     names, (*_, moment) = name_left_key(len(spec.key)), name_left_key(len(spec.identity))
     parts = [each.select(*names, F.col(FROM).alias(moment)) for each in versions]
-    return reduce(lambda a, b: a.unionByName(b), parts).distinct()
+    return unite(parts).distinct()
 
 
 def count_surplus(spec: HistorySpec, base: DataFrame, events: DataFrame) -> int:
@@ -166,8 +165,7 @@ def count_surplus(spec: HistorySpec, base: DataFrame, events: DataFrame) -> int:
     rows = rows.withColumn(_TOTAL, F.sum(WEIGHT).over(order))
     surplus = F.greatest(F.col(_TOTAL), F.col(COME)) - 1
     worst = rows.groupBy(*names).agg(F.max(surplus).alias(_SURPLUS)).where(F.col(_SURPLUS) > 0)
-    found = worst.agg(F.coalesce(F.sum(_SURPLUS), F.lit(0))).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    found = aggregate(worst, F.coalesce(F.sum(_SURPLUS), F.lit(0)))
     return int(found[0])
 
 
@@ -176,7 +174,7 @@ def is_keyless(spec: HistorySpec) -> Column:
     return has_null(spec.key)
 
 
-def hold_keyless(spec: HistorySpec, rows: DataFrame) -> DataFrame:
+def quarantine_keyless(spec: HistorySpec, rows: DataFrame) -> DataFrame:
     """Return the source's rows without a whole key as the quarantine shows them: nobody can say since when they hold.
 
     Returns:

@@ -38,7 +38,7 @@ from enrich.base.spec import (
 from enrich.frames import asof, interval, normalise
 from enrich.frames.columns import drop_nulls, has_null
 from enrich.frames.elements import COUNTED, collect_elements, join_back, keep_first_of_each_id
-from enrich.frames.order import deciding_steps, leave_own_rows_out, list_earlier_steps
+from enrich.frames.order import leave_own_rows_out, list_deciding_steps, list_earlier_steps
 from enrich.frames.sources import Sources as Sources  # noqa: PLC0414 - its users know it as a part of this module
 
 ALIVE = "__enrich_alive"
@@ -163,7 +163,7 @@ def find_references(
         of the driving source, too, where the references stand in its rows as they are.
     """
     spec = sources.spec
-    before = deciding_steps(spec, step)
+    before = list_deciding_steps(spec, step)
     carried = [spec.driving] if carry and step.kind in ("foreign_key", "as_of") and not before else []
     found = refer(apply_steps(sources, affected, before), spec, step, carried)
     names = [name for name in found.columns if name.startswith("__enrich_j")]
@@ -186,19 +186,19 @@ def refer(rows: DataFrame, spec: JoinSpec, step: Step, carried: Sequence[str] = 
         parts = [item if step.element_key is None else item.getField(step.element_key)]
         # As a column of its own: where the exploded expression reads fields of structs, Spark's optimiser may lose
         # other columns below it (INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND in Spark 4.1).
-        rows = rows.withColumn("__enrich_items", _guarded(step.elements or ""))
+        rows = rows.withColumn("__enrich_items", _guard(step.elements or ""))
         rows = rows.where(items.isNull() | (F.size(items) > 0))
         rows = rows.select(*identity, F.explode_outer(items).alias("__enrich_item"))
     else:
         parts = [F.col(name) for name in name_left_key(len(spec.key_columns))]
-        parts = parts if step.kind == "table" else [_guarded(part) for part in step.references]
+        parts = parts if step.kind == "table" else [_guard(part) for part in step.references]
     if step.kind in ("foreign_key", "as_of", "list"):
         parts = normalise.normalise_references(parts, spec.sources[step.alias])
     names = name_reference(len(parts))
     return rows.select(*identity, *[part.alias(name) for part, name in zip(parts, names, strict=True)], *carried)
 
 
-def _guarded(expression: str) -> Column:
+def _guard(expression: str) -> Column:
     """Evaluate an expression on live rows alone: it must not fail on one that an earlier join has removed.
 
     Filtering such rows is not enough, for Spark evaluates conditions of the left side alone before a join.
@@ -250,7 +250,7 @@ def _join_foreign_key(sources: Sources, rows: DataFrame, affected: Affected | No
     names, keys = name_reference(len(step.references)), name_left_key(len(spec.key_columns))
     wanted = [f"__enrich_f{i}" for i in range(len(names))]
     rows = _add_key(spec, rows)
-    parts = [_guarded(part) for part in step.references]
+    parts = [_guard(part) for part in step.references]
     parts = normalise.normalise_references(parts, spec.sources[step.alias])
     rows = rows.withColumns(dict(zip(wanted, parts, strict=True)))
     rows = rows.drop("key") if spec.has_key else rows
@@ -304,7 +304,7 @@ def _find_unreferenced(sources: Sources, affected: Affected | None, step: Step) 
     lookup = sources.frame(step.alias, rights)
     if affected is not None and affected.right is not None:
         lookup = lookup.join(affected.right, on=rights, how="left_semi")
-    used = refer(apply_steps(sources, None, deciding_steps(spec, step, exact=True)), spec, step).select(*names)
+    used = refer(apply_steps(sources, None, list_deciding_steps(spec, step, exact=True)), spec, step).select(*names)
     condition = reduce(and_, [F.col(r) == F.col(n) for r, n in zip(rights, names, strict=True)])
     alone = lookup.join(drop_nulls(used).distinct(), on=condition, how="left_anti")
     return alone.withColumns(_mark_alive())
@@ -320,7 +320,7 @@ def _join_list(sources: Sources, rows: DataFrame, _affected: Affected | None, st
     spec = sources.spec
     (name,) = name_reference(1)
     rows = _add_key(spec, rows)
-    rows = rows.withColumn("__enrich_items", _guarded(step.elements or ""))
+    rows = rows.withColumn("__enrich_items", _guard(step.elements or ""))
     rows = sources.keep(rows.drop("key") if spec.has_key else rows)
     identity = _list_identity(rows)
 

@@ -19,12 +19,11 @@ address ``a2``            every person whose list holds ``a2``
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import reduce
 
 from pyspark.sql import DataFrame
 
 from enrich.base.spec import JoinSpec, KnownRows, Step, name_left_key, name_reference, name_right_key
-from enrich.frames.columns import drop_nulls, has_null, pack_rows
+from enrich.frames.columns import drop_nulls, has_null, pack_rows, unite
 
 References = Callable[[Step, "DataFrame"], "DataFrame"]
 """A step, and the changed keys of its lookup -> ``__enrich_k*``, ``__enrich_r*``, ``__enrich_j*``: which rows refer to
@@ -73,7 +72,7 @@ def find_affected_left(
     Returns:
         ``__enrich_k*``, distinct and without nulls.
     """
-    return _unite(_list_left_parts(spec, changed, dependent, others)).distinct()
+    return unite(_list_left_parts(spec, changed, dependent, others)).distinct()
 
 
 def _list_left_parts(
@@ -110,7 +109,7 @@ def find_known_rows(
     parts = [drop_nulls(frame.select(*names, alias), names) for frame in carrying]
     read = [frame.select(*names) for frame in parts]
     if len(parts) > 1:
-        parts = [_unite(parts).dropDuplicates(names)]
+        parts = [unite(parts).dropDuplicates(names)]
     if come is not None:
         read.append(changed[alias].toDF(*names))
         parts = [frame.join(read[-1], on=names, how="left_anti") for frame in parts]
@@ -120,11 +119,11 @@ def find_known_rows(
     elsewhere = {name: keys for name, keys in changed.items() if come is None or name != alias}
     others = _list_left_parts(spec, elsewhere, [frame for frame in dependent if frame not in carrying], others)
     if not others:
-        return KnownRows(_unite(parts))
-    unread = _unite(others).distinct()
+        return KnownRows(unite(parts))
+    unread = unite(others).distinct()
     for frame in read:
         unread = unread.join(frame, on=names, how="left_anti")
-    return KnownRows(_unite(parts), unread)
+    return KnownRows(unite(parts), unread)
 
 
 def find_affected_right(
@@ -157,8 +156,4 @@ def find_affected_right(
         if names[0] in frame.columns:
             is_lookup_only = has_null(lefts)
             parts.append(drop_nulls(frame.where(is_lookup_only).select(*names)))
-    return _unite(parts).distinct()
-
-
-def _unite(parts: Sequence[DataFrame]) -> DataFrame:
-    return reduce(lambda a, b: a.unionByName(b), parts)
+    return unite(parts).distinct()

@@ -19,7 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import HOLDERS, LIVE, Affected, MirrorSpec, name_left_key, quote
-from enrich.frames.columns import drop_nulls, keep_in_ranges
+from enrich.frames.columns import drop_nulls, keep_in_ranges, name_parts
 
 
 def find_affected_values(spec: MirrorSpec, images: DataFrame) -> DataFrame:
@@ -83,5 +83,5 @@ def _rank_holders(spec: MirrorSpec, *, first: bool) -> Column:
 
 def _take_values(spec: MirrorSpec, rows: DataFrame) -> DataFrame:
     names = name_left_key(len(spec.value))
-    parts = [F.col(quote(column)).alias(name) for name, column in zip(names, spec.value, strict=True)]
+    parts = name_parts(spec.value, names)
     return drop_nulls(rows.select(*parts))

@@ -20,7 +20,7 @@ def list_earlier_steps(spec: JoinSpec, step: Step) -> list[Step]:
     return list(spec.steps[: aliases.index(step.alias)])
 
 
-def deciding_steps(spec: JoinSpec, step: Step, *, exact: bool = False) -> list[Step]:
+def list_deciding_steps(spec: JoinSpec, step: Step, *, exact: bool = False) -> list[Step]:
     """Return the earlier joins without which it cannot be told which rows refer to what.
 
     A left join that nothing reads changes no reference. An inner one only removes some: it is left out, too, when the

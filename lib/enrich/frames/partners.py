@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from enrich.base.spec import Step, name_partners
 from enrich.base.state import LookupState
+from enrich.frames.columns import aggregate
 
 _PARTS = ("rows", "matched", "nulls")
 
@@ -38,8 +39,7 @@ def sum_partners(
     parts = [F.col(name).isNull() for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
     has_pairs = any(step.kind == "interval" for step in steps)
     counted_rows = F.count_if(reduce(or_, parts)) if has_pairs else F.count("*")
-    found = rows.agg(counted_rows, *sums, *[F.count_if(mark) for mark in marks.values()]).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    found = aggregate(rows, counted_rows, *sums, *[F.count_if(mark) for mark in marks.values()])
     end = 1 + len(sums)
     counted = (found[i : i + len(_PARTS)] for i in range(1, end, len(_PARTS)))
     partners = {step.alias: LookupState(*each) for step, each in zip(steps, counted, strict=True)}

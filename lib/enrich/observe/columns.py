@@ -90,7 +90,7 @@ class _Joins:
     def trace(self) -> ColumnSources:
         direct = {}
         for output in self.spec.outputs:
-            columns = dict.fromkeys(self.read(output.expression))
+            columns = dict.fromkeys(self.follow(output.paths))
             plain = output.is_plain and len(columns) == 1 and not any(self.changes(each) for each in columns)
             direct[output.name] = dict.fromkeys(columns, IDENTITY if plain else TRANSFORMATION)
         pairs = [(source, JOIN) for step in self.spec.steps for source in self.join(step)]
@@ -122,8 +122,11 @@ class _Joins:
 
     def read(self, text: str) -> Iterator[Source]:
         """Yield the columns that an expression reads."""
-        for path in sorted(parse_expression(text, _Anything()).paths):
-            alias, *rest = path
+        return self.follow(parse_expression(text, _Anything()).paths)
+
+    def follow(self, paths: Iterable[tuple[str, ...]]) -> Iterator[Source]:
+        """Yield the columns that are meant by what an expression refers to."""
+        for alias, *rest in sorted(paths):
             if alias == "key" and self.spec.has_key:
                 yield from self.key(rest)
             elif step := self.list_step(alias):

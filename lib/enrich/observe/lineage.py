@@ -31,7 +31,7 @@ from enrich.base.result import LOCKED, Finding, JobResult
 from enrich.config.models import Lineage
 from enrich.config.project import Project
 from enrich.observe.tables import describe_inputs, describe_outputs
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 
 _ENDED_BADLY = {LOCKED: RunState.ABORT}
 _RETRY = {"total": 2, "read": 0, "backoff_factor": 0.1}

@@ -44,7 +44,7 @@ _LINE = re.compile(rf"{_PREFIX}(\w+)\{{(.*)\}} (\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"(?:,|$)')
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
 
-Labels = tuple[tuple[str, str], ...]
+SampleLabels = tuple[tuple[str, str], ...]
 """Further labels of a sample, after ``job`` and ``deployment``."""
 
 
@@ -52,13 +52,13 @@ Labels = tuple[tuple[str, str], ...]
 class JobFigures:
     """The samples of one job in one deployment: family -> further labels -> value."""
 
-    samples: dict[str, dict[Labels, float]] = field(default_factory=dict)
+    samples: dict[str, dict[SampleLabels, float]] = field(default_factory=dict)
 
-    def put(self, family: str, values: Mapping[Labels, float]) -> None:
+    def put(self, family: str, values: Mapping[SampleLabels, float]) -> None:
         """Let ``values`` take the place of a family's samples; none: take them out."""
         self.samples[family] = dict(values)
 
-    def add(self, family: str, values: Mapping[Labels, float]) -> None:
+    def add(self, family: str, values: Mapping[SampleLabels, float]) -> None:
         """Add ``values`` to a family's samples."""
         known = self.samples.setdefault(family, {})
         for labels, value in values.items():
@@ -144,7 +144,7 @@ def _put_state(figures: JobFigures, result: JobResult) -> None:
     figures.put("target_rows", {(): state.rows})
     figures.put("rules_failing", {(): sum(bool(rule.failed) or rule.error is not None for rule in state.rules)})
     references = {alias: (each.matched, each.rows - each.null_references) for alias, each in state.lookups.items()}
-    shares: dict[Labels, float] = {
+    shares: dict[SampleLabels, float] = {
         (("lookup", alias),): matched / rows for alias, (matched, rows) in references.items() if rows > 0
     }
     figures.put("match_ratio", shares)
@@ -196,7 +196,7 @@ def format_figures(figures: Figures) -> str:
     return "\n".join(lines)
 
 
-def _format_sample(family: str, labels: Labels, value: float) -> str:
+def _format_sample(family: str, labels: SampleLabels, value: float) -> str:
     told = ",".join(f'{name}="{_escape(text)}"' for name, text in labels)
     return f"{_PREFIX}{family}{{{told}}} {int(value) if float(value).is_integer() else repr(float(value))}"
 

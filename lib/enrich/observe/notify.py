@@ -55,7 +55,7 @@ class Recipient:
 
 
 @dataclass(frozen=True)
-class Run:
+class EndedRun:
     """What is said of the run as a whole."""
 
     project: str
@@ -77,7 +77,7 @@ def find_event(result: JobResult, previous: str | None) -> str | None:
 
 
 def build_event(
-    settings: Notify, run: Run, results: Iterable[JobResult], previous: Mapping[str, str]
+    settings: Notify, run: EndedRun, results: Iterable[JobResult], previous: Mapping[str, str]
 ) -> dict[str, Any] | None:
     """Return what a recipient is told of a run; None when there is nothing for it.
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError, EnvironmentFault, find_gravest
 from enrich.base.extras import LINEAGE, install
-from enrich.base.frames import tell_frames
 from enrich.base.result import SKIPPED, JobResult
+from enrich.base.traces import tell_frames
 from enrich.config.observers import resolve
 from enrich.config.project import Project
 from enrich.observe.bounds import TooLate, run_within
 from enrich.progress.lag import SourceLag, measure_lag
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.storage.runs import RunsTable
 
 if TYPE_CHECKING:
@@ -147,10 +147,10 @@ class Observer:
 
     def _notify(self, recipient: Recipient) -> None:
         """Tell one recipient what it wants to know of this run, if there is anything."""
-        from enrich.observe.notify import Run, build_body, build_event, post
+        from enrich.observe.notify import EndedRun, build_body, build_event, post
 
         code = find_gravest(result.exit_code for result in self.results)
-        run = Run(self.project.dir.name, self.project.deployment, self.run_id, code)
+        run = EndedRun(self.project.dir.name, self.project.deployment, self.run_id, code)
         event = build_event(recipient.settings, run, self.results, self.previous)
         if event is not None:
             post(recipient, build_body(recipient.settings, event))

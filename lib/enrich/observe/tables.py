@@ -20,7 +20,7 @@ from enrich.config.places import find_quarantine
 from enrich.config.project import Project
 from enrich.observe.columns import Source, trace_columns
 from enrich.observe.datasets import Name, describe_alias, describe_schema, name_dataset
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.storage import tables
 
 _CHANGES = {

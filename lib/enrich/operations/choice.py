@@ -1,4 +1,4 @@
-"""Which jobs a run takes, and which of their rules it accepts."""
+"""Which jobs a run takes, which of their rules it accepts, and which part of their sources' past it is about."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from enrich.base.errors import ConfigError, suggest
 from enrich.config import graph
 from enrich.config.project import Project
+from enrich.progress.since import Bounds, Said, read_asked
 
 
 def choose_jobs(project: Project, jobs: Sequence[str] | None, exclude: Iterable[str]) -> list[str]:
@@ -29,3 +30,16 @@ def choose_accepted(project: Project, names: Sequence[str], accept: Iterable[str
             hint = f"it can be {', '.join(sorted(blocking))}" if blocking else "leave out --accept"
             raise ConfigError(f"no job of this run has a rule {rule!r} that can block it", hint=hint)
     return frozenset(accept)
+
+
+def read_window(
+    project: Project, names: Sequence[str], ends: tuple[Said, Said], *, allow_gap: bool, full_refresh: bool
+) -> Bounds:
+    """Read ``since`` and ``until`` of a run of these jobs that begins now.
+
+    Raises:
+        ConfigError: As ``read_asked``.
+    """
+    aliases = {name: project.jobs[name].sources for name in names}
+    histories = any(project.jobs[name].kind == "history" for name in names)
+    return read_asked(aliases, ends, allow_gap=allow_gap, full_refresh=full_refresh, histories=histories)

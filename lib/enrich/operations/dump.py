@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.errors import Blocked, ConfigError, shown
+from enrich.base.errors import Blocked, ConfigError, show_text
 from enrich.config.places import CatalogName, Location, find_quarantine, identify
 from enrich.config.project import Project
 from enrich.dumps import files
@@ -63,7 +63,7 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
     blank = LoadResult(uuid.uuid4().hex, project.deployment, str(place), UNCHANGED, dry_run)
     workplace = Workplace(project, [], Options(dry_run=dry_run), blank.run_id, spark, spark)
     size = sum(each.path.stat().st_size for each in found)
-    loader = Loader(workplace, place, shown(table), how, blank, size)
+    loader = Loader(workplace, place, show_text(table), how, blank, size)
     with ExitStack() as cleanup:
         if not dry_run:
             lock = f"load-{hashlib.sha256(identify(place).encode()).hexdigest()[:16]}"
@@ -101,8 +101,8 @@ def _refuse_written(project: Project, place: Location, table: str) -> None:
         target = project.location(job.target.table)
         if identify(place) in (identify(target), identify(find_quarantine(target))):
             raise ConfigError(
-                f"{shown(table)} is written by job {name!r}", hint="load the tables that the job reads instead"
+                f"{show_text(table)} is written by job {name!r}", hint="load the tables that the job reads instead"
             )
     state = identify(project.state)
     if isinstance(place, str) and f"{identify(place)}/".startswith(f"{state}/"):
-        raise ConfigError(f"{shown(table)} is in the state directory", hint="choose another place for the table")
+        raise ConfigError(f"{show_text(table)} is in the state directory", hint="choose another place for the table")

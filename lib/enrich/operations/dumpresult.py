@@ -9,9 +9,9 @@ from typing import Any
 from enrich.base.errors import Blocked, ConfigError
 from enrich.base.result import name_deployment
 from enrich.dumps import files
-from enrich.dumps.faults import LineFault
+from enrich.dumps.badlines import BadLines
 
-FAIL, SKIP = "fail", "skip"
+FAIL = "fail"
 CREATED, UPDATED, UNCHANGED, REFUSED = "created", "updated", "unchanged", "refused"
 MAX_DELETE = 0.5
 
@@ -69,7 +69,7 @@ class LoadResult:
     deleted: int = 0
     unchanged: int = 0
     skipped: int = 0
-    faults: tuple[LineFault, ...] = ()
+    faults: tuple[BadLines, ...] = ()
     error: str | None = None
     exit_code: int = 0
 
@@ -91,13 +91,13 @@ class RefusedDump(Blocked):
         faults: What is wrong with its lines.
     """
 
-    def __init__(self, message: str, hint: str, read: int, faults: Sequence[LineFault] = ()) -> None:
+    def __init__(self, message: str, hint: str, read: int, faults: Sequence[BadLines] = ()) -> None:
         super().__init__(message, hint=hint)
         self.read = read
         self.faults = tuple(faults)
 
 
-def refuse_lines(read: int, faults: Sequence[LineFault]) -> RefusedDump:
+def refuse_lines(read: int, faults: Sequence[BadLines]) -> RefusedDump:
     """Return the refusal of a dump that has bad lines."""
     told = "; ".join(map(str, faults))
     return RefusedDump(

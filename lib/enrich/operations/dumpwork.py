@@ -14,12 +14,12 @@ from typing import TYPE_CHECKING
 from enrich.base.errors import ConfigError, Conflict, EnrichError, RunFailed
 from enrich.base.extras import SPARK, require_extra
 from enrich.base.failures import find_condition, find_lack, is_conflict
-from enrich.base.frames import tell_frames
 from enrich.base.spec import quote
+from enrich.base.traces import tell_frames
 from enrich.compiler.ddl import read_columns
 from enrich.config.places import CatalogName, Location
 from enrich.dumps import files, stage
-from enrich.dumps.faults import REPEATED, SHOWN, LineFault
+from enrich.dumps.badlines import REPEATED, SHOWN, BadLines
 from enrich.dumps.layout import Known
 from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged
 from enrich.operations.dumpresult import (
@@ -185,7 +185,7 @@ class Loader:
             result = self._write(session, write, result)
         return result if self.earlier is None else _add(self.earlier, result)
 
-    def _settle_repeated(self, dump: DumpRows, staged: Staged) -> tuple[DumpRows, list[LineFault]]:
+    def _settle_repeated(self, dump: DumpRows, staged: Staged) -> tuple[DumpRows, list[BadLines]]:
         """Leave out the lines whose key stands twice, or refuse the dump for them."""
         from enrich.frames.dumps import find_places, find_repeated, leave_out
 
@@ -193,7 +193,7 @@ class Loader:
         if not lines:
             return dump, []
         first = [f"{staged.names[at]}:{line}" for at, line in find_places(dump, keys, SHOWN)]
-        fault = LineFault(REPEATED, lines, tuple(first))
+        fault = BadLines(REPEATED, lines, tuple(first))
         if self.how.bad_rows == FAIL:
             raise refuse_lines(staged.reading.rows, [fault])
         return leave_out(dump, keys), [fault]

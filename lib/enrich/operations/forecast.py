@@ -11,7 +11,7 @@ from enrich.storage import extents, shape
 
 if TYPE_CHECKING:
     from enrich.base.spec import Affected
-    from enrich.progress.prepare import Task
+    from enrich.progress.task import Task
     from enrich.steps.source_changes import Changes
     from enrich.steps.work import Work
     from enrich.storage.tables import TableState
@@ -125,7 +125,7 @@ def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[s
         if step.kind != "table":
             read.add(step.alias)
             if step.alias in changed.differing:
-                read |= {spec.driving, *[each.alias for each in order.deciding_steps(spec, step)]}
+                read |= {spec.driving, *[each.alias for each in order.list_deciding_steps(spec, step)]}
     return read
 
 

@@ -88,8 +88,8 @@ def _describe_state(target: TargetState) -> dict[str, Any] | None:
 def _find_warning(job: str, target: TargetState, lags: tuple[SourceLag, ...]) -> str | None:
     """Return what an operator has to see to, in one line; None for nothing."""
     found = []
-    if target.foreign:
-        versions = ", ".join(str(version) for version in sorted(target.foreign)[:5])
+    if target.others:
+        versions = ", ".join(str(version) for version in sorted(target.others)[:5])
         found.append(f"changed by another writer (version {versions}): run `enrich verify {job} --repair`")
     for lag in lags:
         ranges = ", ".join(f"{start + 1} to {end}" for start, end in lag.gaps)

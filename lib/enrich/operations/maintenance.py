@@ -9,11 +9,11 @@ from __future__ import annotations
 
 import logging
 import math
-import re
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import ConfigError, EnrichError, HistoryError, find_gravest
@@ -25,6 +25,7 @@ from enrich.config.project import Project
 from enrich.operations.choice import choose_jobs
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.needs import Need, list_needs
+from enrich.progress.since import read_duration
 from enrich.storage import locks, shape, tables
 
 if TYPE_CHECKING:
@@ -41,8 +42,6 @@ MARGIN = 24
 """Hours that are kept beyond what a cursor needs: a commit's files are as old as the beginning of what made it."""
 
 _HOUR = 3_600_000
-_RETENTION = re.compile(r"([0-9]{1,6})([hdw])")
-_HOURS = {"h": 1, "d": 24, "w": 168}
 
 
 @dataclass(frozen=True)
@@ -153,7 +152,8 @@ def maintain(  # noqa: PLR0913 - the public interface: every keyword is an optio
         exclude: Names to leave out.
         sources: Also VACUUM the sources of these jobs, as far as no job of the project needs them.
         dry_run: Only measure.
-        retention: How much of the past VACUUM leaves at least: ``36h``, ``10d``, ``2w``. None: as each table says.
+        retention: How much of the past VACUUM leaves at least: ``36h``, ``10d``, ``2w``. None: as each
+            table says.
         spark: A Delta-capable session, left as it was found; None: the active one, or one is built.
         on_result: Called for each table as it is done.
 
@@ -164,7 +164,7 @@ def maintain(  # noqa: PLR0913 - the public interface: every keyword is an optio
         ConfigError: An unknown job, or a retention that is none.
     """
     names = choose_jobs(project, jobs, exclude)
-    hours = _read_retention(retention)
+    hours = None if retention is None else math.ceil(read_duration("--retention", retention) / timedelta(hours=1))
     keeper = _Keeper(Workplace(project, names, Options(dry_run=dry_run), uuid.uuid4().hex, spark), hours)
     done: list[Upkeep] = []
     for each in keeper.keep(sources=sources):
@@ -172,20 +172,6 @@ def maintain(  # noqa: PLR0913 - the public interface: every keyword is an optio
         if on_result is not None:
             on_result(each)
     return MaintainResult(keeper.workplace.run_id, project.deployment, dry_run, tuple(done))
-
-
-def _read_retention(text: str | None) -> int | None:
-    """Return hours.
-
-    Raises:
-        ConfigError: It is not a number of hours, days or weeks.
-    """
-    if text is None:
-        return None
-    found = _RETENTION.fullmatch(text.strip())
-    if found is None:
-        raise ConfigError(f"--retention {text!r} is not a time", hint="valid forms are 36h, 10d, 2w")
-    return int(found[1]) * _HOURS[found[2]]
 
 
 @dataclass

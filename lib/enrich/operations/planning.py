@@ -18,11 +18,12 @@ from enrich.base.result import SourceWindow, name_deployment
 from enrich.config import graph
 from enrich.config.models import Job
 from enrich.config.project import Project
-from enrich.operations.choice import choose_jobs
+from enrich.operations.choice import choose_jobs, read_window
 from enrich.operations.forecast import IDLE, Forecast, foresee, foresee_count
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.prepare import BOOTSTRAP, Task, open_task
-from enrich.progress.since import Said, read_asked
+from enrich.progress.prepare import open_task
+from enrich.progress.since import Said
+from enrich.progress.task import BOOTSTRAP, Task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -134,10 +135,7 @@ def plan(  # noqa: PLR0913 - the public interface: every keyword is an option of
         ConfigError: An unknown job, or an option that cannot be honoured.
     """
     names = choose_jobs(project, jobs, exclude)
-    aliases = {name: project.jobs[name].sources for name in names}
-    histories = any(project.jobs[name].kind == "history" for name in names)
-    asked = {"allow_gap": allow_gap, "full_refresh": full_refresh, "histories": histories}
-    bounds = read_asked(aliases, (since, until), **asked)
+    bounds = read_window(project, names, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
     options = Options(full_refresh, dry_run=True, bounds=bounds)
     workplace = Workplace(project, names, options, uuid.uuid4().hex, spark)
     workplace.pin()

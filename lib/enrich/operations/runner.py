@@ -12,19 +12,20 @@ from typing import TYPE_CHECKING
 from enrich.base import context
 from enrich.base.errors import SourceMoved
 from enrich.base.extras import EXPECTATIONS, require_extra
+from enrich.base.failpoints import pass_point
 from enrich.base.failures import describe_error
-from enrich.base.faults import pass_point
 from enrich.base.result import CREATED, FAILED, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.config import graph
 from enrich.config.models import Job
 from enrich.config.project import Project
-from enrich.operations.choice import choose_accepted, choose_jobs
+from enrich.operations.choice import choose_accepted, choose_jobs, read_window
 from enrich.operations.retries import retry
 from enrich.operations.samples import create_sample_tables
 from enrich.operations.watching import Watch, open_watch
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.prepare import Task, announce, open_task
-from enrich.progress.since import Said, read_asked
+from enrich.progress.prepare import announce, open_task
+from enrich.progress.since import Said
+from enrich.progress.task import Task
 from enrich.storage import locks
 from enrich.storage.runs import build_outcome
 
@@ -77,10 +78,7 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     """
     names = choose_jobs(project, jobs, exclude)
     accepted = choose_accepted(project, names, accept)
-    aliases = {name: project.jobs[name].sources for name in names}
-    histories = any(project.jobs[name].kind == "history" for name in names)
-    asked = {"allow_gap": allow_gap, "full_refresh": full_refresh, "histories": histories}
-    bounds = read_asked(aliases, (since, until), **asked)
+    bounds = read_window(project, names, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
     options = Options(full_refresh, dry_run, retry_quarantined, accepted, bounds)
     run_id = uuid.uuid4().hex
     watch = open_watch(project, run_id, dry_run=dry_run)

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from enrich.base.errors import ConfigError, EnrichError, Fault
 from enrich.base.spec import DataType
-from enrich.compiler.schemas import kind_of, parse_type
+from enrich.compiler.ddl import read_ddl_type
+from enrich.compiler.schemas import kind_of
 from enrich.config import Project
 from enrich.config.places import resolve_directory
 from enrich.config.yamlfile import Tree, read_tree
@@ -92,8 +93,8 @@ def _read_sample(tree: Tree, home: Path, folder: str, table: str, faults: list[F
     if not tree.mapping(table):
         faults.append(Fault(f"table {table!r} needs its columns: {{column: type}}", tree.at(table)))
     for column, text in tree.mapping(table).items():
-        kind = parse_type(text) if isinstance(text, str) else None
-        if kind is None:
+        kind = read_ddl_type(text) if isinstance(text, str) else None
+        if kind is None or not _can_be_sample(kind):
             known = "string, int, bigint, double, decimal(10,2), boolean, date, timestamp, array<...> or struct<...>"
             faults.append(Fault(f"the type of {column!r} must be one of {known}", tree.at(table, column)))
         elif kind_of(kind) in ("array", "struct") and there == [files[0]]:
@@ -102,6 +103,15 @@ def _read_sample(tree: Tree, home: Path, folder: str, table: str, faults: list[F
         else:
             columns[column] = kind
     return Sample(columns, home / there[0], f"{folder}/{there[0]}") if len(faults) == before else None
+
+
+def _can_be_sample(kind: DataType) -> bool:
+    """Return whether the files of samples can hold values of a type."""
+    if isinstance(kind, str):
+        return kind not in ("binary", "timestamp_ntz")
+    if kind["type"] == "array":
+        return _can_be_sample(kind["elementType"])
+    return kind["type"] == "struct" and all(_can_be_sample(field["type"]) for field in kind["fields"])
 
 
 def create_sample_tables(project: Project, jobs: Collection[str]) -> dict[str, EnrichError]:

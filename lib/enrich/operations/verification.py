@@ -25,7 +25,8 @@ from enrich.operations.choice import choose_jobs
 from enrich.operations.retries import retry
 from enrich.operations.runner import record_outcome
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.prepare import REPAIR, Task, reopen_task
+from enrich.progress.prepare import reopen_task
+from enrich.progress.task import REPAIR, Task
 from enrich.storage import locks
 
 if TYPE_CHECKING:
@@ -89,7 +90,7 @@ class Check:
         versions: Alias -> the recorded version that the rows were computed at.
         target: What differs in the target, before a repair.
         quarantine: What differs in the quarantine.
-        foreign: Versions of the target that other writers made.
+        others: Versions of the target that other writers made.
         state: What the target's record says of all its rows, and what they are.
         gaps: Alias -> versions that a run was told to skip; what they brought shows as a difference.
         target_version: The target's version that was compared, or that a repair has made.
@@ -101,7 +102,7 @@ class Check:
     versions: dict[str, int] = field(default_factory=dict)
     target: Discrepancy = Discrepancy()
     quarantine: Discrepancy = Discrepancy()
-    foreign: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
     gaps: dict[str, list[list[int]]] = field(default_factory=dict)
     state: StateCheck | None = None
     target_version: int | None = None
@@ -122,7 +123,7 @@ class Check:
             "versions": self.versions,
             **vars(self.target),
             "quarantine": vars(self.quarantine),
-            "foreign_versions": list(self.foreign),
+            "foreign_versions": list(self.others),
             "gaps": self.gaps,
             "state": self.state.to_dict() if self.state is not None else None,
             "target_version": self.target_version,
@@ -233,7 +234,7 @@ def _compare_rows(task: Task, session: SparkSession, workplace: Workplace) -> Ch
     assert table is not None  # noqa: S101 - the same
     versions = {alias: mark.to for alias, mark in cursor.sources.items()}
     gaps = {alias: [list(gap) for gap in mark.gaps] for alias, mark in cursor.sources.items() if mark.gaps}
-    check = Check(task.job.job, EQUAL, versions, foreign=task.target.foreign, gaps=gaps, target_version=table.version)
+    check = Check(task.job.job, EQUAL, versions, others=task.target.others, gaps=gaps, target_version=table.version)
     with ExitStack() as cleanup:
         work = Work(task, session, cleanup)
         try:
@@ -247,7 +248,7 @@ def _compare_rows(task: Task, session: SparkSession, workplace: Workplace) -> Ch
         check = replace(check, target=target, quarantine=quarantine, state=states)
         if task.dry_run:
             return _judge(check)
-        if not check.differs and not check.foreign and not check.gaps and not task.lacks_state:
+        if not check.differs and not check.others and not check.gaps and not task.lacks_state:
             return check
         workplace.require_safe_commits(table.uri, session)
         written = publish.write_run(work, found, workplace.runs)

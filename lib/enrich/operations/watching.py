@@ -6,7 +6,7 @@ from typing import Protocol
 
 from enrich.base.result import JobResult
 from enrich.config.project import Project
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 
 
 class Watch(Protocol):

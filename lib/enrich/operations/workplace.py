@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from enrich.base.errors import ConfigError, EnrichError
 from enrich.base.extras import SPARK, require_extra
-from enrich.base.faults import pass_point
+from enrich.base.failpoints import pass_point
 from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
 from enrich.config import graph
@@ -24,8 +24,9 @@ from enrich.config.project import Project
 from enrich.operations.samples import find_missing_sample
 from enrich.progress import cursor, window
 from enrich.progress.cursor import TargetState
-from enrich.progress.prepare import TargetPlace, Task, check_free, check_sources, compile_task
+from enrich.progress.prepare import check_free, check_sources, compile_task
 from enrich.progress.since import Bounds
+from enrich.progress.task import TargetPlace, Task
 from enrich.quality.suites import check_columns
 from enrich.storage import extents, tables
 from enrich.storage.runs import RunsTable
@@ -186,12 +187,12 @@ class Workplace:
         contained = {alias: to for alias, (_, to) in target.consumed.items() if alias in latest}
         until = contained if as_recorded else self._find_ends(job, latest, target)
         pinned = window.pin_sources(job.job, latest, until, target.consumed)
-        plan = compile_task(job, pinned, None if full else target.cursor)
+        compiled = compile_task(job, pinned, None if full else target.cursor)
         check_sources(job, latest)
         suite = self.project.suite(job)
-        if suite is not None and (faults := check_columns(suite, plan.spec.columns)):
+        if suite is not None and (faults := check_columns(suite, compiled.spec.columns)):
             raise ConfigError.of(faults)
-        task = Task(job, plan, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run, self._note)
+        task = Task(job, compiled, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run, self._note)
         task = replace(task, until=until, optimize=self.project.settings.optimize)
         return replace(task, accepted=self.options.accepted, retry=self._wants_retry(job))
 
@@ -238,10 +239,10 @@ class Workplace:
         from enrich.compiler.sparktypes import build_typer
 
         def complete(own: SparkSession) -> Done:
-            if task.plan.complete:
+            if task.compiled.complete:
                 return work(task, own)
             known = None if task.everything else task.target.cursor
-            return work(replace(task, plan=compile_task(task.job, task.tables, known, build_typer(own))), own)
+            return work(replace(task, compiled=compile_task(task.job, task.tables, known, build_typer(own))), own)
 
         return self.work_inside(complete)
 

@@ -169,14 +169,14 @@ class TargetState:
         table: The table; None when it does not exist.
         cursor: What its rows contain; None when it does not exist, or when neither log nor runs table says it.
         number: The highest number ever used for it.
-        foreign: Versions of data changes by others since the cursor, latest first.
+        others: Versions of data changes by others since the cursor, latest first.
         quarantine: The quarantine table beside it; None when there is none, and when nobody asked.
     """
 
     table: TableState | None
     cursor: Cursor | None
     number: int
-    foreign: tuple[int, ...] = ()
+    others: tuple[int, ...] = ()
     quarantine: QuarantineState | None = None
 
     @property
@@ -208,7 +208,7 @@ def read(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
     if found is not None and not walked.is_explained:
         found = None  # what came between its plan and its commit is forgotten
     elif found is not None and found.get("base") is not None:
-        others += others_between(walked.entries, (found["base"], walked.version), job)
+        others += list_others_between(walked.entries, (found["base"], walked.version), job)
     elif found is None and not walked.restored:
         found = _find_expired(runs.read_committed(label, number), walked.oldest)
     cursor = None if found is None else Cursor.from_dict(found)
@@ -326,7 +326,7 @@ def _walk(entries: list[dict[str, Any]], job: str) -> _Walked:
     return _Walked(entries, None, 0, tuple(others), below is not None, unclear)
 
 
-def others_between(entries: list[dict[str, Any]], bounds: tuple[int, int], job: str) -> tuple[int, ...]:
+def list_others_between(entries: list[dict[str, Any]], bounds: tuple[int, int], job: str) -> tuple[int, ...]:
     """Return others' commits between two versions, both excluded, latest first, but for upkeep."""
     inside = [entry for entry in entries if bounds[0] < int(entry["version"]) < bounds[1]]
     return tuple(int(e["version"]) for e in inside if e.get("operation") not in _UPKEEP and not _read_record(e, job))
@@ -337,9 +337,9 @@ def list_changing(uri: str, others: Iterable[int], columns: Sequence[str]) -> tu
     return tuple(version for version in others if changes_values(uri, version, columns))
 
 
-def describe_drift(job: str, foreign: Iterable[int]) -> DriftError:
-    """Return the error of a target that others have changed in the versions ``foreign``."""
-    versions = ", ".join(str(version) for version in sorted(foreign)[:5])
+def describe_drift(job: str, others: Iterable[int]) -> DriftError:
+    """Return the error of a target that others have changed in the versions ``others``."""
+    versions = ", ".join(str(version) for version in sorted(others)[:5])
     return DriftError(
         f"the target of {job!r} was changed by another writer (version {versions})",
         hint=f"run `enrich verify {job} --repair`, which undoes it, or `enrich run {job} --full-refresh`",

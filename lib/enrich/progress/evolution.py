@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from enrich.base.errors import HistoryError
 from enrich.base.spec import DataType, JobSpec, JoinSpec
 from enrich.compiler.schemas import strip_type
-from enrich.expressions import Scope, parse_expression
 from enrich.progress.cursor import Cursor
 
 
@@ -50,9 +49,8 @@ def find_reshaped(cursor: Cursor, spec: JobSpec) -> list[str]:
     """
     if not isinstance(spec, JoinSpec):
         return []
-    lists = frozenset(step.alias for step in spec.steps if step.kind == "list")
-    scope = Scope(frozenset(spec.sources) - lists, lists, spec.has_key)
-    shown = {path for output in spec.outputs for path in parse_expression(output.expression, scope).paths}
+    lists = {step.alias for step in spec.steps if step.kind == "list"}
+    shown = {path for output in spec.outputs for path in output.paths}
     return [
         alias
         for alias in sorted(lists)

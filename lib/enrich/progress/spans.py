@@ -12,56 +12,12 @@ verify                   as a full refresh; where the feed is lost like a run ov
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
-
 from enrich.base.errors import HistoryError
 from enrich.base.result import SourceWindow
 from enrich.progress.cursor import TargetState
+from enrich.progress.task import Span, Task
 from enrich.storage.feeds import find_feed_start
 from enrich.storage.tables import TableState
-
-
-@dataclass(frozen=True)
-class Span:
-    """What a run computes a history from.
-
-    Attributes:
-        first: The version with which the history begins; its rows hold from that commit on.
-        start: The feed is read after this version.
-        whole: True when the rows of ``first`` are where it starts; False: the versions that target and quarantine have.
-        compares: Whether what is recorded is compared with the source's rows at ``start``.
-    """
-
-    first: int
-    start: int
-    whole: bool = False
-    compares: bool = False
-
-    def list_lost(self, gaps: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-        """Return those gaps over which nothing can be computed again: they end before the feed that is read."""
-        return () if self.whole else tuple(gap for gap in gaps if gap[1] <= self.start)
-
-
-class Progress(Protocol):
-    """What a task knows of its sources."""
-
-    @property
-    def tables(self) -> Mapping[str, TableState]:
-        """Alias -> the pinned state."""
-
-    @property
-    def target(self) -> TargetState:
-        """What is at the target."""
-
-    @property
-    def window(self) -> Mapping[str, SourceWindow]:
-        """Alias -> the versions to consume."""
-
-    @property
-    def again(self) -> Mapping[str, tuple[int, int]]:
-        """Alias -> versions before the cursor that are taken again."""
 
 
 def begin(job: str, alias: str, table: TableState, target: TargetState) -> Span:
@@ -85,7 +41,7 @@ def begin(job: str, alias: str, table: TableState, target: TargetState) -> Span:
     return Span(wanted, wanted, whole=True)
 
 
-def go_on(job: str, alias: str, task: Progress, *, allow_gap: bool) -> tuple[Span, SourceWindow]:
+def go_on(job: str, alias: str, task: Task, *, allow_gap: bool) -> tuple[Span, SourceWindow]:
     """Return the span and the window of an incremental run; they start later than they should where the feed is lost.
 
     Raises:
@@ -117,7 +73,7 @@ def go_on(job: str, alias: str, task: Progress, *, allow_gap: bool) -> tuple[Spa
     return Span(first, found, compares=True), SourceWindow(found, at.to, gap=(mark.to, found))
 
 
-def look_back(alias: str, task: Progress) -> Span:
+def look_back(alias: str, task: Task) -> Span:
     """Return the span of a comparison: as far back as the feed can be read."""
     mark = task.target.marks[alias]
     first = mark.to if mark.first is None else mark.first

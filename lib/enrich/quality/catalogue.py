@@ -159,7 +159,6 @@ class Type:
         kind: ``column``, ``pair``, ``multi`` (rules that judge rows) or ``aggregate`` (one verdict for all rows).
         required: Arguments that must be given, with what they take.
         optional: Arguments that may be left out or null.
-        single: True when every row is judged by itself, which quarantine needs.
         refused: Why enrich does not run this type; None for those it runs.
         verdict_only: True for row types that GX answers from the schema, without counts.
         either: At least one of these must be given.
@@ -171,7 +170,6 @@ class Type:
     kind: str
     required: Mapping[str, Kind] = field(default_factory=dict)
     optional: Mapping[str, Kind] = field(default_factory=dict)
-    single: bool = True
     refused: str | None = None
     verdict_only: bool = False
     either: tuple[str, ...] = ()
@@ -183,6 +181,11 @@ class Type:
     def is_row(self) -> bool:
         """True for row expectations: those whose failures are counted by row, and the two types GX files with them."""
         return self.kind != AGGREGATE
+
+    @property
+    def single(self) -> bool:
+        """True when every row is judged by itself, which quarantine needs."""
+        return self.is_row and not (self.verdict_only or self.windowed or self.measured)
 
     def arguments(self) -> dict[str, Kind]:
         """Return every argument that may stand in ``kwargs``, but for `COMMON` and `CONDITION`."""
@@ -205,7 +208,7 @@ def _build_row_type(
 
 def _build_table_type(optional: Mapping[str, Kind] = _NONE, **required: Kind) -> Type:
     """Build an aggregate type on the whole table."""
-    return Type(AGGREGATE, required, optional, single=False)
+    return Type(AGGREGATE, required, optional)
 
 
 _build_column_type = partial(_build_row_type, COLUMN, {"column": NAME}, _NONE)
@@ -266,20 +269,18 @@ TYPES: dict[str, Type] = {
     "expect_column_value_lengths_to_be_between": _build_column_type(_INTEGERS, either=_EITHER),
     "expect_column_value_lengths_to_equal": _build_column_type(required={"value": NUMBER}),
     "expect_column_value_z_scores_to_be_less_than": _build_column_type(
-        required={"threshold": NUMBER, "double_sided": BOOLEAN}, single=False, measured=True
+        required={"threshold": NUMBER, "double_sided": BOOLEAN}, measured=True
     ),
     "expect_column_values_to_be_between": _build_column_type(_BOUNDS, either=_EITHER),
     "expect_column_values_to_be_dateutil_parseable": _build_column_type(refused=_SPARKLESS),
     "expect_column_values_to_be_decreasing": _build_column_type({"strictly": BOOLEAN}, refused=_ORDER),
     "expect_column_values_to_be_in_set": _build_column_type(required={"value_set": VALUES}),
-    "expect_column_values_to_be_in_type_list": _build_column_type(
-        {"type_list": TEXTS}, single=False, verdict_only=True
-    ),
+    "expect_column_values_to_be_in_type_list": _build_column_type({"type_list": TEXTS}, verdict_only=True),
     "expect_column_values_to_be_increasing": _build_column_type({"strictly": BOOLEAN}, refused=_ORDER),
     "expect_column_values_to_be_json_parseable": _build_column_type(),
     "expect_column_values_to_be_null": _build_column_type(),
-    "expect_column_values_to_be_of_type": _build_column_type(required={"type_": TEXT}, single=False, verdict_only=True),
-    "expect_column_values_to_be_unique": _build_column_type(single=False, windowed=True),
+    "expect_column_values_to_be_of_type": _build_column_type(required={"type_": TEXT}, verdict_only=True),
+    "expect_column_values_to_be_unique": _build_column_type(windowed=True),
     "expect_column_values_to_match_json_schema": _build_column_type(required={"json_schema": MAPPING}),
     "expect_column_values_to_match_like_pattern": _build_column_type(_ESCAPE, required=_LIKES, refused=_LIKE),
     "expect_column_values_to_match_like_pattern_list": _build_column_type(
@@ -291,7 +292,7 @@ TYPES: dict[str, Type] = {
     "expect_column_values_to_not_be_in_set": _build_column_type(required={"value_set": VALUES}),
     "expect_column_values_to_not_be_null": _build_column_type(),
     "expect_column_values_to_not_be_outliers": _build_column_type(
-        {"method": _build_choice("iqr", "std"), "multiplier": POSITIVE}, single=False, measured=True
+        {"method": _build_choice("iqr", "std"), "multiplier": POSITIVE}, measured=True
     ),
     "expect_column_values_to_not_match_like_pattern": _build_column_type(_ESCAPE, required=_LIKES, refused=_LIKE),
     "expect_column_values_to_not_match_like_pattern_list": _build_column_type(
@@ -299,7 +300,7 @@ TYPES: dict[str, Type] = {
     ),
     "expect_column_values_to_not_match_regex": _build_column_type(required={"regex": REGEX}),
     "expect_column_values_to_not_match_regex_list": _build_column_type(required={"regex_list": REGEXES}),
-    "expect_compound_columns_to_be_unique": _build_multi_type(single=False, windowed=True),
+    "expect_compound_columns_to_be_unique": _build_multi_type(windowed=True),
     "expect_multicolumn_sum_to_equal": _build_multi_type(required={"sum_total": NUMBER}),
     "expect_multicolumn_values_to_be_equal": _build_multi_type(),
     "expect_query_results_to_match_comparison": Type(

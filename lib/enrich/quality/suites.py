@@ -108,7 +108,7 @@ class SuiteRule:
 
     @property
     def judged_scope(self) -> str:
-        """``scope`` as it applies: what is held must not depend on the rest of the target."""
+        """``scope`` as it applies: what is quarantined must not depend on the rest of the target."""
         return CHANGED if self.action == QUARANTINE else self.scope
 
     @property
@@ -117,7 +117,7 @@ class SuiteRule:
         text = json.dumps(_describe_meaning(self), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def judged_columns(self) -> tuple[str, ...]:
+    def list_judged_columns(self) -> tuple[str, ...]:
         """Return the columns that must exist for the rule to be judged at all, the row condition's included."""
         is_judged = self.spec.is_row or (self.column is not None and self.type != "expect_column_to_exist")
         own = self.columns if is_judged else ()
@@ -146,7 +146,7 @@ def list_uncounted(suite: Suite | None) -> tuple[RuleState, ...]:
 def list_needed_columns(suite: Suite | None, names: Sequence[str]) -> frozenset[str]:
     """Return the columns among ``names`` whose values the row rules of a suite look at."""
     rules = suite.row_rules if suite is not None else ()
-    found = [resolve_column(column, names) or column for rule in rules for column in rule.judged_columns()]
+    found = [resolve_column(column, names) or column for rule in rules for column in rule.list_judged_columns()]
     return frozenset(
         part for each in found for part in (each, each.strip("`"), each.partition(".")[0]) if part in names
     )
@@ -173,7 +173,7 @@ def check_columns(suite: Suite, names: Sequence[str]) -> list[Fault]:
     """
     faults: list[Fault] = []
     for rule in suite.rules:
-        missing = [column for column in rule.judged_columns() if resolve_column(column, names) is None]
+        missing = [column for column in rule.list_judged_columns() if resolve_column(column, names) is None]
         for column in missing:
             message = f"{rule.type}: the job selects no column {column!r}{did_you_mean(column, names)}"
             faults.append(Fault(message, _locate(rule, column)))
@@ -199,7 +199,7 @@ def select_quarantine_rules(suite: Suite) -> Suite | None:
 
 
 def fingerprint_quarantine(suite: Suite) -> str:
-    """Return a canonical text of what decides which rows are held: the quarantine rules alone, in their order."""
+    """Return a canonical text of what decides which rows are quarantined: those rules alone, in their order."""
     rules = [_describe_meaning(rule) for rule in suite.rules if rule.action == QUARANTINE]
     return json.dumps(rules, sort_keys=True, ensure_ascii=True, separators=(",", ":")) if rules else ""
 

@@ -170,7 +170,7 @@ def draw_strip(rule: RuleNow, runs: Sequence[Run]) -> Strip | None:
 
 
 @dataclass(frozen=True)
-class Step:
+class TrendStep:
     """A run after which another number of rows fails a rule."""
 
     run: Run
@@ -179,12 +179,12 @@ class Step:
     checked: int | None
 
 
-def list_steps(rule: RuleNow, runs: Sequence[Run]) -> list[Step]:
+def list_steps(rule: RuleNow, runs: Sequence[Run]) -> list[TrendStep]:
     """Return the runs that changed how many rows fail, the latest first; the first count only where rows fail."""
-    found: list[Step] = []
+    found: list[TrendStep] = []
     before = None
     for failed, checked, run in zip(rule.trend, rule.checked_trend, runs, strict=True):
         if failed is not None and failed != (before or 0):
-            found.append(Step(run, before, failed, checked))
+            found.append(TrendStep(run, before, failed, checked))
         before = before if failed is None else failed
     return found[::-1]

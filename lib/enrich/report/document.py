@@ -76,7 +76,6 @@ def build_report(
     jobs: Sequence[tuple[Job, Sequence[Mapping[str, Any]]]],
     project: Project,
     runs: int = DEFAULT_RUNS,
-    now: datetime | None = None,
 ) -> Report:
     """Build the report from each job's outcomes, oldest first."""
     found = tuple(
@@ -84,7 +83,7 @@ def build_report(
     )
     gravest: Verdict = min((job.verdict for job in found), key=_GRAVITY.index, default="never_run")
     return Report(
-        generated=format_moment(now or datetime.now(UTC)),
+        generated=format_moment(datetime.now(UTC)),
         target=project.deployment,
         deployment=project.deployment,
         verdict=gravest,

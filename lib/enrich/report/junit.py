@@ -41,9 +41,12 @@ def format_junit(report: Report) -> str:
     root = ET.Element("testsuites", name=_clean(f"enrich {report.deployment}"))
     for job in report.jobs:
         root.append(_build_suite(job, report))
-    _set_counts(root, ("tests", "failures", "errors"))
-    seconds = sum((job.last.seconds or 0.0) for job in report.jobs if job.last is not None)
-    root.set("time", f"{seconds:.3f}")
+    return finish_document(root, sum((job.last.seconds or 0.0) for job in report.jobs if job.last is not None))
+
+
+def finish_document(root: ET.Element, seconds: float) -> str:
+    """Return a document of suites as text of ASCII characters, with its counts and how long all of it took."""
+    _set_counts(root, seconds, ("tests", "failures", "errors"))
     ET.indent(root)
     found: bytes = ET.tostring(root, encoding="us-ascii", xml_declaration=True)
     return found.decode("ascii")
@@ -52,34 +55,39 @@ def format_junit(report: Report) -> str:
 def _build_suite(job: JobReport, report: Report) -> ET.Element:
     seconds = 0.0 if job.last is None else job.last.seconds or 0.0
     suite = ET.Element("testsuite", name=_clean(job.job))
-    place = _clean(f"enrich.{report.deployment}.{job.job}")
+    place = f"enrich.{report.deployment}.{job.job}"
     names: Counter[str] = Counter()
     for rule in list_rules(job):
         names[rule.name] += 1
         number = names[rule.name]
-        case = _add_case(suite, place, rule.name if number == 1 else f"{rule.name} #{number}")
-        _add_end(case, _OF_RULE.get(rule.verdict), rule.verdict, "; ".join(_tell_rule(rule.run, rule.now)))
+        case = add_case(suite, place, rule.name if number == 1 else f"{rule.name} #{number}")
+        if (end := _OF_RULE.get(rule.verdict)) is not None:
+            told = "; ".join(_tell_rule(rule.run, rule.now))
+            add_end(case, end, rule.verdict, told or format_verdict(rule.verdict), told)
     shown = any(len(case) for case in suite)
     end = _OF_JOB.get(job.verdict) or (_FAILURE if job.verdict == "warned" and not shown else None)
-    case = _add_case(suite, place, "job", seconds)
-    _add_end(case, end, job.verdict, "\n".join(filter(None, [job.headline, job.last.error if job.last else None])))
-    _set_counts(suite, tuple(_COUNTED))
-    suite.set("time", f"{seconds:.3f}")
+    case = add_case(suite, place, "job", seconds)
+    if end is not None:
+        told = "\n".join(filter(None, [job.headline, job.last.error if job.last else None]))
+        add_end(case, end, job.verdict, told.partition("\n")[0] or format_verdict(job.verdict), told)
+    finish_suite(suite, seconds)
     suite.set("timestamp", (job.last.at if job.last is not None else report.generated).removesuffix("Z"))
     return suite
 
 
-def _add_case(suite: ET.Element, place: str, name: str, seconds: float = 0.0) -> ET.Element:
-    return ET.SubElement(suite, "testcase", classname=place, name=_clean(name), time=f"{seconds:.3f}")
+def add_case(suite: ET.Element, place: str, name: str, seconds: float = 0.0) -> ET.Element:
+    """Add a case to a suite."""
+    return ET.SubElement(suite, "testcase", classname=_clean(place), name=_clean(name), time=f"{seconds:.3f}")
 
 
-def _add_end(case: ET.Element, kind: str | None, verdict: str, told: str) -> None:
-    """Say in a case what was wrong; nothing when it passed."""
-    if kind is None:
-        return
-    first, *_ = told.splitlines() or [""]
-    end = ET.SubElement(case, kind, type=verdict, message=_clean(first or format_verdict(verdict)))
-    end.text = clean(told)
+def add_end(case: ET.Element, kind: str, verdict: str, message: str, told: str) -> None:
+    """Say in a case what was wrong: ``failure``, ``error`` or ``skipped``, in one line and in full."""
+    ET.SubElement(case, kind, type=verdict, message=_clean(message)).text = clean(told)
+
+
+def finish_suite(suite: ET.Element, seconds: float) -> None:
+    """Count the cases of a suite, and say how long they took."""
+    _set_counts(suite, seconds, tuple(_COUNTED))
 
 
 def _tell_rule(run: RuleReport | None, now: RuleNow | None) -> Iterator[str]:
@@ -100,12 +108,13 @@ def _tell_rule(run: RuleReport | None, now: RuleNow | None) -> Iterator[str]:
         yield f"this run: {'failed' if run.failed else 'passed'}, action {run.action}"
 
 
-def _set_counts(element: ET.Element, names: tuple[str, ...]) -> None:
+def _set_counts(element: ET.Element, seconds: float, names: tuple[str, ...]) -> None:
     """Count the cases below an element, by how they ended."""
     cases = list(element.iter("testcase"))
     for name in names:
         kind = _COUNTED[name]
         element.set(name, str(sum(not kind or case.find(kind) is not None for case in cases)))
+    element.set("time", f"{seconds:.3f}")
 
 
 def _clean(text: str) -> str:

@@ -28,26 +28,17 @@ def write_latest(project: Project) -> Path | None:
         The page's file; None when it is in an object store, or was not written.
     """
     path = find_latest(project)
-    if path is None:
-        _put_latest(project)
-        return None
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        report = read_report(project)
-        for file, text in ((path, render_page(report)), (path.with_suffix(".json"), json.dumps(report.to_dict()))):
-            with WholeFile(file, "the report") as whole:
-                whole.write(text)
-    except Exception as error:  # noqa: BLE001 - the run is done and recorded; `enrich report` can be called again
-        log.warning("the report of this run was not written to %s (%s)", path.parent, type(error).__name__)
-        return None
-    return path
-
-
-def _put_latest(project: Project) -> None:
-    """Write page and JSON into an object store."""
+    place = f"{project.state}/reports" if path is None else path.parent
     try:
         report = read_report(project)
         for name, text in (("latest.html", render_page(report)), ("latest.json", json.dumps(report.to_dict()))):
-            write_object(project.state, f"reports/{name}", text + "\n")
-    except Exception as error:  # noqa: BLE001 - as above
-        log.warning("the report of this run was not written to %s/reports (%s)", project.state, type(error).__name__)
+            if path is None:
+                write_object(project.state, f"reports/{name}", text + "\n")
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with WholeFile(path.with_name(name), "the report") as whole:
+                whole.write(text)
+    except Exception as error:  # noqa: BLE001 - the run is done and recorded; `enrich report` can be called again
+        log.warning("the report of this run was not written to %s (%s)", place, type(error).__name__)
+        return None
+    return path

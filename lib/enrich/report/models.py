@@ -15,11 +15,13 @@ Verdict = Literal["failed", "blocked", "skipped", "warned", "not_checked", "neve
 RuleVerdict = Literal["error", "blocked", "held", "warned", "tolerated", "not_checked", "passed"]
 
 
-class _Model(BaseModel):
+class JsonModel(BaseModel):
+    """What is written as JSON, and never changes."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
-class Attempt(_Model):
+class Attempt(JsonModel):
     """One run of one job."""
 
     run_id: str
@@ -41,7 +43,7 @@ class Run(Attempt):
     held: int | None = Field(None, description="Rows in the quarantine after the run; null if not recorded.")
 
 
-class WindowReport(_Model):
+class WindowReport(JsonModel):
     """The versions of one source that the run consumed."""
 
     from_: int | None = Field(None, alias="from", description="The last version consumed before; null at first.")
@@ -49,7 +51,7 @@ class WindowReport(_Model):
     changes: int = Field(0, description="Keys with a net change; in the first run: rows.")
 
 
-class RuleReport(_Model):
+class RuleReport(JsonModel):
     """One rule with its verdict: first the expectations in the order of the suite, then the other rules."""
 
     index: int | None = Field(None, description="Position in the suite; null for other rules.")
@@ -75,7 +77,7 @@ class RuleReport(_Model):
     trend: tuple[int | None, ...] = Field((), description="failed in each of the runs; null where it judged no row.")
 
 
-class LookupReport(_Model):
+class LookupReport(JsonModel):
     """How many rows, or elements of lists, have a partner in a lookup."""
 
     kind: str
@@ -86,16 +88,16 @@ class LookupReport(_Model):
     trend: tuple[float | None, ...] = Field((), description="share in each of the runs.")
 
 
-class RuleStateReport(_Model):
+class RuleStateReport(JsonModel):
     """What one row rule says of all rows of the target, as recorded."""
 
     index: int = Field(description="Position in the suite, as the run read it.")
-    checked: int | None = Field(None, description="Rows that the rule judges; null if they are not counted yet.")
-    failed: int | None = Field(None, description="Rows that fail; null if they are not counted yet.")
-    error: str | None = Field(None, description="Class of the error that the rule raised on a row of the target.")
+    checked: int | None = Field(description="Rows that the rule judges; null if they are not counted yet.")
+    failed: int | None = Field(description="Rows that fail; null if they are not counted yet.")
+    error: str | None = Field(description="Class of the error that the rule raised on a row of the target.")
 
 
-class LookupStateReport(_Model):
+class LookupStateReport(JsonModel):
     """How one join went over all driving rows, as recorded; for lists over all elements."""
 
     rows: int
@@ -103,23 +105,23 @@ class LookupStateReport(_Model):
     null_references: int
 
 
-class StateReport(_Model):
+class StateReport(JsonModel):
     """What the whole target holds, as recorded by a run."""
 
     rows: int
-    rules: tuple[RuleStateReport, ...] = ()
-    lookups: dict[str, LookupStateReport] = {}
-    nulls: dict[str, int] = Field({}, description="Column -> rows of the target where it is null.")
+    rules: tuple[RuleStateReport, ...]
+    lookups: dict[str, LookupStateReport]
+    nulls: dict[str, int] = Field(description="Column -> rows of the target where it is null.")
 
 
-class RunMark(_Model):
+class RunMark(JsonModel):
     """Which run, and when it ended."""
 
     run_id: str
     at: str = Field(description="In ISO 8601, UTC.")
 
 
-class RuleNow(_Model):
+class RuleNow(JsonModel):
     """What one row rule says of all rows of the target now."""
 
     index: int = Field(description="Position in the suite.")
@@ -147,7 +149,7 @@ class RuleNow(_Model):
     checked_trend: tuple[int | None, ...] = Field((), description="checked after each of the runs.")
 
 
-class LookupNow(_Model):
+class LookupNow(JsonModel):
     """How one join went over all driving rows; for lists over all elements."""
 
     kind: str | None = Field(None, description="table, foreign_key, as_of, list or interval.")
@@ -160,7 +162,7 @@ class LookupNow(_Model):
     orphans_trend: tuple[int | None, ...] = Field((), description="orphans after each of the runs.")
 
 
-class NullsNow(_Model):
+class NullsNow(JsonModel):
     """How many rows of the target are null in one column."""
 
     rows: int
@@ -168,7 +170,7 @@ class NullsNow(_Model):
     trend: tuple[int | None, ...] = Field((), description="rows after each of the runs.")
 
 
-class TableNow(_Model):
+class TableNow(JsonModel):
     """The whole target now: the last state that a run recorded, and how it came to it."""
 
     counted: RunMark = Field(description="The run that recorded it.")
@@ -179,14 +181,14 @@ class TableNow(_Model):
     nulls: dict[str, NullsNow] = {}
 
 
-class QuarantineReport(_Model):
+class QuarantineReport(JsonModel):
     """What is in the quarantine."""
 
     rows: int
     reasons: dict[str, int] = Field(description="Rule -> number of rows; a row may have several reasons.")
 
 
-class JobReport(_Model):
+class JobReport(JsonModel):
     """One job: its state now, and the runs that led to it."""
 
     job: str
@@ -213,7 +215,7 @@ class JobReport(_Model):
     runs: tuple[Run, ...] = Field((), description="The last runs that did something, the oldest first.")
 
 
-class Report(_Model):
+class Report(JsonModel):
     """The state of a project's jobs for one deployment."""
 
     version: Literal[1] = 1

@@ -137,7 +137,7 @@ def _read_mostly(rule: SuiteRule) -> Fraction:
 
 def _trace_rule(identity: Any, outcomes: Sequence[Outcome], acted: Sequence[Outcome]) -> dict[str, Any]:
     """Return the history of one rule: its counts after each run, and since when rows fail."""
-    uncounted = RuleStateReport(index=0)
+    uncounted = RuleStateReport(index=0, checked=None, failed=None, error=None)
     entries = [each.counted_rules.get(identity, uncounted) for each in acted]
     known = [each for each in outcomes if each.counted_rules.get(identity, uncounted).failed is not None]
     first = None

@@ -114,7 +114,7 @@ class Outcome:
         return Run(**self.attempt().model_dump(), **counts, held=in_quarantine.rows if in_quarantine else None)
 
     def quarantine(self) -> QuarantineReport | None:
-        """Return what the quarantine held afterwards; None when that is not recorded."""
+        """Return what was in the quarantine afterwards; None when that is not recorded."""
         in_quarantine = self.document.get("quarantine")
         if not isinstance(in_quarantine, dict):
             return None

@@ -76,7 +76,7 @@ def break_name(name: str) -> Markup:
     return Markup("<wbr>").join(re.split(r"(?<=_)|(?=\()", show(name)))
 
 
-def list_changes(job: JobReport) -> list[tuple[RuleNow, list[charts.Step]]]:
+def list_changes(job: JobReport) -> list[tuple[RuleNow, list[charts.TrendStep]]]:
     """Return the rules whose failing rows changed in the history, each with the runs that changed them."""
     rules = () if job.now is None else job.now.rules
     return [(rule, steps) for rule in rules if (steps := charts.list_steps(rule, job.runs))]

@@ -7,18 +7,15 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
 
 from enrich.config.schema import finish_schema
+from enrich.report.models import JsonModel, QuarantineReport, StateReport
 
 ExitCode = Literal[0, 1, 2, 3, 4, 5, 6, 7, 130, 143]
 
 
-class _Model(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
-
-
-class Window(_Model):
+class Window(JsonModel):
     """The versions of one source that the run consumed."""
 
     from_: int | None = Field(alias="from", description="The last version consumed before; null at first.")
@@ -29,7 +26,7 @@ class Window(_Model):
     )
 
 
-class FindingOfRun(_Model):
+class FindingOfRun(JsonModel):
     """What one rule says about the run."""
 
     index: int | None = Field(description="Position in the suite; null for other rules.")
@@ -49,7 +46,7 @@ class FindingOfRun(_Model):
     scanned: Literal[True] | None = Field(None, description="The whole target was read for it.")
 
 
-class LookupOfRun(_Model):
+class LookupOfRun(JsonModel):
     """How one join went for the rows that the run computed."""
 
     kind: Literal["table", "foreign_key", "as_of", "list", "interval"]
@@ -58,21 +55,14 @@ class LookupOfRun(_Model):
     null_references: int = Field(description="Those whose reference is null.")
 
 
-class QuarantineOfRun(_Model):
-    """What the quarantine contains after the run."""
-
-    rows: int
-    reasons: dict[str, int] = Field(description="Reason -> rows; a row with two reasons counts for both.")
-
-
-class Written(_Model):
+class Written(JsonModel):
     """What the target's commit added."""
 
     files: int
     bytes: int
 
 
-class CompactionOfTarget(_Model):
+class CompactionOfTarget(JsonModel):
     """What OPTIMIZE did to the target after the run's commit."""
 
     version: int
@@ -81,33 +71,7 @@ class CompactionOfTarget(_Model):
     why: str
 
 
-class RuleOfState(_Model):
-    """What one row rule says of all rows of the target."""
-
-    index: int = Field(description="Position in the suite.")
-    checked: int | None
-    failed: int | None
-    error: str | None
-
-
-class LookupOfState(_Model):
-    """How one join went over all driving rows; for lists, over all elements."""
-
-    rows: int
-    matched: int
-    null_references: int
-
-
-class StateOfTarget(_Model):
-    """What the whole target holds."""
-
-    rows: int
-    rules: list[RuleOfState]
-    lookups: dict[str, LookupOfState]
-    nulls: dict[str, int] = Field(description="Column -> rows where it is null.")
-
-
-class JobOfRun(_Model):
+class JobOfRun(JsonModel):
     """What the run did to one target."""
 
     job: str
@@ -128,15 +92,15 @@ class JobOfRun(_Model):
     findings: list[FindingOfRun]
     error: str | None = Field(description="What went wrong, and the next step.")
     lookups: dict[str, LookupOfRun]
-    quarantine: QuarantineOfRun | None
+    quarantine: QuarantineReport | None = Field(description="What it contains after the run.")
     stages: dict[str, float] = Field(description="Seconds of each stage.")
     strategy: Literal["create", "rewrite", "merge", "append", "cursor", "nothing"] | None
     written: Written | None
     optimized: CompactionOfTarget | None
-    state: StateOfTarget | None
+    state: StateReport | None
 
 
-class ResultOfRun(_Model):
+class ResultOfRun(JsonModel):
     """What one run did."""
 
     run_id: str | None = Field(description="null when the run was interrupted, or did not begin.")

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from enrich.base.errors import ConfigError
 from enrich.compiler.schemas import incomparable
+from enrich.config.checks import NOT_IN_NAME, RESERVED_COLUMNS
 from enrich.config.models import Settings
 from enrich.config.places import CatalogName
 from enrich.config.project import Project, find_project
@@ -19,13 +20,12 @@ from enrich.config.settings import load_settings
 from enrich.config.yamlfile import read_tree, resolve_scalar
 from enrich.operations import inspection
 from enrich.operations.loading import load_project
-from enrich.scaffold.guess import Link, Table, find_links, read_table
+from enrich.scaffold.guess import KnownTable, Link, find_links, read_table
 from enrich.scaffold.start import format_schemas, write_files
 from enrich.storage.probe import SAMPLED_ROWS, SAMPLED_VALUES
 
 _PLAIN = re.compile(r"(\./|/)?[A-Za-z_][\w./-]*")
 _IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
-_NOT_IN_COLUMN = re.compile(r"[`\s,;{}()=\x00-\x1f\x7f-\x9f]")
 _CONF_SCHEMA = "# yaml-language-server: $schema=schema/conf.schema.json\n"
 _HEAD = f"""\
 # yaml-language-server: $schema=../conf/schema/job.schema.json
@@ -36,7 +36,7 @@ _HEAD = f"""\
 
 
 @dataclass(frozen=True)
-class Written:
+class FirstJob:
     """What ``write_first_job`` did.
 
     Attributes:
@@ -50,7 +50,7 @@ class Written:
     notes: list[str]
 
 
-def write_first_job(references: Sequence[str], directory: Path | None, target: str) -> Written:
+def write_first_job(references: Sequence[str], directory: Path | None, target: str) -> FirstJob:
     """Write a job that joins these tables, into the project there is, or into a new one.
 
     Args:
@@ -63,7 +63,7 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
     """
     project, files = _open_project(references, directory, target)
     places = dict.fromkeys(_locate(project, text) for text in references)
-    found: list[Table] = []
+    found: list[KnownTable] = []
     for place in places:
         alias = _find_alias(place, {table.alias.lower() for table in found})
         found.append(read_table(alias, _refer(project, place), place))
@@ -76,7 +76,7 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
     files[f"jobs/{name}.yml"] = format_job(name, driving, links, left)
     write_files(project.dir, files, "move it away, or write the job file by hand")
     notes = [f"{alias} is not in the job: no column of the other tables seems to refer to its key" for alias in left]
-    return Written(project.dir, sorted(files), notes + _check(project, name))
+    return FirstJob(project.dir, sorted(files), notes + _check(project, name))
 
 
 def _open_project(references: Sequence[str], directory: Path | None, target: str) -> tuple[Project, dict[str, str]]:
@@ -162,7 +162,7 @@ def format_column(alias: str, column: str) -> str:
     return f"{alias}.{column}" if _IDENTIFIER.fullmatch(column) else f"{alias}.`{column.replace('`', '``')}`"
 
 
-def format_job(name: str, driving: Table, links: Sequence[Link], left: Sequence[str]) -> str:
+def format_job(name: str, driving: KnownTable, links: Sequence[Link], left: Sequence[str]) -> str:
     """Return the text of the job file; ``left`` are the tables for which there is no join."""
     lines = [_HEAD + f"job: {format_text(name)}", "sources:"]
     for table in (driving, *(link.lookup for link in links)):
@@ -206,7 +206,7 @@ def _comment(text: str) -> str:
     return text if text.isprintable() else ascii(text)[1:-1]
 
 
-def _list_columns(driving: Table, links: Sequence[Link]) -> Iterator[str]:
+def _list_columns(driving: KnownTable, links: Sequence[Link]) -> Iterator[str]:
     """Yield the lines of ``select``: all columns but those that a list replaces, under names that a target may have."""
     lists = {link.column for link in links if link.kind == "list"}
     taken: set[str] = set()
@@ -230,8 +230,8 @@ def _list_columns(driving: Table, links: Sequence[Link]) -> Iterator[str]:
 
 def _find_name(name: str, taken: set[str]) -> str:
     """Return a name that a target column may have and no other one has, and note it in ``taken``."""
-    plain = _NOT_IN_COLUMN.sub("_", name)
-    plain = f"x{plain}" if plain.startswith(("_failed", "_run_id", "_change_type", "_commit_", "__enrich_")) else plain
+    plain = NOT_IN_NAME.sub("_", name)
+    plain = f"x{plain}" if plain.lower() in RESERVED_COLUMNS or plain.startswith("__enrich_") else plain
     found = next(each for each in (plain, *(f"{plain}_{n}" for n in range(2, 10_000))) if each.lower() not in taken)
     taken.add(found.lower())
     return found

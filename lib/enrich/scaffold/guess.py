@@ -31,7 +31,7 @@ _LEAST_SHARE = 0.05
 
 
 @dataclass(frozen=True)
-class Table:
+class KnownTable:
     """A table as the guesses see it.
 
     Attributes:
@@ -63,9 +63,9 @@ class Link:
         share: How many of the values that were looked up are keys, 0 to 1; None where there was none.
     """
 
-    source: Table
+    source: KnownTable
     column: str
-    lookup: Table
+    lookup: KnownTable
     kind: str
     basis: str
     share: float | None
@@ -91,7 +91,7 @@ def list_subjects(alias: str) -> list[str]:
     return list(dict.fromkeys(word for word in found if word))
 
 
-def read_table(alias: str, reference: str, uri: str) -> Table:
+def read_table(alias: str, reference: str, uri: str) -> KnownTable:
     """Read a table's columns and guess its key.
 
     Raises:
@@ -104,16 +104,18 @@ def read_table(alias: str, reference: str, uri: str) -> Table:
         raise ConfigError(f"{uri} has no column that can be a key", hint="write the job file by hand")
     rows = probe.count_rows(uri)
     if not rows:
-        return Table(alias, reference, uri, columns, (likely[0],), "the table is empty: guessed from the name alone")
+        return KnownTable(
+            alias, reference, uri, columns, (likely[0],), "the table is empty: guessed from the name alone"
+        )
     seen = f"all {rows:,} rows" if rows <= SAMPLED_ROWS else f"the first {SAMPLED_ROWS:,} of {rows:,} rows"
     for key in (*((name,) for name in likely[:_MOST_COLUMNS]), *combinations(likely[:_MOST_IN_PAIRS], 2)):
         if probe.measure_uniqueness(uri, key).is_key:
             together = " are together" if len(key) > 1 else " is"
-            return Table(alias, reference, uri, columns, key, f"{' and '.join(key)}{together} unique in {seen}")
+            return KnownTable(alias, reference, uri, columns, key, f"{' and '.join(key)}{together} unique in {seen}")
     found = probe.measure_uniqueness(uri, likely[:1])
     values = format_count(found.keys, "different value")
     basis = f"NO KEY WAS FOUND: {likely[0]} has {values} in {seen}; correct it before you run"
-    return Table(alias, reference, uri, columns, (likely[0],), basis)
+    return KnownTable(alias, reference, uri, columns, (likely[0],), basis)
 
 
 def _rank(column: str, alias: str) -> int:
@@ -127,7 +129,7 @@ def _rank(column: str, alias: str) -> int:
     return 2 if name.endswith(_ENDINGS) else 3
 
 
-def find_links(found: Sequence[Table]) -> tuple[Table, list[Link]]:
+def find_links(found: Sequence[KnownTable]) -> tuple[KnownTable, list[Link]]:
     """Return the driving table and the joins that reach the most others from it, in the order in which they apply.
 
     The driving table is the first from which the most others can be reached.
@@ -138,7 +140,7 @@ def find_links(found: Sequence[Table]) -> tuple[Table, list[Link]]:
     return driving, reached[driving.alias]
 
 
-def _reach(driving: Table, links: Sequence[Link]) -> list[Link]:
+def _reach(driving: KnownTable, links: Sequence[Link]) -> list[Link]:
     """Return a join for each table that can be reached, the best first; table and list joins from ``driving`` alone."""
     chosen: list[Link] = []
     while True:
@@ -155,7 +157,7 @@ def _reach(driving: Table, links: Sequence[Link]) -> list[Link]:
         chosen.append(max(possible, key=lambda link: (link.share or 0, -known.index(link.source.alias))))
 
 
-def _guess_links(source: Table, lookup: Table) -> Iterator[Link]:
+def _guess_links(source: KnownTable, lookup: KnownTable) -> Iterator[Link]:
     """Yield how one table may refer to another, by names and types; then by matches."""
     if len(lookup.key) > 1:
         return
@@ -180,7 +182,7 @@ def _guess_links(source: Table, lookup: Table) -> Iterator[Link]:
         yield Link(source, column, lookup, "table" if shared else "list" if is_list else "foreign_key", basis, share)
 
 
-def _compare_names(column: str, lookup: Table, *, is_list: bool) -> str | None:
+def _compare_names(column: str, lookup: KnownTable, *, is_list: bool) -> str | None:
     """Return how the name of a column resembles that of a lookup's key; None where it does not."""
     name, key = fold(column), fold(lookup.key[0])
     if is_list:

@@ -45,8 +45,6 @@ from enrich.spark.scratch import make_private_directory
 if TYPE_CHECKING:
     from enrich.config.models import Spark
 
-log = logging.getLogger(__name__)
-
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"
 
@@ -124,7 +122,7 @@ def open_job_session(spark: SparkSession) -> SparkSession:
     _require_delta(spark)
     session = spark.newSession()
     own = _settings_of(session)  # those of the context: what built it, spark-submit, Spark's own files
-    wanted = _inherited(spark) | FORCED
+    wanted = _collect_inherited(spark) | FORCED
     if SNAPSHOT_PARTITIONS not in wanted and is_in_one_process(str(spark.sparkContext.master)):
         wanted[SNAPSHOT_PARTITIONS] = LOCAL[SNAPSHOT_PARTITIONS]
     wanted |= prefer_hashing(wanted)
@@ -139,7 +137,7 @@ def open_job_session(spark: SparkSession) -> SparkSession:
     return session
 
 
-def _inherited(spark: SparkSession) -> dict[str, str]:
+def _collect_inherited(spark: SparkSession) -> dict[str, str]:
     return {key: value for key, value in _settings_of(spark).items() if is_inherited(key)}
 
 
@@ -157,7 +155,7 @@ def borrow_session(spark: SparkSession) -> Iterator[SparkSession]:
     Delta keeps sessions alive for an hour, so that one for each job would fill a process that runs many.
     """
     idle = _idle.setdefault(spark, [])
-    settings = _inherited(spark)
+    settings = _collect_inherited(spark)
     fitting = [each for each in idle if each[0] == settings]
     chosen = fitting[-1] if fitting else (settings, open_job_session(spark))
     if fitting:

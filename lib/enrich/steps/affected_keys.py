@@ -23,9 +23,8 @@ from enrich.compiler.schemas import strip_type
 from enrich.frames import join, keys, mirror
 from enrich.frames.columns import Ranges, count_with_ranges
 from enrich.steps import neighbours, retrying
-from enrich.steps.clock import measure
 from enrich.steps.source_changes import Changes
-from enrich.steps.work import Work
+from enrich.steps.work import Work, measure
 
 
 @measure("keys")

@@ -19,9 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from enrich.base.errors import Conflict, Locked
-from enrich.base.faults import pass_point
+from enrich.base.failpoints import pass_point
 from enrich.progress import cursor
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.storage import tables
 
 log = logging.getLogger(__name__)
@@ -116,7 +116,7 @@ def refuse_drift(task: Task, version: int) -> None:
         return
     found = tables.open_log(task.place.uri)
     entries = tables.read_history(found, found.version() - table.version)
-    others = cursor.others_between(entries, (table.version, version), task.job.job)
-    foreign = cursor.list_changing(task.place.uri, others, task.spec.columns)
-    if foreign and not task.rewrites:
-        raise cursor.describe_drift(task.job.job, foreign)
+    others = cursor.list_others_between(entries, (table.version, version), task.job.job)
+    changing = cursor.list_changing(task.place.uri, others, task.spec.columns)
+    if changing and not task.rewrites:
+        raise cursor.describe_drift(task.job.job, changing)

@@ -10,15 +10,15 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup
-from enrich.base.spec import Affected, JoinSpec, name_left_key, name_partners, quote
+from enrich.base.spec import FAILED_COLUMN, Affected, JoinSpec, name_left_key, name_partners, quote
 from enrich.base.state import LookupState, RuleState
 from enrich.frames import changes, difference, join, orphans
+from enrich.frames.columns import aggregate
 from enrich.frames.identity import drop_affected
-from enrich.quality import guards
+from enrich.quality import jobrules
 from enrich.quality.suites import TARGET
-from enrich.steps.clock import measure
 from enrich.steps.joined_rows import Rows, select_live_rows
-from enrich.steps.work import Work, build_finding, identify_rows, read_target
+from enrich.steps.work import Work, build_finding, identify_rows, measure, read_target
 
 if TYPE_CHECKING:
     from enrich.quality.judge import SuiteVerdict
@@ -92,7 +92,7 @@ def _describe(finding: Finding) -> str:
 
 
 @measure("rules")
-def check_guards(work: Work, rows: Rows, lookups: Mapping[str, LookupState]) -> None:
+def check_job_rules(work: Work, rows: Rows, lookups: Mapping[str, LookupState]) -> None:
     """Hold the job's own rules against the rows, all but ``mass_change``, which needs the difference to the target.
 
     Args:
@@ -104,12 +104,12 @@ def check_guards(work: Work, rows: Rows, lookups: Mapping[str, LookupState]) -> 
         Closed: One of them has closed the gate, a mirror has conflicts that it may not have, or rows share a key.
     """
     found = [*rows.findings, *_find_shared_keys(work, rows)]
-    for finding in guards.list_unjudged(work.task.job.rules, work.task.accepted):
-        if finding.expectation == guards.VALUE_CONFLICTS:
-            found.append(guards.judge_counts(finding, *rows.values))
+    for finding in jobrules.list_unjudged(work.task.job.rules, work.task.accepted):
+        if finding.expectation == jobrules.VALUE_CONFLICTS:
+            found.append(jobrules.judge_counts(finding, *rows.values))
         elif finding.source is not None:
             how = lookups[finding.source] if finding.scope == TARGET else rows.lookups[finding.source]
-            found.append(guards.judge_counts(finding, *_count_join(work, rows, finding, how)))
+            found.append(jobrules.judge_counts(finding, *_count_join(work, rows, finding, how)))
     require_open(work, found)
 
 
@@ -132,11 +132,11 @@ def _find_shared_keys(work: Work, rows: Rows) -> list[Finding]:
 
 def _count_join(work: Work, rows: Rows, finding: Finding, how: Lookup | LookupState) -> tuple[int, int]:
     """Count what a rule about a join judges, and what it finds wanting."""
-    if finding.expectation == guards.NULL_FOREIGN_KEYS:
+    if finding.expectation == jobrules.NULL_FOREIGN_KEYS:
         return how.rows, how.null_references
     referring = how.rows - how.null_references
     unmatched = referring - how.matched
-    if finding.expectation == guards.NEW_ORPHANS:
+    if finding.expectation == jobrules.NEW_ORPHANS:
         return _count_new_orphans(work, rows, finding.source or "", (referring, unmatched))
     return referring, unmatched
 
@@ -156,8 +156,7 @@ def _count_new_orphans(work: Work, rows: Rows, alias: str, counted: tuple[int, i
     if unmatched and not work.task.everything:
         among = Affected(orphans.find_orphans(now, alias).select(*keys).distinct())
         before = join.find_partners(work.before, step, among)
-    found = orphans.find_new_orphans(now, alias, names, before).agg(F.count("*"), F.count_if("new")).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    found = aggregate(orphans.find_new_orphans(now, alias, names, before), F.count("*"), F.count_if("new"))
     return int(found[0]), int(found[1])
 
 
@@ -173,14 +172,14 @@ def check_mass_change(work: Work, target: difference.Difference, *, compared: bo
     Raises:
         Closed: It would be too much: this points at an emptied source.
     """
-    rules = guards.list_unjudged(work.task.job.rules, work.task.accepted)
-    asked = [finding for finding in rules if finding.expectation == guards.MASS_CHANGE]
+    rules = jobrules.list_unjudged(work.task.job.rules, work.task.accepted)
+    asked = [finding for finding in rules if finding.expectation == jobrules.MASS_CHANGE]
     table = read_target(work) if asked else None
     if table is None:
         return
     rows = table.count()
     lost = target.deleted + target.emptied if compared else max(0, rows - target.inserted)
-    require_open(work, [guards.judge_counts(finding, rows, lost) for finding in asked])
+    require_open(work, [jobrules.judge_counts(finding, rows, lost) for finding in asked])
 
 
 @measure("rules")
@@ -208,9 +207,9 @@ def judge_rows(work: Work, rows: Rows, affected: Affected | None) -> JudgedRows:
         require_open(work, verdict.findings, verdict.closing)
     if verdict.reasons is None:
         return JudgedRows(live, None, verdict, rows.tally)
-    labelled = work.keep(live.withColumn("_failed", verdict.reasons))
-    is_good = F.size("_failed") == 0
-    return JudgedRows(labelled.where(is_good).drop("_failed"), labelled.where(~is_good), verdict)
+    labelled = work.keep(live.withColumn(FAILED_COLUMN, verdict.reasons))
+    is_good = F.size(FAILED_COLUMN) == 0
+    return JudgedRows(labelled.where(is_good).drop(FAILED_COLUMN), labelled.where(~is_good), verdict)
 
 
 def judge_target(work: Work, judged: JudgedRows, entries: Sequence[RuleState], scanned: Collection[int]) -> None:

@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from enrich.base.errors import HistoryError
+from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack
-from enrich.base.faults import pass_point
 from enrich.base.result import Finding
 from enrich.base.spec import COMMIT, FAILED_COLUMN, WEIGHT, HistorySpec, name_left_key, name_reference
 from enrich.frames import changes as net_changes

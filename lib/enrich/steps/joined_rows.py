@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.faults import pass_point
+from enrich.base.failpoints import pass_point
 from enrich.base.result import Counts, Finding, Lookup
 from enrich.base.spec import (
     HOLDERS,
@@ -26,9 +26,8 @@ from enrich.frames.columns import has_null, mark_rows
 from enrich.frames.partners import sum_partners
 from enrich.spark.fit import read_broadcast_limit
 from enrich.steps import history
-from enrich.steps.clock import measure
 from enrich.steps.source_changes import Changes
-from enrich.steps.work import Work, build_finding, identify_rows
+from enrich.steps.work import Work, build_finding, identify_rows, measure
 from enrich.storage import extents
 
 _REFERRING = ("foreign_key", "as_of", "interval", "list")
@@ -71,7 +70,7 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
     frame = join.join_all(work.sources_for(affected), affected)
     frame = frame if _is_cheaper_again(work, spec) else work.keep(frame)
     # Where all rows are computed and none is quarantined, these are the target's: its state needs no pass of its own.
-    marks = mark_rows(spec.columns) if work.task.everything and not work.task.holds_rows else {}
+    marks = mark_rows(spec.columns) if work.task.everything and not work.task.may_quarantine else {}
     marks = {name: F.col(LIVE) & mark for name, mark in marks.items()}
     found, partners, tally = sum_partners(frame, spec.steps, marks)
     lookups = {step.alias: Lookup(step.kind, **vars(partners[step.alias])) for step in spec.steps}

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from enrich.base.errors import Conflict, EnrichError, HistoryError, RunFailed, SourceMoved
 from enrich.base.failures import find_lack, is_gone
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.steps.work import Work
 from enrich.storage import tables
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import reduce
 
 from pyspark.sql import DataFrame
 
 from enrich.base.spec import Step, name_left_key, name_right_key
 from enrich.frames import interval
+from enrich.frames.columns import unite
 from enrich.frames.sources import Sources
 
 
@@ -28,7 +28,7 @@ def find_near_changes(now: Sources, step: Step, images: Sequence[DataFrame]) -> 
     """
     names = name_left_key(len(now.spec.key_columns))
     found = [interval.list_neighbours(now, step, None, each).select(*names) for each in images]
-    return reduce(lambda a, b: a.unionByName(b), found).distinct()
+    return unite(found).distinct()
 
 
 def find_near_rows(moments: Sequence[Sources], step: Step, changed: DataFrame | None) -> list[DataFrame]:

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from enrich.base.errors import RunFailed
-from enrich.base.faults import pass_point
+from enrich.base.failpoints import pass_point
 from enrich.base.result import (
     APPEND,
     CREATE,
@@ -41,15 +41,14 @@ from enrich.frames import difference, history, join, quarantine
 from enrich.frames.difference import Difference
 from enrich.frames.identity import Identity
 from enrich.progress import cursor
-from enrich.progress.prepare import REPAIR, Task
-from enrich.quality.guards import MASS_CHANGE
+from enrich.progress.task import REPAIR, Task
+from enrich.quality.jobrules import MASS_CHANGE
 from enrich.steps import commits
-from enrich.steps.clock import measure
 from enrich.steps.gate import JudgedRows
 from enrich.steps.joined_rows import make_no_rows
 from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state, list_remembered
-from enrich.steps.work import Work, identify_rows, read_target
+from enrich.steps.work import Work, identify_rows, measure, read_target
 from enrich.storage import extents, tables, writes
 from enrich.storage.runs import INTENT, RunRow, RunsTable
 from enrich.storage.writes import CommitRecord
@@ -95,7 +94,7 @@ def stage_difference(work: Work, changed: Changes, verdict: JudgedRows, affected
     if task.rewrites:
         whole = verdict.good.select(*[F.col(quote(name)) for name in task.spec.columns])
         old = _find_comparable_rows(work, verdict.good)
-    guarded = any(rule.rule == MASS_CHANGE for rule in task.job.rules)
+    is_limited = any(rule.rule == MASS_CHANGE for rule in task.job.rules)
     repairs = task.mode == REPAIR  # others may have written to the table
     found = difference.compute_difference(
         verdict.good,
@@ -103,7 +102,7 @@ def stage_difference(work: Work, changed: Changes, verdict: JudgedRows, affected
         identity,
         affected,
         has_copies=repairs,
-        count_emptied=guarded and not repairs,
+        count_emptied=is_limited and not repairs,
         remember=list_remembered(task),
         counted=verdict.tally.get("rows"),
     )
@@ -172,7 +171,7 @@ def _find_keyless_rows(work: Work) -> DataFrame | None:
     if isinstance(spec, JoinSpec):
         found = join.join_keyless(work.now, rows)
     elif isinstance(spec, HistorySpec):
-        found = history.hold_keyless(spec, rows)
+        found = history.quarantine_keyless(spec, rows)
     else:
         keys = [F.col(quote(name)) for name in spec.key]
         whole = F.array(keys[0] if len(keys) == 1 else F.struct(*keys)).alias(spec.columns[len(spec.value)])

@@ -13,8 +13,8 @@ from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 
 from enrich.base.errors import HistoryError
+from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack
-from enrich.base.faults import pass_point
 from enrich.base.result import Finding, SourceWindow
 from enrich.base.spec import (
     HistorySpec,
@@ -23,12 +23,11 @@ from enrich.base.spec import (
 from enrich.frames import changes as net_changes
 from enrich.frames import normalise
 from enrich.frames.changes import NetChanges, RowCounts, Touched
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.steps import history
-from enrich.steps.clock import measure
 from enrich.steps.history import Ledger
 from enrich.steps.losses import can_read, check_ends, keeps_layout
-from enrich.steps.work import Work, build_finding
+from enrich.steps.work import Work, build_finding, measure
 from enrich.storage import tables
 
 log = logging.getLogger(__name__)

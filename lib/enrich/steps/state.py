@@ -24,18 +24,17 @@ from enrich.frames.difference import Difference
 from enrich.frames.join import Sources
 from enrich.frames.keys import list_sharing
 from enrich.frames.partners import sum_partners
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.quality.counting import RuleCounts, Weighted, count_marks, count_rules
 from enrich.quality.gx import RuleError
 from enrich.quality.judge import SuiteVerdict
 from enrich.quality.labels import Labels, label_rows
 from enrich.quality.suites import list_needed_columns, list_uncounted
 from enrich.steps.affected_keys import find_moved_rows
-from enrich.steps.clock import measure
 from enrich.steps.gate import JudgedRows, build_published
 from enrich.steps.joined_rows import Rows, make_no_rows
 from enrich.steps.source_changes import Changes
-from enrich.steps.work import Work, read_target
+from enrich.steps.work import Work, measure, read_target
 
 Lookups = Mapping[str, LookupState]
 

@@ -9,8 +9,7 @@ import logging
 from dataclasses import replace
 
 from enrich.base.result import APPEND, MERGE, Compaction, JobResult
-from enrich.steps.clock import measure
-from enrich.steps.work import Work
+from enrich.steps.work import Work, measure
 from enrich.storage import shape, upkeep
 
 log = logging.getLogger("enrich")

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, wraps
+from typing import Concatenate, ParamSpec, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
 
@@ -14,9 +16,12 @@ from enrich.base.spec import Affected, JoinSpec
 from enrich.frames import join, normalise
 from enrich.frames.columns import has_null
 from enrich.frames.identity import Identity
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.spark.fit import ADAPTIVE, adapts_to_change
 from enrich.storage import extents, tables
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 LARGE_LOOKUP = 2**20
 """Bytes from which on a lookup is filtered by what the affected rows refer to before it is joined with them."""
@@ -147,3 +152,21 @@ def read_target(work: Work) -> DataFrame | None:
         return None
     names = [name for name in work.task.spec.columns if name in table.columns]
     return tables.read_snapshot(work.session, table.uri, table.version, names)
+
+
+def measure(stage: str) -> Callable[[Callable[Concatenate[Work, P], R]], Callable[Concatenate[Work, P], R]]:
+    """Let a step add its wall-clock time to the ``seconds`` of the run."""
+
+    def decorate(step: Callable[Concatenate[Work, P], R]) -> Callable[Concatenate[Work, P], R]:
+        @wraps(step)
+        def measured(work: Work, /, *args: P.args, **kwargs: P.kwargs) -> R:
+            started = time.monotonic()
+            try:
+                return step(work, *args, **kwargs)
+            finally:
+                spent = work.seconds.get(stage, 0.0) + time.monotonic() - started
+                work.seconds[stage] = round(spent, 3)
+
+        return measured
+
+    return decorate

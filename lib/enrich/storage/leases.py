@@ -19,7 +19,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from enrich.base.errors import EnvironmentFault, Locked
-from enrich.base.faults import pass_point
+from enrich.base.failpoints import pass_point
 
 log = logging.getLogger("enrich")
 
@@ -50,7 +50,6 @@ class _Lease:
     name: str
     note: dict[str, Any]
     tag: str | None
-    clock: Callable[[], datetime]
 
     def write(self, until: datetime) -> None:
         """Write the lock anew, if it is still ours."""
@@ -143,7 +142,7 @@ def _take(store: Any, job: str, run_id: str, clock: Callable[[], datetime]) -> _
             f"cannot write {name} in the state directory ({type(error).__name__})",
             hint="check the address of the object store, the credentials and their permissions",
         ) from error
-    return _Lease(store, name, note, taken, clock)
+    return _Lease(store, name, note, taken)
 
 
 def _format(note: dict[str, Any], until: datetime) -> bytes:

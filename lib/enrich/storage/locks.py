@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from enrich.base.errors import EnvironmentFault, Locked
-from enrich.base.faults import pass_point
+from enrich.base.failpoints import pass_point
 from enrich.storage.leases import hold_lease
 from enrich.storage.stores import find_local_path, open_store
 

@@ -17,7 +17,7 @@ from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import EnvironmentFault
-from enrich.base.faults import pass_point
+from enrich.base.failpoints import pass_point
 from enrich.base.result import Extent, JobResult
 from enrich.base.stores import find_options
 from enrich.storage.extents import measure_files

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
 from enrich.base.errors import ConfigError, RunFailed
-from enrich.base.faults import pass_point
+from enrich.base.failpoints import pass_point
 from enrich.base.spec import COMMIT, WEIGHT, DataType, quote
 from enrich.base.stores import find_options
 from enrich.storage.layout import find_physical_names

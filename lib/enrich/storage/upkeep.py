@@ -7,18 +7,18 @@ compactions of its at a time write every row twice. ``enrich.storage.runs`` keep
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
-from enrich.base.faults import pass_point
+from enrich.base.failpoints import pass_point
 from enrich.base.result import Compaction, Extent
 from enrich.base.spec import quote
 from enrich.storage.extents import measure_files
+from enrich.storage.settings import hold_settings
 from enrich.storage.shape import GONE, SMALL_FILE
 from enrich.storage.tables import open_log
 
@@ -48,19 +48,6 @@ class Author:
     deleted_rows: float = 2 * GONE
 
 
-@contextmanager
-def _set(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Let a session have other settings inside the block."""
-    before = {name: session.conf.get(name, None) for name in values}
-    for name, value in values.items():
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, old in before.items():
-            session.conf.unset(name) if old is None else session.conf.set(name, old)
-
-
 def optimize_table(session: SparkSession, uri: str, author: Author, why: str) -> Compaction | None:
     """Put small files together, write files anew of which many rows are gone, and cluster where the table has it.
 
@@ -86,7 +73,7 @@ def optimize_table(session: SparkSession, uri: str, author: Author, why: str) ->
             {"enrich_upkeep": 1, "run_id": author.run_id, "job": author.job}, sort_keys=True, separators=(",", ":")
         ),
     }
-    with _set(session, settings):
+    with hold_settings(session, settings):
         pass_point("optimize.before")
         answer = DeltaTable.forPath(session, uri).optimize().executeCompaction().select("metrics.*").collect()
         pass_point("optimize.after")
@@ -120,7 +107,7 @@ def vacuum_table(session: SparkSession, uri: str, hours: int, *, dry_run: bool) 
         _DISCOVERY: tasks,
     }
     statement = " ".join(["VACUUM", quote("delta", uri), "RETAIN", str(int(hours)), "HOURS"])
-    with _set(session, settings):
+    with hold_settings(session, settings):
         found = measure_files(uri, [row["path"] for row in session.sql(f"{statement} DRY RUN").collect()])
         if found.files and not dry_run:
             session.sql(statement)

@@ -3,24 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from functools import reduce
 from operator import and_
-from typing import TYPE_CHECKING
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from enrich.base.faults import pass_point
+from enrich.base.failpoints import pass_point
 from enrich.base.spec import OPERATION, quote
 from enrich.storage import shape
 from enrich.storage.extents import measure_table
+from enrich.storage.settings import hold_settings
 from enrich.storage.tables import has_remains
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 _FEW = 100_000
 """Rows that are sent to every task of a MERGE, and that are appended as one file."""
@@ -44,9 +41,8 @@ class CommitRecord:
     metadata: str
 
 
-@contextmanager
-def _record_commit(session: SparkSession, commit: CommitRecord) -> Iterator[None]:
-    """Let the next write of this session carry the record; the settings hold for the whole session, hence undone."""
+def _record_commit(session: SparkSession, commit: CommitRecord) -> AbstractContextManager[None]:
+    """Let the writes of this session inside the block carry the record."""
     settings = {
         "spark.databricks.delta.write.txnAppId": commit.application,
         "spark.databricks.delta.write.txnVersion": str(commit.number),
@@ -54,13 +50,7 @@ def _record_commit(session: SparkSession, commit: CommitRecord) -> Iterator[None
         "spark.databricks.delta.merge.materializeSource": "none",
         _VECTORS: "true",
     }
-    for name, value in settings.items():
-        session.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name in settings:
-            session.conf.unset(name)
+    return hold_settings(session, settings)
 
 
 @dataclass(frozen=True)

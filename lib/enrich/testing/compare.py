@@ -9,7 +9,7 @@ from typing import Any
 from enrich.base.console import format_count, format_finding
 from enrich.base.errors import did_you_mean
 from enrich.base.result import Finding, JobResult, RunResult
-from enrich.base.spec import DataType
+from enrich.base.spec import RUN_ID_COLUMN, DataType
 from enrich.config.yamlfile import resolve_scalar
 from enrich.testing import models
 from enrich.testing.differ import Row, canonical, show_cell, side_by_side
@@ -17,12 +17,9 @@ from enrich.testing.rows import type_rows
 from enrich.testing.scenario import ExpectedJob, ExpectedTarget, Round, WrittenRows
 from enrich.testing.types import CellError, CellText, type_cell
 
-RUN_ID = "_run_id"
-"""The column of a quarantine that nobody can expect."""
-
 
 @dataclass(frozen=True)
-class Difference:
+class Mismatch:
     """One thing that is not as expected.
 
     Attributes:
@@ -56,7 +53,7 @@ class FoundTable:
 # --- tables ----------------------------------------------------------------------------------------------------------
 
 
-def compare_target(name: str, expected: ExpectedTarget, found: FoundTable, *, is_partial: bool) -> Iterator[Difference]:
+def compare_target(name: str, expected: ExpectedTarget, found: FoundTable, *, is_partial: bool) -> Iterator[Mismatch]:
     """Yield how a target's rows differ from those that a round expects."""
     if expected.whole is not None:
         yield from compare_rows(name, expected.whole, found, is_partial=is_partial)
@@ -64,77 +61,78 @@ def compare_target(name: str, expected: ExpectedTarget, found: FoundTable, *, is
         yield from _compare_changes(name, expected, found, is_partial=is_partial)
 
 
-def _compare_changes(
-    name: str, expected: ExpectedTarget, found: FoundTable, *, is_partial: bool
-) -> Iterator[Difference]:
+def _compare_changes(name: str, expected: ExpectedTarget, found: FoundTable, *, is_partial: bool) -> Iterator[Mismatch]:
     """Yield how a target differs from what it was before the round, less ``gone``, with ``changed``."""
     line = expected.lines.get("changed") or expected.lines["gone"]
     changed = expected.changed or WrittenRows((), line, ())
     if found.columns is None:
         if changed.rows or expected.gone:
-            yield Difference(line, name, "there is no table")
+            yield Mismatch(line, name, "there is no table")
         return
     columns = found.columns
     try:
         gone = [_type_key(key, found) for key in expected.gone or ()]
     except CellError as error:
-        yield Difference(expected.lines.get("gone", line), name, str(error))
+        yield Mismatch(expected.lines.get("gone", line), name, str(error))
         return
     try:
         new = type_rows(changed, columns)
     except CellError as error:
-        yield Difference(line, name, str(error))
+        yield Mismatch(line, name, str(error))
         return
     if faults := list(_check_columns(changed, found, is_partial=is_partial or not changed.rows)):
-        yield from (Difference(line, name, text) for text in faults)
+        yield from (Mismatch(line, name, text) for text in faults)
         return
     left = [row for row in found.before if not any(_is_same(key, row) for key in gone)]
     if missing := sum(not any(_is_same(key, row) for row in found.before) for key in gone):
         text = f"{missing} of {len(gone)} keys were not in the table before the round"
-        yield Difference(expected.lines.get("gone", line), name, text)
+        yield Mismatch(expected.lines.get("gone", line), name, text)
     keys = [{each: row.get(each) for each in found.key} for row in new]
     left = [row for row in left if not any(_is_same(key, row) for key in keys)]
     named = changed.columns if is_partial and changed.rows else tuple(columns)
     wanted = [*_project(left, named), *_project(new, named)]
     if picture := side_by_side(wanted, _project(found.rows, named), _known(found.key, named)):
-        yield Difference(line, name, picture)
+        yield Mismatch(line, name, picture)
 
 
-def compare_rows(name: str, expected: WrittenRows, found: FoundTable, *, is_partial: bool) -> Iterator[Difference]:
+def compare_rows(name: str, expected: WrittenRows, found: FoundTable, *, is_partial: bool) -> Iterator[Mismatch]:
     """Yield how all rows of a table differ from those that are written."""
     if found.columns is None:
         if expected.rows:
             shown = [{column: _guess_cell(cell) for column, cell in row.cells.items()} for row in expected.rows]
             picture = side_by_side(shown, [], _known(found.key, expected.columns))
-            yield Difference(expected.line, name, f"there is no table\n{picture}")
+            yield Mismatch(expected.line, name, f"there is no table\n{picture}")
         return
     if faults := list(_check_columns(expected, found, is_partial=is_partial or not expected.rows)):
-        yield from (Difference(expected.line, name, text) for text in faults)
+        yield from (Mismatch(expected.line, name, text) for text in faults)
         return
     try:
         wanted = type_rows(expected, found.columns)
     except CellError as error:
-        yield Difference(expected.line, name, str(error))
+        yield Mismatch(expected.line, name, str(error))
         return
     named = expected.columns if is_partial and expected.rows else tuple(found.columns)
     if picture := side_by_side(wanted, _project(found.rows, named), _known(found.key, named)):
-        yield Difference(expected.line, name, picture)
+        yield Mismatch(expected.line, name, picture)
 
 
 def compare_quarantine(
     name: str, expected: int | WrittenRows, line: int, found: FoundTable, *, is_partial: bool
-) -> Iterator[Difference]:
+) -> Iterator[Mismatch]:
     """Yield how a quarantine differs: in the number of its rows, or in its rows."""
     what = f"quarantine of {name}"
-    columns = None if found.columns is None else {each: kind for each, kind in found.columns.items() if each != RUN_ID}
-    rows = [{each: cell for each, cell in row.items() if each != RUN_ID} for row in found.rows]
+    # Nobody can expect the id of a run.
+    columns = None if found.columns is None else {k: kind for k, kind in found.columns.items() if k != RUN_ID_COLUMN}
+    rows = [{each: cell for each, cell in row.items() if each != RUN_ID_COLUMN} for row in found.rows]
     if not isinstance(expected, int):
         table = FoundTable(found.key, columns, rows)
         yield from compare_rows(what, expected, table, is_partial=is_partial)
     elif len(rows) != expected:
-        held = "\n".join(f"  {_show_row(row)}" for row in rows)
-        yield Difference(
-            line, what, f"expected {format_count(expected, 'row')}, found {len(rows)}" + (f"\n{held}" if held else "")
+        listed = "\n".join(f"  {_show_row(row)}" for row in rows)
+        yield Mismatch(
+            line,
+            what,
+            f"expected {format_count(expected, 'row')}, found {len(rows)}" + (f"\n{listed}" if listed else ""),
         )
 
 
@@ -192,7 +190,7 @@ def _show_row(row: Row) -> str:
 # --- results ---------------------------------------------------------------------------------------------------------
 
 
-def compare_run(expected: Round, result: RunResult) -> Iterator[Difference]:
+def compare_run(expected: Round, result: RunResult) -> Iterator[Mismatch]:
     """Yield how a run differs: exit code, and each job's status, findings and numbers.
 
     A job that did not end as expected says why: its error, and the rules that failed.
@@ -201,7 +199,7 @@ def compare_run(expected: Round, result: RunResult) -> Iterator[Difference]:
     if result.exit_code != expected.exit_code:
         told = [line for job in result.jobs if job.exit_code for line in list_ends(job)]
         text = "\n".join([f"expected {expected.exit_code}, found {result.exit_code}", *told])
-        yield Difference(expected.exit_line, "exit code", text)
+        yield Mismatch(expected.exit_line, "exit code", text)
     found = {job.job: job for job in result.jobs}
     for name, wanted in expected.results.items():
         job = found.get(name)
@@ -209,7 +207,7 @@ def compare_run(expected: Round, result: RunResult) -> Iterator[Difference]:
             continue
         if wanted.status is not None and job.status != wanted.status:
             lines = [f"expected {wanted.status}, found {job.status}", *([] if told else list_ends(job))]
-            yield Difference(wanted.lines["status"], f"status of {name}", "\n".join(lines))
+            yield Mismatch(wanted.lines["status"], f"status of {name}", "\n".join(lines))
         yield from _compare_findings(name, wanted, job)
         yield from _compare_counts(name, wanted, job)
 
@@ -221,7 +219,7 @@ def list_ends(job: JobResult) -> list[str]:
     return lines + ([f"  {job.error}"] if job.error is not None else [])
 
 
-def _compare_findings(name: str, wanted: ExpectedJob, job: JobResult) -> Iterator[Difference]:
+def _compare_findings(name: str, wanted: ExpectedJob, job: JobResult) -> Iterator[Mismatch]:
     if wanted.findings is None:
         return
     left = [each for each in job.findings if each.success is not None or each.error is not None]
@@ -237,21 +235,21 @@ def _compare_findings(name: str, wanted: ExpectedJob, job: JobResult) -> Iterato
         return
     lines = [f"expected, not found: {_show_finding(each)}" for each in absent]
     lines += [f"found, not expected: {format_finding(each)}" for each in surplus]
-    yield Difference(wanted.lines["findings"], f"findings of {name}", "\n".join(lines))
+    yield Mismatch(wanted.lines["findings"], f"findings of {name}", "\n".join(lines))
 
 
-def _fits(wanted: models.Finding, found: Finding) -> bool:
+def _fits(wanted: models.FindingEntry, found: Finding) -> bool:
     given = wanted.model_dump(include=wanted.model_fields_set | {"success"})
     have = {key: getattr(found, key) for key in given} | {"success": found.success is True}
     return have == given
 
 
-def _show_finding(wanted: models.Finding) -> str:
+def _show_finding(wanted: models.FindingEntry) -> str:
     given = wanted.model_dump(include=wanted.model_fields_set)
     return ", ".join(f"{key}: {value}" for key, value in given.items()) or "any that failed"
 
 
-def _compare_counts(name: str, wanted: ExpectedJob, job: JobResult) -> Iterator[Difference]:
+def _compare_counts(name: str, wanted: ExpectedJob, job: JobResult) -> Iterator[Mismatch]:
     given = {} if wanted.counts is None else wanted.counts.model_dump(exclude_unset=True)
     wrong = [
         f"{key}: expected {value}, found {getattr(job.counts, key)}"
@@ -259,12 +257,12 @@ def _compare_counts(name: str, wanted: ExpectedJob, job: JobResult) -> Iterator[
         if getattr(job.counts, key) != value
     ]
     if wrong:
-        yield Difference(wanted.lines["counts"], f"counts of {name}", "\n".join(wrong))
+        yield Mismatch(wanted.lines["counts"], f"counts of {name}", "\n".join(wrong))
 
 
 def compare_reasons(
     name: str, expected: WrittenRows, found: FoundTable, reasons: Mapping[tuple[Any, ...], Mapping[str, str]]
-) -> Iterator[Difference]:
+) -> Iterator[Mismatch]:
     """Yield how the reasons of a job's rows differ from those that are written.
 
     Args:
@@ -281,11 +279,11 @@ def compare_reasons(
             key = {each: type_cell(row.cells[each], each, (found.columns or {})[each]) for each in found.key}
         except (CellError, KeyError) as error:
             text = str(error) if isinstance(error, CellError) else f"the row does not name the key {error}"
-            yield Difference(row.line, f"why {name}", text)
+            yield Mismatch(row.line, f"why {name}", text)
             continue
         told = known.get(tuple(map(canonical, key.values())))
         wanted.append({**key, **{each: str(row.cells[each]) for each in aliases if each in row.cells}})
         if told is not None:
             have.append({**key, **{each: told.get(each, "(none)") for each in aliases if each in row.cells}})
     if picture := side_by_side(wanted, have, list(found.key)):
-        yield Difference(expected.line, f"why {name}", picture)
+        yield Mismatch(expected.line, f"why {name}", picture)

@@ -59,7 +59,7 @@ def side_by_side(expected: Iterable[Row], found: Iterable[Row], key: Sequence[st
         key: The columns by which rows are aligned. Rows with one key are aligned in the order in which they come.
         limit: How many differing rows are shown.
     """
-    pairs = _paired(list(expected), list(found), key)
+    pairs = _pair_rows(list(expected), list(found), key)
     differing = [pair for pair in pairs if _differ(*pair)]
     if not differing:
         return ""
@@ -76,7 +76,7 @@ def side_by_side(expected: Iterable[Row], found: Iterable[Row], key: Sequence[st
     return "\n".join(picture)
 
 
-def _paired(expected: list[Row], found: list[Row], key: Sequence[str]) -> list[tuple[Row | None, Row | None]]:
+def _pair_rows(expected: list[Row], found: list[Row], key: Sequence[str]) -> list[tuple[Row | None, Row | None]]:
     """Align the rows by their key; rows that are the same come first among those with one key."""
     ours, theirs = _by_key(expected, key), _by_key(found, key)
     pairs: list[tuple[Row | None, Row | None]] = []
@@ -150,22 +150,22 @@ def show_cell(cell: Any) -> str:
     """Return a cell as YAML would have it, cut after 60 characters."""
     if cell is _ABSENT:
         return "(no such column)"
-    text = _written(cell)
+    text = _write_cell(cell)
     return text if len(text) <= _SHOWN_CELL else f"{text[:_SHOWN_CELL]}... ({len(text)} characters)"
 
 
-def _written(cell: Any) -> str:
+def _write_cell(cell: Any) -> str:
     """Return a cell as YAML would have it: ``null``, ``[a, {b: true}]``; a text that would not be one, in quotes."""
     if cell is None:
         return "null"
     if isinstance(cell, bool):
         return str(cell).lower()
     if isinstance(cell, Mapping):
-        return f"{{{', '.join(f'{name}: {_written(value)}' for name, value in cell.items())}}}"
+        return f"{{{', '.join(f'{name}: {_write_cell(value)}' for name, value in cell.items())}}}"
     if isinstance(cell, list | tuple):
         if cell and all(isinstance(item, tuple) for item in cell):  # a map, as Arrow gives it
-            return f"{{{', '.join(f'{_written(key)}: {_written(value)}' for key, value in cell)}}}"
-        return f"[{', '.join(map(_written, cell))}]"
+            return f"{{{', '.join(f'{_write_cell(key)}: {_write_cell(value)}' for key, value in cell)}}}"
+        return f"[{', '.join(map(_write_cell, cell))}]"
     if isinstance(cell, str):
         is_plain = cell.isprintable() and cell.strip() == cell and isinstance(resolve_scalar(cell), str)
         return cell if is_plain else repr(cell)

@@ -60,7 +60,7 @@ class Commit(Model):
     delete: dict[StrictStr, Keys] = Field({}, description="Table -> keys; one of several columns is a mapping.")
 
 
-class Finding(Model):
+class FindingEntry(Model):
     """A finding that a run must have; only what is given is compared."""
 
     expectation: Text | None = Field(None, description="The expectation's type, or the rule's name.")
@@ -74,7 +74,7 @@ class Finding(Model):
     accepted: StrictBool | None = None
 
 
-class Counts(Model):
+class CountsEntry(Model):
     """Numbers of a job's result; only those given are compared."""
 
     affected_keys: StrictInt | None = None
@@ -87,7 +87,7 @@ class Counts(Model):
     null_values: StrictInt | None = None
 
 
-class Round(Commit):
+class RoundEntry(Commit):
     """Commits, a run, and what must be there after it."""
 
     title: Text = Field(description="What the round shows.")
@@ -112,8 +112,10 @@ class Round(Commit):
     quarantine: dict[
         StrictStr, Annotated[Any, WithJsonSchema({"anyOf": [{"type": "integer"}, _TEXT_TABLE, _MAPPINGS]})]
     ] = Field({}, description="Target -> the number of rows in its quarantine, or these rows.")
-    findings: dict[StrictStr, tuple[Finding, ...]] = Field({}, description="Job -> the findings of rules that failed.")
-    counts: dict[StrictStr, Counts] = Field({}, description="Job -> numbers of its result.")
+    findings: dict[StrictStr, tuple[FindingEntry, ...]] = Field(
+        {}, description="Job -> the findings of rules that failed."
+    )
+    counts: dict[StrictStr, CountsEntry] = Field({}, description="Job -> numbers of its result.")
     why: dict[StrictStr, Rows] = Field(
         {}, description="Job -> rows with the target's key, and the reason of `enrich why` for each alias."
     )
@@ -131,7 +133,7 @@ class ScenarioFile(Model):
         None, description="The jobs that run; if left out, those that the given tables are enough for."
     )
     partial: StrictBool = Field(False, description="true: only the columns that expected rows name are compared.")
-    rounds: tuple[Round, ...] = Field(description="What happens, in order.")
+    rounds: tuple[RoundEntry, ...] = Field(description="What happens, in order.")
 
     _tree: Tree | None = PrivateAttr(default=None)
 
@@ -161,12 +163,12 @@ KIND = FileKind(
     {
         (): ScenarioFile,
         ("tables", "*"): Table,
-        ("rounds", "*"): Round,
+        ("rounds", "*"): RoundEntry,
         ("rounds", "*", "commits", "*"): Commit,
         ("rounds", "*", "load", "*"): Dump,
         ("rounds", "*", "commits", "*", "load", "*"): Dump,
-        ("rounds", "*", "findings", "*", "*"): Finding,
-        ("rounds", "*", "counts", "*"): Counts,
+        ("rounds", "*", "findings", "*", "*"): FindingEntry,
+        ("rounds", "*", "counts", "*"): CountsEntry,
     },
     {
         ("tables", "*"): "tables.<table>",

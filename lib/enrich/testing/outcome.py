@@ -15,7 +15,8 @@ from xml.etree import ElementTree as ET
 from enrich.base.console import clean, format_count
 from enrich.base.errors import ConfigError
 from enrich.config import Project
-from enrich.testing.compare import Difference
+from enrich.report import junit
+from enrich.testing.compare import Mismatch
 from enrich.testing.play import Played, get_session, play, set_stage
 from enrich.testing.reader import find_files, read_scenarios
 from enrich.testing.scenario import Scenario
@@ -27,7 +28,7 @@ log = logging.getLogger("enrich.testing")
 
 
 @dataclass(frozen=True)
-class Outcome:
+class PlayedScenario:
     """One scenario that was played.
 
     Attributes:
@@ -74,7 +75,7 @@ def _describe(scenario: Scenario) -> str:
 
 def play_scenarios(
     project: Project, scenarios: Sequence[Scenario], spark: SparkSession | None = None
-) -> Iterator[Outcome]:
+) -> Iterator[PlayedScenario]:
     """Play scenarios one after the other, each in a temporary directory of its own, and yield what came of each.
 
     Raises:
@@ -89,13 +90,13 @@ def play_scenarios(
         with tempfile.TemporaryDirectory(prefix="enrich-test-") as directory:
             stage = set_stage(project, scenario, Path(directory).resolve() / "lake", session)
             rounds = tuple(play(stage, scenario))
-        yield Outcome(scenario, rounds, time.monotonic() - began)
+        yield PlayedScenario(scenario, rounds, time.monotonic() - began)
 
 
 # --- text ------------------------------------------------------------------------------------------------------------
 
 
-def format_outcome(outcome: Outcome) -> str:
+def format_outcome(outcome: PlayedScenario) -> str:
     """Return one scenario for people: a line when it passed, else a line a round, and what differs.
 
     ```
@@ -119,12 +120,12 @@ def format_outcome(outcome: Outcome) -> str:
     return clean("\n".join(lines))
 
 
-def format_difference(scenario: Scenario, difference: Difference) -> str:
+def format_difference(scenario: Scenario, difference: Mismatch) -> str:
     """Return what differs, below the place in the file where it is expected."""
     return f"{scenario.file}:{difference.line}: {difference.what}\n{indent(difference.text, '  ')}"
 
 
-def format_end(outcomes: Sequence[Outcome]) -> str:
+def format_end(outcomes: Sequence[PlayedScenario]) -> str:
     """Return the last line: how many scenarios passed."""
     failed = sum(not each.has_passed for each in outcomes)
     all_of_them = format_count(len(outcomes), "scenario")
@@ -135,7 +136,7 @@ def format_end(outcomes: Sequence[Outcome]) -> str:
 # --- JUnit -----------------------------------------------------------------------------------------------------------
 
 
-def format_junit(outcomes: Sequence[Outcome]) -> str:
+def format_junit(outcomes: Sequence[PlayedScenario]) -> str:
     """Return the outcomes as JUnit XML of ASCII characters: a suite for each scenario, a case for each round.
 
     Attributes and elements are those of Jenkins' schema (junit-10.xsd), as in ``enrich report --format junit``.
@@ -144,24 +145,11 @@ def format_junit(outcomes: Sequence[Outcome]) -> str:
     for outcome in outcomes:
         suite = ET.SubElement(root, "testsuite", name=clean(outcome.scenario.file))
         for each in outcome.rounds:
-            name = clean(f"round {each.round.number}: {each.round.title}")
-            place, took = clean(outcome.scenario.title), f"{each.seconds:.3f}"
-            case = ET.SubElement(suite, "testcase", classname=place, name=name, time=took)
+            name = f"round {each.round.number}: {each.round.title}"
+            case = junit.add_case(suite, outcome.scenario.title, name, each.seconds)
             if each.differences:
-                told = [clean(format_difference(outcome.scenario, one)) for one in each.differences]
+                told = "\n".join(format_difference(outcome.scenario, one) for one in each.differences)
                 message = f"{each.differences[0].what}: not as expected"
-                failure = ET.SubElement(case, "failure", type="difference", message=clean(message))
-                failure.text = "\n".join(told)
-        _count(suite, outcome.seconds)
-    _count(root, sum(each.seconds for each in outcomes))
-    ET.indent(root)
-    found: bytes = ET.tostring(root, encoding="us-ascii", xml_declaration=True)
-    return found.decode("ascii")
-
-
-def _count(element: ET.Element, seconds: float) -> None:
-    cases = list(element.iter("testcase"))
-    element.set("tests", str(len(cases)))
-    element.set("failures", str(sum(case.find("failure") is not None for case in cases)))
-    element.set("errors", "0")
-    element.set("time", f"{seconds:.3f}")
+                junit.add_end(case, "failure", "difference", message, told)
+        junit.finish_suite(suite, outcome.seconds)
+    return junit.finish_document(root, sum(each.seconds for each in outcomes))

@@ -20,8 +20,8 @@ from enrich.operations.dumpresult import DumpOptions
 from enrich.operations.runner import run
 from enrich.operations.workplace import Options, Workplace
 from enrich.testing.compare import (
-    Difference,
     FoundTable,
+    Mismatch,
     compare_quarantine,
     compare_reasons,
     compare_run,
@@ -79,7 +79,7 @@ class Played:
     report: KeyReport | None
     tables: Mapping[str, FoundTable]
     reasons: Mapping[str, Reasons]
-    differences: tuple[Difference, ...]
+    differences: tuple[Mismatch, ...]
     seconds: float
 
 
@@ -134,7 +134,7 @@ def play_round(stage: Stage, scenario: Scenario, each: Round) -> Played:
     """
     began = time.monotonic()
     before = {job: found.rows for job, found in stage.tables.items()}
-    result, report, differences = None, None, list[Difference]()
+    result, report, differences = None, None, list[Mismatch]()
     reasons: dict[str, Reasons] = {}
     try:
         _commit_all(stage, scenario, each)
@@ -146,7 +146,7 @@ def play_round(stage: Stage, scenario: Scenario, each: Round) -> Played:
     except EnvironmentFault:
         raise
     except EnrichError as error:
-        differences.append(Difference(each.line, "run", str(error)))
+        differences.append(Mismatch(each.line, "run", str(error)))
     except _Refused as error:
         differences.append(error.difference)
     stage.tables = {job: _read_target(stage, job, before.get(job, ())) for job in scenario.jobs}
@@ -162,7 +162,7 @@ def play_round(stage: Stage, scenario: Scenario, each: Round) -> Played:
 class _Refused(Exception):
     """A commit of another system that is not possible."""
 
-    def __init__(self, difference: Difference) -> None:
+    def __init__(self, difference: Mismatch) -> None:
         super().__init__(difference.text)
         self.difference = difference
 
@@ -179,7 +179,7 @@ def _commit_all(stage: Stage, scenario: Scenario, each: Round) -> None:
                 else:
                     stage.lake.commit(given.name, write.verb, write.rows)
             except (CommitRefused, DeltaError) as error:
-                raise _Refused(Difference(write.line, f"{write.verb} into {write.table}", str(error))) from error
+                raise _Refused(Mismatch(write.line, f"{write.verb} into {write.table}", str(error))) from error
 
 
 def _load_dump(stage: Stage, reference: str, given: Given, dump: Dump) -> None:
@@ -213,7 +213,7 @@ def find_key(project: Project, job: str) -> tuple[str, ...]:
     return (*spec.identity, *spec.right_identity)
 
 
-def _compare_tables(stage: Stage, scenario: Scenario, each: Round) -> Iterator[Difference]:
+def _compare_tables(stage: Stage, scenario: Scenario, each: Round) -> Iterator[Mismatch]:
     for reference, expected in each.targets.items():
         found, is_partial = stage.tables[expected.job], scenario.is_partial
         yield from compare_target(reference, expected, found, is_partial=is_partial)
@@ -224,7 +224,7 @@ def _compare_tables(stage: Stage, scenario: Scenario, each: Round) -> Iterator[D
             yield from compare_quarantine(reference, expected.quarantine, line, table, is_partial=is_partial)
 
 
-def _compare_reasons(stage: Stage, each: Round, reasons: dict[str, Reasons]) -> Iterator[Difference]:
+def _compare_reasons(stage: Stage, each: Round, reasons: dict[str, Reasons]) -> Iterator[Mismatch]:
     from enrich.diagnosis.inquiry import find_all_reasons
 
     for job, expected in each.results.items():
@@ -235,7 +235,7 @@ def _compare_reasons(stage: Stage, each: Round, reasons: dict[str, Reasons]) -> 
         except EnvironmentFault:
             raise
         except EnrichError as error:
-            yield Difference(expected.lines["why"], f"why {job}", str(error))
+            yield Mismatch(expected.lines["why"], f"why {job}", str(error))
             continue
         reasons[job] = {key: {alias: why.reason for alias, why in each.items()} for key, each in told.items()}
         found = stage.tables[job]

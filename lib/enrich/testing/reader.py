@@ -208,7 +208,7 @@ class _Rounds:
     jobs: tuple[str, ...]
     targets: Mapping[str, str]
 
-    def build(self, number: int, each: models.Round) -> Round:
+    def build(self, number: int, each: models.RoundEntry) -> Round:
         path = ("rounds", number - 1)
         line = self.reader.tree.line
         jobs = self.jobs if each.run is None else self.reader.check_jobs(each.run, self.jobs, *path, "run")
@@ -235,7 +235,7 @@ class _Rounds:
 
     # --- what happens ------------------------------------------------------------------------------------------------
 
-    def build_commits(self, each: models.Round, path: tuple[PathStep, ...]) -> Iterator[tuple[Write, ...]]:
+    def build_commits(self, each: models.RoundEntry, path: tuple[PathStep, ...]) -> Iterator[tuple[Write, ...]]:
         own = tuple(self.build_writes(each, path))
         if own and each.commits:
             message = "give either 'commits' or 'load', 'insert', 'upsert', 'update' and 'delete'"
@@ -262,7 +262,7 @@ class _Rounds:
 
     # --- what is expected --------------------------------------------------------------------------------------------
 
-    def build_targets(self, each: models.Round, path: tuple[PathStep, ...]) -> dict[str, ExpectedTarget]:
+    def build_targets(self, each: models.RoundEntry, path: tuple[PathStep, ...]) -> dict[str, ExpectedTarget]:
         named = dict.fromkeys(name for key in ABOUT_TARGETS for name in getattr(each, key))
         found: dict[str, ExpectedTarget] = {}
         for name in named:
@@ -293,7 +293,7 @@ class _Rounds:
         return self.reader.rows.read(value, *path)
 
     def build_results(
-        self, each: models.Round, path: tuple[PathStep, ...], jobs: Collection[str]
+        self, each: models.RoundEntry, path: tuple[PathStep, ...], jobs: Collection[str]
     ) -> dict[str, ExpectedJob]:
         statuses = self.read_status(each.status, path, jobs)
         named = dict.fromkeys([*statuses, *(name for key in ABOUT_JOBS for name in getattr(each, key))])

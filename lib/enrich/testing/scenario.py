@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from enrich.base.spec import DataType
-from enrich.testing.models import Counts, Dump, Finding
+from enrich.testing.models import CountsEntry, Dump, FindingEntry
 
 TypedRow = Mapping[str, Any]
 """A row with the values that Arrow takes."""
@@ -111,8 +111,8 @@ class ExpectedJob:
     """
 
     status: str | None = None
-    findings: tuple[Finding, ...] | None = None
-    counts: Counts | None = None
+    findings: tuple[FindingEntry, ...] | None = None
+    counts: CountsEntry | None = None
     why: WrittenRows | None = None
     lines: Mapping[str, int] = field(default_factory=dict)
 

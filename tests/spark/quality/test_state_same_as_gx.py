@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 import enrich
 from enrich.base.result import JobResult
 from enrich.frames import difference
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from enrich.quality import labels
 from enrich.quality.catalogue import TYPES
 from enrich.quality.suites import SuiteRule

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from enrich.cli.dumps import format_load
-from enrich.dumps.faults import LineFault
+from enrich.dumps.badlines import BadLines
 from enrich.operations.dumpresult import LoadResult
 from kit.command import call, restored
 from kit.project import CONF, SHOP, write_project
@@ -71,7 +71,7 @@ def test_a_place_with_something_else_is_refused(home: Path) -> None:
 
 
 def test_the_text_says_what_was_done_and_left_out() -> None:
-    faults = (LineFault("null in the key", 12, ("d.csv:2", "d.csv:3")),)
+    faults = (BadLines("null in the key", 12, ("d.csv:2", "d.csv:3")),)
     found = LoadResult("r", "dev", "/lake/accounts", "updated", True, 7, 100, 1, 2, 3, 85, 12, faults)
     assert format_load("accounts", found).splitlines() == [
         "accounts: updated, version 7: 1 row inserted, 2 updated, 3 deleted, 85 unchanged",

@@ -14,7 +14,8 @@ import enrich
 from enrich.base.result import Counts, Extent, Finding, JobResult, Lookup, Quarantine, SourceWindow
 from enrich.base.state import LookupState, State
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.prepare import Task, open_task
+from enrich.progress.prepare import open_task
+from enrich.progress.task import Task
 from kit.lab import FEED
 from kit.project import write_project
 

@@ -17,7 +17,7 @@ from enrich.config.models import Lineage
 from enrich.config.places import CatalogName
 from enrich.observe.datasets import name_dataset
 from enrich.observe.lineage import Sender
-from enrich.progress.prepare import Task
+from enrich.progress.task import Task
 from kit.lineage import check_event, check_schema, list_facets
 from kit.listener import listen
 from unit.observe.conftest import GetTask

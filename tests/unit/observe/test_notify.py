@@ -13,10 +13,10 @@ import pytest
 from enrich.base.errors import Blocked, HistoryError, RunFailed
 from enrich.base.result import Finding, JobResult
 from enrich.config.models import Notify, Reference
-from enrich.observe.notify import NotDelivered, Recipient, Run, build_body, build_event, find_event, post
+from enrich.observe.notify import EndedRun, NotDelivered, Recipient, build_body, build_event, find_event, post
 from kit.listener import listen
 
-RUN = Run("shop", "prod", "f00d", 5)
+RUN = EndedRun("shop", "prod", "f00d", 5)
 FAILED = JobResult("orders", "failed").failed_with(HistoryError("the log of orders has expired", hint="run x"))
 FINDING = Finding(0, "mass_change", None, "fail", 100, 90, success=False)
 BLOCKED = JobResult("customers", "updated", findings=(FINDING, replace(FINDING, success=True))).failed_with(

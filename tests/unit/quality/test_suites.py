@@ -301,7 +301,7 @@ def test_what_gx_writes_is_read(tmp_path: Path) -> None:
     (rule,) = suite.rules
     assert (rule.action, rule.scope) == ("warn", "changed")
     assert dict(rule.kwargs) == {"column": "a", "mostly": 0.5, "min_value": 1.0}
-    assert rule.judged_columns() == ("a", "b")
+    assert rule.list_judged_columns() == ("a", "b")
 
 
 @pytest.mark.parametrize(
@@ -392,13 +392,13 @@ def test_columns_of_pairs_and_lists_are_looked_for(tmp_path: Path) -> None:
         {"type": "expect_table_columns_to_match_set", "kwargs": {"column_set": ["x5"]}},
     ]
     suite = load(tmp_path, {"name": "s", "expectations": rules})
-    assert [rule.judged_columns() for rule in suite.rules] == [("x1", "email"), ("email", "x2"), ("x3",), (), ()]
+    assert [rule.list_judged_columns() for rule in suite.rules] == [("x1", "email"), ("email", "x2"), ("x3",), (), ()]
     assert [fault.message.split("'")[1] for fault in check_columns(suite, TARGET)] == ["x1", "x2", "x3"]
 
 
 def test_a_lambda_variable_is_no_column(tmp_path: Path) -> None:
     suite = load(tmp_path, one(NOT_NULL, {"column": "email", "row_condition": "exists(home, x -> x > 1)"}))
-    assert suite.rules[0].judged_columns() == ("email", "home")
+    assert suite.rules[0].list_judged_columns() == ("email", "home")
     assert check_columns(suite, TARGET) == []
 
 

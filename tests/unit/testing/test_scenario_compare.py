@@ -178,14 +178,14 @@ def test_an_unexpected_block_says_why() -> None:
 )
 def test_findings_that_failed_are_all_expected(expected: list[dict[str, Any]], wrong: str | None) -> None:
     job = JobResult("j", "updated", findings=(FAILED, PASSED, SILENT))
-    findings = tuple(models.Finding.model_validate(each) for each in expected)
+    findings = tuple(models.FindingEntry.model_validate(each) for each in expected)
     assert result(job, findings=findings) == ([] if wrong is None else [f"4 findings of j: {wrong}"])
 
 
 def test_counts_and_statuses_are_compared() -> None:
     job = JobResult("j", "updated", counts=Counts(inserted=2))
-    assert not result(job, status="updated", counts=models.Counts.model_validate({"inserted": 2, "deleted": 0}))
-    assert result(job, counts=models.Counts.model_validate({"inserted": 1})) == [
+    assert not result(job, status="updated", counts=models.CountsEntry.model_validate({"inserted": 2, "deleted": 0}))
+    assert result(job, counts=models.CountsEntry.model_validate({"inserted": 1})) == [
         "4 counts of j: inserted: expected 1, found 2"
     ]
 

@@ -17,7 +17,7 @@ UNKNOWN = "field that is not among the columns"
 
 
 @dataclass(frozen=True)
-class LineFault:
+class BadLines:
     """One cause, and the lines that have it.
 
     Attributes:
@@ -40,7 +40,7 @@ class LineFault:
 
 
 @dataclass
-class Faults:
+class BadLineCounts:
     """Counts the bad lines of one dump by their causes.
 
     Attributes:
@@ -62,6 +62,6 @@ class Faults:
         """Tell whether a line has this fault."""
         return cause in self._counts
 
-    def list(self) -> tuple[LineFault, ...]:
+    def list(self) -> tuple[BadLines, ...]:
         """Return the causes in the order in which they came up."""
-        return tuple(LineFault(cause, count, tuple(self._first[cause])) for cause, count in self._counts.items())
+        return tuple(BadLines(cause, count, tuple(self._first[cause])) for cause, count in self._counts.items())

@@ -1,4 +1,4 @@
-"""The built-in rules of a job: counts of a run -> findings.
+"""The job rules: counts of a run -> findings.
 
     rule                                            counts                       finding
     match_rate accounts, at_least 0.8               7 of 10 with a partner       checked 10, failed 3, false
@@ -15,7 +15,7 @@ from dataclasses import replace
 from enrich.base.result import Finding, resolve_threshold
 from enrich.config.models import Rule
 
-MATCH_RATE, NULL_FOREIGN_KEYS, NEW_ORPHANS = "match_rate", "null_foreign_keys", "new_orphans"
+NULL_FOREIGN_KEYS, NEW_ORPHANS = "null_foreign_keys", "new_orphans"
 MASS_CHANGE, VALUE_CONFLICTS = "mass_change", "value_conflicts"
 
 

@@ -1,0 +1,242 @@
+"""What one job of one run has to do: its tables at pinned versions, their windows, its target, and the mode."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from enrich.base.result import Finding, JobResult, SourceWindow
+from enrich.base.spec import JobSpec, quote
+from enrich.base.state import State
+from enrich.compiler import CompiledJob
+from enrich.config.models import Job, Optimize
+from enrich.config.places import CatalogName, Location, find_quarantine
+from enrich.progress import evolution
+from enrich.progress.cursor import Cursor, Mark, TargetState
+from enrich.progress.window import BEFORE_ALL
+from enrich.quality import jobrules
+from enrich.quality.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules
+from enrich.storage.tables import TableState
+
+BOOTSTRAP, INCREMENTAL, FULL_REFRESH = "bootstrap", "incremental", "full_refresh"
+REPLAY, REPAIR = "replay", "repair"
+_BY_CHANGES = (INCREMENTAL, REPLAY)
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a run computes a history from.
+
+    Attributes:
+        first: The version with which the history begins; its rows hold from that commit on.
+        start: The feed is read after this version.
+        whole: True when the rows of ``first`` are where it starts; False: the versions that target and quarantine have.
+        compares: Whether what is recorded is compared with the source's rows at ``start``.
+    """
+
+    first: int
+    start: int
+    whole: bool = False
+    compares: bool = False
+
+    def list_lost(self, gaps: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        """Return those gaps over which nothing can be computed again: they end before the feed that is read."""
+        return () if self.whole else tuple(gap for gap in gaps if gap[1] <= self.start)
+
+
+@dataclass(frozen=True)
+class TargetPlace:
+    """Where a target is.
+
+    Attributes:
+        uri: Absolute path or URI; None for a catalog table that does not exist yet.
+        location: What the job file names: a path, a URI or a catalog name.
+        quarantine_uri: Where the quarantine is, as ``uri``.
+        change_feed: True when somebody reads the target's changes.
+    """
+
+    uri: str | None
+    location: Location
+    quarantine_uri: str | None
+    change_feed: bool
+
+    @property
+    def label(self) -> str:
+        """The target's name in the runs table and in messages."""
+        return str(self.location)
+
+    @property
+    def name(self) -> str:
+        """The quoted name for SQL."""
+        return _quote_location(self.location)
+
+    @property
+    def quarantine_name(self) -> str:
+        """The quarantine's quoted name for SQL."""
+        return _quote_location(find_quarantine(self.location))
+
+
+def _quote_location(location: Location) -> str:
+    return quote(*location.parts) if isinstance(location, CatalogName) else quote("delta", location)
+
+
+@dataclass(frozen=True)
+class Task:
+    """One job of one run, ready for the engine.
+
+    Attributes:
+        tables: Alias -> the pinned state of its table.
+        window: Alias -> the versions to consume.
+        until: Alias -> where ``--until`` ends its window, which may be before the cursor.
+        again: Alias -> versions before the cursor whose changed keys are computed anew as well.
+        target: What is at the target now.
+        committed: Told the result as soon as the log shows the job's commit, whatever becomes of the process then.
+        accepted: Names of the job's rules that shall not block this run.
+        retry: True when the rows that the quarantine holds shall be computed again.
+        apart: Alias -> the version that the quarantine contains; empty while it contains what the target does.
+        optimize: When the run puts the target's files in shape after its commit; None: never.
+        span: What a history is computed from; None for other jobs, and before mode and window are decided.
+    """
+
+    job: Job
+    compiled: CompiledJob
+    suite: Suite | None
+    tables: Mapping[str, TableState]
+    window: Mapping[str, SourceWindow]
+    place: TargetPlace
+    target: TargetState
+    mode: str
+    run_id: str
+    dry_run: bool = False
+    committed: Callable[[JobResult], None] = lambda _: None
+    accepted: frozenset[str] = frozenset()
+    retry: bool = False
+    until: Mapping[str, int] = field(default_factory=dict)
+    again: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    apart: Mapping[str, int] = field(default_factory=dict)
+    optimize: Optimize | None = None
+    span: Span | None = None
+
+    @property
+    def spec(self) -> JobSpec:
+        """The compiled job."""
+        return self.compiled.spec
+
+    @property
+    def everything(self) -> bool:
+        """True when all keys are computed anew."""
+        return self.mode not in _BY_CHANGES or any(start == BEFORE_ALL for start, _ in self.again.values())
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """Aliases with new versions, taken or skipped."""
+        return tuple(alias for alias, each in self.window.items() if each.start != each.to or each.gap is not None)
+
+    @property
+    def is_idle(self) -> bool:
+        """True when there is nothing to compute, nor anything to record."""
+        busy = self.everything or self.moved or self.again or self.needs_feed or self.retry
+        return not (busy or self.lacks_state)
+
+    @property
+    def judging_suite(self) -> Suite | None:
+        """The suite that judges the rows; a repair only asks which of them belong to the target."""
+        if self.suite is None or self.mode != REPAIR:
+            return self.suite
+        return select_quarantine_rules(self.suite)
+
+    @property
+    def may_quarantine(self) -> bool:
+        """True when a rule may keep rows out of the target."""
+        return self.suite is not None and select_quarantine_rules(self.suite) is not None
+
+    @property
+    def recorded_state(self) -> State | None:
+        """What the target holds, as its record says it for the rules of the suite as it is now; None without record."""
+        cursor = self.target.cursor
+        if cursor is None or cursor.state is None or self.target.table is None:
+            return None
+        return cursor.state.under(list_uncounted(self.suite))
+
+    @property
+    def lacks_state(self) -> bool:
+        """True when the target has no recorded state, or none for a rule that its suite has gained."""
+        cursor = self.target.cursor
+        if self.target.table is None or cursor is None:
+            return False
+        known = {each.rule for each in cursor.state.rules} if cursor.state is not None else set()
+        return cursor.state is None or any(each.rule not in known for each in list_uncounted(self.suite))
+
+    @property
+    def unjudged(self) -> tuple[Finding, ...]:
+        """The findings of a run that judges no row: the suite's expectations, then the job's rules."""
+        rules = self.suite.rules if self.suite is not None else ()
+        return (*[rule.unjudged for rule in rules], *jobrules.list_unjudged(self.job.rules, self.accepted))
+
+    @property
+    def advances(self) -> bool:
+        """True when the run has something to record even if no row differs."""
+        closes = self.everything and any(mark.gaps for mark in self.target.marks.values())
+        return self.mode not in _BY_CHANGES or bool(self.moved) or bool(self.apart) or closes or self.lacks_state
+
+    @property
+    def needs_feed(self) -> bool:
+        """True when the target exists, has a reader and records no changes yet."""
+        table = self.target.table
+        return table is not None and self.place.change_feed and not table.has_change_feed
+
+    @property
+    def rewrites(self) -> bool:
+        """True when the target's rows have other columns or types than this job's, or are somebody else's doing."""
+        cursor, table = self.target.cursor, self.target.table
+        if table is None or self.mode != FULL_REFRESH:
+            return False
+        if cursor is None or bool(self.target.others) or cursor.definition != self.definition:
+            return True
+        return not evolution.fits(cursor, self.spec)
+
+    @property
+    def definition(self) -> str:
+        """The hash of what the job means: sources, keys, joins, columns, condition, rules that move rows away."""
+        rules = fingerprint_quarantine(self.suite) if self.suite is not None else None
+        meaning = {**self.compiled.meaning, "quarantine": rules} if rules else self.compiled.meaning
+        text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    def cursor(self, number: int, quarantine: int, state: State) -> Cursor:
+        """Return the record of this run, for the intent and for both commits.
+
+        Args:
+            number: The run's number.
+            quarantine: The number of the quarantine's rows that belong to the run's; 0 without a quarantine.
+            state: What the target holds after it.
+        """
+        marks = {}
+        for alias, each in self.window.items():
+            columns = dict(self.spec.sources[alias].columns)
+            table, gaps = self.tables[alias], self._open_gaps(alias)
+            commit = table.commit if each.to == table.version else None
+            layout = {name: table.layout[name] for name in columns}
+            first = None if self.span is None else self.span.first
+            marks[alias] = Mark(table.table_id, each.start, each.to, columns, gaps, commit, layout, first)
+        return Cursor(
+            self.run_id,
+            self.job.job,
+            number,
+            self.definition,
+            marks,
+            self.spec.columns,
+            None if self.target.table is None else self.target.table.version,
+            quarantine,
+            None if self.target.quarantine is None else self.target.quarantine.table.version,
+            state,
+        )
+
+    def _open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:
+        """Return a source's gaps after this run: the old ones and its own, unless it compares every row."""
+        mark, gap = self.target.marks.get(alias), self.window[alias].gap
+        if self.everything:
+            return () if mark is None or self.span is None else self.span.list_lost(mark.gaps)
+        return (*(mark.gaps if mark is not None else ()), *([gap] if gap is not None else ()))
