@@ -11,6 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from enrich.frames import join
 from enrich.steps import work
 from enrich.storage import shape
 from kit.lab import Lab
@@ -107,6 +108,32 @@ def test_a_large_lookup_is_filtered_by_what_few_rows_refer_to(
     assert shop.run().error is None
     assert set(asked) == {frozenset({"merchants"} if few else ())}
     assert titles(shop)[1] == ("new", "merchant 3")
+
+
+@pytest.mark.parametrize("few", [True, False])
+def test_a_list_counts_as_several_references(shop: Lab, monkeypatch: pytest.MonkeyPatch, *, few: bool) -> None:
+    """Nobody knows how long the lists of the affected rows are when it is decided whether references are sent."""
+    asked: list[frozenset[str]] = []
+    join_all = join.join_all
+
+    def listening(sources: Any, affected: Any) -> Any:
+        asked.append(sources.large)
+        return join_all(sources, affected)
+
+    ids = {"id": pa.int64(), "ids": pa.list_(pa.int64())}
+    shop.table("baskets", "id", ids, [{"id": 1, "ids": [1, 2]}])
+    shop.job(
+        "job: lists\nsources: {baskets: {table: baskets, key: id}, merchants: {table: merchants, key: id}}\n"
+        "from: baskets\njoin: {merchants: {kind: list, elements: baskets.ids}}\n"
+        "select: {id: baskets.id, merchants: merchants}\ntarget: {table: lists}\n"
+    )
+    assert shop.run("lists").error is None
+    monkeypatch.setattr(join, "join_all", listening)
+    monkeypatch.setattr(work, "LARGE_LOOKUP", 0)
+    monkeypatch.setattr(work, "FEW", 10 if few else 9)
+    shop.put("baskets", {"id": 1, "ids": [2, 1]})
+    assert shop.run("lists").error is None
+    assert set(asked) == {frozenset({"merchants"} if few else ())}
 
 
 def chain(length: int) -> str:

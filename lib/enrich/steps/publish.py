@@ -341,9 +341,7 @@ def _match(found: Difference, identity: Identity) -> writes.Changed:
 def _enable_feed(work: Work) -> None:
     """Switch the target's change feed on for its first reader."""
     pass_point("feed.before")
-    work.session.sql(
-        " ".join(["ALTER TABLE", work.task.place.name, "SET TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"])
-    )
+    writes.enable_change_feed(work.session, work.task.place.name)
     pass_point("feed.after")
 
 

@@ -30,6 +30,10 @@ FEW = 100_000
 """Affected rows whose references are sent to every task that reads a large lookup, and that need no adaptive plans."""
 
 
+_IN_A_LIST = 10
+"""References that a list is taken to have: nobody has counted them when it is decided whether they are sent."""
+
+
 @dataclass
 class Work:
     """One job's run inside Spark.
@@ -114,14 +118,18 @@ class Work:
         """Return all snapshots at the window's end, for a join of the affected rows; None: of all."""
         if affected is None or not self.are_few(affected.count):
             return self.now
-        return self._filtered
+        few_elements = self.are_few(_IN_A_LIST * affected.count)
+        large = frozenset(alias for alias, kind in self._large.items() if kind != "list" or few_elements)
+        return replace(self.now, large=large, keep=compute_once)
 
     @cached_property
-    def _filtered(self) -> join.Sources:
-        """All snapshots at the window's end, with large lookups that are filtered by what few rows refer to."""
-        lookups = [step.alias for step in self.now.spec.steps if step.kind != "table"]
-        large = [alias for alias in lookups if extents.measure_table(self.task.tables[alias].uri).bytes >= LARGE_LOOKUP]
-        return replace(self.now, large=frozenset(large), keep=compute_once)
+    def _large(self) -> dict[str, str]:
+        """Alias -> kind of join, of the lookups that are filtered by what few rows refer to."""
+        kinds = {step.alias: step.kind for step in self.now.spec.steps if step.kind != "table"}
+        return {alias: kind for alias, kind in kinds.items() if self._is_large(alias)}
+
+    def _is_large(self, alias: str) -> bool:
+        return extents.measure_table(self.task.tables[alias].uri).bytes >= LARGE_LOOKUP
 
 
 def compute_once(frame: DataFrame) -> DataFrame:

@@ -17,7 +17,7 @@ from enrich.base.spec import OPERATION, quote
 from enrich.storage import shape
 from enrich.storage.extents import measure_table
 from enrich.storage.settings import hold_settings
-from enrich.storage.tables import has_remains
+from enrich.storage.tables import CHANGE_FEED, has_remains
 
 _FEW = 100_000
 """Rows that are sent to every task of a MERGE, and that are appended as one file."""
@@ -204,6 +204,11 @@ def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, com
         alter("SET TBLPROPERTIES", _list_properties(wanted))
     if table.cluster_by:  # the new schema came without
         alter("CLUSTER BY", _list_columns(table.cluster_by))
+
+
+def enable_change_feed(session: SparkSession, name: str) -> None:
+    """Switch the change feed of a table on, in a commit of its own; ``name`` is quoted."""
+    session.sql(" ".join(["ALTER TABLE", name, "SET TBLPROPERTIES", _list_properties({CHANGE_FEED: "true"})]))
 
 
 def _list_properties(properties: Mapping[str, str]) -> str:
