@@ -420,6 +420,12 @@ def test_the_target_is_compacted_and_vacuumed_before_it_is_read(kept: Lab) -> No
 
     with hooked(compact):
         healed(kept)
+    kept.append("items", item(5, "come"))
+    healed(kept)
+    left.append("again")
+    with hooked(compact):
+        assert verify(load_project(kept.home), spark=kept.spark).exit_code == 0
+    assert not left
 
 
 def test_the_target_is_restored_to_a_version(kept: Lab) -> None:

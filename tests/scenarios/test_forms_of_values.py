@@ -65,3 +65,13 @@ def test_the_length_of_a_varchar_stays_with_its_source(lab: Lab) -> None:
     updated = lab.run_all()
     assert [(job.status, job.error) for job in updated.jobs] == [("updated", None)] * 3
     assert [{row["mail"] for row in lab.rows(name)} for name in KINDS] == [{"a", "b", "c@example.com"}] * 3
+
+    # A column that comes later, and a table that is written anew.
+    lab.spark.sql(f"ALTER TABLE {table} ADD COLUMNS (note varchar(3))")
+    lab.spark.sql(f"INSERT INTO {table} VALUES (4, 'd', 'z', 'n')")
+    assert [(job.status, job.error) for job in lab.run_all().jobs if job.job != "mirror"] == [("updated", None)] * 2
+    lab.job((lab.home / "jobs" / "history.yml").read_text().replace("{start: beginning}", "{valid_to: until}"))
+    rewritten = lab.run("history", full_refresh=True)
+    assert rewritten.strategy == "rewrite", rewritten.error
+    fields = [field for name in KINDS for field in lab.spark.read.format("delta").load(lab.path(name)).schema.fields]
+    assert [field.metadata for field in fields if field.metadata] == []

@@ -6,6 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
+from deltalake import DeltaTable
 
 from kit.lab import Lab
 from kit.project import hold_nulls
@@ -19,6 +20,12 @@ target: {{table: made{clustered}}}
 expectations: named
 """
 STATISTICS = "delta.dataSkippingStatsColumns"
+
+
+def measured_columns(lab: Lab, table: str) -> set[str]:
+    """Return the columns of which the log shows the least values, in the files that a table has now."""
+    found = DeltaTable(lab.path(table)).get_add_actions(flatten=True)
+    return {name.removeprefix("min.") for name in found.schema.names if name.startswith("min.")}
 
 
 @pytest.mark.parametrize(
@@ -49,9 +56,30 @@ def test_a_full_refresh_takes_other_columns(lab: Lab, select: str, clustered: st
     }
     detail = lab.spark.sql(f"DESCRIBE DETAIL delta.`{lab.path('made')}`").first()
     assert detail is not None
-    assert (detail["properties"][STATISTICS], ",".join(detail["clusteringColumns"])) == (measured, clustered)
+    assert sorted(detail["properties"][STATISTICS].split(",")) == measured.split(",")
+    assert ",".join(detail["clusteringColumns"]) == clustered
+
+    known = {name.strip("`") for name in measured.split(",")}
+    assert measured_columns(lab, "made") == known
+    assert {"nr" if "nr" in known else "id"} <= measured_columns(lab, "made__quarantine") <= known
 
     # The commits about the settings are no foreign ones, and the next run goes on from the cursor.
     lab.append("items", {"id": 3, "name": "c", "size": 5})
     after = lab.run()
     assert (after.status, after.counts.inserted) == ("updated", 1), after.error
+
+
+def test_what_an_operator_has_taken_out_of_the_log_stays_out(lab: Lab) -> None:
+    """`enrich doctor` advises it where the log shows e-mail addresses."""
+    lab.table("people", "mail", {"mail": pa.string(), "size": pa.int64()}, [{"mail": "a@example.com", "size": 1}])
+    job = "job: made\nsources: {people: {table: people, key: mail}}\nfrom: people\ntarget: {table: made}\n"
+    lab.job(job)
+    assert lab.run().status == "created"
+    for statement in (
+        "SET TBLPROPERTIES ('delta.dataSkippingNumIndexedCols' = '0')",
+        f"UNSET TBLPROPERTIES ('{STATISTICS}')",
+    ):
+        lab.spark.sql(f"ALTER TABLE delta.`{lab.path('made')}` {statement}")
+    lab.job(f"{job}where: people.size > 0\n")
+    done = lab.run(full_refresh=True)
+    assert (done.strategy, measured_columns(lab, "made")) == ("rewrite", set()), done.error

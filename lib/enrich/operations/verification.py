@@ -227,6 +227,7 @@ def _compare_rows(task: Task, session: SparkSession, workplace: Workplace) -> Ch
     """Compute all rows at the recorded versions, compare them, and write the difference if that was asked for."""
     from enrich import pipeline
     from enrich.steps import gate, publish, state
+    from enrich.steps.losses import explain_losses
     from enrich.steps.work import Work
 
     cursor, table = task.target.cursor, task.target.table
@@ -237,6 +238,7 @@ def _compare_rows(task: Task, session: SparkSession, workplace: Workplace) -> Ch
     check = Check(task.job.job, EQUAL, versions, others=task.target.others, gaps=gaps, target_version=table.version)
     with ExitStack() as cleanup:
         work = Work(task, session, cleanup)
+        cleanup.enter_context(explain_losses(work))
         try:
             found = pipeline.compute(work)
         except gate.Closed as closed:

@@ -11,7 +11,7 @@ from pyspark.sql import DataFrame
 
 from enrich.base.errors import Conflict, EnrichError, HistoryError, RunFailed, SourceMoved
 from enrich.base.failures import find_lack, is_gone
-from enrich.progress.task import Task
+from enrich.progress.task import REPAIR, Task
 from enrich.steps.work import Work
 from enrich.storage import tables
 
@@ -61,6 +61,9 @@ def can_read(work: Work, alias: str, version: int) -> bool:
 def _describe_lost_end(work: Work, alias: str) -> EnrichError:
     task, end = work.task, work.task.window[alias].to
     said = f"source {alias!r} cannot be read at version {end}: files of it are gone"
+    if task.mode == REPAIR:
+        hint = f"run `enrich run {task.job.job} --full-refresh`"
+        return HistoryError(f"{said}, and the target was computed from it", hint=hint)
     if alias in task.until:
         return HistoryError(f"{said}, and --until ends there", hint="name a later version")
     if tables.read_state(task.tables[alias].uri).version > end:

@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from enrich.base.errors import RunFailed
 from enrich.base.failpoints import pass_point
@@ -295,18 +294,12 @@ def _locate(work: Work, *, quarantined: bool) -> str | None:
 
 
 def _choose_properties(task: Task, rows: DataFrame) -> dict[str, str]:
-    """Return a new table's properties: deletion vectors, statistics of keys and clustering columns alone.
-
-    Delta refuses to keep statistics of binary, boolean and nested columns.
-    """
+    """Return a new table's properties: deletion vectors, statistics of keys and clustering columns alone."""
     wanted = dict.fromkeys([*task.spec.identity, *task.spec.right_identity, *task.job.target.cluster_by])
-    kinds = (T.NumericType, T.StringType, T.DateType, T.TimestampType, T.TimestampNTZType)
     known = {field.name: field.dataType for field in rows.schema.fields}
-    measured = [quote(name) for name in wanted if isinstance(known.get(name), kinds)]
+    measured = [name for name in wanted if name in known and writes.may_be_measured(known[name])]
     found = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "50"}
-    if measured:
-        return {**found, "delta.dataSkippingStatsColumns": ",".join(measured)}
-    return {**found, "delta.dataSkippingNumIndexedCols": "0"}
+    return {**found, **writes.list_statistics(measured)}
 
 
 def _write_target(work: Work, found: StagedRun, commit: CommitRecord) -> None:

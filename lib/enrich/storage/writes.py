@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import and_
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.failpoints import pass_point
 from enrich.base.spec import OPERATION, quote
@@ -22,7 +24,9 @@ from enrich.storage.tables import CHANGE_FEED, has_remains
 _FEW = 100_000
 """Rows that are sent to every task of a MERGE, and that are appended as one file."""
 
-_STATISTICS = ("delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols")
+_MEASURED, _MEASURED_FIRST = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
+"""Which columns have statistics in the log; where there is no such list, how many of the first do."""
+
 _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 
 
@@ -88,6 +92,8 @@ def write_difference(session: SparkSession, uri: str, changed: Changed, commit: 
         changed: The difference.
         commit: What to record.
     """
+    if any(field.metadata for field in changed.rows.schema.fields):
+        changed = replace(changed, rows=_drop_metadata(changed.rows))
     with _record_commit(session, commit):
         pass_point("merge.before")
         if touches_rows(changed.operations):
@@ -159,10 +165,7 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
     the files of a creation that ended early; CREATE OR REPLACE takes it, and is used for that alone.
     """
     view = "__enrich_staged"
-    # What belongs to a source's column alone stays there. With the length of a varchar, the table would refuse longer
-    # texts when the source's column has become longer; and where the optimiser finds it behind an expression, Spark
-    # takes the plan for a wrong one.
-    rows.select(*[F.col(quote(name)).alias(name, metadata={}) for name in rows.columns]).createOrReplaceTempView(view)
+    _drop_metadata(rows).createOrReplaceTempView(view)
     create = "CREATE OR REPLACE TABLE" if table.uri is not None and has_remains(table.uri) else "CREATE TABLE"
     parts = [create, table.name, "USING delta"]
     if table.cluster_by:
@@ -180,35 +183,82 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
 def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: CommitRecord) -> None:
     """Put other rows and another schema into an existing table in one commit (full refresh of a changed definition).
 
-    The table's setting for statistics names columns, and Delta refuses a schema that lacks one of these: where it is
-    not as it shall be, a commit before takes it away, and one after sets it. Clustering goes with the old schema.
+    Delta takes clustering away with the old schema; a commit after this one sets it.
     """
     assert table.uri is not None  # noqa: S101 - it exists
-    detail = DeltaTable.forPath(session, table.uri).detail().first()
-    assert detail is not None  # noqa: S101 - one row a table
-    there, wanted = (
-        {k: v for k, v in each.items() if k in _STATISTICS} for each in (detail.properties, table.properties)
-    )
-
-    def alter(*words: str) -> None:
-        session.sql(" ".join(["ALTER TABLE", table.name, *words]))
-
-    if there and there != wanted:
-        alter("UNSET TBLPROPERTIES IF EXISTS (", ", ".join(map(_quote_literal, there)), ")")
+    rows = _drop_metadata(rows)
+    _measure_other_columns(session, table, rows)
     with _record_commit(session, commit):
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         pass_point("overwrite.before")
         writer.save(table.uri)
         pass_point("overwrite.after")
-    if there != wanted:
-        alter("SET TBLPROPERTIES", _list_properties(wanted))
-    if table.cluster_by:  # the new schema came without
-        alter("CLUSTER BY", _list_columns(table.cluster_by))
+    if table.cluster_by:
+        _alter(session, table.name, "CLUSTER BY", _list_columns(table.cluster_by))
+
+
+def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFrame) -> None:
+    """Give a table other columns with statistics, where ``rows`` cannot have any in one that it has them of.
+
+    Delta refuses the rows otherwise. Without the setting, the log would get the least and the greatest value of every
+    column. So it is never away: new columns are added beforehand, empty. What somebody has taken out of the statistics
+    stays out, but for columns that the table is clustered by, which Delta wants to be measured.
+    """
+    old = DeltaTable.forPath(session, str(table.uri))
+    detail = old.detail().first()
+    assert detail is not None  # noqa: S101 - one row a table
+    if not detail.properties.keys() & {
+        _MEASURED,
+        _MEASURED_FIRST,
+    }:  # Delta measures the first columns, as somebody wants
+        return
+    there, wanted = (_split_names(each.get(_MEASURED, "")) for each in (detail.properties, table.properties))
+    kinds = {field.name: field.dataType for field in rows.schema.fields if may_be_measured(field.dataType)}
+    known = {name.lower() for name in old.toDF().columns}
+    kept = [name for name in there if name in kinds]
+    come = [name for name in wanted if there and name.lower() not in known]
+    measured = list(dict.fromkeys([*kept, *come, *[name for name in table.cluster_by if name in wanted]]))
+    if measured == there:
+        return
+    if added := [name for name in measured if name.lower() not in known]:
+        columns = ", ".join(" ".join((quote(name), kinds[name].simpleString())) for name in added)
+        _alter(session, table.name, "ADD COLUMNS (", columns, ")")
+    _alter(session, table.name, "SET TBLPROPERTIES", _list_properties(list_statistics(measured)))
+    if not measured:
+        _alter(session, table.name, "UNSET TBLPROPERTIES (", _quote_literal(_MEASURED), ")")
+
+
+def list_statistics(measured: Sequence[str]) -> dict[str, str]:
+    """Return the property by which the log gets the least and the greatest values of these columns and of no other."""
+    return {_MEASURED: ",".join(map(quote, measured))} if measured else {_MEASURED_FIRST: "0"}
+
+
+def may_be_measured(kind: SparkType) -> bool:
+    """Tell whether Delta keeps statistics of a type: not of binary, boolean and nested columns."""
+    return isinstance(kind, T.NumericType | T.StringType | T.DateType | T.TimestampType | T.TimestampNTZType)
+
+
+def _split_names(text: str) -> list[str]:
+    """Return the columns that the property names; none of ours has a comma or a backtick."""
+    return [name.strip().strip("`") for name in text.split(",") if name.strip()]
+
+
+def _drop_metadata(rows: DataFrame) -> DataFrame:
+    """Return rows without what belongs to the columns of a source alone, such as the length of a varchar.
+
+    With it, the table would refuse longer texts when the source's column has become longer; and where the optimiser
+    finds it behind an expression, Spark takes the plan for a wrong one.
+    """
+    return rows.select(*[F.col(quote(name)).alias(name, metadata={}) for name in rows.columns])
+
+
+def _alter(session: SparkSession, name: str, *words: str) -> None:
+    session.sql(" ".join(["ALTER TABLE", name, *words]))
 
 
 def enable_change_feed(session: SparkSession, name: str) -> None:
     """Switch the change feed of a table on, in a commit of its own; ``name`` is quoted."""
-    session.sql(" ".join(["ALTER TABLE", name, "SET TBLPROPERTIES", _list_properties({CHANGE_FEED: "true"})]))
+    _alter(session, name, "SET TBLPROPERTIES", _list_properties({CHANGE_FEED: "true"}))
 
 
 def _list_properties(properties: Mapping[str, str]) -> str:
