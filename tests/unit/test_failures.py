@@ -44,6 +44,8 @@ class PythonException(Exception):
         (RuntimeError("java.lang.ClassNotFoundException: Class S3AFileSystem not found"), EnvironmentFault, 7),
         (ModuleNotFoundError(f"No module named {CANARY!r}"), EnvironmentFault, 7),
         (PythonException(f"{CANARY}\nModuleNotFoundError: No module named 'pyarrow'"), EnvironmentFault, 7),
+        (PythonException(f"{CANARY}\nModuleNotFoundError: No module named 'jsonschema'"), EnvironmentFault, 7),
+        (RuntimeError(f'{CANARY} java.io.IOException: Cannot run program "/no/python3": error=2'), EnvironmentFault, 7),
         (NumberFormatException("The value 'java.lang.OutOfMemoryError' cannot be cast"), RunFailed, 1),
         (NumberFormatException("The value 'DELTA_FILE_NOT_FOUND' cannot be cast"), RunFailed, 1),
         (ConcurrentAppendException(CANARY), RunFailed, 1),

@@ -22,9 +22,9 @@ _GONE = (
 _CONFLICTS = ("Concurrent", "CONCURRENT", "ProtocolChanged", "MetadataChanged", "ALREADY_EXISTS", "SCHEMA_CHANGE")
 _LACKS = (
     (
-        r"^PythonException: .*No module named '(pyarrow|pandas)'",
-        "the Python of Spark's workers has no pyarrow, or with Spark 4.0 no pandas",
-        "install it where spark.executorEnv.PYSPARK_PYTHON points; the normaliser nfc and `enrich why` need it",
+        r"^PythonException: .*No module named '(pyarrow|pandas|jsonschema)'|Cannot run program \"[^\"]*python[^\"]*\"",
+        "Spark's workers have no Python, or it lacks pyarrow, pandas or jsonschema",
+        "install it where spark.executorEnv.PYSPARK_PYTHON points; docs/clusters.md says what needs it",
     ),
     (
         r"(IOException|FileSystemException|FSError|OSError).{0,500}(No space left on device|Disk quota exceeded)",

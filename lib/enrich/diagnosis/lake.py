@@ -197,7 +197,7 @@ def _limit_statistics(uri: str, columns: list[str]) -> str:
     if columns:
         return tables.suggest_properties(uri, {_STATISTICS: ",".join(quote(name) for name in columns)})
     unset = f"ALTER TABLE delta.`{uri}` UNSET TBLPROPERTIES IF EXISTS ('{_STATISTICS}')"
-    return f"{unset}; {tables.suggest_properties(uri, {_COUNTED: '0'})}"
+    return f"{tables.suggest_properties(uri, {_COUNTED: '0'})}; {unset}"  # in this order: there is always a limit
 
 
 def _format_time(seconds: float) -> str:
