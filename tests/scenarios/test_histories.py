@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,16 @@ def test_what_is_restored_or_always_was(past: Lab) -> None:
     past.run("again")
     assert ("u4", 7, 9, "q") in told(past, "again")
     assert ("u1", 3, None, "a") in told(past, "again")
+
+
+def test_another_table_at_the_place_of_the_source(past: Lab) -> None:
+    past.run()
+    before = past.rows("versions")
+    shutil.rmtree(past.path("source"))
+    past.table("source", "id", {"id": pa.string(), "mail": pa.string(), "note": pa.string()}, [row("u1", "new")])
+    refused = past.run(full_refresh=True)
+    assert (refused.exit_code, "'s' is another table now" in str(refused.error)) == (5, True), refused.error
+    assert past.rows("versions") == before
 
 
 def test_lost_feeds(past: Lab) -> None:

@@ -36,8 +36,16 @@ def begin(job: str, alias: str, table: TableState, target: TargetState) -> Span:
     # Without a record, only the very first version forgets nothing for sure.
     wanted = 0 if mark is None or mark.first is None else mark.first
     found = find_feed_start(table, wanted)
-    if found > wanted or (mark is not None and mark.table_id != table.table_id):
-        raise _refuse_to_forget(job, alias, wanted, found)
+    if mark is not None and mark.table_id != table.table_id:
+        raise _refuse_to_forget(
+            job, f"source {alias!r} is another table now than the one that the history was read from"
+        )
+    if found > wanted:
+        raise _refuse_to_forget(
+            job,
+            f"the history begins with version {wanted} of source {alias!r}, and the change feed of this source is whole"
+            f" only from version {found} on",
+        )
     return Span(wanted, wanted, whole=True)
 
 
@@ -81,9 +89,8 @@ def look_back(alias: str, task: Task) -> Span:
     return Span(first, found, whole=found == first, compares=found > first)
 
 
-def _refuse_to_forget(job: str, alias: str, wanted: int, found: int) -> HistoryError:
+def _refuse_to_forget(job: str, why: str) -> HistoryError:
     return HistoryError(
-        f"a full refresh of {job!r} would forget what its target knows: the history begins with version {wanted} of"
-        f" source {alias!r}, and the change feed of this source is whole only from version {found} on",
+        f"a full refresh of {job!r} would forget what its target knows: {why}",
         hint="let the job write to another target, and keep the old target",
     )
