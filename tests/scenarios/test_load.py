@@ -14,6 +14,8 @@ from deltalake import DeltaTable
 
 import enrich
 from enrich import DumpOptions, LoadResult
+from enrich.base.errors import RunFailed
+from faults.stops import hooked
 from kit.lab import Lab, Prepared
 from kit.project import SHOP
 
@@ -141,6 +143,20 @@ def test_a_key_that_is_none_of_the_table_is_refused(loaded: Lab) -> None:
     loaded.append("accounts", {"id": 9, "email": "three", "amount": None, "at": None})
     with pytest.raises(enrich.ConfigError, match="email is not the key of accounts: 1 of its values"):
         _load(loaded, "id;email\n9;three\n", key="email")
+
+
+def test_another_program_inserts_the_same_key_meanwhile(loaded: Lab) -> None:
+    """Two commits that only insert do not exclude each other: the load finds what has come of it."""
+    row = {"id": 4, "email": "theirs", "amount": None, "at": None}
+    theirs = [lambda: loaded.append("accounts", row)]
+
+    def meanwhile(name: str) -> None:
+        if name == "merge.before" and theirs:
+            theirs.pop()()
+
+    with hooked(meanwhile), pytest.raises(RunFailed, match="1 keys stand in several rows"):
+        _load(loaded, "id;email\n4;ours\n")
+    assert [each["email"] for each in loaded.rows("accounts") if each["id"] == 4] == ["ours", "theirs"]
 
 
 def test_rows_without_a_key_in_the_table_go_with_a_complete_dump(loaded: Lab) -> None:

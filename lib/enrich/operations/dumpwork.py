@@ -164,7 +164,7 @@ class Loader:
         dump, repeated = self._settle_repeated(_read_staged(session, path, staged, rows), staged)
         read, faults = staged.reading.rows, (*staged.reading.faults.list(), *repeated)
         skipped = staged.reading.faults.lines + sum(each.lines for each in repeated)
-        has_nulls = rows is not None and _check_key(rows, staged, self.label) and self.how.complete
+        has_nulls = rows is not None and self._check_key(rows, staged) and self.how.complete
         found = compare_dump(dump, rows, complete=self.how.complete, has_bad=bool(skipped), has_nulls=has_nulls)
         if rows is not None and found.deleted:
             self._refuse_mass_delete(found.deleted, rows.count(), read)
@@ -184,6 +184,30 @@ class Loader:
             write = _Write(table, found, staged, has_nulls=has_nulls)
             result = self._write(session, write, result)
         return result if self.earlier is None else _add(self.earlier, result)
+
+    def _check_key(self, rows: DataFrame, staged: Staged) -> bool:
+        """Return whether the table has rows with a null in the key.
+
+        Raises:
+            RunFailed: Another program has inserted rows with the same keys while this load did.
+            ConfigError: Several rows of the table have one key.
+        """
+        from enrich.frames.columns import drop_nulls
+        from enrich.frames.dumps import find_repeated
+
+        _, keys, _ = find_repeated(rows, staged.key)
+        if keys and self.earlier is not None:  # Delta lets two commits pass that only insert
+            raise RunFailed(
+                f"the dump is in {self.label}, but another program has inserted rows with the same keys meanwhile:"
+                f" {keys} keys stand in several rows",
+                hint="delete the rows that are too many, and load again",
+            )
+        if keys:
+            raise ConfigError(
+                f"{', '.join(staged.key)} is not the key of {self.label}: {keys} of its values stand in several rows",
+                hint="give all columns of the key with --key",
+            )
+        return drop_nulls(rows, staged.key).count() < rows.count()
 
     def _settle_repeated(self, dump: DumpRows, staged: Staged) -> tuple[DumpRows, list[BadLines]]:
         """Leave out the lines whose key stands twice, or refuse the dump for them."""
@@ -313,24 +337,6 @@ def _read_staged(session: SparkSession, path: str, staged: Staged, table: DataFr
     ]
     rows = found.select(*columns, FILE, LINE, BAD)
     return DumpRows(rows, staged.key, staged.schema.names, BAD, (FILE, LINE))
-
-
-def _check_key(rows: DataFrame, staged: Staged, label: str) -> bool:
-    """Return whether the table has rows with a null in the key.
-
-    Raises:
-        ConfigError: Several of its rows have one key.
-    """
-    from enrich.frames.columns import drop_nulls
-    from enrich.frames.dumps import find_repeated
-
-    _, keys, _ = find_repeated(rows, staged.key)
-    if keys:
-        raise ConfigError(
-            f"{', '.join(staged.key)} is not the key of {label}: {keys} of its values stand in several rows",
-            hint="give all columns of the key with --key",
-        )
-    return drop_nulls(rows, staged.key).count() < rows.count()
 
 
 def _add(first: LoadResult, second: LoadResult) -> LoadResult:
