@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from enrich.storage.settings import hold_settings
 from kit.counts import COUNTED
 from kit.lab import Lab, Prepared
 from kit.sampling import MARKER, choose_tests
-from kit.session import INTERPRETED, compile_quickly, forget_tables, settings, small_session
+from kit.session import INTERPRETED, compile_quickly, forget_tables, small_session
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -90,7 +91,7 @@ def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
     One world of the random histories, the soak, and the processes of the command line's tests run compiled code, as
     users do.
     """
-    with settings(spark, INTERPRETED):
+    with hold_settings(spark, INTERPRETED):
         yield spark
 
 

@@ -19,7 +19,7 @@ from differential.compare import canonical_row
 from differential.model import identity, judged, keyless, net_change, null_counts
 from differential.spec import Shape, World, target_types
 from differential.writer import assignments
-from kit.session import settings
+from enrich.storage.settings import hold_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -61,7 +61,7 @@ def on_other_ways(spark: SparkSession) -> Iterator[None]:
     from enrich.storage import shape, writes
 
     hashing = {"spark.sql.adaptive.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
-    with pytest.MonkeyPatch.context() as patch, settings(spark, hashing):
+    with pytest.MonkeyPatch.context() as patch, hold_settings(spark, hashing):
         patch.setattr(writes, "_FEW", 0)
         patch.setattr(shape, "SMALL_TABLE", -1)
         patch.setattr(shape, "find_need", lambda *_: "always")

@@ -20,7 +20,8 @@ from differential.engines import enrich_engine
 from differential.generator import History, make_histories, make_shared
 from differential.spec import World
 from differential.trial import Script, Trial
-from kit.session import INTERPRETED, settings
+from enrich.storage.settings import hold_settings
+from kit.session import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -31,7 +32,7 @@ WINDOWS = 3
 def refresh_one(trial: Trial, spark: SparkSession, seed: int) -> list[str]:
     """Rebuild the target of one job that was played, another one with every seed; return what that has changed."""
     shape = random.Random(seed).choice(trial.world.shapes).name
-    with settings(spark, INTERPRETED):
+    with hold_settings(spark, INTERPRETED):
         (report,) = enrich_engine(spark, full_refresh=True)(trial.base, [shape])["jobs"]
     found = (report["error"], report["mode"], report["status"])
     return [] if found == (None, "full_refresh", "unchanged") else [f"a full refresh of {shape}: {found}"]
@@ -54,7 +55,7 @@ def recut_history(trial: Trial, spark: SparkSession, seed: int) -> list[str]:
     last = reader.version(lake / shape.source)
     cuts = sorted(rng.sample(range(last), min(2, last)))
     steps: list[dict[str, Any]] = [*[{"until": f"v{cut}"} for cut in cuts], {}, {"since": f"v{cuts[0]}"}]
-    with settings(spark, INTERPRETED):
+    with hold_settings(spark, INTERPRETED):
         reports = []
         for number, options in enumerate(steps):
             if number == len(cuts):

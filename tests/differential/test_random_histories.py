@@ -26,7 +26,8 @@ from differential.jobs import with_random_jobs
 from differential.shrink import halves, kept_histories, save_case, shrink
 from differential.trial import Script, Trial
 from differential.worlds import ALWAYS, TIMED, WORLDS, sampled
-from kit.session import INTERPRETED, settings
+from enrich.storage.settings import hold_settings
+from kit.session import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -63,7 +64,7 @@ def played(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory, totals
         script = Script(histories, make_shared(world, WINDOWS, SEED), alterations)
         engine = enrich_engine(spark, other_ways=(SEED + list(PLAYED).index(name)) % 2 == 1)
         trial = Trial(tmp_path_factory.mktemp(name.replace("/", "_")) / "p", world, script, engine, seed=SEED)
-        with settings(spark, {} if name == COMPILED else INTERPRETED):
+        with hold_settings(spark, {} if name == COMPILED else INTERPRETED):
             trial.play()
         totals[f"random histories, {name}"] = trial.tally
         return trial
@@ -79,7 +80,7 @@ def test_every_target_equals_the_truth_after_every_run(name: str, played: Played
     first = next((f for f in trial.failures if f.history is not None), trial.failures[0])
     kept = "nothing (the difference belongs to no single history)"
     if first.history is not None:
-        with settings(spark, INTERPRETED):
+        with hold_settings(spark, INTERPRETED):
             world = trial.first_world
             smallest = shrink(world, first.shape, trial.script, first.history, trial.engine)
         kept = "nothing (the history alone does not fail)"

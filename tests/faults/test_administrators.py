@@ -23,10 +23,11 @@ from deltalake.schema import PrimitiveType
 import enrich
 from enrich.base.result import JobResult
 from enrich.operations.verification import Check
+from enrich.storage.settings import hold_settings
 from faults.shop import JOBS, KEYS, SOAK, SOURCES, TABLES, TIMELESS, Shop, open_shop
 from kit.counts import COUNTED
 from kit.lab import Lab
-from kit.session import VACUUM_AT_ONCE, settings
+from kit.session import VACUUM_AT_ONCE
 
 pytestmark = pytest.mark.sampled("stories")
 
@@ -277,7 +278,7 @@ class Administrator:
 
     def vacuum_target(self, job: str) -> bool:
         tables = [table for table in (job, f"{job}__quarantine") if self.lab.exists(table)]
-        with settings(self.lab.spark, VACUUM_AT_ONCE):
+        with hold_settings(self.lab.spark, VACUUM_AT_ONCE):
             for table in tables:
                 self.lab.spark.sql(f"VACUUM delta.`{self.lab.path(table)}` RETAIN 0 HOURS")
         return bool(tables)

@@ -18,10 +18,11 @@ from pyspark.errors import PySparkException
 from enrich import load_project, verify
 from enrich.base.result import JobResult
 from enrich.storage import tables
+from enrich.storage.settings import hold_settings
 from faults.stops import hooked
 from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
-from kit.session import VACUUM_AT_ONCE, settings
+from kit.session import VACUUM_AT_ONCE
 
 pytestmark = pytest.mark.sampled
 
@@ -240,7 +241,7 @@ def test_part_of_a_window_is_vacuumed(kept: Lab) -> None:
 def vacuum(lab: Lab, table: str = "items") -> None:
     """Remove all files that the latest version of a table does not use, those of the change feed too."""
     sql(lab, "ALTER TABLE {} SET TBLPROPERTIES ('delta.deletedFileRetentionDuration' = 'interval 0 hours')", table)
-    with settings(lab.spark, VACUUM_AT_ONCE):
+    with hold_settings(lab.spark, VACUUM_AT_ONCE):
         sql(lab, "VACUUM {} RETAIN 0 HOURS", table)
 
 

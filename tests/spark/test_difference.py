@@ -9,7 +9,7 @@ import pytest
 from enrich.base.spec import Affected
 from enrich.frames import difference
 from enrich.frames.identity import Identity
-from kit.session import settings
+from enrich.storage.settings import hold_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -22,7 +22,7 @@ def is_sent(spark: SparkSession, key: str, count: int) -> bool:
     table = rows.select("id", "value")
     old = difference._take_old_rows(table, rows, Identity(("id",)), ["id", "value"])
     kept: Any = difference._keep_affected(old, affected, Identity(("id",)))
-    with settings(spark, {"spark.sql.maxPlanStringLength": "100000"}):
+    with hold_settings(spark, {"spark.sql.maxPlanStringLength": "100000"}):
         return "strategy=broadcast" in kept._jdf.queryExecution().optimizedPlan().toString()
 
 

@@ -17,7 +17,8 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 from enrich.expressions import FUNCTIONS, ExpressionError, Scope, check_condition, parse_expression
 from enrich.expressions.functions import split_words
 from enrich.expressions.lexer import tokenize
-from kit.session import INTERPRETED, settings
+from enrich.storage.settings import hold_settings
+from kit.session import INTERPRETED
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -85,7 +86,7 @@ def values(sides: DataFrame, *texts: str, how: Mapping[str, str] = INTERPRETED) 
     """Evaluate the texts in one job; a list of the rows' values for each."""
     from pyspark.sql import functions as F
 
-    with settings(sides.sparkSession, how):
+    with hold_settings(sides.sparkSession, how):
         results = sides.select(*[F.expr(text).alias(f"r{at}") for at, text in enumerate(texts)])
         assert results._jdf.queryExecution().analyzed().deterministic()
         rows = results.collect()

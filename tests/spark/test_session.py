@@ -20,8 +20,8 @@ from enrich.config.models import Spark
 from enrich.config.sparkconf import FORCED, is_inherited
 from enrich.spark import session as module
 from enrich.spark.session import activate, get_session, open_job_session
+from enrich.storage.settings import hold_settings
 from kit.processes import alive, living, needs_proc
-from kit.session import settings
 
 # Hands over the session's facts as lines that start with `=`; anything else on stdout would break `--output json`.
 PRELUDE = """
@@ -406,7 +406,7 @@ def test_a_job_hashes_the_smaller_side_of_a_join_that_fits(spark: SparkSession) 
     adaptive = {"spark.sql.adaptive.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
 
     def hashes(given: dict[str, str]) -> bool:
-        with settings(spark, {**shown, **adaptive, **given}):
+        with hold_settings(spark, {**shown, **adaptive, **given}):
             session = open_job_session(spark)
             session.conf.set(*next(iter(shown.items())))
             rows = session.range(1000).withColumnRenamed("id", "key")
