@@ -13,7 +13,6 @@ from itertools import pairwise
 from enrich.base.console import format_count
 from enrich.base.errors import EnrichError
 from enrich.base.failures import describe_error
-from enrich.base.spec import quote
 from enrich.config import Project
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, find_quarantine, identify
@@ -27,7 +26,6 @@ from enrich.storage.tables import TableState
 _DAY = 86_400
 _HISTORY, _FIRST = 5, 2
 _RUNS = 200
-_STATISTICS, _COUNTED = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
 _VECTORS = "delta.enableDeletionVectors"
 
 _SLACK = 2
@@ -194,10 +192,9 @@ def _extend(uri: str, days: int) -> str:
 
 def _limit_statistics(uri: str, columns: list[str]) -> str:
     """Return what lets a table's log show values of these columns alone."""
-    if columns:
-        return tables.suggest_properties(uri, {_STATISTICS: ",".join(quote(name) for name in columns)})
-    unset = f"ALTER TABLE delta.`{uri}` UNSET TBLPROPERTIES IF EXISTS ('{_STATISTICS}')"
-    return f"{tables.suggest_properties(uri, {_COUNTED: '0'})}; {unset}"  # in this order: there is always a limit
+    limit = tables.suggest_properties(uri, shape.list_statistics(columns))
+    unset = f"ALTER TABLE delta.`{uri}` UNSET TBLPROPERTIES IF EXISTS ('{shape.MEASURED}')"
+    return limit if columns else f"{limit}; {unset}"  # in this order: there is always a limit
 
 
 def _format_time(seconds: float) -> str:

@@ -11,12 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.failures import is_no_verdict
+from enrich.frames.columns import unite
 from enrich.quality.gx import RuleError, filter_rows, silence_gx
 from enrich.quality.labels import Labels, label_measured
 from enrich.quality.suites import SuiteRule
@@ -138,7 +138,7 @@ def find_failing(
     for rows, chosen in parts:
         marks = [F.when(labels[rule.index].failing(), F.lit(rule.index)) for rule in chosen]
         found.append(rows.select(*kept, F.explode(F.array_compact(F.array(*marks))).alias(RULE)))
-    return reduce(lambda a, b: a.unionByName(b), found)
+    return unite(found)
 
 
 def _count_alone(rows: Weighted, rule: SuiteRule, labels: Mapping[int, Labels | RuleError]) -> dict[int, RuleCounts]:
@@ -183,6 +183,6 @@ def count_marks(rows: Weighted, marks: Mapping[str, Column]) -> dict[str, int]:
         frame.select(*[F.when(condition, F.lit(weight)).alias(name) for name, condition in marks.items()])
         for frame, weight in rows
     ]
-    united = reduce(lambda a, b: a.unionByName(b), projected)
+    united = unite(projected)
     counts = united.agg(*[F.coalesce(F.sum(F.col(name)), F.lit(0)).alias(name) for name in marks]).collect()[0]
     return {name: int(counts[name]) for name in marks}

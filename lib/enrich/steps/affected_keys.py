@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
@@ -21,7 +20,7 @@ from enrich.base.spec import (
 )
 from enrich.compiler.schemas import strip_type
 from enrich.frames import join, keys, mirror
-from enrich.frames.columns import Ranges, count_with_ranges
+from enrich.frames.columns import Ranges, count_with_ranges, unite
 from enrich.steps import neighbours, retrying
 from enrich.steps.source_changes import Changes
 from enrich.steps.work import Work, measure
@@ -70,7 +69,7 @@ def _find_affected(work: Work, changed: Changes) -> Affected:
     if isinstance(spec, MirrorSpec):
         images = [*[net.images for net in changed.net.values()], *[each.images for each in changed.again.values()]]
         values = [*[mirror.find_affected_values(spec, each) for each in images], *[each.left for each in waiting]]
-        return Affected(work.keep(reduce(lambda a, b: a.unionByName(b), values).distinct()))
+        return Affected(work.keep(unite(values).distinct()))
     now, right = work.now, spec.right_step()
     carry = not spec.sources[spec.driving].trusted
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import reduce
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -21,6 +20,7 @@ from enrich.base.spec import COMMIT, FAILED_COLUMN, WEIGHT, HistorySpec, name_le
 from enrich.frames import changes as net_changes
 from enrich.frames import history, normalise, quarantine
 from enrich.frames.changes import Touched
+from enrich.frames.columns import aggregate, unite
 from enrich.frames.history import FROM
 from enrich.progress.cursor import find_quarantine_version
 from enrich.steps.losses import check_ends
@@ -114,7 +114,7 @@ def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
     parts = [] if span.start == end else [_read_images(work, spec, (span.start, end))]
     if span.compares and earlier is not None:
         parts.append(_compare_rows(work, spec, earlier, span.start))
-    images = reduce(lambda a, b: a.unionByName(b), parts) if parts else _make_no_images(work, spec)
+    images = unite(parts) if parts else _make_no_images(work, spec)
     images = work.keep(images)
     events = work.keep(history.find_events(spec, images, _list_times(work, times)))
     keys = work.keep(events.select(*name_left_key(len(spec.key))).distinct())
@@ -145,9 +145,7 @@ def _count(work: Work, spec: HistorySpec, images: DataFrame, keys: DataFrame) ->
         F.coalesce(F.sum(F.when(lacks_key, weight)), F.lit(0)),
         F.count_if(lacks_key),
     ]
-    found = images.agg(*sums).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups has one row
-    come, keyless, null_images = map(int, found)
+    come, keyless, null_images = map(int, aggregate(images, *sums))
     if work.task.everything:
         rows = net_changes.count_rows(work.read_source(spec.driving), spec.source, search=False)
         come, keyless = rows.rows + rows.null_keys, rows.null_keys

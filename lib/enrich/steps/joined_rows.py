@@ -22,13 +22,12 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.frames import join, mirror
-from enrich.frames.columns import has_null, mark_rows
+from enrich.frames.columns import aggregate, has_null, mark_rows
 from enrich.frames.partners import sum_partners
 from enrich.spark.fit import read_broadcast_limit
 from enrich.steps import history
 from enrich.steps.source_changes import Changes
 from enrich.steps.work import Work, build_finding, identify_rows, measure
-from enrich.storage import extents
 
 _REFERRING = ("foreign_key", "as_of", "interval", "list")
 
@@ -95,15 +94,14 @@ def _is_cheaper_again(work: Work, spec: JoinSpec) -> bool:
     return all(
         step.kind in ("table", "foreign_key")
         and step.how in ("inner", "left")
-        and extents.measure_table(work.task.tables[step.alias].uri).bytes <= sent
+        and work.measure_source(step.alias) <= sent
         for step in spec.steps
     )
 
 
 def _compute_mirror(work: Work, spec: MirrorSpec, changed: Changes, affected: Affected | None) -> Rows:
     frame = work.keep(mirror.derive_mirror(spec, work.snapshot(spec.driving), affected))
-    found = frame.agg(F.count("*").alias("rows"), F.count(F.when(F.col(HOLDERS) > 1, 1)).alias("shared")).first()
-    assert found is not None  # noqa: S101 - an aggregate without groups has one row
+    found = aggregate(frame, F.count("*").alias("rows"), F.count(F.when(F.col(HOLDERS) > 1, 1)).alias("shared"))
     nulls = _count_null_values(work, spec, changed)
     counts = Counts(affected_keys=affected.count if affected else found["rows"], null_values=nulls)
     conflict = spec.conflict == "fail" and found["shared"]

@@ -48,7 +48,7 @@ from enrich.steps.joined_rows import make_no_rows
 from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state, list_remembered
 from enrich.steps.work import Work, identify_rows, measure, read_target
-from enrich.storage import extents, tables, writes
+from enrich.storage import extents, shape, tables, writes
 from enrich.storage.runs import INTENT, RunRow, RunsTable
 from enrich.storage.writes import CommitRecord
 
@@ -299,23 +299,31 @@ def _choose_properties(task: Task, rows: DataFrame) -> dict[str, str]:
     known = {field.name: field.dataType for field in rows.schema.fields}
     measured = [name for name in wanted if name in known and writes.may_be_measured(known[name])]
     found = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "50"}
-    return {**found, **writes.list_statistics(measured)}
+    return {**found, **shape.list_statistics(measured)}
+
+
+def _describe_target(task: Task, rows: DataFrame) -> writes.NewTable:
+    properties = _choose_properties(task, rows)
+    if task.place.change_feed:
+        properties[tables.CHANGE_FEED] = "true"
+    return writes.NewTable(task.place.name, task.place.uri, properties, task.job.target.cluster_by)
+
+
+def _describe_quarantine(task: Task, rows: DataFrame) -> writes.NewTable:
+    return writes.NewTable(task.place.quarantine_name, task.place.quarantine_uri, _choose_properties(task, rows))
 
 
 def _write_target(work: Work, found: StagedRun, commit: CommitRecord) -> None:
     task = work.task
     pass_point("target.before")
-    rows = found.target.rows.select(*[F.col(quote(name)) for name in task.spec.columns])
-    properties = _choose_properties(task, rows)
-    table = writes.NewTable(task.place.name, task.place.uri, properties, task.job.target.cluster_by)
     if task.target.table is None or task.place.uri is None:
-        feed = {tables.CHANGE_FEED: "true"} if task.place.change_feed else {}
-        writes.create_table(work.session, replace(table, properties={**properties, **feed}), rows, commit)
+        rows = found.target.rows.select(*[F.col(quote(name)) for name in task.spec.columns])
+        writes.create_table(work.session, _describe_target(task, rows), rows, commit)
         return
     if task.needs_feed:
         _enable_feed(work)
     if found.whole is not None:
-        writes.overwrite_table(work.session, table, found.whole, commit)
+        writes.overwrite_table(work.session, _describe_target(task, found.whole), found.whole, commit)
         return
     writes.write_difference(work.session, task.place.uri, _match(found.target, identify_rows(task)), commit)
 
@@ -361,11 +369,11 @@ def _put_quarantine(work: Work, found: StagedRun, own: CommitRecord) -> None:
     task, before, beside = work.task, work.task.target.quarantine, found.quarantine
     assert beside is not None  # noqa: S101 - callers have looked
     rows = beside.rows.select(*[F.col(quote(name)) for name in (*task.spec.columns, FAILED_COLUMN, RUN_ID_COLUMN)])
-    table = writes.NewTable(task.place.quarantine_name, task.place.quarantine_uri, _choose_properties(task, rows))
     if before is None:
-        writes.create_table(work.session, table, rows, own)
+        writes.create_table(work.session, _describe_quarantine(task, rows), rows, own)
     elif found.replaces_quarantine:
-        writes.overwrite_table(work.session, replace(table, uri=before.table.uri), rows, own)
+        table = replace(_describe_quarantine(task, rows), uri=before.table.uri)
+        writes.overwrite_table(work.session, table, rows, own)
     else:
         known = {name.lower() for name in tables.read_state(before.table.uri).columns}
         lacking = frozenset(name for name in task.spec.columns if name.lower() not in known)

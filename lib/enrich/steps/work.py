@@ -126,10 +126,11 @@ class Work:
     def _large(self) -> dict[str, str]:
         """Alias -> kind of join, of the lookups that are filtered by what few rows refer to."""
         kinds = {step.alias: step.kind for step in self.now.spec.steps if step.kind != "table"}
-        return {alias: kind for alias, kind in kinds.items() if self._is_large(alias)}
+        return {alias: kind for alias, kind in kinds.items() if self.measure_source(alias) >= LARGE_LOOKUP}
 
-    def _is_large(self, alias: str) -> bool:
-        return extents.measure_table(self.task.tables[alias].uri).bytes >= LARGE_LOOKUP
+    def measure_source(self, alias: str) -> int:
+        """Return how many bytes the files of a source have at its latest version."""
+        return extents.measure_table(self.task.tables[alias].uri).bytes
 
 
 def compute_once(frame: DataFrame) -> DataFrame:

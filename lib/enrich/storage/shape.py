@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from enrich.base.result import Extent
+from enrich.base.spec import quote
 from enrich.storage.tables import exists, open_log, read_history
 
 if TYPE_CHECKING:
     from deltalake import DeltaTable
 
     from enrich.config.models import Optimize
+
+MEASURED, MEASURED_FIRST = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
+"""Which columns have statistics in the log; where there is no such list, how many of the first do."""
 
 _NO_FILES = frozenset({"VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
 
@@ -106,6 +111,14 @@ def _count_gone(log: DeltaTable) -> dict[str, int]:
         for each in batch.to_struct_array().to_pylist():
             found[each["filepath"].rpartition("/")[2]] = sum(not stays for stays in each["selection_vector"])
     return found
+
+
+def list_statistics(measured: Sequence[str]) -> dict[str, str]:
+    """Return the property by which the log gets the least and the greatest values of these columns and of no other.
+
+    Without columns, this holds only where the table has no list of them.
+    """
+    return {MEASURED: ",".join(map(quote, measured))} if measured else {MEASURED_FIRST: "0"}
 
 
 def find_measured_columns(uri: str) -> dict[str, bool]:

@@ -19,13 +19,10 @@ from enrich.base.spec import OPERATION, quote
 from enrich.storage import shape
 from enrich.storage.extents import measure_table
 from enrich.storage.settings import hold_settings
-from enrich.storage.tables import CHANGE_FEED, has_remains
+from enrich.storage.tables import CHANGE_FEED, has_remains, read_state
 
 _FEW = 100_000
 """Rows that are sent to every task of a MERGE, and that are appended as one file."""
-
-_MEASURED, _MEASURED_FIRST = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
-"""Which columns have statistics in the log; where there is no such list, how many of the first do."""
 
 _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 
@@ -204,17 +201,12 @@ def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFra
     column. So it is never away: new columns are added beforehand, empty. What somebody has taken out of the statistics
     stays out, but for columns that the table is clustered by, which Delta wants to be measured.
     """
-    old = DeltaTable.forPath(session, str(table.uri))
-    detail = old.detail().first()
-    assert detail is not None  # noqa: S101 - one row a table
-    if not detail.properties.keys() & {
-        _MEASURED,
-        _MEASURED_FIRST,
-    }:  # Delta measures the first columns, as somebody wants
+    old = read_state(str(table.uri))
+    if not old.properties.keys() & {shape.MEASURED, shape.MEASURED_FIRST}:  # somebody wants what Delta does by itself
         return
-    there, wanted = (_split_names(each.get(_MEASURED, "")) for each in (detail.properties, table.properties))
+    there, wanted = (_split_names(each.get(shape.MEASURED, "")) for each in (old.properties, table.properties))
     kinds = {field.name: field.dataType for field in rows.schema.fields if may_be_measured(field.dataType)}
-    known = {name.lower() for name in old.toDF().columns}
+    known = {name.lower() for name in old.columns}
     kept = [name for name in there if name in kinds]
     come = [name for name in wanted if there and name.lower() not in known]
     measured = list(dict.fromkeys([*kept, *come, *[name for name in table.cluster_by if name in wanted]]))
@@ -223,14 +215,9 @@ def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFra
     if added := [name for name in measured if name.lower() not in known]:
         columns = ", ".join(" ".join((quote(name), kinds[name].simpleString())) for name in added)
         _alter(session, table.name, "ADD COLUMNS (", columns, ")")
-    _alter(session, table.name, "SET TBLPROPERTIES", _list_properties(list_statistics(measured)))
+    _alter(session, table.name, "SET TBLPROPERTIES", _list_properties(shape.list_statistics(measured)))
     if not measured:
-        _alter(session, table.name, "UNSET TBLPROPERTIES (", _quote_literal(_MEASURED), ")")
-
-
-def list_statistics(measured: Sequence[str]) -> dict[str, str]:
-    """Return the property by which the log gets the least and the greatest values of these columns and of no other."""
-    return {_MEASURED: ",".join(map(quote, measured))} if measured else {_MEASURED_FIRST: "0"}
+        _alter(session, table.name, "UNSET TBLPROPERTIES (", _quote_literal(shape.MEASURED), ")")
 
 
 def may_be_measured(kind: SparkType) -> bool:
