@@ -96,8 +96,13 @@ class Lab:
         return sorted(found, key=lambda row: json.dumps(row, default=str, sort_keys=True))
 
     def log(self, name: str) -> list[dict[str, Any]]:
-        """Return a table's commits, latest first."""
-        return [dict(entry) for entry in DeltaTable(self.path(name)).history()]
+        """Return a table's commits, latest first; delta-rs numbers them wrongly while others write."""
+        files = sorted(Path(self.path(name), "_delta_log").glob("*[0-9].json"), reverse=True)
+        commits = [(int(file.stem), map(json.loads, file.read_text("utf-8").splitlines())) for file in files]
+        return [
+            {**next(each["commitInfo"] for each in actions if "commitInfo" in each), "version": version}
+            for version, actions in commits
+        ]
 
     def exists(self, name: str) -> bool:
         """Return whether a table exists."""

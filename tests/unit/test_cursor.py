@@ -191,6 +191,37 @@ def test_foreign_rows_of_a_writer_that_says_nothing_of_itself_are_drift(tmp_path
     assert [entry["version"] for entry in read_history(DeltaTable(uri))] == [*range(DeltaTable(uri).version(), -1, -1)]
 
 
+@pytest.mark.parametrize("limit", [None, 1, 2, 9])
+@pytest.mark.parametrize("says_nothing", [False, True])
+def test_commits_keep_their_versions_while_others_write(tmp_path: Path, limit: int | None, says_nothing: bool) -> None:
+    """delta-rs lists commits that came after the log was opened, too, and numbers all from the opened version down."""
+    uri = tmp_path / "t"
+    for number in range(3):
+        put(uri, number, None)
+    log = DeltaTable(uri)
+    known = read_history(log, limit)
+    assert [entry["version"] for entry in known] == [2, 1, 0][:limit]
+    put(uri, 7, None)
+    if says_nothing:
+        rewrite(uri, 3, lambda action: None if "commitInfo" in action else action)
+    assert read_history(log, limit) == known
+
+
+def test_commits_keep_their_versions_however_fast_others_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    uri = tmp_path / "t"
+    for number in range(3):
+        put(uri, number, None)
+    known = read_history(DeltaTable(uri))
+    commits = DeltaTable.history
+
+    def overtake(log: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:
+        put(uri, 7, None)
+        return commits(log, limit)
+
+    monkeypatch.setattr(DeltaTable, "history", overtake)
+    assert read_history(DeltaTable(uri, version=2)) == known
+
+
 def schema(**physical: str | None) -> str:
     """Return a schema of text columns, each with the name that its values have in the files; None: its own."""
     fields = [

@@ -35,6 +35,7 @@ _IN_COMMIT = "delta.enableInCommitTimestamps"
 _IN_COMMIT_SINCE = "delta.inCommitTimestampEnablementVersion"
 _GONE = ("delete", "update_preimage")
 _HEAD = 65536
+_TRIES = 3
 _MARKS = ("_delta_log", "_delta_log/_staged_commits")
 _PART_FILE = re.compile(r"\.?part-[0-9]+-.*\.parquet(\.crc)?$")
 
@@ -280,14 +281,15 @@ def read_snapshot_difference(
 
 
 def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:
-    """Return the commits that the log still holds, latest first.
+    """Return the commits up to the version of ``log`` that the table still holds, latest first.
 
-    delta-rs leaves out commits without ``commitInfo``, which no writer has to write, and counts the others from the
-    latest version down; so where one is missing, the commits are read one by one.
+    Args:
+        log: The log, opened at a version.
+        limit: The most commits that are wanted; None for all.
     """
-    entries = [dict(entry) for entry in log.history(limit)]
     uri, latest = _locate(log), log.version()
-    if len(entries) == limit or actions(uri, latest - len(entries)) is None:
+    entries = _list_commits(log, uri, latest, limit)
+    if entries is not None and (len(entries) == limit or actions(uri, latest - len(entries)) is None):
         return entries
     entries = []
     for version in range(latest, -1 if limit is None else max(-1, latest - limit), -1):
@@ -296,6 +298,22 @@ def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, An
             break
         entries.append({**next((each["commitInfo"] for each in found if "commitInfo" in each), {}), "version": version})
     return entries
+
+
+def _list_commits(log: DeltaTable, uri: str, latest: int, limit: int | None) -> list[dict[str, Any]] | None:
+    """Return what delta-rs lists of the commits up to ``latest``; None where writers were always ahead of it.
+
+    It numbers the commits from the version that it has opened down, but lists those made since, too, and leaves out
+    commits without ``commitInfo``, which no writer has to write. So the numbers are right only if nothing was committed
+    meanwhile; the caller counts whether one is missing.
+    """
+    for _ in range(_TRIES):
+        newest = log.version()
+        entries = [dict(entry) for entry in log.history(None if limit is None else limit + newest - latest)]
+        if _commit_file(uri, newest + 1, 1) is None:
+            return [entry for entry in entries if entry["version"] <= latest]
+        log = open_log(uri)
+    return None
 
 
 def actions(uri: str, version: int) -> list[dict[str, Any]] | None:
