@@ -270,3 +270,44 @@ def test_a_history_is_the_lookup_of_an_as_of_join_of_the_same_run(past: Lab) -> 
     past.drop("source", "id = 'u2'")
     assert [each.status for each in past.run_all().jobs] == ["updated", "updated"]
     assert mails() == {"u1_early": None, "u1_late": "z", "u2_early": None, "u2_late": None}
+
+
+def test_a_quarantine_that_is_ahead_of_its_target_by_more_than_the_feed_tells(past: Lab) -> None:
+    rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "mail"}, "severity": "warning"}
+    past.suite("versions", {**rule, "meta": {"enrich": {"action": "quarantine"}}})
+    past.job(JOB + "expectations: versions\n")
+    past.append("source", row("u5", None))  # 9
+    past.run(until="v2")
+    past.run(until="v6")
+    past.put("source", row("u5", "late"))  # 10
+    past.run()
+    held = told(past, "versions__quarantine")
+    assert held == [("u4", 6, 7, None), ("u5", 9, 10, None)]
+    DeltaTable(past.path("versions")).restore(0)
+    lose_feed(past, 4)
+    refused = past.run()
+    assert refused.exit_code == 5
+    assert "--allow-gap" in str(refused.error)
+    mended = past.run(allow_gap=True)
+    assert (mended.error, mended.status) == (None, "updated")
+    late = [each for each in PAST if each[3] is not None and each[1] > 4] + [("u5", 10, None, "late")]
+    assert set(late) <= set(told(past))
+    assert told(past, "versions__quarantine") == held
+    assert past.run().status == "unchanged"
+    assert verify(past).status == "equal"
+
+
+def test_a_quarantine_that_is_behind_its_target_by_more_than_the_feed_tells(past: Lab) -> None:
+    rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "mail"}, "severity": "warning"}
+    past.suite("versions", {**rule, "meta": {"enrich": {"action": "quarantine"}}})
+    past.job(JOB + "expectations: versions\n")
+    past.append("source", row("u5", None))  # 9
+    past.run(until="v6")
+    past.run()
+    before = told(past), told(past, "versions__quarantine")
+    DeltaTable(past.path("versions__quarantine")).restore(0)
+    lose_feed(past, 7)
+    assert past.run().exit_code == 5
+    assert past.run(allow_gap=True).error is None
+    assert (told(past), told(past, "versions__quarantine")) == before
+    assert past.run().status == "unchanged"

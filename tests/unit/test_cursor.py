@@ -207,6 +207,20 @@ def test_commits_keep_their_versions_while_others_write(tmp_path: Path, limit: i
     assert read_history(log, limit) == known
 
 
+def test_a_table_that_was_converted_has_commits(tmp_path: Path) -> None:
+    """CONVERT and CLONE name -1 as the version that they have read; delta-rs takes that for no version."""
+    uri = tmp_path / "t"
+    for number in range(3):
+        put(uri, number, None)
+    known = read_history(DeltaTable(uri))
+
+    def convert(action: dict[str, Any]) -> dict[str, Any]:
+        return {kind: {**found, "readVersion": -1} if kind == "commitInfo" else found for kind, found in action.items()}
+
+    rewrite(uri, 0, convert)
+    assert read_history(DeltaTable(uri)) == [*known[:2], {**known[2], "readVersion": -1}]
+
+
 def test_commits_keep_their_versions_however_fast_others_write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     uri = tmp_path / "t"
     for number in range(3):

@@ -66,7 +66,7 @@ def go_on(job: str, alias: str, task: Task, *, allow_gap: bool) -> tuple[Span, S
         )
     skips = start > mark.to  # as --since asked for it
     found = find_feed_start(table, wanted, readable=skips)
-    if found > wanted and again is not None:
+    if found > wanted and again is not None and not task.apart:
         raise HistoryError(
             f"the change feed of source {alias!r} of {job!r} is whole only after version {found}",
             hint=f"give --since {alias}=v{found} or a later one, or leave it out",
@@ -74,11 +74,14 @@ def go_on(job: str, alias: str, task: Task, *, allow_gap: bool) -> tuple[Span, S
     if found == wanted and not skips:
         return Span(first, wanted), at
     if not allow_gap:
+        lost = min(wanted, mark.to) + 1
         raise HistoryError(
-            f"the change feed of source {alias!r} of {job!r} is lost from version {mark.to + 1} to {found}",
+            f"the change feed of source {alias!r} of {job!r} is lost from version {lost} to {found}",
             hint=f"run `enrich run {job} --allow-gap`, which records what differs as a change of version {found}",
         )
-    return Span(first, found, compares=True), SourceWindow(found, at.to, gap=(mark.to, found))
+    # What the quarantine alone lacks, or has more than the target, is derived from the recorded versions.
+    start, gap = max(found, mark.to), (mark.to, found) if found > mark.to else None
+    return Span(first, start, compares=True), SourceWindow(start, at.to, gap=gap)
 
 
 def look_back(alias: str, task: Task) -> Span:

@@ -124,11 +124,16 @@ def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
         base = earlier
     identities = None
     if recorded is not None and not work.task.everything:
-        wanted = keys if not work.task.retry else keys.unionByName(_find_quarantined_keys(work, spec)).distinct()
-        recorded = work.keep(recorded.join(wanted, on=wanted.columns, how="left_semi"))
-        base = recorded if bound is None else history.roll_back(recorded, bound)
         beside = _list_quarantined_now(work, spec) if work.task.apart else None
-        there = [recorded, *([] if beside is None else [beside.join(wanted, on=wanted.columns, how="left_semi")])]
+        there = [recorded, *([] if beside is None else [beside])]
+        if span.compares and work.task.apart:  # nobody knows the keys in which target and quarantine differ
+            names = name_left_key(len(spec.key))
+            keys = work.keep(unite([each.select(*names) for each in (*there, events)]).distinct())
+        else:
+            wanted = keys if not work.task.retry else keys.unionByName(_find_quarantined_keys(work, spec)).distinct()
+            there = [each.join(wanted, on=wanted.columns, how="left_semi") for each in there]
+        recorded = there[0] = work.keep(there[0])
+        base = recorded if bound is None else history.roll_back(recorded, bound)
         identities = history.list_identities(spec, *there, events)
     if spec.source.trusted:
         base = base.dropDuplicates([*name_left_key(len(spec.key)), FROM])

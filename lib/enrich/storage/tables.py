@@ -301,15 +301,21 @@ def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, An
 
 
 def _list_commits(log: DeltaTable, uri: str, latest: int, limit: int | None) -> list[dict[str, Any]] | None:
-    """Return what delta-rs lists of the commits up to ``latest``; None where writers were always ahead of it.
+    """Return what delta-rs lists of the commits up to ``latest``; None where it cannot, or writers were always ahead.
 
     It numbers the commits from the version that it has opened down, but lists those made since, too, and leaves out
     commits without ``commitInfo``, which no writer has to write. So the numbers are right only if nothing was committed
-    meanwhile; the caller counts whether one is missing.
+    meanwhile; the caller counts whether one is missing. It cannot read what Delta writes of a CONVERT or CLONE, which
+    name -1 as the version that they have read.
     """
+    from deltalake.exceptions import DeltaError
+
     for _ in range(_TRIES):
         newest = log.version()
-        entries = [dict(entry) for entry in log.history(None if limit is None else limit + newest - latest)]
+        try:
+            entries = [dict(entry) for entry in log.history(None if limit is None else limit + newest - latest)]
+        except DeltaError:
+            return None
         if _commit_file(uri, newest + 1, 1) is None:
             return [entry for entry in entries if entry["version"] <= latest]
         log = open_log(uri)
