@@ -2,6 +2,11 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
+
+import pyarrow as pa
+import pytest
+
 import enrich
 from kit.lab import Lab
 
@@ -40,6 +45,25 @@ def test_a_change_of_form_alone_writes_no_row_that_stays_equal(lab: Lab) -> None
     lab.spark.sql(f"UPDATE {table} SET x = -0.0D, flags = map('b', 2, 'a', 1) WHERE id = 1")
     done = lab.run("shown")
     assert (done.status, done.strategy) == ("unchanged", "cursor")
+
+
+@pytest.mark.parametrize(("digits", "places"), [(20, 0), (38, 18), (15, 4)])
+def test_decimal_keys_of_tables_that_delta_rs_writes(lab: Lab, digits: int, places: int) -> None:
+    """It keeps the least and greatest of long decimals as fractions in the log: literal ranges would miss them."""
+    key = Decimal(int("1234567890123456789012345678901234567"[:digits])).scaleb(-places)
+    kind = pa.decimal128(digits, places)
+    lab.table("left", "id", {"id": kind, "v": pa.int64()}, [{"id": key, "v": 1}])
+    lab.table("right", "id", {"id": kind, "w": pa.int64()}, [{"id": key, "w": 1}])
+    lab.job(
+        "job: both\nsources: {l: {table: left, key: id}, r: {table: right, key: id}}\nfrom: l\n"
+        "join: {r: {kind: table, how: left}}\nselect: {id: l.id, v: l.v, w: r.w}\ntarget: {table: both}\n"
+    )
+    lab.run("both")
+    lab.put("right", {"id": key, "w": 2})
+    assert lab.run("both").status == "updated"
+    assert lab.rows("both") == [{"id": key, "v": 1, "w": 2}]
+    lab.append("left", {"id": key, "v": 9})
+    assert lab.run("both").status == "blocked", "two rows have the key"
 
 
 KINDS = {

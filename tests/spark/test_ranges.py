@@ -37,10 +37,11 @@ def test_days_are_in_their_own_range(spark: SparkSession, name: str) -> None:
 
 
 def test_ranges_are_of_kinds_by_which_files_are_skipped(interpreted: SparkSession) -> None:
-    kinds = "a int, b decimal(9,2), c date, d string, e double, f timestamp, g long"
+    kinds = "a int, b decimal(9,2), c date, d string, e double, f timestamp, g long, h decimal(16,0)"
     rows = interpreted.sql(
-        "SELECT * FROM VALUES (1, 1.5BD, DATE'2026-01-01', 'x', 1D, TIMESTAMP'2026-01-01', null),"
-        " (5, -2BD, DATE'2026-03-01', 'y', double('NaN'), TIMESTAMP'2026-02-01', null) AS t(a, b, c, d, e, f, g)"
+        "SELECT * FROM VALUES (1, 1.5BD, DATE'2026-01-01', 'x', 1D, TIMESTAMP'2026-01-01', null, 1BD),"
+        " (5, -2BD, DATE'2026-03-01', 'y', double('NaN'), TIMESTAMP'2026-02-01', null, 2BD)"
+        " AS t(a, b, c, d, e, f, g, h)"
     ).to(interpreted.createDataFrame([], kinds).schema)
     (count, nulls), ranges = count_with_ranges(rows, rows.columns, F.count_if(F.col("g").isNull()))
     assert (count, nulls) == (2, 2)

@@ -14,21 +14,25 @@ from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.spec import SourceSpec, quote
 
+_DIGITS = 15
+"""Digits of a decimal that a fraction of 64 bits keeps."""
+
 Ranges = Mapping[str, tuple[Column, Column]]
 """Column -> the least and the greatest value, as columns that Spark folds to literals."""
 
 
 def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column) -> tuple[Row, Ranges]:
-    """Count rows, and find the ranges of those columns ``names`` that are whole numbers, decimals or dates.
+    """Count rows, and find the ranges of those columns ``names`` that are whole numbers, short decimals or dates.
 
     Timestamps are left out because Python's have another meaning where clocks are put back; fractions because of NaN;
-    texts because Delta keeps but their beginnings.
+    texts because Delta keeps but their beginnings; long decimals because delta-rs keeps them as fractions in the log,
+    so that Delta would skip files that have the value.
 
     Returns:
         The number of rows and the values of the aggregates ``more``; the ranges.
     """
     known = {name: rows.schema[name].dataType for name in names}
-    known = {n: kind for n, kind in known.items() if isinstance(kind, T.IntegralType | T.DecimalType | T.DateType)}
+    known = {name: kind for name, kind in known.items() if _is_exact_in_logs(kind)}
     days = {name for name, kind in known.items() if isinstance(kind, T.DateType)}
     ends = [F.unix_date(end(n)) if n in days else end(n) for n in known for end in (F.min, F.max)]
     found = aggregate(rows, F.count("*"), *more, *ends)
@@ -39,6 +43,13 @@ def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column) -> t
         for name, least, most in pairs
         if least is not None
     }
+
+
+def _is_exact_in_logs(kind: SparkType) -> bool:
+    """Tell whether the least and greatest values in a log are exact, whoever wrote it."""
+    if isinstance(kind, T.DecimalType):
+        return kind.precision <= _DIGITS
+    return isinstance(kind, T.IntegralType | T.DateType)
 
 
 def _build_bound(value: Any, *, is_day: bool) -> Column:
