@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from enrich.base.errors import DriftError, EnvironmentFault, HistoryError, RunFailed
-from enrich.base.failures import describe_error
+from enrich.base.failures import describe_error, is_conflict
 
 CANARY = "jane@example.com"
 
@@ -62,6 +62,12 @@ def test_each_kind_has_its_exit_code_and_tells_nothing(error: Exception, kind: t
     assert (type(found), found.exit_code) == (kind, code)
     assert CANARY not in str(found)
     assert found.hint
+
+
+def test_a_table_that_another_run_creates_is_a_conflict_and_a_column_that_is_there_twice_is_none() -> None:
+    assert is_conflict(RuntimeError("[DELTA_TABLE_ALREADY_EXISTS] Table already exists"))
+    assert is_conflict(RuntimeError("[TABLE_OR_VIEW_ALREADY_EXISTS] Cannot create table"))
+    assert not is_conflict(RuntimeError("[COLUMN_ALREADY_EXISTS] The column `x` already exists"))
 
 
 def test_workers_without_pyarrow_are_told_apart_from_a_driver_without_it() -> None:

@@ -19,7 +19,8 @@ _GONE = (
     "SparkFileNotFoundException",
 )
 """What Spark and Delta say of history that is no more; in the middle of a chain of causes, too."""
-_CONFLICTS = ("Concurrent", "CONCURRENT", "ProtocolChanged", "MetadataChanged", "ALREADY_EXISTS", "SCHEMA_CHANGE")
+_THERE = ("TABLE_ALREADY_EXISTS", "VIEW_ALREADY_EXISTS")
+_CONFLICTS = ("Concurrent", "CONCURRENT", "ProtocolChanged", "MetadataChanged", "SCHEMA_CHANGE", *_THERE)
 _LACKS = (
     (
         r"^PythonException: .*No module named '(pyarrow|pandas|jsonschema)'|Cannot run program \"[^\"]*python[^\"]*\"",

@@ -6,12 +6,12 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from enrich.base.errors import ConfigError, Fault
+from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.spec import DataType, HistorySpec, JobSpec, JoinSpec, MirrorSpec, Output, SourceSpec, Step, quote
 from enrich.compiler.columns import Columns
 from enrich.compiler.schemas import find, holds_void, incomparable, may_be_key, name_of
 from enrich.compiler.steps import Steps, Typer
-from enrich.config.checks import NOT_IN_COLUMN
+from enrich.config.checks import NOT_IN_COLUMN, RESERVED_COLUMNS
 from enrich.config.models import History, Job
 from enrich.expressions import Expression
 
@@ -133,7 +133,7 @@ def _check_void(columns: Columns, name: str, kind: DataType | None, *path: str |
 
 
 def _check_names(names: tuple[str, ...], columns: Columns, place: tuple[str, ...]) -> None:
-    """Refuse target columns that Delta or MERGE cannot hold, and pairs that differ in case alone."""
+    """Refuse target columns that Delta or MERGE cannot hold, or the quarantine has, and pairs that differ in case."""
     seen: dict[str, str] = {}
     for name in names:
         where = (*place, name) if place == ("select",) else place
@@ -141,6 +141,8 @@ def _check_names(names: tuple[str, ...], columns: Columns, place: tuple[str, ...
             columns.fault(
                 f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or __enrich_", *where
             )
+        if user := RESERVED_COLUMNS.get(name.lower()):
+            columns.fault(f"the target column {name!r} is a column of {user}; give it another name with select", *where)
         if name.lower() in seen:
             columns.fault(
                 f"target columns {seen[name.lower()]!r} and {name!r} are one name for Spark; rename one", *where
@@ -151,8 +153,9 @@ def _check_names(names: tuple[str, ...], columns: Columns, place: tuple[str, ...
 def _check_cluster(job: Job, names: tuple[str, ...], columns: Columns) -> None:
     """Refuse to cluster by what is no target column."""
     for name in job.target.cluster_by:
-        if find(name, names) is None:
-            columns.fault(f"cluster_by names {name!r}, which is not a target column", "target", "cluster_by")
+        if name not in names:
+            hint = did_you_mean(name, names)
+            columns.fault(f"cluster_by names {name!r}, which is not a target column{hint}", "target", "cluster_by")
 
 
 def _fold_path(path: tuple[str, ...]) -> tuple[str, ...]:
@@ -221,8 +224,16 @@ class _Joins(Steps):
             keep_key = step.kind == "interval" or (step.kind == "foreign_key" and step.keeps_right)
             for name in self.columns.tables[step.alias]:
                 if keep_key or name not in self.keys[step.alias]:
-                    found[f"{step.alias}_{name}"] = quote(step.alias, name)
+                    self._add_column(found, step.alias, name)
         return found
+
+    def _add_column(self, found: dict[str, str], alias: str, name: str) -> None:
+        """Show a lookup's column under its alias, unless another column has this name already."""
+        shown = f"{alias}_{name}"
+        if shown in found:
+            message = f"without select, {alias}.{name} would be a second target column {shown!r}; write a select"
+            self.columns.fault(message, "join", alias)
+        found[shown] = quote(alias, name)
 
     def _replace_elements(self, step: Step, found: dict[str, str]) -> None:
         if not self.referring[step.alias]:
