@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from datetime import datetime
 from pathlib import Path
 
 import pyarrow as pa
@@ -194,6 +195,46 @@ def test_a_column_that_a_source_gains_follows_into_the_quarantine(lab: Lab) -> N
     assert held_now is not None
     assert held_now.rows == 1
     assert_as_recomputed(lab)
+
+
+def test_a_column_follows_also_where_rows_are_only_deleted(lab: Lab) -> None:
+    lab.table("items", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
+    lab.job(COPIES)
+    lab.run()
+    alter(lab, "items", "ADD COLUMNS (size int)")
+    lab.drop("items", "id = 1")
+    assert lab.run().counts.deleted == 1
+    assert lab.rows("copies") == [{"id": 2, "name": "b", "size": None}]
+    assert_as_recomputed(lab)
+
+
+def test_a_time_without_zone_follows_into_target_quarantine_and_lists(lab: Lab) -> None:
+    """Delta gives an existing table such a column only if it is told to."""
+    lab.table("items", "id", {"id": pa.int64(), "homes": pa.list_(pa.int64())})
+    lab.append("items", {"id": 1, "homes": [7]}, {"id": None, "homes": [7]})
+    lab.table("addresses", "id", {"id": pa.int64(), "street": pa.string()}, [{"id": 7, "street": "s"}])
+    lab.job(COPIES)
+    lab.job(
+        "job: homes\nsources:\n  items: {table: items, key: id}\n  addresses: {table: addresses, key: id}\n"
+        "from: items\njoin:\n  addresses: {kind: list, elements: items.homes}\nselect: {id: items.id, homes: addresses}\n"
+        "target: {table: homes}\n"
+    )
+    assert [each.error for each in lab.run_all().jobs] == [None, None]
+    for table in ("items", "addresses"):
+        alter(lab, table, "SET TBLPROPERTIES ('delta.feature.timestampNtz' = 'supported')")
+        alter(lab, table, "ADD COLUMNS (seen timestamp_ntz)")
+    insert(
+        lab,
+        "items",
+        "(2, array(7L), timestamp_ntz'2026-01-01 00:00:00'), (null, null, timestamp_ntz'2026-01-02 00:00:00')",
+    )
+    lab.spark.sql(f"UPDATE delta.`{lab.path('addresses')}` SET seen = timestamp_ntz'2026-01-03 00:00:00'")
+    assert [each.error for each in lab.run_all().jobs] == [None, None]
+    assert [row["seen"] for row in lab.rows("copies")] == [None, datetime.fromisoformat("2026-01-01")]
+    assert {row["seen"] for row in lab.rows("copies__quarantine")} == {None, datetime.fromisoformat("2026-01-02")}
+    assert lab.rows("homes")[0]["homes"] == [{"id": 7, "street": "s", "seen": datetime.fromisoformat("2026-01-03")}]
+    again = lab.run_all(full_refresh=True)
+    assert [(each.error, each.counts.updated) for each in again.jobs] == [(None, 0), (None, 0)]
 
 
 def test_a_column_that_a_lookup_gains_follows_into_lists(lab: Lab) -> None:

@@ -19,10 +19,13 @@ from enrich.base.spec import OPERATION, quote
 from enrich.storage import shape
 from enrich.storage.extents import measure_table
 from enrich.storage.settings import hold_settings
-from enrich.storage.tables import CHANGE_FEED, has_remains, read_state
+from enrich.storage.tables import CHANGE_FEED, has_remains, open_log, read_state
 
 _FEW = 100_000
 """Rows that are sent to every task of a MERGE, and that are appended as one file."""
+
+_WITHOUT_ZONE = "timestampNtz"
+"""The feature of a Delta table with columns of type ``timestamp_ntz``."""
 
 _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 
@@ -91,6 +94,7 @@ def write_difference(session: SparkSession, uri: str, changed: Changed, commit: 
     """
     if any(field.metadata for field in changed.rows.schema.fields):
         changed = replace(changed, rows=_drop_metadata(changed.rows))
+    _allow_types(session, f"delta.{quote(uri)}", uri, changed.rows)
     with _record_commit(session, commit):
         pass_point("merge.before")
         if touches_rows(changed.operations):
@@ -125,14 +129,15 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
         rows = F.broadcast(rows)  # a checkpoint has the statistics of the plan that it comes from
     target = DeltaTable.forPath(session, uri)
     known = {name.lower() for name in target.toDF().columns}
+    grows = any(name.lower() not in known for name in changed.columns)
     builder = target.alias("t").merge(rows.alias("s"), reduce(and_, same))
-    if any(name.lower() not in known for name in changed.columns):
+    if grows:
         builder = builder.withSchemaEvolution()
     if "D" in operations:
         builder = builder.whenMatchedDelete(F.col(f"s.{OPERATION}") == "D" if len(operations) > 1 else None)
     if "U" in operations:
         builder = builder.whenMatchedUpdate(set=dict(values))
-    if "I" in operations:
+    if "I" in operations or (grows and "U" not in operations):  # a clause that deletes adds no columns
         builder = builder.whenNotMatchedInsert(F.col(f"s.{OPERATION}") == "I", values=dict(values))
     builder.execute()
 
@@ -184,6 +189,7 @@ def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, com
     """
     assert table.uri is not None  # noqa: S101 - it exists
     rows = _drop_metadata(rows)
+    _allow_types(session, table.name, str(table.uri), rows)
     _measure_other_columns(session, table, rows)
     with _record_commit(session, commit):
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
@@ -192,6 +198,25 @@ def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, com
         pass_point("overwrite.after")
     if table.cluster_by:
         _alter(session, table.name, "CLUSTER BY", _list_columns(table.cluster_by))
+
+
+def _allow_types(session: SparkSession, name: str, uri: str, rows: DataFrame) -> None:
+    """Let an existing table have timestamps without time zone, where ``rows`` do: Delta allows new tables alone."""
+    if not _has_times_without_zone(rows.schema):
+        return
+    features = open_log(uri).protocol().writer_features or []
+    if _WITHOUT_ZONE not in features:
+        _alter(session, name, "SET TBLPROPERTIES", _list_properties({f"delta.feature.{_WITHOUT_ZONE}": "supported"}))
+
+
+def _has_times_without_zone(kind: SparkType) -> bool:
+    if isinstance(kind, T.StructType):
+        return any(_has_times_without_zone(field.dataType) for field in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return _has_times_without_zone(kind.elementType)
+    if isinstance(kind, T.MapType):
+        return _has_times_without_zone(kind.keyType) or _has_times_without_zone(kind.valueType)
+    return isinstance(kind, T.TimestampNTZType)
 
 
 def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFrame) -> None:
