@@ -216,8 +216,8 @@ def test_a_time_without_zone_follows_into_target_quarantine_and_lists(lab: Lab) 
     lab.job(COPIES)
     lab.job(
         "job: homes\nsources:\n  items: {table: items, key: id}\n  addresses: {table: addresses, key: id}\n"
-        "from: items\njoin:\n  addresses: {kind: list, elements: items.homes}\nselect: {id: items.id, homes: addresses}\n"
-        "target: {table: homes}\n"
+        "from: items\njoin:\n  addresses: {kind: list, elements: items.homes}\n"
+        "select: {id: items.id, homes: addresses}\ntarget: {table: homes}\n"
     )
     assert [each.error for each in lab.run_all().jobs] == [None, None]
     for table in ("items", "addresses"):
