@@ -223,6 +223,13 @@ def test_status_tells_lag_gaps_and_what_is_about_to_be_forgotten(call: Call, sho
     assert text[3].startswith("customers: versions 1 to 1 of accounts were left out")
 
 
+def edit_commit(table: Path, version: int, kind: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    """Change what a commit says in its actions of a kind."""
+    path = table / "_delta_log" / f"{version:020d}.json"
+    actions = [json.loads(line) for line in path.read_text().splitlines()]
+    path.write_text("\n".join(json.dumps({k: change(v) if k == kind else v for k, v in a.items()}) for a in actions))
+
+
 def test_commit_times_ascend_as_delta_orders_them(tmp_path: Path) -> None:
     table = tmp_path / "t"
     for _ in range(5):
@@ -231,14 +238,14 @@ def test_commit_times_ascend_as_delta_orders_them(tmp_path: Path) -> None:
     times = tables.read_commits(tables.open_log(str(table)))
     base = times[0]
     assert [round((at - base) / 1000, 3) for at in times.values()] == [0, 100, 100.001, 100.002, 400, 450]
-    # In-commit timestamps, once they are on, are taken as they are, whatever the writers' clocks said.
-    path = table / "_delta_log" / f"{4:020d}.json"
-    actions = [json.loads(line) for line in path.read_text().splitlines()]
-    for action in actions:
-        if "commitInfo" in action:
-            action["commitInfo"]["inCommitTimestamp"] = base + 7
-    path.write_text("\n".join(json.dumps(action) for action in actions))
+    edit_commit(table, 4, "commitInfo", lambda info: info | {"inCommitTimestamp": base + 7})
     assert tables.read_commits(tables.open_log(str(table)))[4] != base + 7, "the table does not keep them"
+    # Once they are on, they are taken, whatever the writers' clocks said; but not before what came before them.
+    on = {"delta.enableInCommitTimestamps": "true", "delta.inCommitTimestampEnablementVersion": "4"}
+    edit_commit(table, 0, "metaData", lambda data: data | {"configuration": data["configuration"] | on})
+    assert tables.read_commits(tables.open_log(str(table)))[4] == times[3] + 1
+    edit_commit(table, 4, "commitInfo", lambda info: info | {"inCommitTimestamp": times[3] + 7})
+    assert tables.read_commits(tables.open_log(str(table)))[4] == times[3] + 7
 
 
 @pytest.mark.parametrize(

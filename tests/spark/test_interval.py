@@ -35,6 +35,8 @@ CLOCK = moments(
     *("2026-03-29 14:00:00.000001", "1969-12-31 23:59:59.999999", "1970-01-01 00:00:00", "1969-12-31 22:00:00"),
     *("0001-01-01 00:00:00", "9999-12-31 23:59:59.999999", "9999-12-31 22:00:00", "2026-03-29 02:30:00"),
 )
+ENDS = [("-290308-12-21T20:00:00", -9223372036800000000), ("+294247-01-10T04:00:00", 9223372036800000000)]
+"""In the first and the last day that Spark has."""
 DATES = [
     (text, (datetime.fromisoformat(text) - datetime(1970, 1, 1)).days)  # noqa: DTZ001 - dates
     for text in (
@@ -51,7 +53,7 @@ KINDS: dict[str, tuple[str, Times, Any, Any]] = {
     "timestamp": ("timestamp", CLOCK, -HOUR, 2 * HOUR),
     "timestamp at once": ("timestamp", CLOCK, 0, 0),
     "timestamp far off": ("timestamp", CLOCK, 3_650_000 * DAY, 3_653_000 * DAY),
-    "timestamp_ntz": ("timestamp_ntz", CLOCK, -HOUR, 2 * HOUR),
+    "timestamp_ntz": ("timestamp_ntz", [*CLOCK, *ENDS], -HOUR, 2 * HOUR),
     "date": ("date", DATES, -1, 1),
     "date after": ("date", DATES, 1, 2),
     "long": ("bigint", WHOLE, -1, 1),

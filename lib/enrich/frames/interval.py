@@ -91,7 +91,9 @@ class Scale:
         if isinstance(self.kind, T.TimestampNTZType):  # by its parts: a cast would go by the session's time zone
             minutes = F.hour(time) * 60 + F.minute(time)
             micros = (F.extract(F.lit("SECOND"), time) * 1_000_000).cast("long")
-            return F.unix_date(time.cast("date")).cast("long") * _DAY + minutes.cast("long") * 60_000_000 + micros
+            day = F.unix_date(time.cast("date")).cast("long")
+            back = (day < 0).cast("long")  # the first day there is begins before the least number
+            return (day + back) * _DAY + (minutes.cast("long") * 60_000_000 + micros - back * _DAY)
         if isinstance(self.kind, T.FloatType):
             return time.cast("double")
         return time.cast("long") if self.is_whole else time

@@ -370,7 +370,7 @@ def read_commits(log: DeltaTable) -> dict[int, int]:
     """Return version -> milliseconds since 1970, ascending, of the commits that a log still holds.
 
     Writers' clocks disagree: like Delta, a commit that seems no later than the one before it counts a millisecond
-    later. Where a table keeps in-commit timestamps, these ascend by themselves and are taken as they are.
+    later. In-commit timestamps ascend by themselves, but not over the commits from before they were switched on.
     """
     properties = log.metadata().configuration
     own = str(properties.get(_IN_COMMIT, "false")).lower() == "true"
@@ -380,9 +380,8 @@ def read_commits(log: DeltaTable) -> dict[int, int]:
     for entry in reversed(read_history(log)):
         version, at = int(entry["version"]), entry.get("inCommitTimestamp")
         if not own or version < since or at is None:
-            at = int(entry.get("timestamp") or 0)
-            at = at if last is None else max(at, last + 1)
-        last = times[version] = int(at)
+            at = entry.get("timestamp") or 0
+        last = times[version] = int(at) if last is None else max(int(at), last + 1)
     return times
 
 
