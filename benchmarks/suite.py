@@ -168,7 +168,7 @@ def measure_worlds(base: Path, suite: Suite, scale: float) -> None:
     small, site = open_site(base / "small", max(rows // 10, 1000)), open_site(base / "whole", rows)
     prepare_site(small, suite, 1, forget)
     take_round(small, None, suite, 0, forget)
-    prepare_site(site, suite, min(suite.rounds, 2), suite.record)
+    prepare_site(site, suite, suite.rounds, suite.record)
     longest = 0.0
     for number in range(1, suite.rounds + 1 if suite.worlds else 0):
         start = time.monotonic()
