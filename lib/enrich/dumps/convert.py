@@ -1,4 +1,4 @@
-"""Texts, plain values and Arrow columns -> columns of one Arrow type; null where a value does not convert.
+"""Texts and plain values -> columns of one Arrow type; null where a value does not convert.
 
 What counts as a value of a type is written down here and in docs/load.md. White space around it is no part of it,
 except in texts. Nothing is rounded, cut or wrapped: a number that does not fit does not convert.
@@ -33,22 +33,11 @@ def convert_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if prepare is None:
         return pa.nulls(len(texts), kind)
     forms = prepare(pc.utf8_trim_whitespace(texts))
-    found = _cast(forms, kind)
+    found = cast_values(forms, kind)
     if pa.types.is_floating(kind):  # 1e999 is no infinity
         beyond = pc.and_(pc.is_inf(found), pc.match_substring_regex(forms, "[0-9]"))
         found = pc.if_else(beyond, None, found)
     return found
-
-
-def convert_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
-    """Return an Arrow column as values of a type, null where a value does not convert."""
-    if column.type.equals(kind):
-        return column
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    if pa.types.is_large_string(column.type) or pa.types.is_string_view(column.type):
-        column = column.cast(pa.string())
-    return convert_texts(column, kind) if pa.types.is_string(column.type) else _cast(column, kind)
 
 
 def convert_values(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, list[bool]]:
@@ -124,7 +113,7 @@ def _lay_out(values: Sequence[Any], shape: type, wrong: Sequence[bool]) -> tuple
     return [*offsets, end], bad
 
 
-def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
+def cast_values(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Cast, and find the values that do not convert by halves: they are few, or the file is not what it should be."""
     try:
         return column.cast(kind)
@@ -134,7 +123,7 @@ def _cast(column: pa.Array, kind: pa.DataType) -> pa.Array:
         half = len(column) // 2
         if half == 0:
             return pa.nulls(len(column), kind)
-        return pa.concat_arrays([_cast(column[:half], kind), _cast(column[half:], kind)])
+        return pa.concat_arrays([cast_values(column[:half], kind), cast_values(column[half:], kind)])
 
 
 def _find_form(kind: pa.DataType) -> Callable[[pa.Array], pa.Array] | None:

@@ -3,13 +3,24 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from enrich.base.errors import ConfigError, did_you_mean, show_text
 from enrich.config.checks import NOT_IN_COLUMN
+
+TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+BYTES = (
+    pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary, pa.types.is_binary_view,
+)  # fmt: skip
+LISTS = (
+    pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)  # fmt: skip
+"""Arrow's types that are one type in Delta."""
+LONGEST_DECIMAL = 38
 
 
 @dataclass(frozen=True)
@@ -69,9 +80,9 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _choose_column(named: pa.Field, known: Known) -> pa.Field:
-    if known.table is not None and (ours := _find(named.name, known.table.names)) is not None:
+    if known.table is not None and (ours := find_name(named.name, known.table.names)) is not None:
         return pa.field(ours, known.table.field(ours).type)
-    if (typed := _find(named.name, known.types.names)) is not None:
+    if (typed := find_name(named.name, known.types.names)) is not None:
         kind = known.types.field(typed).type
     elif known.table is not None:
         raise ConfigError(
@@ -88,7 +99,7 @@ def _choose_column(named: pa.Field, known: Known) -> pa.Field:
     return pa.field(named.name, kind)
 
 
-def _find(name: str, names: Sequence[str]) -> str | None:
+def find_name(name: str, names: Sequence[str]) -> str | None:
     """Return the column that a name means; case counts only where it decides."""
     if name in names:
         return name
@@ -103,8 +114,13 @@ def place_columns(names: Sequence[str], wanted: Sequence[str], what: str) -> tup
     """
     found = []
     for name in wanted:
-        there = _find(name, names)
+        there = find_name(name, names)
         if there is None:
             raise ConfigError(f"{what} has no column {show_text(name)!r}{did_you_mean(name, names)}")
         found.append(list(names).index(there))
     return tuple(found)
+
+
+def is_one(kind: pa.DataType, checks: Sequence[Callable[[pa.DataType], bool]]) -> bool:
+    """Tell whether a type is one of several: ``TEXTS``, ``BYTES`` or ``LISTS``."""
+    return any(check(kind) for check in checks)

@@ -11,7 +11,8 @@ import pyarrow as pa
 from enrich.base.errors import Blocked, ConfigError
 from enrich.dumps.badlines import SYNTAX, UNKNOWN
 from enrich.dumps.batches import CHARACTERS, ROWS, Batch, Reading, find_lost
-from enrich.dumps.convert import convert_column, convert_values
+from enrich.dumps.columns import convert_column
+from enrich.dumps.convert import convert_values
 from enrich.dumps.files import DumpFile, open_lines
 
 _SAMPLE = 10_000

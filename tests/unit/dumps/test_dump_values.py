@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from datetime import UTC, date, datetime
+from collections.abc import Callable
+from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
@@ -11,7 +12,8 @@ import pytest
 
 from enrich.base.errors import ConfigError
 from enrich.compiler.ddl import read_columns
-from enrich.dumps.convert import convert_column, convert_texts, convert_values
+from enrich.dumps.columns import convert_column
+from enrich.dumps.convert import convert_texts, convert_values
 from enrich.dumps.stage import name_type
 from enrich.storage.staging import make_arrow_schema
 
@@ -78,6 +80,79 @@ def test_arrow_columns_convert_value_by_value() -> None:
     assert convert_column(pa.array([10**9, 1], pa.timestamp("ns")), MOMENTS).to_pylist()[1] is None
     assert convert_column(pa.array(["1", "x"]).dictionary_encode(), pa.int64()).to_pylist() == [1, None]
     assert convert_column(pa.array([True]), pa.date32()).to_pylist() == [None]
+
+
+BERLIN = pa.timestamp("us", "Europe/Berlin")
+NOON, MIDNIGHT = datetime(2026, 1, 31, 12), datetime(2026, 1, 31)  # noqa: DTZ001 - timestamps without a zone
+DAY = date(2026, 1, 31)
+
+
+@pytest.mark.parametrize(
+    ("old", "kind", "good", "bad"),
+    [
+        (pa.int64(), pa.decimal128(10, 2), {5: Decimal(5), -7: Decimal(-7)}, [10**8, 2**62]),
+        (pa.int32(), pa.decimal128(4, 2), {99: Decimal(99)}, [100]),
+        (pa.uint64(), pa.int64(), {5: 5}, [2**63]),
+        (pa.int64(), pa.float64(), {2**53: 2.0**53}, [2**53 + 1]),
+        (pa.int64(), pa.bool_(), {0: False, 1: True}, [2, -1]),
+        (pa.int64(), MOMENTS, {}, [0]),
+        (pa.int32(), pa.date32(), {}, [5]),
+        (pa.float64(), pa.bool_(), {0.0: False, 1.0: True}, [1.5]),
+        (pa.float64(), pa.int64(), {2.0: 2}, [2.5, 1e30, float("inf")]),
+        (pa.float64(), pa.decimal128(10, 1), {1.2: Decimal("1.2"), 1e2: Decimal(100)}, [1.25, 1e10, float("inf")]),
+        (pa.float64(), pa.float32(), {0.5: 0.5, float("inf"): float("inf")}, [1e300, -1e300]),
+        (pa.decimal128(19, 2), pa.float64(), {Decimal("0.10"): 0.1}, [Decimal("12345678901234567.25")]),
+        (pa.decimal256(60, 2), pa.decimal128(5, 1), {Decimal("0.10"): Decimal("0.1")}, [Decimal("0.15")]),
+        (pa.timestamp("us"), pa.date32(), {MIDNIGHT: DAY}, [NOON]),
+        (BERLIN, pa.date32(), {}, [NOON, MIDNIGHT]),
+        (BERLIN, pa.timestamp("us"), {}, [NOON]),
+        (BERLIN, MOMENTS, {NOON: NOON.replace(tzinfo=UTC)}, []),
+        (pa.timestamp("us"), MOMENTS, {NOON: NOON.replace(tzinfo=UTC)}, []),
+        (pa.date32(), pa.timestamp("us"), {DAY: MIDNIGHT}, []),
+        (pa.time64("us"), pa.string(), {time(1, 2): "01:02:00.000000"}, []),
+        (pa.large_binary(), pa.string(), {b"a": "a"}, [b"\xff"]),
+        (pa.float16(), pa.float64(), {0.5: 0.5}, []),
+    ],
+)
+def test_arrow_values_are_kept_or_do_not_convert(
+    old: pa.DataType, kind: pa.DataType, good: dict[Any, Any], bad: list[Any]
+) -> None:
+    found = convert_column(pa.array([*good, *bad, None], old), kind)
+    assert (found.type, found.to_pylist()) == (kind, [*good.values(), *[None] * (len(bad) + 1)])
+
+
+def test_a_number_of_floating_point_becomes_the_nearest_one() -> None:
+    assert convert_column(pa.array([0.1]), pa.float32()).equals(pa.array([0.1], pa.float32()))
+
+
+def test_an_arrow_struct_has_its_fields_by_name_and_no_others() -> None:
+    column = pa.array([{"B": 1, "a": 1.0}, {"B": 1, "a": 1.5}, None, {"B": None, "a": None}])
+    kind = pa.struct([("a", pa.int8()), ("b", pa.int64()), ("c", pa.string())])
+    wanted = [{"a": 1, "b": 1, "c": None}, None, None, {"a": None, "b": None, "c": None}]
+    assert convert_column(column, kind).to_pylist() == wanted
+    assert convert_column(column, pa.struct([("a", pa.int64())])).to_pylist() == [None] * 4
+    assert convert_column(column[1:], pa.list_(kind)).to_pylist() == [None] * 3
+
+
+@pytest.mark.parametrize(
+    "shape", [pa.list_, pa.large_list, pa.list_view, lambda kind: pa.list_(pa.field("element", kind, nullable=False))]
+)
+def test_an_arrow_list_is_lost_where_an_item_is(shape: Callable[[pa.DataType], pa.DataType]) -> None:
+    column = pa.array([[1.0], [], None, [2.0, 2.5], [3.0, 4.0]], shape(pa.float64()))
+    for cut in range(len(column)):
+        found = convert_column(column[cut:], pa.list_(pa.int64()))
+        found.validate(full=True)
+        assert found.type == pa.list_(pa.int64())
+        assert found.to_pylist() == [[1], [], None, None, [3, 4]][cut:]
+
+
+def test_an_arrow_map_is_lost_where_a_key_or_an_item_is() -> None:
+    pairs = [[(1, 1.0)], None, [(300, 1.0)], [], [(2, 1.5)], [(3, 2.0), (4, None)]]
+    column = pa.array(pairs, pa.map_(pa.int32(), pa.float64()))
+    for cut in range(len(column)):
+        found = convert_column(column[cut:], pa.map_(pa.int8(), pa.int64()))
+        found.validate(full=True)
+        assert found.to_pylist() == [[(1, 1)], None, None, [], None, [(3, 2), (4, None)]][cut:]
 
 
 def test_types_are_read_as_spark_sql_declares_them() -> None:
