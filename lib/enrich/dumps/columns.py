@@ -31,8 +31,7 @@ from enrich.dumps.layout import BYTES, LISTS, LONGEST_DECIMAL, TEXTS, find_name,
 
 def convert_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
     """Return an Arrow column as values of a type, null where a value, or a part of it, does not convert."""
-    if not column.type.equals(kind):
-        column = _simplify(column)
+    column = _simplify(column)
     if column.type.equals(kind):
         return column
     if pa.types.is_struct(kind) and pa.types.is_struct(column.type):

@@ -22,6 +22,20 @@ LISTS = (
 """Arrow's types that are one type in Delta."""
 LONGEST_DECIMAL = 38
 
+_PLAIN = (
+    (pa.bool_(), (pa.types.is_boolean,)),
+    (pa.int8(), (pa.types.is_int8,)),
+    (pa.int16(), (pa.types.is_int16, pa.types.is_uint8)),
+    (pa.int32(), (pa.types.is_int32, pa.types.is_uint16)),
+    (pa.int64(), (pa.types.is_int64, pa.types.is_uint32)),
+    (pa.decimal128(20, 0), (pa.types.is_uint64,)),
+    (pa.float32(), (pa.types.is_float32, pa.types.is_float16)),
+    (pa.float64(), (pa.types.is_float64,)),
+    (pa.date32(), (pa.types.is_date,)),
+    (pa.string(), (*TEXTS, pa.types.is_null)),
+    (pa.binary(), BYTES),
+)
+
 
 @dataclass(frozen=True)
 class Known:
@@ -52,7 +66,7 @@ def choose_columns(named: pa.Schema, known: Known) -> pa.Schema:
 
     Raises:
         ConfigError: A column has no name or two columns have one; the table lacks a column that ``--types`` does not
-            name; ``--types`` names one that the dump lacks.
+            name; ``--types`` names one that the dump lacks; a new table can have no column of the dump's type.
     """
     _check_names(named.names)
     found = [_choose_column(each, known) for each in named]
@@ -90,13 +104,62 @@ def _choose_column(named: pa.Field, known: Known) -> pa.Field:
             hint="correct the header, or name the column in --types to add it",
         )
     else:
-        kind = pa.string() if pa.types.is_null(named.type) else named.type
+        kind = _require_type(named)
     if NOT_IN_COLUMN.search(named.name):
         raise ConfigError(
             f"column {show_text(named.name)!r}: no column may have one of ,;{{}}()=` or white space in its name",
             hint="correct the header; --delimiter says what stands between the columns",
         )
     return pa.field(named.name, kind)
+
+
+def _require_type(named: pa.Field) -> pa.DataType:
+    kind = find_type(named.type)
+    if kind is None:
+        raise ConfigError(
+            f"column {show_text(named.name)!r} has the type {named.type} in the dump, which no Delta table has",
+            hint="give it a type with --types, for instance string, or leave it out with --columns",
+        )
+    return kind
+
+
+def find_type(kind: pa.DataType) -> pa.DataType | None:
+    """Return the type that a new table has for an Arrow type; None where it has none.
+
+    ====================================  =======================================
+    a Parquet file has                    the table has
+    ====================================  =======================================
+    timestamp of any unit and zone        timestamp, timestamp_ntz (microseconds)
+    uint8, uint16, uint32, uint64         the next greater one
+    float16                               float
+    nothing but nulls                     string
+    time, duration, decimal of 39 digits  none
+    ====================================  =======================================
+    """
+    if isinstance(kind, pa.BaseExtensionType):
+        return find_type(kind.storage_type)
+    if pa.types.is_dictionary(kind):
+        return find_type(kind.value_type)
+    if pa.types.is_nested(kind):
+        return _find_nested(kind)
+    if pa.types.is_timestamp(kind):
+        return pa.timestamp("us", None if kind.tz is None else "UTC")
+    if pa.types.is_decimal(kind):
+        return pa.decimal128(kind.precision, kind.scale) if kind.precision <= LONGEST_DECIMAL else None
+    return next((ours for ours, theirs in _PLAIN if is_one(kind, theirs)), None)
+
+
+def _find_nested(kind: pa.DataType) -> pa.DataType | None:
+    if is_one(kind, LISTS):
+        item = find_type(kind.value_type)
+        return None if item is None else pa.list_(item)
+    if pa.types.is_map(kind):
+        key, item = find_type(kind.key_type), find_type(kind.item_type)
+        return None if key is None or item is None else pa.map_(key, item)
+    if not pa.types.is_struct(kind):
+        return None
+    inside = [(each.name, find_type(each.type)) for each in kind]
+    return None if any(found is None for _, found in inside) else pa.struct(inside)
 
 
 def find_name(name: str, names: Sequence[str]) -> str | None:

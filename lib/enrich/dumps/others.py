@@ -100,7 +100,8 @@ def read_parquet(file: DumpFile, names: Sequence[str], reading: Reading) -> Iter
     from pyarrow import parquet
 
     try:
-        with parquet.ParquetFile(file.path) as found:
+        # Spark and Hive write INT96, in which nanoseconds would reach from 1677 to 2262 only.
+        with parquet.ParquetFile(file.path, coerce_int96_timestamp_unit="us") as found:
             first = 1
             for each in found.iter_batches(ROWS, columns=list(names)):
                 before = [each.column(name) for name in names]

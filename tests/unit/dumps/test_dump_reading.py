@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 from collections.abc import Callable
+from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -218,6 +219,75 @@ def test_parquet_has_types_of_its_own_and_the_tables_come_first(read: Read, tmp_
     assert {lines for _, lines in _faults(staged).values()} == {("d.parquet:2",), ("d.parquet:3",)}
     with pytest.raises(Blocked, match="not a whole Parquet file"):
         read(path.read_bytes()[:-8], name="d.parquet")
+
+
+def _write_parquet(path: Path, columns: dict[str, pa.Array], **how: Any) -> bytes:
+    parquet.write_table(pa.table({"id": pa.array([1]), **columns}), path, **how)
+    return path.read_bytes()
+
+
+WHEN = datetime(2026, 1, 31, 12)  # noqa: DTZ001 - timestamps without a zone
+
+
+@pytest.mark.parametrize(
+    ("value", "theirs", "ours"),
+    [
+        (WHEN, pa.timestamp("ns"), pa.timestamp("us")),
+        (WHEN.replace(tzinfo=UTC), pa.timestamp("ns", "Europe/Berlin"), pa.timestamp("us", "UTC")),
+        (WHEN, pa.timestamp("s"), pa.timestamp("us")),
+        (0.5, pa.float16(), pa.float32()),
+        (7, pa.uint8(), pa.int16()),
+        (7, pa.uint64(), pa.decimal128(20, 0)),
+        (date(2026, 1, 31), pa.date64(), pa.date32()),
+        (Decimal("1.5"), pa.decimal256(30, 1), pa.decimal128(30, 1)),
+        ("a", pa.string_view(), pa.string()),
+        ("a", pa.large_string(), pa.string()),
+        ("a", pa.dictionary(pa.int32(), pa.string()), pa.string()),
+        (b"a", pa.large_binary(), pa.binary()),
+        (b"a", pa.binary(1), pa.binary()),
+        (None, pa.null(), pa.string()),
+        (b"0123456789abcdef", pa.uuid(), pa.binary()),
+        ([WHEN], pa.large_list(pa.timestamp("ns")), pa.list_(pa.timestamp("us"))),
+        ([], pa.list_(pa.null()), pa.list_(pa.string())),
+        ([1.5], pa.list_view(pa.float64()), pa.list_(pa.float64())),
+        ({"a": 1}, pa.struct([("a", pa.uint16())]), pa.struct([("a", pa.int32())])),
+        ([("k", WHEN)], pa.map_(pa.string(), pa.timestamp("ns")), pa.map_(pa.string(), pa.timestamp("us"))),
+    ],
+)
+def test_a_new_table_has_types_that_delta_has(
+    read: Read, tmp_path: Path, value: Any, theirs: pa.DataType, ours: pa.DataType
+) -> None:
+    content = _write_parquet(tmp_path / "made.parquet", {"v": pa.array([value], theirs)})
+    rows, staged = read(content, name="d.parquet")
+    assert (rows, staged.schema.field("v").type) == ([{"id": 1, "v": value}], ours)
+    assert parquet.read_schema(staged.path).field("v").type == ours
+
+
+@pytest.mark.parametrize(
+    ("value", "theirs", "text"),
+    [
+        (time(1, 2), pa.time64("us"), "01:02:00.000000"),
+        (timedelta(seconds=1), pa.duration("us"), "1000000"),
+        (Decimal(5), pa.decimal256(40, 0), "5"),
+        ([time(1, 2)], pa.list_(pa.time64("us")), ["01:02:00.000000"]),
+    ],
+)
+def test_a_type_that_delta_lacks_is_refused_and_types_is_the_way_round(
+    read: Read, tmp_path: Path, value: Any, theirs: pa.DataType, text: Any
+) -> None:
+    content = _write_parquet(tmp_path / "made.parquet", {"v": pa.array([value], theirs)})
+    with pytest.raises(ConfigError, match=r"column 'v' has the type .* in the dump.*--types"):
+        read(content, name="d.parquet")
+    kind = pa.list_(pa.string()) if isinstance(text, list) else pa.string()
+    rows, _ = read(content, name="d.parquet", types=pa.schema([("v", kind)]))
+    assert rows == [{"id": 1, "v": text}]
+
+
+def test_times_that_spark_has_written_as_int96_are_not_only_of_three_centuries(read: Read, tmp_path: Path) -> None:
+    first = datetime(1, 1, 1)  # noqa: DTZ001
+    columns = {"v": pa.array([first], pa.timestamp("us"))}
+    content = _write_parquet(tmp_path / "made.parquet", columns, use_deprecated_int96_timestamps=True)
+    assert read(content, name="d.parquet")[0] == [{"id": 1, "v": first}]
 
 
 @pytest.mark.parametrize(
