@@ -154,12 +154,13 @@ def read_batches(file: DumpFile, records: Records, order: Sequence[int], reading
 
 
 def _keep_key(row: list[str | None], order: Sequence[int], reading: Reading) -> list[str | None] | None:
-    """Return the key of a record with a wrong number of fields, and nulls; None where the key may be elsewhere.
+    """Return the key of a record with too few fields, and nulls; None where the key may be another one.
 
-    A surplus field shifts what comes behind it, so the key is known when it stands first.
+    With too many fields, the delimiter may stand in the key without quotes: ``Smith, John,5``. With
+    too few, a line break may: so the key is known when it stands first, and a delimiter behind it ends it.
     """
     places = sorted(order[at] for at in reading.key)
-    if places != list(range(len(places))) or len(row) < len(places):
+    if places != list(range(len(places))) or not len(places) < len(row) < len(order):
         return None
     return [*row[: len(places)], *[None] * (len(order) - len(places))]
 

@@ -1,13 +1,14 @@
 """The files of a dump -> one staged Parquet file with typed rows, and what is wrong with the lines.
 
-====  ==============  ==============  =====================
-line  ``id;amount``   staged          fault
-====  ==============  ==============  =====================
-2     ``a;1``         a, 1            -
-3     ``b;x``         b, null, bad    amount is no bigint
-4     ``;3``          -               null in the key
-5     ``d;4;5``       d, null, bad    wrong number of fields
-====  ==============  ==============  =====================
+====  ======================  ====================  =======================================
+line  ``id;amount;note``      staged                fault
+====  ======================  ====================  =======================================
+2     ``a;1;x``               a, 1, x               -
+3     ``b;x;y``               b, null, y, bad       amount is no bigint
+4     ``;3;z``                -                     null in the key
+5     ``d;4``                 d, null, null, bad    wrong number of fields
+6     ``e;5;x;y``             -                     wrong number of fields: is the key ``e;5``?
+====  ======================  ====================  =======================================
 
 A bad row is staged for its key: it is not to be deleted because its line is left out.
 """

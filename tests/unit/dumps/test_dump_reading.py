@@ -103,7 +103,7 @@ def test_every_bad_line_is_counted_under_its_cause(read: Read) -> None:
         "column 'id' is not of type bigint": (1, ("d.csv:5",)),
         "null in the key": (1, ("d.csv:4",)),
     }
-    assert (staged.reading.rows, staged.reading.faults.lines, staged.reading.keyless) == (6, 5, 2)
+    assert (staged.reading.rows, staged.reading.faults.lines, staged.reading.keyless) == (6, 5, 4)
 
 
 def test_line_numbers_are_right_across_batches_and_ten_are_told(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,9 +117,25 @@ def test_line_numbers_are_right_across_batches_and_ten_are_told(read: Read, monk
     assert "20 lines (d.csv:2, d.csv:5" in str(staged.reading.faults.list()[0])
 
 
-def test_a_bad_line_whose_key_may_be_elsewhere_has_none(read: Read) -> None:
-    _, staged = read("n,id\na,b,1\n", key=["id"])
-    assert (staged.reading.keyless, _faults(staged)) == (1, {"wrong number of fields": (1, ("d.csv:2",))})
+@pytest.mark.parametrize(
+    ("line", "key", "is_known"),
+    [
+        ("Smith,5", ["id"], True),
+        ("Smith,5", ["id", "n"], False),  # n may go on in the next line
+        ("Smith", ["id"], False),
+        ("Smith, John,5,x", ["id"], False),
+        ("a,b", ["n"], False),
+        ("a,b", ["m"], False),
+    ],
+)
+def test_the_key_of_a_bad_line_is_known_only_where_it_can_be_no_other(
+    read: Read, line: str, key: list[str], is_known: bool
+) -> None:
+    rows, staged = read(f"id,n,m\n{line}\n", key=key)
+    assert (rows, _faults(staged)) == ([], {"wrong number of fields": (1, ("d.csv:2",))})
+    assert staged.reading.keyless == (not is_known)
+    bad = parquet.read_table(staged.path)
+    assert bad["id"].to_pylist() == (["Smith"] if is_known else [])
 
 
 def test_keys_that_stand_twice_are_found_beside_other_faults(read: Read) -> None:
