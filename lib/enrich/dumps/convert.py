@@ -53,10 +53,23 @@ def convert_values(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, 
         return _convert_maps(values, kind)
     if pa.types.is_list(kind):
         return _convert_lists(values, kind)
-    texts = pa.array([_tell_leaf(each) for each in values], pa.string())
+    leaves = [_tell_leaf(each) for each in values]
+    try:
+        texts = pa.array(leaves, pa.string())
+    except UnicodeEncodeError:
+        texts = pa.array([each if each is None or is_whole(each) else None for each in leaves], pa.string())
     found = convert_texts(texts, kind)
     there = found.is_valid().to_pylist()
     return found, [each is not None and not ok for each, ok in zip(values, there, strict=True)]
+
+
+def is_whole(text: str) -> bool:
+    r"""Tell whether a text can be written: in JSON, ``"\ud800"`` is half a character."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _tell_leaf(value: Any) -> str | None:
@@ -91,10 +104,9 @@ def _convert_maps(values: Sequence[Any], kind: pa.MapType) -> tuple[pa.Array, li
     keys, wrong_keys = convert_values([key for each in inside for key in each], kind.key_type)
     items, wrong = convert_values([item for each in inside for item in each.values()], kind.item_type)
     offsets, bad = _lay_out(values, dict, [first or second for first, second in zip(wrong, wrong_keys, strict=True)])
-    if any(wrong_keys):  # a map's key is never null; the row is bad and what stands in it does not matter
-        keys = pc.fill_null(keys, keys.drop_null()[0]) if keys.null_count < len(keys) else keys
-    if keys.null_count:
-        return pa.nulls(len(values), kind), bad
+    if any(wrong_keys):  # a map's key is never null, not even in a map that is left out
+        good = [None if is_bad else each for each, is_bad in zip(values, bad, strict=True)]
+        return _convert_maps(good, kind)[0], bad
     return pa.MapArray.from_arrays(pa.array(offsets, pa.int32()), keys, items, type=kind), bad
 
 

@@ -12,7 +12,7 @@ from enrich.base.errors import Blocked, ConfigError
 from enrich.dumps.badlines import SYNTAX, UNKNOWN
 from enrich.dumps.batches import CHARACTERS, ROWS, Batch, Reading, find_lost
 from enrich.dumps.columns import convert_column
-from enrich.dumps.convert import convert_values
+from enrich.dumps.convert import convert_values, is_whole
 from enrich.dumps.files import DumpFile, open_lines
 
 _SAMPLE = 10_000
@@ -26,7 +26,7 @@ def find_json_fields(file: DumpFile, encoding: str) -> list[str]:
         for number, line in enumerate(lines):
             if number == _SAMPLE:
                 break
-            found |= dict.fromkeys(_parse(line) or {})
+            found |= dict.fromkeys(filter(is_whole, _parse(line) or {}))
     return list(found)
 
 

@@ -223,6 +223,17 @@ def test_json_that_is_no_object_or_has_other_fields_is_bad(read: Read) -> None:
     }
 
 
+def test_json_with_half_a_character_is_bad(read: Read) -> None:
+    text = '{"id":"a"}\n{"id":"b\\ud800"}\n{"id":"c","\\ud800":1}\n{"id":"\\ud83d\\ude00"}\n'
+    rows, staged = read(text, name="d.json")
+    assert [row["id"] for row in rows] == ["a", "\U0001f600"]
+    assert {cause: lines for cause, (_, lines) in _faults(staged).items()} == {
+        "field that is not among the columns": ("d.json:3",),
+        "column 'id' is not of type string": ("d.json:2",),
+    }
+    assert staged.reading.keyless == 1
+
+
 def test_parquet_has_types_of_its_own_and_the_tables_come_first(read: Read, tmp_path: Path) -> None:
     path = tmp_path / "made.parquet"
     rows = pa.table({"ID": pa.array([1, 2, None]), "n": pa.array(["7", "x", "9"]).dictionary_encode()})

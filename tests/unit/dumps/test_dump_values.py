@@ -73,6 +73,26 @@ def test_nested_json_is_bad_where_a_part_is() -> None:
     assert (found.to_pylist()[:3], bad) == ([[(1, 2)], None, []], [False, False, False, True, True])
     found, bad = convert_values([{"x": "1"}, None], pa.map_(pa.int32(), pa.int64()))
     assert bad == [True, False]
+    found, bad = convert_values([{"x": "1"}, {}, {"2": "3"}], pa.map_(pa.int32(), pa.int64()))
+    assert (found.to_pylist(), bad) == ([None, [], [(2, 3)]], [True, False, False])
+
+
+@pytest.mark.parametrize(
+    ("kind", "good", "half"),
+    [
+        (pa.string(), "a", "a\ud800"),
+        (pa.int64(), "1", "\udfff"),
+        (pa.list_(pa.string()), ["a"], ["\ud800", "a"]),
+        (pa.struct([("a", pa.string())]), {"a": "a"}, {"a": "\ud800"}),
+        (pa.struct([("a", pa.string())]), {"a": "a"}, {"\ud800": "a"}),
+        (pa.map_(pa.string(), pa.string()), {"a": "a"}, {"\ud800": "a"}),
+        (pa.map_(pa.string(), pa.string()), {"a": "a"}, {"a": "\ud800"}),
+    ],
+)
+def test_half_a_character_is_no_text(kind: pa.DataType, good: Any, half: Any) -> None:
+    found, bad = convert_values([good, half, None], kind)
+    assert (bad, found.is_valid().to_pylist()[::2]) == ([False, True, False], [True, False])
+    assert found[0].as_py() == convert_values([good], kind)[0][0].as_py()
 
 
 def test_arrow_columns_convert_value_by_value() -> None:
