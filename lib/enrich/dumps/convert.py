@@ -12,6 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from enrich.dumps.layout import spell_fields
+
 _TRUE, _FALSE = ["true", "t", "yes", "y", "1"], ["false", "f", "no", "n", "0"]
 _WHOLE = r"^[+-]?[0-9]+$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
@@ -80,7 +82,10 @@ def _tell_leaf(value: Any) -> str | None:
 
 def _convert_structs(values: Sequence[Any], kind: pa.StructType) -> tuple[pa.Array, list[bool]]:
     fields = list(kind)
-    names = {field.name for field in fields}
+    names, lower = {field.name for field in fields}, {field.name.lower(): field.name for field in fields}
+    values = [
+        spell_fields(each, lower) if isinstance(each, dict) and not each.keys() <= names else each for each in values
+    ]
     bad = [each is not None and not (isinstance(each, dict) and each.keys() <= names) for each in values]
     children = []
     for each in fields:

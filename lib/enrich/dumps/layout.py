@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 import pyarrow as pa
 
@@ -167,6 +168,20 @@ def find_name(name: str, names: Sequence[str]) -> str | None:
     if name in names:
         return name
     return next((each for each in names if each.lower() == name.lower()), None)
+
+
+def spell_fields(found: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """Return an object with its fields in the columns' spelling: exact names first, then the first that fits.
+
+    Args:
+        found: The object. A field that fits no column, or one that another field has, keeps its name.
+        names: The columns, by their names in small letters.
+    """
+    spelled: dict[str, Any] = {}
+    for name, value in found.items():
+        ours = names.get(name.lower(), name)
+        spelled[name if ours in found or ours in spelled else ours] = value
+    return spelled
 
 
 def place_columns(names: Sequence[str], wanted: Sequence[str], what: str) -> tuple[int, ...]:

@@ -14,20 +14,22 @@ from enrich.dumps.batches import CHARACTERS, ROWS, Batch, Reading, find_lost
 from enrich.dumps.columns import convert_column
 from enrich.dumps.convert import convert_values, is_whole
 from enrich.dumps.files import DumpFile, open_lines
+from enrich.dumps.layout import spell_fields
 
 _SAMPLE = 10_000
 """Lines of JSON in which the names of a new table's columns are looked for."""
 
 
 def find_json_fields(file: DumpFile, encoding: str) -> list[str]:
-    """Return the names of the fields in a file's first lines, in the order in which they come up."""
-    found: dict[str, None] = {}
+    """Return the names of the fields in a file's first lines, in the order and spelling in which they come up."""
+    found: dict[str, str] = {}
     with open_lines(file, encoding) as lines:
         for number, line in enumerate(lines):
             if number == _SAMPLE:
                 break
-            found |= dict.fromkeys(filter(is_whole, _parse(line) or {}))
-    return list(found)
+            for name in filter(is_whole, _parse(line) or {}):
+                found.setdefault(name.lower(), name)
+    return list(found.values())
 
 
 def _parse(line: str) -> dict[str, Any] | None:
@@ -45,10 +47,11 @@ def read_json(file: DumpFile, encoding: str, names: Sequence[str], reading: Read
     Args:
         file: The file.
         encoding: Its codec.
-        names: What the columns are called in the objects.
+        names: What the columns are called in the objects; case counts only where it decides.
         reading: Counts lines that give no row.
     """
-    known, objects, lines, bad, size = set(names), list[dict[str, Any]](), list[int](), list[bool](), 0
+    known, lower, key = set(names), {name.lower(): name for name in names}, {names[at].lower() for at in reading.key}
+    objects, lines, bad, size = list[dict[str, Any]](), list[int](), list[bool](), 0
     with open_lines(file, encoding) as found:
         for number, line in enumerate(found, 1):
             if not line.strip():
@@ -57,12 +60,18 @@ def read_json(file: DumpFile, encoding: str, names: Sequence[str], reading: Read
             if each is None:
                 reading.refuse(SYNTAX, file.name, number)
                 continue
-            is_bad = not each.keys() <= known
-            if is_bad:
+            further: set[str] = set()
+            if not each.keys() <= known:
+                each = spell_fields(each, lower)
+                further = each.keys() - known
+            if not key.isdisjoint(name.lower() for name in further):  # which of the two is the key?
+                reading.refuse(UNKNOWN, file.name, number)
+                continue
+            if further:
                 reading.faults.add(UNKNOWN, file.name, [number])
             objects.append(each)
             lines.append(number)
-            bad.append(is_bad)
+            bad.append(bool(further))
             size += len(line)
             if len(objects) >= ROWS or size >= CHARACTERS:
                 yield _convert(objects, lines, bad, names, reading.schema)

@@ -223,6 +223,27 @@ def test_json_that_is_no_object_or_has_other_fields_is_bad(read: Read) -> None:
     }
 
 
+def test_case_in_names_of_json_fields_does_not_count(read: Read) -> None:
+    table = pa.schema([("id", pa.int64()), ("s", pa.struct([("Ab", pa.int64())]))])
+    text = '{"ID":1,"S":{"aB":2}}\n{"Id":2,"s":{"Ab":3}}\n{"s":{"Ab":1,"AB":1},"id":3}\n'
+    rows, staged = read(text, name="d.json", table=table)
+    assert rows == [{"id": 1, "s": {"Ab": 2}}, {"id": 2, "s": {"Ab": 3}}]
+    assert _faults(staged) == {"column 's' is not of type struct<Ab: int64>": (1, ("d.json:3",))}
+    rows, staged = read('{"ID":"1","n":"a"}\n{"id":"2","N":"b"}\n', name="d.json")
+    assert rows == [{"ID": "1", "n": "a"}, {"ID": "2", "n": "b"}]
+
+
+def test_two_json_fields_that_are_one_column_make_a_bad_line(read: Read) -> None:
+    table = pa.schema([("id", pa.int64()), ("n", pa.string())])
+    text = '{"id":1,"N":"a","n":"b"}\n{"id":2,"N":"a","NN":1}\n{"ID":4,"id":3,"n":"c"}\n{"ID":5,"Id":6}\n'
+    rows, staged = read(text, name="d.json", table=table)
+    assert (rows, staged.reading.keyless) == ([], 2)  # of the last two, nobody knows the key
+    assert list(_faults(staged)) == ["field that is not among the columns"]
+    assert parquet.read_table(staged.path).select(["id", "n"]).to_pylist() == [
+        {"id": 1, "n": "b"}, {"id": 2, "n": "a"},
+    ]  # fmt: skip
+
+
 def test_json_with_half_a_character_is_bad(read: Read) -> None:
     text = '{"id":"a"}\n{"id":"b\\ud800"}\n{"id":"c","\\ud800":1}\n{"id":"\\ud83d\\ude00"}\n'
     rows, staged = read(text, name="d.json")
