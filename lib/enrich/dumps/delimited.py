@@ -43,7 +43,7 @@ class Records:
     raw: list[str] = field(default_factory=list)
 
     def read(self, name: str) -> Iterator[list[str | None] | None]:
-        """Return records, nulls among their fields; None for one whose quotes are wrong.
+        """Return records, nulls among their fields; None for one with wrong quotes or a lone CR outside of them.
 
         Raises:
             Blocked: A quote is not closed up to the end of the file; what it has swallowed nobody knows.
@@ -74,11 +74,14 @@ class Records:
         """Return the fields of the first record; None without any.
 
         Raises:
-            ConfigError: It has wrong quotes.
+            ConfigError: It has wrong quotes, or a CR within.
         """
         for found in self.read(name):
             if found is None:
-                raise ConfigError(f"{name}:1: the quotes of the header are wrong", hint="check --delimiter")
+                raise ConfigError(
+                    f"{name}:{self.start}: the header cannot be parsed",
+                    hint="check its quotes and --delimiter; lines end with LF or CRLF, not with CR alone",
+                )
             return ["" if each is None else each for each in found]
         return None
 

@@ -119,13 +119,13 @@ def open_bytes(file: DumpFile) -> Iterator[IO[bytes]]:
 
 @contextmanager
 def open_lines(file: DumpFile, encoding: str) -> Iterator[Iterator[str]]:
-    """Open a file as lines of text, with the characters that end them.
+    """Open a file as lines of text, with the LF or CRLF that ends them; a CR alone ends none.
 
     Raises:
         ConfigError: As ``open_bytes``; or the bytes are not of this encoding, with the line.
         Blocked: As ``open_bytes``; or a line is longer than ``LONGEST_LINE``.
     """
-    with open_bytes(file) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="") as text:
+    with open_bytes(file) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="\n") as text:
         yield _read_lines(file, text, encoding)
 
 

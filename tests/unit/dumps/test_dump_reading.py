@@ -144,6 +144,22 @@ def test_keys_that_stand_twice_are_found_beside_other_faults(read: Read) -> None
     assert _faults(staged)["key that stands twice"] == (2, ("d.csv:2", "d.csv:4"))
 
 
+def test_a_lone_cr_ends_no_line(read: Read) -> None:
+    text = 'id,n,m\r\n1,a\rb,c\r\n2,"a\rb",c\r\n3\r4,a,b\n5,"a"\rb,c\n6,a,b\n'
+    rows, staged = read(text)
+    assert rows == [{"id": "2", "n": "a\rb", "m": "c"}, {"id": "6", "n": "a", "m": "b"}]
+    assert _faults(staged) == {"line that cannot be parsed": (3, ("d.csv:2", "d.csv:4", "d.csv:5"))}
+    assert parquet.read_table(staged.path)[LINE].to_pylist() == [3, 6]
+    assert read('{"id":\r1}\n', name="d.json")[0] == [{"id": "1"}]
+
+
+def test_a_file_whose_lines_end_with_cr_alone_is_refused(read: Read) -> None:
+    with pytest.raises(ConfigError, match=r"d\.csv:1: the header cannot be parsed.*not with CR alone"):
+        read("id,n\r1,a\r2,b\r")
+    rows, staged = read("1,a\r2,b\r", header=False, columns=["id", "n"])
+    assert (rows, list(_faults(staged))) == ([], ["line that cannot be parsed"])
+
+
 @pytest.mark.parametrize("text", ['id,n\n1,a\n2,"never\nclosed\n', 'id,n\n1,a\n2,"cut'])
 def test_a_quote_that_is_not_closed_is_refused_where_it_begins(read: Read, text: str) -> None:
     with pytest.raises(Blocked, match=r"d\.csv:3: a quote is not closed"):
