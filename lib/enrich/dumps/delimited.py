@@ -45,6 +45,8 @@ class Records:
     def read(self, name: str) -> Iterator[list[str | None] | None]:
         """Return records, nulls among their fields; None for one with wrong quotes or a lone CR outside of them.
 
+        Empty lines are left out.
+
         Raises:
             Blocked: A quote is not closed up to the end of the file; what it has swallowed nobody knows.
         """
@@ -66,6 +68,8 @@ class Records:
                     ) from None
                 yield None
                 continue
+            if not found:
+                continue  # an empty line
             if "" in found or NULL in found:
                 self._mark_nulls(found, fields)
             yield found
@@ -134,12 +138,9 @@ def read_batches(file: DumpFile, records: Records, order: Sequence[int], reading
     bad: list[bool] = []
     size = 0
     for found in records.read(file.name):
-        row, is_bad = found, False
-        if row is not None and len(row) != width:
-            if not row and width > 1:
-                continue  # an empty line
-            is_bad = bool(row)
-            row = _keep_key(row, order, reading) if row else list[str | None]([None])
+        row, is_bad = found, found is not None and len(found) != width
+        if row is not None and is_bad:
+            row = _keep_key(row, order, reading)
         if row is None:
             reading.refuse(SYNTAX if found is None else FIELDS, file.name, records.start)
             continue

@@ -144,6 +144,28 @@ def test_keys_that_stand_twice_are_found_beside_other_faults(read: Read) -> None
     assert _faults(staged)["key that stands twice"] == (2, ("d.csv:2", "d.csv:4"))
 
 
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+def test_empty_lines_are_left_out_wherever_they_are(read: Read, end: str) -> None:
+    def stage(text: str, **how: Any) -> tuple[list[tuple[Any, ...]], Any, dict[str, Any]]:
+        rows, staged = read(text.replace("|", end), **how)
+        numbers = parquet.read_table(staged.path)[LINE].to_pylist()
+        return [tuple(row.values()) for row in rows], numbers, _faults(staged)
+
+    assert stage("||id;n||1;a||") == ([("1", "a")], [5], {})
+    assert stage("|1;a|2;b|", header=False, columns=["id", "n"]) == ([("1", "a"), ("2", "b")], [2, 3], {})
+    assert stage("id|1||2||") == ([("1",), ("2",)], [2, 4], {})
+    nulls = {"null in the key": (1, ("d.csv:2",))}
+    assert stage("id|\\N||1|") == ([("1",)], [4], nulls)
+    assert stage('id|""||1|') == ([("",), ("1",)], [2, 4], {})
+    with pytest.raises(ConfigError, match="is empty"):
+        stage("||")
+
+
+def test_a_header_that_cannot_be_parsed_is_told_with_its_line(read: Read) -> None:
+    with pytest.raises(ConfigError, match=r"d\.csv:3: the header cannot be parsed"):
+        read('\n\n"id"x,n\n')
+
+
 def test_a_lone_cr_ends_no_line(read: Read) -> None:
     text = 'id,n,m\r\n1,a\rb,c\r\n2,"a\rb",c\r\n3\r4,a,b\n5,"a"\rb,c\n6,a,b\n'
     rows, staged = read(text)
