@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
+from pyarrow import parquet
 
 import enrich
 from enrich import DumpOptions, LoadResult
@@ -138,6 +139,19 @@ def test_a_column_is_added_when_types_names_it_and_a_lacking_one_stays(loaded: L
     assert rows == {1: ("one@example.com", "a"), 2: (None, None), 3: ("three", None), 7: (None, "b")}
 
 
+def test_a_column_is_added_also_when_it_is_null_everywhere(loaded: Lab) -> None:
+    text = "id;note\n1;\n2;\n"
+    tried = _load(loaded, text, types="note string", dry_run=True)
+    assert (tried.status, tried.version, _version(loaded)) == ("updated", 0, 0)
+    found = _load(loaded, text, types="note string")
+    assert (found.status, found.version, _counts(found)) == ("updated", 1, (0, 0, 0, 2, 0))
+    assert {row["id"]: (row["amount"] == 1.5, row["note"]) for row in _rows(loaded)} == {
+        1: (True, None), 2: (False, None), 3: (False, None),
+    }  # fmt: skip
+    again = _load(loaded, text, types="note string")
+    assert (again.status, again.version) == ("unchanged", 1)
+
+
 def test_a_key_that_is_none_of_the_table_is_refused(loaded: Lab) -> None:
     loaded.keys["accounts"] = "id"
     loaded.append("accounts", {"id": 9, "email": "three", "amount": None, "at": None})
@@ -165,6 +179,32 @@ def test_rows_without_a_key_in_the_table_go_with_a_complete_dump(loaded: Lab) ->
     found = _load(loaded, FIRST, complete=True)
     assert _counts(found) == (0, 0, 2, 3, 0)
     assert len(loaded.rows("accounts")) == 3
+
+
+def test_a_parquet_file_of_pandas_makes_a_table_and_is_then_in_it(lab: Lab) -> None:
+    lab.job(SHOP)
+    path, moment = lab.home / "dump.parquet", datetime(2026, 1, 31, 9, 30, tzinfo=UTC)
+    columns = {
+        "id": pa.array([1, 2], pa.uint64()),
+        "at": pa.array([moment, None], pa.timestamp("ns", "Europe/Berlin")),
+        "local": pa.array([moment.replace(tzinfo=None), None], pa.timestamp("ns")),
+        "half": pa.array([0.5, None], pa.float16()),
+        "text": pa.array(["a", None], pa.large_string()),
+        "parts": pa.array([{"times": [moment], "none": None}, None],
+            pa.struct([("times", pa.large_list(pa.timestamp("ns", "UTC"))), ("none", pa.null())])),
+    }  # fmt: skip
+    parquet.write_table(pa.table(columns), path)
+    project = enrich.load_project(lab.home)
+    found = [enrich.load(project, "accounts", [str(path)], key=["id"], spark=lab.spark) for _ in range(2)]
+    assert [(each.status, each.version, each.unchanged) for each in found] == [("created", 0, 0), ("unchanged", 0, 2)]
+    assert _rows(lab)[0] == {
+        "id": 1,
+        "at": moment,
+        "local": moment.replace(tzinfo=None),
+        "half": 0.5,
+        "text": "a",
+        "parts": {"times": [moment], "none": None},
+    }
 
 
 def test_what_enrich_writes_is_no_table_to_load(tmp_path: Path, lab: Lab) -> None:

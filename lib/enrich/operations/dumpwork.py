@@ -168,9 +168,10 @@ class Loader:
         found = compare_dump(dump, rows, complete=self.how.complete, has_bad=bool(skipped), has_nulls=has_nulls)
         if rows is not None and found.deleted:
             self._refuse_mass_delete(found.deleted, rows.count(), read)
+        is_same = table is not None and found.is_empty and set(staged.schema.names) <= set(table.columns)
         result = replace(
             self.blank,
-            status=CREATED if table is None else UNCHANGED if found.is_empty else UPDATED,
+            status=CREATED if table is None else UNCHANGED if is_same else UPDATED,
             version=None if table is None else table.version,
             read=read,
             inserted=found.inserted,
