@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
@@ -188,7 +189,7 @@ def test_a_parquet_file_of_pandas_makes_a_table_and_is_then_in_it(lab: Lab) -> N
         "id": pa.array([1, 2], pa.uint64()),
         "at": pa.array([moment, None], pa.timestamp("ns", "Europe/Berlin")),
         "local": pa.array([moment.replace(tzinfo=None), None], pa.timestamp("ns")),
-        "half": pa.array([0.5, None], pa.float16()),
+        "half": pa.array([np.float16(0.5), None], pa.float16()),
         "text": pa.array(["a", None], pa.large_string()),
         "parts": pa.array([{"times": [moment], "none": None}, None],
             pa.struct([("times", pa.large_list(pa.timestamp("ns", "UTC"))), ("none", pa.null())])),

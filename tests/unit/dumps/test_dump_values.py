@@ -7,6 +7,7 @@ from datetime import UTC, date, datetime, time
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 import pytest
 
@@ -131,7 +132,8 @@ DAY = date(2026, 1, 31)
         (pa.date32(), pa.timestamp("us"), {DAY: MIDNIGHT}, []),
         (pa.time64("us"), pa.string(), {time(1, 2): "01:02:00.000000"}, []),
         (pa.large_binary(), pa.string(), {b"a": "a"}, [b"\xff"]),
-        (pa.float16(), pa.float64(), {0.5: 0.5}, []),
+        (pa.float16(), pa.float64(), {np.float16(0.5): 0.5}, []),
+        (pa.string_view(), pa.int64(), {"5": 5}, ["x"]),
     ],
 )
 def test_arrow_values_are_kept_or_do_not_convert(
