@@ -31,7 +31,9 @@ from kit.session import VACUUM_AT_ONCE
 
 pytestmark = pytest.mark.sampled("stories")
 
-ACTIONS = 10_000 if SOAK else 60
+PARTS = 10 if SOAK else 1
+ACTIONS = 1_000 if SOAK else 60
+"""The acts of a part."""
 RUNS = 300 if SOAK else 5
 WRITTEN = tuple(JOBS) if SOAK else ("offers", "checked")
 """The jobs that run among random writers."""
@@ -378,12 +380,14 @@ def told_when_it_fails(administrator: Administrator) -> Iterator[None]:
         raise
 
 
-def test_random_administrators(lab: Lab, pytestconfig: pytest.Config) -> None:
-    shop = open_shop(lab, *TIMELESS, seed=seed())
+@pytest.mark.parametrize("part", range(PARTS))
+def test_random_administrators(lab: Lab, pytestconfig: pytest.Config, part: int) -> None:
+    chosen = seed() + part
+    shop = open_shop(lab, *TIMELESS, seed=chosen)
     lab.run_all()
     shop.change("checked")
     lab.run("checked")  # else its quarantine has nothing yet to be restored to
-    administrator = Administrator(shop, random.Random(seed()))
+    administrator = Administrator(shop, random.Random(chosen))
     wanted = {action.__name__ for harsh in (True, False) for action in administrator.kinds(harsh=harsh)}
     names: list[str] = []
     number = 0
@@ -402,9 +406,10 @@ def test_random_administrators(lab: Lab, pytestconfig: pytest.Config) -> None:
             number += 1
     done = Counter({name: n for name, n in administrator.done.items() if "refused" not in name})
     counted = pytestconfig.stash[COUNTED]
-    counted["administrators"] = f"seed {seed()}, {sum(done.values())} actions: {_told(administrator.done)}"
-    counted["their runs"] = _told(administrator.runs)
-    counted["their refusals"] = _told(administrator.refusals)
+    name = f"administrators, part {part}"
+    counted[name] = f"seed {chosen}, {sum(done.values())} actions: {_told(administrator.done)}"
+    counted[f"{name}: runs"] = _told(administrator.runs)
+    counted[f"{name}: refusals"] = _told(administrator.refusals)
     assert sum(done.values()) >= ACTIONS
     assert set(done) == wanted
     assert done["change"] >= ACTIONS // 10
