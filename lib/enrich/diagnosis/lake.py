@@ -19,7 +19,7 @@ from enrich.config.places import CatalogName, find_quarantine, identify
 from enrich.diagnosis.checkup import ADVICE, FAULT, UNKNOWN, Diagnosis, describe_fault, settle
 from enrich.operations.inspection import JobStatus, read_status
 from enrich.operations.workplace import Options, Workplace
-from enrich.storage import shape, tables
+from enrich.storage import retention, shape, tables
 from enrich.storage.runs import RunsTable
 from enrich.storage.tables import TableState
 
@@ -126,9 +126,9 @@ def _check_retention(project: Project, job: Job, status: JobStatus, pause: float
             continue
         if table is None:
             continue
-        kept = tables.compute_retention(table.properties)
+        kept = retention.compute_retention(table.properties)
         if kept is None:
-            message = f"{tables.KEEPS_FILES} or {tables.KEEPS_LOG} cannot be understood"
+            message = f"{retention.KEEPS_FILES} or {retention.KEEPS_LOG} cannot be understood"
             yield Diagnosis("retention", ADVICE, source.table, message, _extend(table.uri, 7))
         elif pause is not None and kept < _SLACK * pause:
             message = (
@@ -186,7 +186,7 @@ def _check_shape(project: Project, job: Job, status: JobStatus) -> Iterator[Diag
 def _extend(uri: str, days: int) -> str:
     """Return the statement that keeps a table's past for so many days; the log keeps thirty by itself."""
     return tables.suggest_properties(
-        uri, {tables.KEEPS_FILES: f"interval {days} days", tables.KEEPS_LOG: f"interval {max(30, days)} days"}
+        uri, {retention.KEEPS_FILES: f"interval {days} days", retention.KEEPS_LOG: f"interval {max(30, days)} days"}
     )
 
 

@@ -27,6 +27,7 @@ from enrich.operations.workplace import Options, Workplace
 from enrich.progress.needs import Need, list_needs
 from enrich.progress.since import read_duration
 from enrich.storage import locks, shape, tables
+from enrich.storage.retention import KEEPS_FILES, compute_file_retention
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -291,10 +292,10 @@ class _Keeper:
         """
         history = tables.open_log(uri)
         state = tables.read_open_state(history)
-        seconds = tables.compute_file_retention(state.properties)
+        seconds = compute_file_retention(state.properties)
         if seconds is None:
             raise ConfigError(
-                f"{tables.KEEPS_FILES} of {name} cannot be understood",
+                f"{KEEPS_FILES} of {name} cannot be understood",
                 hint=_suggest_retention(uri, "interval 168 hours"),
             )
         own = math.ceil(seconds / 3600)
@@ -354,4 +355,4 @@ class _Keeper:
 
 def _suggest_retention(uri: str, interval: str) -> str:
     """Return what lets a table keep removed files for so long."""
-    return f"run {tables.suggest_properties(uri, {tables.KEEPS_FILES: interval})}"
+    return f"run {tables.suggest_properties(uri, {KEEPS_FILES: interval})}"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from enrich.base.errors import EnrichError
 from enrich.config.places import CatalogName, Location
-from enrich.storage import tables
+from enrich.storage import retention, tables
 
 
 @dataclass(frozen=True)
@@ -62,7 +62,7 @@ def measure_lag(known: SourceLag, place: Location) -> SourceLag:
         return replace(known, latest=latest, seconds=seconds)
     newest = commits.get(consumed)
     behind = None if newest is None else (commits[max(commits)] - newest) / 1000
-    kept = tables.compute_retention(tables.read_open_state(log).properties)
+    kept = retention.compute_retention(tables.read_open_state(log).properties)
     if consumed + 1 < min(commits, default=0):
         left: float | None = 0.0
     else:

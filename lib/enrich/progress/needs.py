@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 from enrich.base.errors import HistoryError
 from enrich.progress.cursor import Cursor, TargetState, read_records
-from enrich.storage.tables import compute_file_retention, open_log, read_history, read_state
+from enrich.storage.retention import compute_file_retention
+from enrich.storage.tables import open_log, read_history, read_state
 
 
 @dataclass(frozen=True)
