@@ -55,7 +55,9 @@ def _list_references(job: Job) -> Iterator[str]:
 
 
 def redirect(project: Project, directory: Path) -> Project:
-    """Return the project with all of its tables and its state in a directory.
+    """Return the project with all of its tables and its state in a directory, and nobody who is told of its runs.
+
+    Whoever ``conf/`` names for lineage, figures and notifications hears of the deployment's own tables alone.
 
     Args:
         project: What ``load_project`` gave; its files stay as they are.
@@ -73,6 +75,8 @@ def redirect(project: Project, directory: Path) -> Project:
         target = job.target.model_copy(update={"table": rename(job.target.table)})
         return job.model_copy(update={"sources": sources, "target": target})
 
-    settings = project.settings.model_copy(update={"lake": str(directory.absolute()), "catalog": None, "state": None})
+    here = {"lake": str(directory.absolute()), "catalog": None, "state": None, "samples": None}
+    told = {"lineage": None, "metrics": None, "notify": {}}
+    settings = project.settings.model_copy(update={**here, **told})
     jobs = {name: move(job) for name, job in project.jobs.items()}
     return Project(project.dir, project.deployment, settings, jobs, project.suites, project.deployments)
