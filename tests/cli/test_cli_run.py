@@ -179,6 +179,33 @@ def test_other_jobs_run_when_one_fails(interpreted: SparkSession, call: Call, pr
     assert (only.exit_code, [job["job"] for job in json.loads(only.stdout)["jobs"]]) == (0, ["customers"])
 
 
+ACTIVE = "job: active\nsources: {customers: {table: customers, key: id}}\nfrom: customers\ntarget: {table: active}\n"
+
+
+def test_a_skipped_job_is_recorded_so_that_status_and_report_see_it(call: Call, bare_project: Path) -> None:
+    (bare_project / "jobs" / "active.yml").write_text(ACTIVE)
+    place = ("--project-dir", bare_project)
+    statuses = {"customers": "failed", "active": "skipped"}
+
+    def told(*args: str) -> dict[str, str]:
+        jobs = json.loads(call(*place, *args, "--output", "json").stdout)["jobs"]
+        return {job["job"]: job.get("last_status") or job.get("verdict") or job["status"] for job in jobs}
+
+    assert told("run", "--dry-run") == statuses
+    assert told("report") == dict.fromkeys(statuses, "never_run")
+    assert told("run") == told("status") == told("report") == statuses
+    assert call(*place, "report", "active", "--fail-on", "fail").exit_code == 3
+
+
+def test_a_skip_that_cannot_be_recorded_stays_a_skip(call: Call, bare_project: Path) -> None:
+    (bare_project / "jobs" / "active.yml").write_text(ACTIVE)
+    (bare_project / "lake" / "_enrich").mkdir(parents=True)
+    (bare_project / "lake" / "_enrich" / "runs").write_text("no table")
+    result = call("--project-dir", bare_project, "run", "--output", "json")
+    jobs = {job["job"]: job["status"] for job in json.loads(result.stdout)["jobs"]}
+    assert (result.exit_code, jobs) == (2, {"customers": "failed", "active": "skipped"})
+
+
 # --- signals, with a process and a JVM of their own ------------------------------------------------------------------
 
 

@@ -13,6 +13,7 @@ from itertools import pairwise
 from enrich.base.console import format_count
 from enrich.base.errors import EnrichError
 from enrich.base.failures import describe_error
+from enrich.base.result import SKIPPED
 from enrich.config import Project
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, find_quarantine, identify
@@ -99,10 +100,10 @@ def _check_feeds(project: Project, job: Job, written: set[str]) -> Iterator[Diag
 
 
 def _measure_pauses(project: Project) -> dict[str, float]:
-    """Return target -> the longest pause in seconds between two runs that did not fail, or since the last."""
+    """Return target -> the longest pause in seconds between two runs, neither failed nor skipped, or since the last."""
     times: dict[str, list[datetime]] = {}
     for row in RunsTable(project.state).read_recent(_RUNS):
-        if not row["exit_code"]:
+        if not row["exit_code"] and row["status"] != SKIPPED:
             times.setdefault(row["target"], []).append(row["at"])
     now = datetime.now(UTC)
     found = {}

@@ -143,9 +143,9 @@ class _Running:
         self.watch.abort(name, done if done is not None and done.exit_code == 0 else None)
 
     def skip(self, name: str, why: str) -> JobResult:
-        """Note a job that is not run because of another one."""
+        """Note and record a job that is not run because of another one."""
         self.done[name] = JobResult(name, SKIPPED, error=f"skipped: {why}")
-        return self.done[name]
+        return record_outcome(self.workplace, self.done[name])
 
     def run_job(self, name: str) -> JobResult:
         """Run one job and record its outcome; never raises for what a job can do wrong."""
@@ -220,7 +220,7 @@ class _Running:
 
 
 def record_outcome(workplace: Workplace, result: JobResult) -> JobResult:
-    """Append the outcome to the runs table; a state directory that cannot be written fails the job."""
+    """Append the outcome to the runs table; a state directory that cannot be written fails a job that was run."""
     if workplace.options.dry_run:
         return result
     target = str(workplace.project.location(workplace.project.jobs[result.job].target.table))
@@ -229,6 +229,6 @@ def record_outcome(workplace: Workplace, result: JobResult) -> JobResult:
         workplace.runs.append(build_outcome(workplace.run_id, target, result))
         pass_point("outcome.after")
     except Exception as error:  # noqa: BLE001 - as in ``job``
-        if not result.exit_code:
+        if not result.exit_code and result.status != SKIPPED:
             return replace(result.failed_with(describe_error(error, result.job)), counts=result.counts)
     return result
