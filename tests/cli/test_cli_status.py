@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 import enrich
 from cli.shop import ACCOUNTS, CONF, write_table
@@ -91,6 +92,76 @@ def test_a_job_about_which_nothing_is_known_is_late(bare_project: Path, call: Ca
     result = call("--project-dir", bare_project, "status", "--max-lag", "30m")
     assert result.exit_code == 3
     assert "how long changes of consents have been waiting is not known" in result.stderr
+
+
+def read_status(project: Path, call: Call) -> dict[str, Any]:
+    """Return what ``status`` says of the only job, which must be late."""
+    result = call("--project-dir", project, "status", "--max-lag", "30d", "--output", "json")
+    answer = json.loads(result.stdout)
+    (job,) = answer["jobs"]
+    assert (result.exit_code, answer["late"]) == (3, ["customers"])
+    assert job["refused"] is None or f"; {job['refused']}\n" in result.stderr
+    found: dict[str, Any] = job
+    return found
+
+
+def test_a_source_that_was_replaced_is_not_called_fresh(told: Any, project: Path, call: Call) -> None:
+    """It has the version that was consumed, or a later one; the versions count something else."""
+    told(KEPT)
+    shutil.rmtree(project / "lake" / "accounts")
+    for key in ("z", "y"):
+        write_table(project / "lake" / "accounts", [{"id": key, "email": None}], ACCOUNTS)
+        job = read_status(project, call)
+        lag = job["sources"]["accounts"]
+        assert (lag["seconds"], lag["lag_seconds"], lag["versions_behind"], lag["replaced"]) == (None, None, None, True)
+        assert job["sources"]["consents"]["seconds"] == 0
+        assert "source 'accounts' of 'customers' is another table than the one consumed up to version 1" in job["note"]
+        assert job["note"] == job["refused"]
+        assert job["note"].endswith("run `enrich run customers --full-refresh`")
+
+
+def test_a_source_that_is_missing_is_noted(told: Any, project: Path, call: Call) -> None:
+    told(KEPT)
+    (project / "lake" / "accounts").rename(project / "lake" / "gone")
+    job = read_status(project, call)
+    assert job["sources"]["accounts"]["latest"] is None
+    assert f"there is no table at {project}/lake/accounts" in job["note"]
+
+
+def test_a_definition_that_has_changed_is_noted(told: Any, project: Path, call: Call) -> None:
+    told(KEPT)
+    path = project / "jobs" / "customers.yml"
+    path.write_text(path.read_text().replace("how: full", "how: left"))
+    (job,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
+    changed = "the definition of 'customers' changed since its target was written"
+    assert job["note"] == f"{changed}; run `enrich run customers --full-refresh`"
+
+
+def test_tables_that_a_run_makes_need_no_note(project: Path, call: Call) -> None:
+    (project / "jobs" / "active.yml").write_text(
+        "job: active\nsources: {customers: {table: customers, key: id}}\nfrom: customers\ntarget: {table: active}\n"
+    )
+    jobs = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
+    assert {job["job"]: job["note"] for job in jobs} == {"customers": None, "active": None}
+
+
+def test_changes_that_a_source_may_have_forgotten_need_perhaps_a_full_refresh(
+    told: Any, project: Path, call: Call
+) -> None:
+    """The oldest change that waits is gone, so nobody knows for how long it has been waiting."""
+    told(KEPT)
+    for key in ("x", "y"):
+        write_table(project / "lake" / "accounts", [{"id": key, "email": None}], ACCOUNTS)
+    DeltaTable(project / "lake" / "accounts").create_checkpoint()
+    for version in range(3):
+        (project / "lake" / "accounts" / "_delta_log" / f"{version:020}.json").unlink()
+    job = read_status(project, call)
+    lag = job["sources"]["accounts"]
+    assert (lag["seconds"], lag["days_left"], lag["versions_behind"]) == (None, 0, 2)
+    assert job["note"] == (
+        "changes of accounts that are waiting may be gone already: run `enrich run customers`; if it is refused, run"
+        " `enrich run customers --full-refresh`"
+    )
 
 
 @pytest.mark.parametrize("text", ["", "30", "30 min", "-1h", "yesterday", "999999999w"])

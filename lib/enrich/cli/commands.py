@@ -161,8 +161,9 @@ def status(ctx: click.Context, /, *, output: str, max_lag: str | None) -> int:
     if limit is not None:
         found |= {"max_lag_seconds": limit, "late": list(late), "exit_code": code}
     say_found(output, found, listing.format_status(jobs))
+    refused = {job["job"]: job["refused"] for job in jobs}
     for job, why in late.items():
-        say_error(f"{job} is late: {why}; run `enrich run {job}`", job)
+        say_error(f"{job} is late: {why}; {refused[job] or f'run `enrich run {job}`'}", job)
     return code
 
 

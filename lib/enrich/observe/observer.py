@@ -15,7 +15,8 @@ from enrich.base.traces import tell_frames
 from enrich.config.observers import resolve
 from enrich.config.project import Project
 from enrich.observe.bounds import TooLate, run_within
-from enrich.progress.lag import SourceLag, measure_lag
+from enrich.progress.cursor import Mark
+from enrich.progress.lag import measure_lag
 from enrich.progress.task import Task
 from enrich.storage.runs import RunsTable
 
@@ -129,12 +130,11 @@ class Observer:
             return {}
         found = {}
         for alias, source in task.job.sources.items():
-            mark = task.target.marks.get(alias)
-            contained = mark.to if mark is not None else None
+            mark, table = task.target.marks.get(alias), task.tables[alias]
             if result.exit_code == 0 and alias in result.sources:
-                contained = result.sources[alias].to
-            known = SourceLag(alias, source.table, contained, None, None)
-            seconds = measure_lag(known, task.tables[alias].uri).seconds
+                to = result.sources[alias].to
+                mark = Mark(table.table_id, None, to, {}, commit=table.commit if to == table.version else None)
+            seconds = measure_lag(alias, source.table, table.uri, mark).seconds
             if seconds is not None:
                 found[alias] = seconds
         return found

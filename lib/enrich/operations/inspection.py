@@ -9,15 +9,17 @@ from typing import Any
 
 from enrich.base.errors import ConfigError, EnrichError, Fault
 from enrich.base.extras import EXPECTATIONS, has_extra
+from enrich.base.failures import describe_error
 from enrich.base.spec import DataType
 from enrich.compiler import check_file, compile_job
 from enrich.config import CatalogName, Project, sort_jobs
 from enrich.config.models import Job
 from enrich.operations.samples import is_free, read_samples
+from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import TargetState
 from enrich.progress.cursor import read as read_cursor
 from enrich.progress.lag import SourceLag, measure_lag
-from enrich.progress.prepare import check_free, check_sources
+from enrich.progress.prepare import check_free, check_sources, open_task
 from enrich.quality.suites import check_columns
 from enrich.storage import tables
 from enrich.storage.runs import RunsTable
@@ -32,8 +34,9 @@ class JobStatus:
         sources: The lag behind each source.
         last_status: The last run's status; None when none is recorded.
         last_run: When it ended.
-        note: What stands in the way of the next run, in one line; None when nothing does.
+        note: What has to be seen to before the next run, in one line; None when nothing has.
         state: What the whole target holds, as its commit records it; None when no commit does.
+        refused: Why the next run would be refused, as far as files and logs tell; None when they tell nothing.
     """
 
     job: str
@@ -44,29 +47,35 @@ class JobStatus:
     last_run: datetime | None = None
     note: str | None = None
     state: dict[str, Any] | None = None
+    refused: str | None = None
 
 
 def read_status(project: Project) -> list[JobStatus]:
     """Return the state of every job's target, in the order in which the jobs run."""
-    runs = RunsTable(project.state)
-    last = runs.read_latest()
-    return [_read_job_status(project, project.jobs[name], runs, last) for name in sort_jobs(project.jobs, project)]
+    workplace = Workplace(project, list(project.jobs), Options(), "")
+    last = workplace.runs.read_latest()
+    return [_read_job_status(workplace, project.jobs[name], last) for name in sort_jobs(project.jobs, project)]
 
 
-def _read_job_status(project: Project, job: Job, runs: RunsTable, last: dict[str, dict[str, Any]]) -> JobStatus:
+def _read_job_status(workplace: Workplace, job: Job, last: dict[str, dict[str, Any]]) -> JobStatus:
+    project = workplace.project
     place = project.location(job.target.table)
     row = last.get(str(place))
-    target, note = TargetState(None, None, 0), None
+    target, note, refused = TargetState(None, None, 0), None, None
     if isinstance(place, CatalogName):
         note = "a catalog table: its log can only be read with Spark"
     else:
         try:
             if tables.exists(place):
-                target = read_cursor(place, job.job, runs, place)
+                target = read_cursor(place, job.job, workplace.runs, place)
         except EnrichError as error:
-            note = str(error)
-    lags = tuple(_measure_lag(project, job, alias, target) for alias in job.sources)
-    note = note or _find_warning(job.job, target, lags)
+            refused = _fold(error)
+    lags = tuple(
+        measure_lag(alias, source.table, project.location(source.table), target.marks.get(alias))
+        for alias, source in job.sources.items()
+    )
+    refused = refused or _find_refusal(workplace, job, target)
+    note = note or _find_warning(job.job, target, lags, refused)
     return JobStatus(
         job.job,
         str(place),
@@ -76,7 +85,32 @@ def _read_job_status(project: Project, job: Job, runs: RunsTable, last: dict[str
         row["at"] if row else None,
         note,
         _describe_state(target),
+        refused,
     )
+
+
+def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> str | None:
+    """Return why the next run of a job would be refused, in one line; None where files and logs show nothing.
+
+    Sources that the run itself makes may not exist yet. What others did to the target is told by its own words.
+    """
+    project = workplace.project
+    sources = [project.location(source.table) for source in job.sources.values()]
+    if target.others or any(isinstance(place, CatalogName) for place in (*sources, project.location(job.target.table))):
+        return None
+    try:
+        made = {project.location(each.target.table) for each in project.jobs.values()} | read_samples(project).keys()
+        if any(place in made and not tables.exists(str(place)) for place in sources):
+            return None
+        open_task(workplace.task(job), full_refresh=False)
+    except Exception as error:  # noqa: BLE001 - whatever a run would end with is what is asked for
+        return _fold(describe_error(error, job.job))
+    return None
+
+
+def _fold(error: EnrichError) -> str:
+    """Return an error in one line."""
+    return "; ".join(str(error).splitlines())
 
 
 def _describe_state(target: TargetState) -> dict[str, Any] | None:
@@ -85,9 +119,9 @@ def _describe_state(target: TargetState) -> dict[str, Any] | None:
     return target.cursor.state.to_dict()
 
 
-def _find_warning(job: str, target: TargetState, lags: tuple[SourceLag, ...]) -> str | None:
+def _find_warning(job: str, target: TargetState, lags: tuple[SourceLag, ...], refused: str | None) -> str | None:
     """Return what an operator has to see to, in one line; None for nothing."""
-    found = []
+    found = [] if refused is None else [refused]
     if target.others:
         versions = ", ".join(str(version) for version in sorted(target.others)[:5])
         found.append(f"changed by another writer (version {versions}): run `enrich verify {job} --repair`")
@@ -95,17 +129,14 @@ def _find_warning(job: str, target: TargetState, lags: tuple[SourceLag, ...]) ->
         ranges = ", ".join(f"{start + 1} to {end}" for start, end in lag.gaps)
         if ranges:
             found.append(f"versions {ranges} of {lag.alias} were left out: run `enrich verify {job} --repair`")
-        if lag.days_left is not None and lag.days_left < 1:
+        if refused is None and lag.days_left == 0:
+            found.append(
+                f"changes of {lag.alias} that are waiting may be gone already: run `enrich run {job}`; if it is"
+                f" refused, run `enrich run {job} --full-refresh`"
+            )
+        elif refused is None and lag.days_left is not None and lag.days_left < 1:
             found.append(f"within a day {lag.alias} loses changes that are waiting: run `enrich run {job}`")
     return "; ".join(found) or None
-
-
-def _measure_lag(project: Project, job: Job, alias: str, target: TargetState) -> SourceLag:
-    reference = job.sources[alias].table
-    mark = target.cursor.sources.get(alias) if target.cursor else None
-    consumed, gaps = (None, ()) if mark is None else (mark.to, mark.gaps)
-    place = project.location(reference)
-    return measure_lag(SourceLag(alias, reference, consumed, None, None, gaps=gaps), place)
 
 
 def validate(project: Project, *, offline: bool = False) -> list[Fault]:

@@ -39,12 +39,17 @@ def _check_source(cursor: Cursor, alias: str, table: TableState) -> None:
             f"run {cursor.run_id} has brought the target of {cursor.job!r} further than this run could",
             hint="run again",
         )
-    if not same or table.version < mark.to or not _knows(table, mark):
+    if not goes_on(table, mark):
         raise HistoryError(
             f"source {alias!r} of {cursor.job!r} is another table than the one consumed up to version {mark.to}"
             f"{', or a backup of it that was written to since' if same else ''}",
             hint=f"run `enrich run {cursor.job} --full-refresh`",
         )
+
+
+def goes_on(table: TableState, mark: Mark) -> bool:
+    """Return whether a table is the one that was consumed up to ``mark``, at that version or a later one."""
+    return mark.table_id == table.table_id and table.version >= mark.to and _knows(table, mark)
 
 
 def _knows(table: TableState, mark: Mark) -> bool:
@@ -81,7 +86,7 @@ def find_contained(
         return None
     for alias, mark in found.sources.items():
         latest = read_state(tables[alias].uri)
-        if mark.table_id != latest.table_id or latest.version < mark.to or not _knows(latest, mark):
+        if not goes_on(latest, mark):
             return None
     return found
 

@@ -76,7 +76,6 @@ def redirect(project: Project, directory: Path) -> Project:
         return job.model_copy(update={"sources": sources, "target": target})
 
     here = {"lake": str(directory.absolute()), "catalog": None, "state": None, "samples": None}
-    told = {"lineage": None, "metrics": None, "notify": {}}
-    settings = project.settings.model_copy(update={**here, **told})
+    settings = project.settings.model_copy(update={**here, "lineage": None, "metrics": None, "notify": {}})
     jobs = {name: move(job) for name, job in project.jobs.items()}
     return Project(project.dir, project.deployment, settings, jobs, project.suites, project.deployments)
