@@ -62,6 +62,17 @@ def test_target_and_project_may_stand_before_or_after_the_command(call: Call, ba
     assert target(*ls, ENRICH_PROJECT_DIR=str(bare_project)) == "dev"
 
 
+@pytest.mark.parametrize("where", ["before", "after"])
+def test_an_empty_target_is_not_dev(call: Call, bare_project: Path, where: str) -> None:
+    """As `--target "$TARGET"` gives it where the variable is not set; an empty ENRICH_TARGET is as good as none."""
+    words = ["--target", "", "ls"] if where == "before" else ["ls", "--target", ""]
+    result = call("--project-dir", bare_project, *words, ENRICH_TARGET="dev")
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "--target" in result.stderr
+    assert "it is empty" in result.stderr
+    assert call("--project-dir", bare_project, "ls", ENRICH_TARGET="").exit_code == 0
+
+
 @pytest.mark.parametrize("name", ["ENRICH_OUTPUT", "ENRICH_LS_OUTPUT"])
 def test_options_come_from_the_environment(call: Call, bare_project: Path, name: str) -> None:
     assert call("--project-dir", bare_project, "ls", **{name: "json"}).stdout.startswith(

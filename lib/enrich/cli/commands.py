@@ -32,6 +32,7 @@ from enrich.cli.options import (
     load_chosen_project,
     log_format_option,
     output_option,
+    require_name,
 )
 from enrich.cli.process import CommandLine, keep_results, log_to_stderr, put, report_error, say_error, say_result
 from enrich.cli.results import deliver, format_json_line, say_found
@@ -62,6 +63,7 @@ def say_version(ctx: click.Context, _option: click.Parameter, asked: bool) -> No
 @add_option(
     "--target",
     shell_complete=complete_deployments,
+    callback=require_name,
     help=f"The deployment: conf/<target>.yml.  [default: {DEFAULT_TARGET}]",
 )
 @add_option(

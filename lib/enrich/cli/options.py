@@ -41,6 +41,17 @@ def add_option(*names: str, **attributes: Any) -> Callable[[Command], Command]:
     return click.option(*names, cls=Option, **attributes)
 
 
+def require_name(_ctx: click.Context, _option: click.Parameter, target: str | None) -> str | None:
+    """Refuse a deployment without a name: of a variable that is empty in a script the default would be made.
+
+    Raises:
+        BadParameter: The name is empty.
+    """
+    if target is not None and not target.strip():
+        raise click.BadParameter("it is empty; name a file of conf/, or leave the option out")
+    return target
+
+
 def add_place_options(command: Command) -> Command:
     """Give a command ``--project-dir``, ``--target`` and ``--debug``, which may also stand before it; the later wins.
 
@@ -49,7 +60,7 @@ def add_place_options(command: Command) -> Command:
     """
 
     @click.option("--project-dir", type=click.Path(path_type=Path), hidden=True)
-    @click.option("--target", hidden=True, shell_complete=complete_deployments)
+    @click.option("--target", hidden=True, shell_complete=complete_deployments, callback=require_name)
     @click.option("--debug", is_flag=True, hidden=True, expose_value=False, callback=ask_for_frames)
     @click.pass_context
     @wraps(command)
