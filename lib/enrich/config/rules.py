@@ -53,7 +53,8 @@ def check_rules(draft: Draft) -> None:
     declared = draft.root.get("rules")
     seen: set[tuple[Any, ...]] = set()
     for index, rule in enumerate(declared if isinstance(declared, list) else []):
-        if not isinstance(rule, dict) or rule.get("rule") not in RULES:
+        name = rule.get("rule") if isinstance(rule, dict) else None
+        if not isinstance(name, str) or name not in RULES:
             continue  # its shape is a fault already
         for message, key in _find_faults(draft, rule):
             draft.fault(message, "rules", index, *([key] if key else []))

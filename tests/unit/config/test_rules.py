@@ -44,6 +44,8 @@ RIGHT = [
 WRONG = {
     "unknown rule": ("{rule: match_rat, join: notes, at_least: 0.8}", "did you mean 'match_rate'?"),
     "no rule": ("{join: notes, at_least: 0.8}", "'rule' is missing in 'rules' (item 1)"),
+    "a list of rules": ("{rule: [match_rate], at_least: 0.5}", "'rules.rule' is a list, but must be one of"),
+    "a mapping of rules": ("{rule: {match_rate: 1}, at_least: 0.5}", "is a mapping, but must be one of"),
     "unknown key": ("{rule: mass_change, at_most: 1, at_mots: 0.8}", "unknown key 'at_mots'; did you mean 'at_most'?"),
     "a key of a join": ("{rule: mass_change, at_most: 1, kind: list}", "unknown key 'kind'; it belongs in"),
     "no mapping": ("mass_change", "'rules' (item 1) must be a mapping of keys and values, not text"),
