@@ -80,7 +80,7 @@ def _is_expression(path: tuple[PathStep, ...]) -> bool:
     match path:
         case ("where",) | ("select", _):
             return True
-        case ("join", _, "on" | "elements" | "at") | ("join", _, "on", _):
+        case ("join", _, "on" | "elements" | "at" | "gone") | ("join", _, "on", _):
             return True
     return False
 

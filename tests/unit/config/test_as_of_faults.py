@@ -148,6 +148,14 @@ def test_a_condition_that_can_fail_is_not_plain(tmp_path: Path) -> None:
     assert not spec.steps[0].is_plain
 
 
+def test_a_truth_value_is_a_condition(tmp_path: Path) -> None:
+    """As in `where`: YAML's `true` is the text that Spark reads."""
+    assert load(tmp_path, JOB.replace("gone: accounts.deleted", "gone: true")).join["accounts"].gone == "true"
+    spec = compile_job(load(tmp_path, JOB.replace("gone: accounts.deleted", "gone: True")), TABLES).spec
+    assert isinstance(spec, JoinSpec)
+    assert spec.steps[0].gone == "true"
+
+
 def test_lineage_names_what_decides_the_partner(tmp_path: Path) -> None:
     found = trace_columns(compile_job(load(tmp_path, JOB), TABLES).spec).indirect
     columns = [source for source, words in found.items() if JOIN in words]
