@@ -15,6 +15,7 @@ from enrich.airflow.command import (
     decide,
     describe_end,
     describe_success,
+    list_arguments,
     read_result,
     split_executable,
 )
@@ -42,6 +43,13 @@ def test_every_exit_code_that_a_run_can_have_is_success_fail_or_retry():
         **dict.fromkeys((6, 5, 2, 3), "fail"),
         0: "success",
     }
+
+
+def test_arguments_that_are_one_text_are_refused():
+    """It would be split into letters."""
+    assert list_arguments(["--full-refresh"], "shop") == ("--full-refresh",)
+    with pytest.raises(ConfigError, match=r"arguments of job 'shop' must be a list of words, not text"):
+        list_arguments("--full-refresh", "shop")
 
 
 def test_the_command_line_is_a_list_of_words():

@@ -91,6 +91,19 @@ def split_executable(executable: str | Sequence[str]) -> tuple[str, ...]:
     return (executable,) if isinstance(executable, str) else tuple(executable)
 
 
+def list_arguments(arguments: Sequence[str], job: str) -> tuple[str, ...]:
+    """Return further options of ``enrich run`` as a list of words.
+
+    Raises:
+        ConfigError: They are one text, of which each letter would be a word.
+    """
+    if isinstance(arguments, str):
+        raise ConfigError(
+            f"arguments of job {job!r} must be a list of words, not text", hint="write ['--full-refresh'], for instance"
+        )
+    return tuple(arguments)
+
+
 def decide(exit_code: int) -> Verdict:
     """Return what an exit code means to Airflow; negative codes are signals, as Python has them."""
     if exit_code == 0:

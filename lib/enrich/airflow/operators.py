@@ -7,7 +7,15 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from enrich.airflow.command import Command, decide, describe_end, describe_success, read_result, split_executable
+from enrich.airflow.command import (
+    Command,
+    decide,
+    describe_end,
+    describe_success,
+    list_arguments,
+    read_result,
+    split_executable,
+)
 from enrich.airflow.process import Child
 from enrich.airflow.versions import AirflowException, AirflowFailException, AirflowSkipException, BaseOperator
 
@@ -28,7 +36,7 @@ class EnrichRunOperator(BaseOperator):
         kwargs: What every operator takes.
 
     Raises:
-        ConfigError: ``arguments`` has an option that the task sets itself.
+        ConfigError: ``arguments`` has an option that the task sets itself, or is text and no template.
     """
 
     template_fields: Sequence[str] = ("arguments", "env")
@@ -57,7 +65,7 @@ class EnrichRunOperator(BaseOperator):
         self.arguments = arguments
         self.env = env
         self.until_interval_end = until_interval_end
-        if isinstance(arguments, list | tuple):
+        if isinstance(arguments, list | tuple) or (isinstance(arguments, str) and "{{" not in arguments):
             self._command().check(ends=until_interval_end)
 
     def execute(self, context: Mapping[str, Any]) -> dict[str, Any] | None:
@@ -86,7 +94,9 @@ class EnrichRunOperator(BaseOperator):
             self._child.end()
 
     def _command(self) -> Command:
-        return Command(self.project_dir, self.job, self.target, self.executable, tuple(self.arguments))
+        return Command(
+            self.project_dir, self.job, self.target, self.executable, list_arguments(self.arguments, self.job)
+        )
 
     def _find_end(self, context: Mapping[str, Any]) -> Any:
         if not self.until_interval_end:
