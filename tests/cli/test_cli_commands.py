@@ -131,8 +131,11 @@ def test_wrong_usage_exits_2_and_says_where_to_read_on(call: Call, bare_project:
 
 def test_no_command_prints_help(call: Call) -> None:
     result = call()
-    assert result.exit_code == 2
-    assert "Commands:" in result.stdout + result.stderr
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert result.stderr.startswith("Usage: enrich [OPTIONS] COMMAND [ARGS]...\n\n  Keep the results")
+    assert "Commands:" in result.stderr
+    assert "error" not in result.stderr.splitlines()[0]
+    assert result.stderr == call("--help").stdout
 
 
 def test_version(start: Start) -> None:

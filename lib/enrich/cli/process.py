@@ -56,6 +56,9 @@ class CommandLine(click.Group):
         extra["standalone_mode"] = False
         try:
             code = super().main(args=args, prog_name=prog_name, **extra)
+        except click.exceptions.NoArgsIsHelpError as asked:
+            put(asked.format_message(), sys.stderr)
+            code = asked.exit_code
         except click.ClickException as error:
             if logs_json():
                 say_error(error.format_message())
