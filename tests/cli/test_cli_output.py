@@ -92,6 +92,28 @@ def test_an_unreadable_project_is_one_json_line_and_one_line_a_fault(call: Call,
     assert not (bare_project / "lake").exists()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(["ls"], ["status"], ["report"], ["report", "--format", "json"], ["doctor"]),
+        *(["why", "customers", "a"], ["failing", "customers"], ["doctor", "keys", "customers"]),
+    ],
+)
+def test_a_question_about_an_unreadable_project_is_answered_by_one_json_line(
+    call: Call, bare_project: Path, words: list[str]
+) -> None:
+    (bare_project / "jobs" / "customers.yml").write_text("job: customers\nbogus: 1\n")
+    as_json = [] if "--format" in words else ["--output", "json"]
+    result = call("--project-dir", bare_project, *words, *as_json)
+    said = json.loads(result.stdout)
+    assert (result.exit_code, result.stdout.count("\n"), said["exit_code"], said["jobs"]) == (2, 1, 2, [])
+    assert (said["target"], said["deployment"], "bogus" in said["error"]) == ("dev", "dev", True)
+    assert all(line.startswith("error: jobs/customers.yml") for line in result.stderr.splitlines())
+    assert (
+        call("--project-dir", bare_project, *words[: words.index("--format") if as_json == [] else None]).stdout == ""
+    )
+
+
 def test_a_bug_is_one_line_without_the_exceptions_text(
     call: Call, bare_project: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

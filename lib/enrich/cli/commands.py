@@ -35,7 +35,7 @@ from enrich.cli.options import (
     require_name,
 )
 from enrich.cli.process import CommandLine, keep_results, log_to_stderr, put, report_error, say_error, say_result
-from enrich.cli.results import deliver, format_json_line, say_found
+from enrich.cli.results import answer, deliver, format_json_line, say_found
 from enrich.progress.since import read_duration
 
 log = logging.getLogger(__name__)
@@ -136,8 +136,12 @@ def ls(ctx: click.Context, /, *, output: str) -> int:
 
     Reads only the project's files.
     """
-    jobs = listing.list_jobs(load_chosen_project(ctx))
-    return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, listing.format_jobs(jobs))
+
+    def work() -> int:
+        jobs = listing.list_jobs(load_chosen_project(ctx))
+        return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, listing.format_jobs(jobs))
+
+    return answer(ctx, output, work)
 
 
 @cli.command(epilog="Example: enrich --target prod status --max-lag 30m")
@@ -156,17 +160,21 @@ def status(ctx: click.Context, /, *, output: str, max_lag: str | None) -> int:
     the next run. Reads only logs; starts no JVM.
     """
     limit = None if max_lag is None else read_duration("--max-lag", max_lag).total_seconds()
-    jobs = listing.collect_status(load_chosen_project(ctx))
-    found: dict[str, Any] = {**name_deployment(ctx.obj["target"]), "jobs": jobs}
-    late = {} if limit is None else listing.find_late(jobs, limit)
-    code = LATE if late else 0
-    if limit is not None:
-        found |= {"max_lag_seconds": limit, "late": list(late), "exit_code": code}
-    say_found(output, found, listing.format_status(jobs))
-    refused = {job["job"]: job["refused"] for job in jobs}
-    for job, why in late.items():
-        say_error(f"{job} is late: {why}; {refused[job] or f'run `enrich run {job}`'}", job)
-    return code
+
+    def work() -> int:
+        jobs = listing.collect_status(load_chosen_project(ctx))
+        found: dict[str, Any] = {**name_deployment(ctx.obj["target"]), "jobs": jobs}
+        late = {} if limit is None else listing.find_late(jobs, limit)
+        code = LATE if late else 0
+        if limit is not None:
+            found |= {"max_lag_seconds": limit, "late": list(late), "exit_code": code}
+        say_found(output, found, listing.format_status(jobs))
+        refused = {job["job"]: job["refused"] for job in jobs}
+        for job, why in late.items():
+            say_error(f"{job} is late: {why}; {refused[job] or f'run `enrich run {job}`'}", job)
+        return code
+
+    return answer(ctx, output, work)
 
 
 @cli.command(epilog="Example: enrich report customers --html customers.html --fail-on warn")
@@ -204,7 +212,8 @@ def report(ctx: click.Context, /, *, output: str, form: str | None, **asked: Any
     """
     from enrich.cli.reports import Wanted, choose_format, make_report
 
-    return make_report(load_chosen_project(ctx), Wanted(**asked, format=choose_format(ctx, output, form)))
+    wanted = Wanted(**asked, format=choose_format(ctx, output, form))
+    return answer(ctx, wanted.format, lambda: make_report(load_chosen_project(ctx), wanted))
 
 
 @cli.command(epilog="Example: enrich validate || exit 1")

@@ -18,7 +18,7 @@ from enrich.cli.options import (
     refuse_stored_keys,
 )
 from enrich.cli.process import log_to_stderr
-from enrich.cli.results import say_found
+from enrich.cli.results import answer, say_found
 from enrich.diagnosis.text import format_answer, format_checkup, format_failing, format_keys
 
 _NEAR_MISSES = "the keys of near misses"
@@ -53,8 +53,12 @@ def why(ctx: click.Context, /, *, job: str, output: str, show_keys: bool, **aske
     if not parts and key is None:
         raise click.UsageError("the key is missing: enrich why JOB KEY [COLUMN]")
     key, column = (list(parts), key) if parts else (key, column)
-    answer = enrich.why(load_chosen_project(ctx), job, key, column, show_keys=show_keys)
-    return say_found(output, answer.to_dict(), format_answer(answer, column))
+
+    def work() -> int:
+        found = enrich.why(load_chosen_project(ctx), job, key, column, show_keys=show_keys)
+        return say_found(output, found.to_dict(), format_answer(found, column))
+
+    return answer(ctx, output, work)
 
 
 @click.command(epilog="Example: enrich failing consents_with_email 0")
@@ -71,8 +75,12 @@ def failing(ctx: click.Context, /, *, job: str, rule: int | None, output: str, s
     """
     refuse_stored_keys(output, show_keys=show_keys)
     log_to_stderr("text", quiet=True)
-    answer = enrich.failing(load_chosen_project(ctx), job, rule, show_keys=show_keys)
-    return say_found(output, answer.to_dict(), format_failing(answer))
+
+    def work() -> int:
+        found = enrich.failing(load_chosen_project(ctx), job, rule, show_keys=show_keys)
+        return say_found(output, found.to_dict(), format_failing(found))
+
+    return answer(ctx, output, work)
 
 
 @click.group(invoke_without_command=True, subcommand_metavar="[COMMAND]", epilog="Example: enrich --target prod doctor")
@@ -92,9 +100,13 @@ def doctor(ctx: click.Context, /, *, output: str) -> int:
             )
         return 0
     log_to_stderr("text", quiet=True)
-    found = enrich.diagnose(load_chosen_project(ctx))
-    say_found(output, found.to_dict(), format_checkup(found))
-    return found.exit_code
+
+    def work() -> int:
+        found = enrich.diagnose(load_chosen_project(ctx))
+        say_found(output, found.to_dict(), format_checkup(found))
+        return found.exit_code
+
+    return answer(ctx, output, work)
 
 
 @doctor.command(epilog="Example: enrich doctor keys consents_with_email --join accounts")
@@ -111,5 +123,9 @@ def keys(ctx: click.Context, /, *, job: str, join: str | None, output: str, show
     """
     refuse_stored_keys(output, show_keys=show_keys)
     log_to_stderr("text", quiet=True)
-    report = enrich.doctor_keys(load_chosen_project(ctx), job, join=join, show_keys=show_keys)
-    return say_found(output, report.to_dict(), format_keys(report))
+
+    def work() -> int:
+        found = enrich.doctor_keys(load_chosen_project(ctx), job, join=join, show_keys=show_keys)
+        return say_found(output, found.to_dict(), format_keys(found))
+
+    return answer(ctx, output, work)

@@ -58,9 +58,37 @@ def deliver(
             file = cleanup.enter_context(WholeFile(path, "--result-file", "nothing was run")) if path else None
             found = work()
         except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
-            known, exit_code = explain_end(error)
-            end = {"exit_code": exit_code, "jobs": [job.to_dict() for job in done], "error": str(known)}
-            say_found(output, {**head, **name_deployment(ctx.obj["target"]), **end}, None, file)
-            return report_error(known, exit_code)
+            return _say_end(ctx, output, error, done, file, **head)
         say_found(output, found.to_dict(), text(found), file)
         return int(found.exit_code)
+
+
+def answer(ctx: click.Context, output: str, work: Callable[[], int]) -> int:
+    """Do what a command does that has one answer, and return the exit code; JSON tells why there is none, too.
+
+    Args:
+        ctx: Names the deployment.
+        output: ``json``, or another format.
+        work: Hands over the answer, and returns the exit code.
+    """
+    try:
+        return work()
+    except (Exception, KeyboardInterrupt, Interrupted) as error:
+        if output != "json" or isinstance(error, click.ClickException):
+            raise
+        return _say_end(ctx, output, error)
+
+
+def _say_end(
+    ctx: click.Context,
+    output: str,
+    error: BaseException,
+    done: Sequence[Any] = (),
+    file: WholeFile | None = None,
+    **head: Any,
+) -> int:
+    """Tell why there is no result, on stderr and in the JSON, and return the exit code."""
+    known, exit_code = explain_end(error)
+    end = {"exit_code": exit_code, "jobs": [job.to_dict() for job in done], "error": str(known)}
+    say_found(output, {**head, **name_deployment(ctx.obj["target"]), **end}, None, file)
+    return report_error(known, exit_code)
