@@ -11,6 +11,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake.exceptions import TableNotFoundError
 
 import enrich
 from cli.shop import ACCOUNTS, CONF, write_table
@@ -126,6 +127,27 @@ def test_a_source_that_is_missing_is_noted(told: Any, project: Path, call: Call)
     job = read_status(project, call)
     assert job["sources"]["accounts"]["latest"] is None
     assert f"there is no table at {project}/lake/accounts" in job["note"]
+
+
+def test_a_missing_permission_ends_a_run_with_7_and_names_the_place(
+    project: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """delta-rs says of a directory that may not be entered that there is no table, and Python that it may not look."""
+
+    def deny(uri: str, **_: Any) -> None:
+        if uri.endswith("accounts"):
+            raise TableNotFoundError("does not exist or you don't have access! Os { code: 13, PermissionDenied }")
+        raise OSError(f"Unable to open file {uri}/_delta_log/_last_checkpoint Permission denied (os error 13)")
+
+    monkeypatch.setattr("deltalake.DeltaTable", deny)
+    for name in ("accounts", "consents"):
+        (project / "jobs" / "customers.yml").write_text(
+            f"job: customers\nsources: {{a: {{table: {name}, key: id}}}}\nfrom: a\ntarget: {{table: customers}}\n"
+        )
+        result = call("--project-dir", project, "run", "--output", "json")
+        (job,) = json.loads(result.stdout)["jobs"]
+        assert result.exit_code == 7
+        assert job["error"].startswith(f"a permission is missing: {project}/lake/{name} cannot be read or written; ")
 
 
 def test_a_definition_that_has_changed_is_noted(told: Any, project: Path, call: Call) -> None:

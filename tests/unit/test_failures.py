@@ -70,6 +70,45 @@ def test_a_table_that_another_run_creates_is_a_conflict_and_a_column_that_is_the
     assert not is_conflict(RuntimeError("[COLUMN_ALREADY_EXISTS] The column `x` already exists"))
 
 
+DENIED = {
+    "python": (PermissionError(13, "Permission denied", "/lake/people/mail=" + CANARY + "/x"), "/lake/people"),
+    "delta-rs": (
+        OSError("Kernel error -> \n Unable to open file /lake/people/x.json\n Permission denied (os error 13)"),
+        "/lake/people",
+    ),
+    "java": (
+        RuntimeError(f"{CANARY}\nCaused by: java.io.FileNotFoundException: /lake/people/x (Permission denied)"),
+        "/lake/people",
+    ),
+    "java nio": (
+        RuntimeError(f"calling o1.\n: java.nio.file.AccessDeniedException: /lake/people/x: {CANARY}"),
+        "/lake/people",
+    ),
+    "hadoop": (
+        RuntimeError("\nCaused by: org.apache.hadoop.security.AccessControlException: Permission denied: user=x"),
+        "a directory of the tables",
+    ),
+    "s3": (
+        OSError("Generic S3 error: Client error with status 403 Forbidden: <Code>AccessDenied</Code>"),
+        "a directory",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", DENIED)
+def test_a_missing_permission_is_told_with_its_place(name: str) -> None:
+    error, place = DENIED[name]
+    found = describe_error(error, "customers")
+    assert found.exit_code == 7
+    assert str(found).startswith(f"a permission is missing: {place}")
+    assert CANARY not in str(found)
+
+
+def test_a_cell_that_speaks_of_permissions_is_no_missing_permission() -> None:
+    text = "The value 'java.nio.file.AccessDeniedException: Permission denied' cannot be cast"
+    assert describe_error(NumberFormatException(text), "customers").exit_code == 1
+
+
 def test_workers_without_pyarrow_are_told_apart_from_a_driver_without_it() -> None:
     text = "No module named 'pyarrow'"
     assert "workers" in str(describe_error(PythonException(text), "customers"))

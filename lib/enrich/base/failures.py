@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from itertools import takewhile
 
 from enrich.base.errors import Conflict, EnrichError, EnvironmentFault, HistoryError, RunFailed
 from enrich.base.extras import find_missing_extra
@@ -44,6 +45,16 @@ _LACKS = (
     ),
 )
 """Words of an error, what is lacking, the next step."""
+_DENIED = re.compile(
+    r"^PermissionError|^PermissionDenied|^(?:OSError|TableNotFoundError|DeltaError)\b"
+    r"[\s\S]{0,1000}(?:Permission ?[Dd]enied|AccessDenied|ACCESS_DENIED)"
+    r"|^(?:\w*: |Caused by: )?[\w.$]*(?:AccessControlException|AccessDeniedException)\b"
+    r"|^(?:\w*: |Caused by: )?[\w.$]*(?:FileNotFoundException|IOException|FileSystemException)\b"
+    r"[^\n]*Permission denied",
+    re.MULTILINE,
+)
+"""How Python, delta-rs, Java and Hadoop begin a line that says that a permission is missing; a cell begins none."""
+_PATH = re.compile(r"(?:[a-z0-9]+:/)?/[^\s()\"':]+")
 
 
 def is_conflict(error: Exception) -> bool:
@@ -74,11 +85,44 @@ def find_lack(error: Exception) -> EnvironmentFault | None:
     """
     if missing := find_missing_extra(error):
         return missing
+    if is_denied(error):
+        return deny(_find_place(error))
     text = f"{type(error).__name__}: {_tell_cause(error)}"
     for words, what, hint in _LACKS:
         if re.search(words, text, re.DOTALL):
             return EnvironmentFault(f"{what} ({type(error).__name__})", hint=hint)
     return None
+
+
+def is_denied(error: BaseException) -> bool:
+    """Tell whether a permission is missing where tables are; Spark names it among the causes, not as condition."""
+    return _DENIED.search(f"{type(error).__name__}: {error}") is not None
+
+
+def deny(place: str) -> EnvironmentFault:
+    """Return the error of a place that this user may not read or write."""
+    return EnvironmentFault(
+        f"a permission is missing: {place} cannot be read or written",
+        hint="give it to the user that runs enrich; `enrich doctor` checks the directories",
+    )
+
+
+def _find_place(error: Exception) -> str:
+    """Return the directory that an error without permission is about; values in names of partitions are cut off."""
+    named, text = getattr(error, "filename", None), f"{type(error).__name__}: {error}"
+    if not isinstance(named, str):
+        denied = _DENIED.search(text)
+        said = text[denied.start() : denied.end()] + text[denied.end() :].split("\n", 1)[0] if denied else ""
+        named = next(iter(_PATH.findall(said)), "").rpartition("/")[0]
+    kept = "/".join(takewhile(lambda part: "=" not in part, named.split("/")))
+    return kept or "a directory of the tables"
+
+
+def describe_unreadable(uri: str, error: Exception) -> EnrichError:
+    """Return the error of a table whose log cannot be read."""
+    if is_denied(error):
+        return deny(uri)
+    return RunFailed(f"cannot read the log of {uri} ({type(error).__name__})", hint="check the storage")
 
 
 def is_no_verdict(error: Exception) -> bool:

@@ -68,8 +68,8 @@ def _read_job_status(workplace: Workplace, job: Job, last: dict[str, dict[str, A
         try:
             if tables.exists(place):
                 target = read_cursor(place, job.job, workplace.runs, place)
-        except EnrichError as error:
-            refused = _fold(error)
+        except Exception as error:  # noqa: BLE001 - whatever storage raises: the other jobs are told all the same
+            refused = _fold(describe_error(error, job.job))
     lags = tuple(
         measure_lag(alias, source.table, project.location(source.table), target.marks.get(alias))
         for alias, source in job.sources.items()

@@ -12,6 +12,7 @@ from urllib.parse import unquote, urlparse
 
 from enrich.base.errors import EnvironmentFault, RunFailed
 from enrich.base.extras import STORES, require_extra
+from enrich.base.failures import describe_unreadable
 from enrich.base.stores import find_options
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ def read_file(uri: str, name: str, size: int = -1) -> bytes | None:
     """Read a file below a directory, or its first bytes; None where there is none.
 
     Raises:
+        EnvironmentFault: A permission is missing.
         RunFailed: The storage did not answer.
     """
     local = find_local_path(uri)
@@ -50,7 +52,7 @@ def read_file(uri: str, name: str, size: int = -1) -> bytes | None:
     except FileNotFoundError:
         return None
     except Exception as error:
-        raise RunFailed(f"cannot read the log of {uri} ({type(error).__name__})", hint="check the storage") from error
+        raise describe_unreadable(uri, error) from error
     return found
 
 

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
-from enrich.base.errors import ConfigError, RunFailed
+from enrich.base.errors import ConfigError
 from enrich.base.failpoints import pass_point
+from enrich.base.failures import deny, describe_unreadable, is_denied
 from enrich.base.spec import COMMIT, WEIGHT, DataType, quote
 from enrich.base.stores import find_options
 from enrich.storage.layout import find_physical_names
@@ -68,6 +69,7 @@ def open_log(uri: str) -> DeltaTable:
 
     Raises:
         ConfigError: There is no table, or what is there is not Delta.
+        EnvironmentFault: A permission is missing.
         RunFailed: The storage did not answer, or the log cannot be read.
     """
     from deltalake import DeltaTable
@@ -77,12 +79,14 @@ def open_log(uri: str) -> DeltaTable:
         pass_point("log.before")
         log = DeltaTable(uri, storage_options=find_options(uri))
         pass_point("log.after")
-    except TableNotFoundError:
+    except TableNotFoundError as error:
+        if is_denied(error):
+            raise deny(uri) from error
         if is_occupied(uri):
             raise ConfigError(f"{uri} is not a Delta table", hint="convert it with CONVERT TO DELTA first") from None
         raise ConfigError(f"there is no table at {uri}", hint="create it, or correct the table's name") from None
     except Exception as error:
-        raise RunFailed(f"cannot read the log of {uri} ({type(error).__name__})", hint="check the storage") from error
+        raise describe_unreadable(uri, error) from error
     return log
 
 
