@@ -160,6 +160,24 @@ def test_a_directory_that_cannot_be_written_is_a_fault(home: Path) -> None:
     (home / "lake").chmod(0o700)
 
 
+def test_directories_that_must_not_be_looked_into_leave_the_table_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    home = write_project(tmp_path / "my project", {"conf/dev.yml": CONF, "jobs/mails.yml": JOB})
+    (home / "lake").mkdir()
+    known = Path.exists
+
+    def look(path: Path) -> bool:
+        if path.parent == home / "lake":
+            raise PermissionError(13, "Permission denied", str(path))
+        return known(path)
+
+    monkeypatch.setattr(Path, "exists", look)
+    monkeypatch.setattr(os, "access", lambda *_: False)
+    lake, *_ = check(home, "directories")[::-1]
+    assert (lake.exit_code, lake.repair) == (7, f"chmod -R u+rwX '{home}/lake'")
+
+
 def test_a_cache_that_is_yet_to_be_filled_is_no_fault(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ENRICH_CACHE", str(home / "cache"))
     monkeypatch.delenv("ENRICH_JARS", raising=False)

@@ -13,7 +13,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 import enrich
 from enrich.operations import inspection
-from enrich.operations.samples import create_sample_tables
+from enrich.operations.samples import create_sample_tables, is_free
 from kit.project import write_project
 
 CONF = "lake: ./lake\nsamples: ./samples\n"
@@ -165,6 +165,16 @@ def test_wrong_rows_fail_the_job_that_reads_them_and_quote_no_value(
     assert (result.exit_code, result.jobs[0].status) == (2, "failed")
     assert said in str(result.jobs[0].error)
     assert "secret" not in str(result.jobs[0].error)
+
+
+def test_a_place_that_cannot_be_read_is_not_free(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The jobs that read it fail, and the others run."""
+
+    def look(path: Path) -> bool:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(Path, "exists", look)
+    assert not is_free(str(tmp_path / "orders"))
 
 
 def test_an_empty_file_makes_an_empty_table(tmp_path: Path) -> None:

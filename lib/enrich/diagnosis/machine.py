@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import shutil
 from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
@@ -107,20 +108,27 @@ def _check_directories(project: Project) -> Iterator[Diagnosis]:
             continue
         if name in ("state", "lake"):
             yield from settle("directories", place, _check_directory(local), f"{name}: can be written, and has room")
-        elif local.exists():
+        elif _is_there(local):
             yield from _check_directory(local)
     for job in project.jobs.values():
         for source in job.sources.values():
             local = find_local_path(str(project.location(source.table)))
-            if local is not None and local.exists() and not os.access(local / "_delta_log", os.R_OK | os.X_OK):
-                yield Diagnosis(
-                    "directories", FAULT, str(local), "cannot be read", f"chmod -R u+rX {local}", _ENVIRONMENT
-                )
+            if local is not None and _is_there(local) and not os.access(local / "_delta_log", os.R_OK | os.X_OK):
+                repair = f"chmod -R u+rX {shlex.quote(str(local))}"
+                yield Diagnosis("directories", FAULT, str(local), "cannot be read", repair, _ENVIRONMENT)
+
+
+def _is_there(path: Path) -> bool:
+    """Return whether there is something at a path; where that must not be seen, the directory above is what is told."""
+    try:
+        return path.exists()
+    except OSError:
+        return False
 
 
 def _check_directory(path: Path) -> Iterator[Diagnosis]:
     nearest = path
-    while not nearest.exists() and nearest != nearest.parent:
+    while not _is_there(nearest) and nearest != nearest.parent:
         nearest = nearest.parent
     if not nearest.is_dir():
         message = f"{nearest} is not a directory"
@@ -130,7 +138,9 @@ def _check_directory(path: Path) -> Iterator[Diagnosis]:
         return
     if not os.access(nearest, os.R_OK | os.W_OK | os.X_OK):
         message = f"this user cannot write to {nearest}"
-        yield Diagnosis("directories", FAULT, str(path), message, f"chmod -R u+rwX {nearest}", _ENVIRONMENT)
+        yield Diagnosis(
+            "directories", FAULT, str(path), message, f"chmod -R u+rwX {shlex.quote(str(nearest))}", _ENVIRONMENT
+        )
         return
     free = shutil.disk_usage(nearest).free
     if free < _LEAST_FREE:

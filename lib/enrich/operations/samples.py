@@ -149,6 +149,9 @@ def find_missing_sample(project: Project, reference: str) -> Sample | None:
 
 
 def is_free(place: str) -> bool:
-    """Return whether there is nothing at a place: no directory, or an empty one."""
+    """Return whether there is nothing at a place: no directory, or an empty one; what cannot be read is not free."""
     directory = Path(place)
-    return not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
+    try:
+        return not directory.exists() or (directory.is_dir() and not any(directory.iterdir()))
+    except OSError:
+        return False
