@@ -150,6 +150,17 @@ def test_a_missing_permission_ends_a_run_with_7_and_names_the_place(
         assert job["error"].startswith(f"a permission is missing: {project}/lake/{name} cannot be read or written; ")
 
 
+def test_a_damaged_runs_table_is_told_with_its_place_and_a_way_out(project: Path, call: Call) -> None:
+    log = project / "lake" / "_enrich" / "runs" / "_delta_log"
+    log.mkdir(parents=True)
+    (log / f"{0:020}.json").write_text("no log")
+    for command in ("status", "report"):
+        result = call("--project-dir", project, command)
+        assert (result.exit_code, result.stdout) == (1, "")
+        assert result.stderr.startswith(f"error: the runs table at {project}/lake/_enrich/runs cannot be read (")
+        assert "restore it, or move it away" in result.stderr
+
+
 def test_a_definition_that_has_changed_is_noted(told: Any, project: Path, call: Call) -> None:
     told(KEPT)
     path = project / "jobs" / "customers.yml"

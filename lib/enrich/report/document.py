@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, get_args
 
-from enrich.base.errors import RunFailed
 from enrich.base.result import BLOCKED, FAILED, SKIPPED, UNCHANGED
 from enrich.config.graph import sort_jobs
 from enrich.config.models import Job
@@ -51,16 +50,10 @@ def read_report(project: Project, jobs: Sequence[str] | None = None, runs: int =
     """Read the runs table and build the report of ``jobs`` in their order; of all in run order where none are named.
 
     Raises:
-        RunFailed: The runs table cannot be read.
+        EnrichError: The runs table cannot be read.
     """
-    table = RunsTable(project.state)
-    try:
-        # Idle runs are read, too: one that only moved the cursor did something, and the very last is always told.
-        rows = table.read_recent(runs)
-    except Exception as error:
-        raise RunFailed(
-            f"the runs table at {table.uri} cannot be read ({type(error).__name__})", hint="check the state directory"
-        ) from error
+    # Idle runs are read, too: one that only moved the cursor did something, and the very last is always told.
+    rows = RunsTable(project.state).read_recent(runs)
     names = sort_jobs(project.jobs, project) if jobs is None else list(jobs)
     return build_report(
         [(project.jobs[name], _select_rows(project, project.jobs[name], rows)) for name in names], project, runs

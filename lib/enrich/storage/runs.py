@@ -16,8 +16,9 @@ from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.errors import EnvironmentFault
+from enrich.base.errors import EnvironmentFault, RunFailed
 from enrich.base.failpoints import pass_point
+from enrich.base.failures import deny, is_denied
 from enrich.base.result import Extent, JobResult
 from enrich.base.stores import find_options
 from enrich.storage.extents import measure_files
@@ -238,9 +239,22 @@ class RunsTable:
         """Return a statement's rows; none where there is no table yet.
 
         Statements hold constants, numbers and instants: targets are compared outside.
+
+        Raises:
+            EnvironmentFault: A permission is missing.
+            RunFailed: The table cannot be read.
         """
-        table = self._open()
-        return [] if table is None else query_rows(table, statement)
+        try:
+            table = self._open()
+            return [] if table is None else query_rows(table, statement)
+        except Exception as error:
+            if is_denied(error):
+                raise deny(self.uri) from error
+            raise RunFailed(
+                f"the runs table at {self.uri} cannot be read ({type(error).__name__})",
+                hint="restore it, or move it away: the targets keep what they have consumed, only the record of the"
+                " runs is lost",
+            ) from error
 
 
 def _literal(at: datetime) -> str:
