@@ -192,6 +192,20 @@ def test_a_result_file_that_cannot_be_written_stops_the_run_before_it_starts(
     assert "--result-file" in result.stderr
 
 
+def test_a_link_to_a_file_stays_and_the_file_is_replaced(tmp_path: Path) -> None:
+    (tmp_path / "out").mkdir()
+    link, path = tmp_path / "latest", tmp_path / "out" / "result.json"
+    link.symlink_to(path)
+    for text in ("first", "second"):
+        WholeFile(link, "--result-file").write(text)
+        assert (link.readlink(), path.read_text()) == (path, f"{text}\n")
+    assert files_below(tmp_path) == {"latest", "out/result.json"}
+    link.unlink()
+    link.symlink_to(link)
+    with pytest.raises(ConfigError, match="cannot be written"):
+        WholeFile(link, "--result-file")
+
+
 def test_a_dropped_result_file_leaves_the_old_one(tmp_path: Path) -> None:
     path = tmp_path / "f"
     path.write_text("old")

@@ -15,7 +15,8 @@ class WholeFile:
     """A file that appears whole or not at all.
 
     Making one proves that it can be written, before anything else is done; ``write`` replaces the file in one step.
-    As a context it drops, at its end, what was prepared and not written.
+    As a context it drops, at its end, what was prepared and not written. Where a link stands, the file that it leads to
+    is replaced.
 
     Args:
         path: The file; its directory must exist.
@@ -27,17 +28,17 @@ class WholeFile:
     """
 
     def __init__(self, path: Path, named: str, hint: str | None = None) -> None:
-        self.path = path
         try:
             mode = path.stat().st_mode if path.exists() else None
             if mode is not None and not stat.S_ISREG(mode):
                 raise ConfigError(f"{named} {str(path)!r} is not a regular file")
-            self._scratch = path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:12]}")
+            self.path = path.resolve()
+            self._scratch = self.path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:12]}")
             # The umask holds for the mode that is given here: as with every new file, the process's own.
             os.close(os.open(self._scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600))
             if mode is not None:
                 self._scratch.chmod(stat.S_IMODE(mode))
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links that lead to one another
             reason = getattr(error, "strerror", None) or type(error).__name__
             raise ConfigError(f"{named} {str(path)!r} cannot be written: {reason}", hint=hint) from error
 
