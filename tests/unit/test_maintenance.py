@@ -5,12 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import CommitProperties, Transaction, write_deltalake
 
 from enrich.base.result import Compaction, Extent, JobResult
 from enrich.cli.maintenance import format_maintenance
 from enrich.config.models import Optimize
 from enrich.operations.maintenance import Kept, MaintainResult, Upkeep
+from enrich.operations.workplace import Workplace
+from enrich.progress.cursor import name_application
 from enrich.storage.extents import measure_files
 from enrich.storage.shape import Shape, find_need
 from kit.command import call, restored
@@ -41,6 +45,26 @@ def test_a_retention_is_a_duration(home: Path, retention: str) -> None:
     with restored():
         found = call("--project-dir", home, "maintain", f"--retention={retention}")
     assert (found.exit_code, "valid forms are 30m, 12h, 3d, 2w" in found.stderr) == (2, True)
+
+
+def test_a_retention_that_is_too_short_is_refused_before_files_are_rewritten(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """And each line of the log names the run and the job."""
+    rows = pa.table({"id": ["a"], "title": ["b"], "merchant": ["c"]})
+    commit = CommitProperties(app_transactions=[Transaction(name_application("shop"), 1)])
+    for _ in range(2):
+        write_deltalake(home / "lake" / "shop", rows, mode="append", commit_properties=commit)
+    asked: list[object] = []
+    monkeypatch.setattr(Workplace, "work_inside", lambda _, work: asked.append(work))
+    with restored():
+        words = ("--retention", "1h", "--output", "json", "--log-format", "json")
+        found = call("--project-dir", home, "maintain", *words)
+    told = json.loads(found.stdout)
+    assert (found.exit_code, asked) == (2, [])
+    assert told["tables"][0]["error"].startswith("--retention 1h is less than the 168 hours")
+    line = next(each for each in map(json.loads, found.stderr.splitlines()) if "shop: failed" in each["message"])
+    assert (line["run_id"], line["job"]) == (told["run_id"], "shop")
 
 
 def test_the_table_says_what_was_done_and_why_more_stays() -> None:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from enrich.base import context
 from enrich.base.errors import Blocked, ConfigError, show_text
 from enrich.config.places import CatalogName, Location, find_quarantine, identify
 from enrich.config.project import Project
@@ -61,6 +62,7 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
     _refuse_written(project, place, table)
     found = files.list_files(paths)
     blank = LoadResult(uuid.uuid4().hex, project.deployment, str(place), UNCHANGED, dry_run)
+    context.begin_run(blank.run_id)
     workplace = Workplace(project, [], Options(dry_run=dry_run), blank.run_id, spark, spark)
     size = sum(each.path.stat().st_size for each in found)
     loader = Loader(workplace, place, show_text(table), how, blank, size)

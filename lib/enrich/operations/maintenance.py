@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
+from enrich.base import context
 from enrich.base.errors import ConfigError, EnrichError, HistoryError, find_gravest
 from enrich.base.failures import describe_error
 from enrich.base.result import Extent, name_deployment
@@ -167,6 +168,7 @@ def maintain(  # noqa: PLR0913 - the public interface: every keyword is an optio
     names = choose_jobs(project, jobs, exclude)
     hours = None if retention is None else math.ceil(read_duration("--retention", retention) / timedelta(hours=1))
     keeper = _Keeper(Workplace(project, names, Options(dry_run=dry_run), uuid.uuid4().hex, spark), hours)
+    context.begin_run(keeper.workplace.run_id)
     done: list[Upkeep] = []
     for each in keeper.keep(sources=sources):
         done.append(each)
@@ -198,7 +200,8 @@ class _Keeper:
     def keep(self, *, sources: bool) -> Iterator[Upkeep]:
         """Keep all tables, one after the other."""
         for name in self.workplace.chosen:
-            yield from self._keep_job(self.workplace.project.jobs[name])
+            with context.work_on(name):
+                yield from self._keep_job(self.workplace.project.jobs[name])
         yield self._keep_runs()
         for name in self.workplace.chosen if sources else ():
             yield from self._keep_sources(self.workplace.project.jobs[name])
@@ -215,6 +218,7 @@ class _Keeper:
                 state = self.workplace.project.state
                 with locks.hold_lock(state, job.job, self.workplace.run_id):
                     self.workplace.target(job)  # refuses a table that this job never wrote
+                    self._read_own_hours(found.table, uri)  # refused before anything is written
                     clustered = role == TARGET and bool(job.target.cluster_by)
                     found = self._optimize(found, job, uri, clustered=clustered)
                     found = self._vacuum(found, uri)
@@ -290,20 +294,9 @@ class _Keeper:
             ConfigError: Less was asked for than the table promises to its readers.
             HistoryError: Nobody knows what a job has read of the table.
         """
+        own = self._read_own_hours(name, uri)
         history = tables.open_log(uri)
         state = tables.read_open_state(history)
-        seconds = compute_file_retention(state.properties)
-        if seconds is None:
-            raise ConfigError(
-                f"{KEEPS_FILES} of {name} cannot be understood",
-                hint=_suggest_retention(uri, "interval 168 hours"),
-            )
-        own = math.ceil(seconds / 3600)
-        if self.asked is not None and self.asked < own:
-            raise ConfigError(
-                f"--retention {self.asked}h is less than the {own} hours for which {name} keeps removed files",
-                hint=_suggest_retention(uri, f"interval {self.asked} hours"),
-            )
         hours, why = self.asked or own, []
         commits = tables.read_commits(history)
         for need in self._list_readers(uri):
@@ -315,6 +308,26 @@ class _Keeper:
                 why.append(f"job {need.job!r} may need version {need.version} and what came after it")
             hours = max(hours, needed)
         return Kept(hours, tuple(why))
+
+    def _read_own_hours(self, name: str, uri: str) -> int:
+        """Return for how many hours a table promises to keep removed files.
+
+        Raises:
+            ConfigError: Less was asked for, or the promise cannot be understood.
+        """
+        seconds = compute_file_retention(tables.read_state(uri).properties)
+        if seconds is None:
+            raise ConfigError(
+                f"{KEEPS_FILES} of {name} cannot be understood",
+                hint=_suggest_retention(uri, "interval 168 hours"),
+            )
+        own = math.ceil(seconds / 3600)
+        if self.asked is not None and self.asked < own:
+            raise ConfigError(
+                f"--retention {self.asked}h is less than the {own} hours for which {name} keeps removed files",
+                hint=_suggest_retention(uri, f"interval {self.asked} hours"),
+            )
+        return own
 
     def _list_readers(self, uri: str) -> list[Need]:
         """Return what each job of the project may still need of a table.
