@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
+
+import pytest
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,6 +76,16 @@ def forget_tables(spark: SparkSession) -> None:
     """Empty Delta's cache of logs: for an hour it keeps a session and a snapshot for every table that a test made."""
     jvm: Any = spark._jvm
     jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
+
+
+@contextmanager
+def live_in_zone(name: str) -> Iterator[None]:
+    """Let the machine have another time zone, for Python; the JVM keeps the one that it started with."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("TZ", name)
+        time.tzset()
+        yield
+    time.tzset()
 
 
 def _remember_java_names() -> None:

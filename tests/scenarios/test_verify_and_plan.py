@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import enrich
 from enrich.operations.verification import Check, Discrepancy
 from kit.lab import Lab
 from kit.project import hold_nulls
+from kit.session import live_in_zone
 
 pytestmark = pytest.mark.sampled
 
@@ -126,6 +128,31 @@ def _runs(lab: Lab) -> Any:
     from enrich.storage.runs import RunsTable
 
     return RunsTable(enrich.load_project(lab.home).state)
+
+
+def test_another_time_zone_of_the_machine_moves_no_row(lab: Lab) -> None:
+    hours = {f"e{hour}": datetime(2024, 6, 1, hour, tzinfo=UTC) for hour in (9, 11, 13, 18)}
+    rows = [{"id": key, "at": at} for key, at in hours.items()]
+    lab.table("events", "id", {"id": pa.string(), "at": pa.timestamp("us", tz="UTC")}, rows)
+    lab.job(
+        "job: days\nsources:\n  events: {table: events, key: id}\nfrom: events\n"
+        "select: {id: events.id, at: events.at}\ntarget: {table: days}\nexpectations: days\n"
+    )
+    noon = {"column": "at", "min_value": "2024-06-01T12:00:00"}
+    hold, warn = ({"enrich": {"action": action}} for action in ("quarantine", "warn"))
+    lab.suite(
+        "days",
+        {"type": "expect_column_values_to_be_between", "kwargs": noon, "meta": hold},
+        {"type": "expect_column_min_to_be_between", "kwargs": noon, "meta": warn},
+    )
+    lab.run()
+    with live_in_zone("America/New_York"):
+        checked = verify(lab)
+        lab.put("events", {"id": "e13", "at": datetime(2024, 6, 1, 12, 30, tzinfo=UTC)})
+        result = lab.run()
+    assert (checked.status, checked.target, checked.quarantine) == ("equal", NOTHING, NOTHING)
+    assert [(each.checked, each.success) for each in result.findings] == [(1, True), (2, True)]
+    assert [row["id"] for row in lab.rows("days")] == ["e13", "e18"]
 
 
 def test_verify_finds_what_a_gap_left_out_and_a_vacuumed_source(joined: Lab) -> None:

@@ -13,11 +13,13 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from functools import reduce
 from typing import TYPE_CHECKING, Any, cast
 
 from enrich.base.errors import Fault
 from enrich.base.failures import find_condition, is_no_verdict
+from enrich.base.spec import quote
 from enrich.quality.conditions import Condition
 from enrich.quality.suites import Suite, SuiteRule, resolve_column
 
@@ -25,6 +27,7 @@ if TYPE_CHECKING:
     from great_expectations.expectations.row_conditions import Condition as GxCondition
     from great_expectations.validator.metrics_calculator import MetricsCalculator
     from pyspark.sql import Column, DataFrame
+    from pyspark.sql.types import DataType
 
 _BATCH = "rows"
 BOOLEAN_ONLY = {"result_format": {"result_format": "BOOLEAN_ONLY"}}
@@ -94,6 +97,36 @@ def build_expectation(rule: SuiteRule, kwargs: Mapping[str, Any]) -> Any:
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     return ExpectationConfiguration(type=rule.type, kwargs=copy.deepcopy(dict(kwargs))).to_domain_obj()
+
+
+def put_in_utc(kwargs: Mapping[str, Any]) -> dict[str, Any]:
+    """Return a metric's arguments with UTC for moments without a time zone; pyspark would take the machine's."""
+    return {
+        name: value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value
+        for name, value in kwargs.items()
+    }
+
+
+def drop_zones(frame: DataFrame) -> DataFrame:
+    """Return the rows with their timestamps as date and time in UTC, without time zone, for what GX collects.
+
+    GX compares collected timestamps with bounds that have no time zone. pyspark gives those of type ``timestamp`` in
+    the machine's time zone, those of ``timestamp_ntz`` as they are. The session's time zone is UTC.
+    """
+    from pyspark.sql import functions as F
+
+    kinds = {field.name: (field.dataType, _drop_zone(field.dataType)) for field in frame.schema.fields}
+    casts = {name: F.col(quote(name)).cast(plain) for name, (kind, plain) in kinds.items() if plain != kind}
+    return frame.withColumns(casts) if casts else frame
+
+
+def _drop_zone(kind: DataType) -> DataType:
+    """Return the type of a column without time zones; fields of structs are columns, too, for GX."""
+    from pyspark.sql import types as T
+
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(each.name, _drop_zone(each.dataType), each.nullable) for each in kind])
+    return T.TimestampNTZType() if isinstance(kind, T.TimestampType) else kind
 
 
 def filter_rows(frame: DataFrame, rule: SuiteRule) -> DataFrame:

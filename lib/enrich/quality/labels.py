@@ -96,7 +96,7 @@ def _ask_labels(names: Sequence[str], bench: gx.Bench, rules: Sequence[SuiteRule
             metric = MetricConfiguration(
                 f"{expectation.map_metric}.condition",
                 metric_domain_kwargs=dict(count.metric_domain_kwargs),
-                metric_value_kwargs=dict(count.metric_value_kwargs),
+                metric_value_kwargs=gx.put_in_utc(count.metric_value_kwargs),
             )
         except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
             found[rule.index] = gx.RuleError(gx.name_error(error))

@@ -22,10 +22,12 @@ def judge_whole(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Findi
     """Return GX's verdict on ``frame`` for rules that have one verdict for all rows, by the rule's index.
 
     The frame is read as often as GX needs: once for all simple aggregates, once more for each quantile or value count.
+    Expectations about types see the columns as they are, so where there are timestamps they are judged apart.
     """
-    groups: dict[str, list[SuiteRule]] = {}
+    has_zones = gx.drop_zones(frame) is not frame
+    groups: dict[tuple[str, bool], list[SuiteRule]] = {}
     for rule in rules:
-        groups.setdefault(repr(rule.row_condition), []).append(rule)
+        groups.setdefault((repr(rule.row_condition), has_zones and _asks_types(rule)), []).append(rule)
     found: dict[int, Finding] = {}
     with gx.silence_gx():
         for group in groups.values():
@@ -57,11 +59,16 @@ def note_error(rule: SuiteRule, error: str) -> Finding:
     return replace(rule.unjudged, error=error)
 
 
+def _asks_types(rule: SuiteRule) -> bool:
+    return bool(rule.spec.arguments().keys() & {"type_", "type_list"})
+
+
 def _judge_together(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Finding]:
     """Compute the metrics of rules with one row condition, then ask each expectation for its verdict."""
     from great_expectations.validator.metric_configuration import MetricConfiguration
 
-    rows, rename = gx.simplify_names(gx.filter_rows(frame, rules[0]))
+    rows = gx.filter_rows(frame, rules[0])
+    rows, rename = gx.simplify_names(rows if _asks_types(rules[0]) else gx.drop_zones(rows))
     bench = gx.Bench(rows)
     size = MetricConfiguration("table.row_count", metric_domain_kwargs={}, metric_value_kwargs=None)
     expectations = {rule.index: gx.build_expectation(rule, gx.rename_columns(rule.kwargs, rename)) for rule in rules}

@@ -11,6 +11,7 @@ import pytest
 from enrich.base.failures import is_gone
 from enrich.base.state import RuleState
 from enrich.quality.judge import judge, judge_state
+from kit.session import live_in_zone
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -502,3 +503,41 @@ def test_rules_that_print_alike_are_counted_apart(people: DataFrame, suite_of: B
     ]
     rules = [("expect_column_values_to_be_in_set", {"column": "name", "value_set": values}) for values in sets]
     assert [f.failed for f in run(people, suite_of(rules)).findings] == [6, 9, 7, 7, 8]
+
+
+# --- time zones ------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["timestamp", "timestamp_ntz"])
+def test_a_bound_without_a_time_zone_is_in_utc_wherever_the_machine_is(
+    spark: SparkSession, suite_of: Build, kind: str
+) -> None:
+    from pyspark.sql import functions as F
+
+    moments = ["2024-06-01 11:00:00", "2024-06-01 13:00:00", "2024-11-03 05:30:00", "2024-11-03 06:30:00", None]
+    rows = spark.createDataFrame(list(enumerate(moments)), "id int, text string")
+    at = F.col("text").cast(kind)
+    frame = rows.select("id", at.alias("at"), F.struct(at.alias("at")).alias("home"), F.to_date("text").alias("day"))
+    newest, distinct = "2024-11-03 06:30:00", "expect_column_distinct_values_to_equal_set"
+    cases: list[tuple[str, dict[str, Any], bool]] = [
+        (BETWEEN, {"column": "at", "min_value": "2024-06-01T11:00:00"}, True),
+        (BETWEEN, {"column": "at", "min_value": "2024-06-01T11:00:00", "strict_min": True}, False),
+        (BETWEEN, {"column": "at", "min_value": "2024-06-01T07:00:00-04:00", "max_value": newest}, True),
+        (BETWEEN, {"column": "at", "max_value": newest, "strict_max": True}, False),
+        (BETWEEN, {"column": "at", "min_value": "2024-06-01", "max_value": "2024-11-04"}, True),
+        (BETWEEN, {"column": "day", "min_value": "2024-06-01T00:00:00"}, True),
+        (BETWEEN, {"column": "day", "min_value": "2024-06-01T00:00:01"}, False),
+        ("expect_column_max_to_be_between", {"column": "at", "min_value": newest, "max_value": newest}, True),
+        ("expect_column_max_to_be_between", {"column": "home.at", "min_value": newest, "max_value": newest}, True),
+        ("expect_column_min_to_be_between", {"column": "at", "min_value": moments[0], "max_value": moments[0]}, True),
+        (
+            "expect_column_max_to_be_between",
+            {"column": "day", "min_value": "2024-11-03", "max_value": "2024-11-03"},
+            True,
+        ),
+        (distinct, {"column": "at", "value_set": moments[:4]}, True),
+        ("expect_column_type_to_be", {"column": "at", "type_": type(frame.schema["at"].dataType).__name__}, True),
+    ]
+    with live_in_zone("America/New_York"):
+        verdict = run(frame, suite_of([(case[0], case[1]) for case in cases]))
+    assert [(f.success, f.error) for f in verdict.findings] == [(expected, None) for _, _, expected in cases]
