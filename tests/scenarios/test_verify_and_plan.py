@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 import enrich
 from enrich.operations.verification import Check, Discrepancy
+from enrich.report import read_report
 from kit.lab import Lab
 from kit.project import hold_nulls
 from kit.session import live_in_zone
@@ -25,6 +26,10 @@ NOTHING = Discrepancy()
 
 def verify(lab: Lab, **how: Any) -> Check:
     return enrich.verify(enrich.load_project(lab.home), spark=lab.spark, **how).jobs[0]
+
+
+def report(lab: Lab) -> Any:
+    return read_report(enrich.load_project(lab.home)).jobs[0]
 
 
 def extent(lab: Lab, table: str) -> dict[str, int]:
@@ -117,7 +122,7 @@ def test_verify_counts_to_the_row_and_repair_heals_drift(held: Lab) -> None:
     assert lab.log("customers")[0]["operation"] == "MERGE"
     assert verify(lab, repair=True).status == "equal"  # and nothing more is written
     assert lab.log("customers")[0]["version"] == mended.target_version
-    assert [row["mode"] for row in _runs(lab).read_recent(2)][-2:] == ["repair", "repair"]
+    assert [row["status"] for row in _runs(lab).read_recent(2)] == ["created", "failed", "updated"]
 
     lab.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
     assert lab.run().status == "updated"
@@ -128,6 +133,37 @@ def _runs(lab: Lab) -> Any:
     from enrich.storage.runs import RunsTable
 
     return RunsTable(enrich.load_project(lab.home).state)
+
+
+def test_a_report_says_after_a_repair_what_it_said_before(held: Lab) -> None:
+    lab = held
+    warn = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "ok"}, "severity": "warning"}
+    count = {"type": "expect_table_row_count_to_equal", "kwargs": {"value": 0}, "severity": "warning"}
+    lab.suite("mails", hold_nulls("email"), warn, count)
+    lab.run()
+    before = report(lab)
+    rules = {rule.expectation: rule.verdict for rule in before.rules}
+    assert (before.verdict, rules[warn["type"]], rules[count["type"]]) == ("warned", "warned", "warned")
+
+    change_foreign(lab, "customers", "id = 'u1'")
+    assert verify(lab, repair=True).status == "repaired"
+    after = report(lab)
+    assert (after.last.mode, after.judged.run_id) == ("repair", before.last.run_id)
+    assert {rule.expectation: rule.verdict for rule in after.rules} == rules
+    assert (after.verdict, after.headline, after.quarantine) == ("warned", before.headline, before.quarantine)
+    assert [(rule.expectation, rule.verdict, rule.failed) for rule in after.now.rules] == [
+        (rule.expectation, rule.verdict, rule.failed) for rule in before.now.rules
+    ]
+
+    lab.suite("mails", hold_nulls("email"), warn, {**count, "severity": "critical"})
+    lab.put("accounts", {"id": "u1", "email": "one@example.com", "note": "n"})
+    assert lab.run().status == "blocked"
+    blocked = report(lab)
+    assert verify(lab, repair=True).status == "equal"
+    assert (report(lab).verdict, report(lab).last) == ("blocked", blocked.last)
+    change_foreign(lab, "customers", "id = 'u2'")
+    assert verify(lab, repair=True).status == "repaired"
+    assert (report(lab).verdict, report(lab).headline) == ("blocked", blocked.headline)
 
 
 def test_another_time_zone_of_the_machine_moves_no_row(lab: Lab) -> None:

@@ -17,7 +17,7 @@ from enrich.base import context
 from enrich.base.errors import Blocked, EnrichError, find_gravest
 from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.failures import describe_error
-from enrich.base.result import FAILED, LOCKED, UNCHANGED, UPDATED, JobResult, name_deployment
+from enrich.base.result import FAILED, LOCKED, UPDATED, name_deployment
 from enrich.base.state import State
 from enrich.config.models import Job
 from enrich.config.project import Project
@@ -26,7 +26,8 @@ from enrich.operations.retries import retry
 from enrich.operations.runner import record_outcome
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import reopen_task
-from enrich.progress.task import REPAIR, Task
+from enrich.progress.task import Task
+from enrich.quality.jobrules import list_unjudged
 from enrich.storage import locks
 
 if TYPE_CHECKING:
@@ -166,6 +167,7 @@ def verify(
         project: What ``load_project`` gave.
         jobs: Names; None for all.
         repair: Write the difference. Rows of other writers go, gaps close, and ``run`` goes on from the same cursor.
+            The runs table records what was repaired; where nothing was, nothing is recorded.
         spark: A session, left as it was found; None: the active one, or one is built.
         on_result: Called with each job's result as it ends.
 
@@ -198,12 +200,11 @@ def _check_job(workplace: Workplace, job: Job) -> Check:
     except Exception as error:  # noqa: BLE001 - a job's failure is a result; the others are still compared
         known = describe_error(error, job.job)
         return Check(job.job, LOCKED if known.exit_code == 4 else FAILED, error=str(known), exit_code=known.exit_code)
-    status = UPDATED if check.status == REPAIRED else UNCHANGED
-    done = workplace.committed.get(job.job)
-    outcome = JobResult(job.job, status, REPAIR, target_version=check.target_version, seconds=check.seconds)
-    if done is not None:
-        outcome = replace(outcome, number=done.number, state=done.state)
-    recorded = record_outcome(workplace, outcome)
+    if check.status != REPAIRED:  # a run that was blocked, or failed, is still the last word
+        return check
+    outcome = replace(workplace.committed[job.job], status=UPDATED, seconds=check.seconds)
+    outcome = replace(outcome, quarantine=workplace.count_quarantined(job))
+    recorded = record_outcome(workplace, outcome.with_findings(list_unjudged(job.rules, ())))
     return replace(check, error=recorded.error, exit_code=recorded.exit_code)
 
 

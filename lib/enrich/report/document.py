@@ -95,8 +95,10 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
     judged = _find_judged(acted, last)
     rules = _build_rules(judged, acted, rules_now) if judged else ()
     in_quarantine = last.quarantine() or (judged.quarantine() if judged else None)
-    verdict = _decide_verdict(last.status, rules, in_quarantine, now)
-    known |= {"verdict": verdict, "headline": write_job_headline(verdict, last.status, rules, in_quarantine, now)}
+    is_waiting = last.repairs and judged is not None and judged.status == BLOCKED
+    status = BLOCKED if is_waiting else last.status
+    verdict = _decide_verdict(status, rules, in_quarantine, now)
+    known |= {"verdict": verdict, "headline": write_job_headline(verdict, status, rules, in_quarantine, now)}
     known |= {"last": last.attempt(), "state": counted.state if counted else None, "now": now}
     history = tuple(each.run() for each in acted)
     if judged is None:
@@ -118,12 +120,12 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
 def _find_judged(acted: Sequence[Outcome], last: Outcome) -> Outcome | None:
     """Return the run whose rules and lookups describe what stands now; None when there is none.
 
-    A failed run judged nothing, nor did one that only moved its cursor. A blocked one is told until a later run finds
-    nothing left to do.
+    A failed run judged nothing, nor did one that only moved its cursor, nor a repair. A blocked one is told until a
+    later run finds nothing left to do.
     """
     out = (FAILED, BLOCKED) if last.status == UNCHANGED else (FAILED,)
-    told = (each for each in reversed(acted) if each.status not in out and (each.status != UNCHANGED or each.judged))
-    return next(told, None)
+    runs = (each for each in reversed(acted) if each.status not in out and not each.repairs)
+    return next((each for each in runs if each.status != UNCHANGED or each.judged), None)
 
 
 def _decide_verdict(

@@ -65,6 +65,11 @@ class Outcome:
         return read_text(self.row.get("status")) or "unknown"
 
     @property
+    def repairs(self) -> bool:
+        """True for ``enrich verify --repair``: it takes no change, and judges only by the rules that quarantine."""
+        return self.row.get("mode") == "repair"
+
+    @property
     def acted(self) -> bool:
         """True when the run did something, if only to move its cursor."""
         moved = any(window.from_ != window.to for window in self.windows().values())

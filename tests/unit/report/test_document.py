@@ -36,6 +36,7 @@ def told(tmp_path: Path) -> Any:
 
 FAILING = finding(failed=3, success=False)
 IDLE: dict[str, Any] = {"status": "unchanged", "sources": {}}
+REPAIR: dict[str, Any] = {"mode": "repair", "findings": [finding(checked=0, success=None)]}
 
 
 @pytest.mark.parametrize(
@@ -60,6 +61,10 @@ IDLE: dict[str, Any] = {"status": "unchanged", "sources": {}}
         ([row(0), row(1, **IDLE, findings=[finding(), finding(checked=0, success=None)])], "passed", "run0001"),
         ([row(0), row(1, status="blocked", findings=[FAILING]), row(2, **IDLE)], "passed", "run0000"),
         ([row(0, findings=[FAILING]), row(1, status="failed"), row(2, **IDLE)], "warned", "run0000"),
+        ([row(0, findings=[FAILING]), row(1, **REPAIR)], "warned", "run0000"),
+        ([row(0), row(1, status="failed"), row(2, **REPAIR)], "passed", "run0000"),
+        ([row(0), row(1, status="blocked", findings=[FAILING]), row(2, **REPAIR)], "blocked", "run0001"),
+        ([row(0), row(1, status="blocked", findings=[FAILING]), row(2, **REPAIR), row(3)], "passed", "run0003"),
     ],
 )  # fmt: skip
 def test_verdict_is_of_the_run_that_made_what_stands(told: Any, rows: Any, verdict: str, told_run: str | None) -> None:
