@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+import re
 from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Field, Transaction, write_deltalake
+from deltalake.schema import PrimitiveType
 
 import enrich
 from enrich.base.state import State
@@ -189,3 +191,30 @@ def test_verify_tells_a_wrong_state_and_repairs_it(shop: Lab, monkeypatch: pytes
     (check,) = enrich.verify(project, spark=shop.spark).jobs
     assert (check.status, check.state and check.state.equal) == ("equal", True)
     assert State.from_dict(_recorded(shop)["state"]).rows == 8
+
+
+def test_rules_see_columns_in_the_order_of_the_table(lab: Lab) -> None:
+    """A column that a source gains is the last one of the table, wherever the job has it."""
+    lab.table("products", "id", {"id": pa.int64(), "title": pa.string(), "merchant_id": pa.int64()})
+    lab.table("merchants", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": 1, "name": "m1"}])
+    lab.job(re.sub("select: .*\n", "", JOB))
+    kind = "expect_table_columns_to_match_ordered_list"
+
+    def see(names: list[str], **how: Any) -> list[bool | None]:
+        rules = [_rule(kind, scope=scope, column_list=names) for scope in ("changed", "target")]
+        lab.suite("shop", _rule(NOT_NULL, column="id"), *rules)
+        lab.put("products", {"id": len(lab.log("products")), "title": "t", "merchant_id": 1})
+        result = lab.run(**how)
+        assert result.error is None
+        assert lab.schema("shop").names == names
+        return [each.success for each in result.findings if each.expectation == kind]
+
+    first = ["id", "title", "merchant_id", "merchants_name"]
+    assert see(first) == [True, True]
+    DeltaTable(lab.path("products")).alter.add_columns([Field("note", PrimitiveType("string"))])
+    gained = [*first, "note"]
+    assert see(gained) == [True, True]
+    assert see(gained) == [True, True]
+    assert see(gained, full_refresh=True) == [True, True]
+    lab.job(re.sub("select: .*\n", "where: products.id > 0\n", JOB))
+    assert see([*first[:3], "note", "merchants_name"], full_refresh=True) == [True, True]  # the table is written anew

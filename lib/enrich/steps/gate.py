@@ -195,7 +195,7 @@ def judge_rows(work: Work, rows: Rows, affected: Affected | None) -> JudgedRows:
     suite = work.task.judging_suite
     if suite is None:
         return JudgedRows(live, None, tally=rows.tally)
-    columns = [F.col(quote(name)) for name in work.task.spec.columns]
+    columns = [F.col(quote(name)) for name in _order_columns(work)]
     verdict = judge(
         live.select(*columns),
         suite,
@@ -235,7 +235,7 @@ def judge_target(work: Work, judged: JudgedRows, entries: Sequence[RuleState], s
 
 def build_published(work: Work, live: DataFrame, affected: Affected | None, reasons: Column | None) -> DataFrame:
     """Return the whole target as it would be after this run, less the live rows for which there are ``reasons``."""
-    columns = [F.col(quote(name)) for name in work.task.spec.columns]
+    columns = [F.col(quote(name)) for name in _order_columns(work)]
     fresh = live if reasons is None else live.where(F.size(reasons) == 0)
     fresh = fresh.select(*columns)
     table = read_target(work)
@@ -245,3 +245,10 @@ def build_published(work: Work, live: DataFrame, affected: Affected | None, reas
     theirs = identity.of()
     kept = drop_affected(table.withColumns(theirs), affected, identity).drop(*theirs)
     return kept.unionByName(fresh, allowMissingColumns=True)
+
+
+def _order_columns(work: Work) -> list[str]:
+    """Return the target's columns in the order that its table has after the run: those that it gains come last."""
+    task = work.task
+    there = () if task.target.table is None or task.rewrites else task.target.table.columns
+    return list(dict.fromkeys([*(name for name in there if name in task.spec.columns), *task.spec.columns]))

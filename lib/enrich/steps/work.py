@@ -155,11 +155,11 @@ def identify_rows(task: Task) -> Identity:
 
 
 def read_target(work: Work) -> DataFrame | None:
-    """Return the target's rows at its pinned version; None when it does not exist."""
+    """Return the target's rows at its pinned version, columns in its own order; None when it does not exist."""
     table = work.task.target.table
     if table is None:
         return None
-    names = [name for name in work.task.spec.columns if name in table.columns]
+    names = [name for name in table.columns if name in work.task.spec.columns]
     return tables.read_snapshot(work.session, table.uri, table.version, names)
 
 
