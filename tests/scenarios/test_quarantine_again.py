@@ -168,6 +168,19 @@ def test_a_target_that_was_created_anew_beside_its_quarantine_goes_with_it(held:
     assert held.run().status == "unchanged"
 
 
+def test_rows_that_were_held_before_are_not_counted_again_when_the_rules_change(held: Lab) -> None:
+    held.append("consents", {"id": None, "ok": True})
+    assert held.run().counts.quarantined == 1
+    held.suite("mails", hold_nulls("email"), hold_nulls("id"))
+    again = held.run(full_refresh=True)
+    assert (again.strategy, again.counts.quarantined, again.quarantine and again.quarantine.rows) == ("rewrite", 0, 2)
+    held.suite("mails", hold_nulls("email"))
+    held.drop("accounts", "id = 'u2'")
+    again = held.run(full_refresh=True)
+    assert (again.strategy, again.counts.quarantined, again.quarantine and again.quarantine.rows) == ("rewrite", 1, 3)
+    assert tables(held) == ({"u1"}, {None, "u2", "u3"})
+
+
 def test_lone_lookup_rows_and_values_of_a_mirror_are_tried_again_too(lab: Lab) -> None:
     lab.table("products", "id", {"id": pa.int64(), "merchant": pa.string()}, [{"id": 1, "merchant": "m1"}])
     lab.table(

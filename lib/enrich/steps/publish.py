@@ -138,10 +138,13 @@ def _stage_quarantine(
     nothing = verdict.good.limit(0).withColumn(FAILED_COLUMN, F.array().cast("array<string>"))
     bad = quarantine.stage_rows(verdict.bad if verdict.bad is not None else nothing, without_key, identity.columns)
     table = None
-    if before is not None and not replaces:
+    if before is not None and (not replaces or _can_hold(before.table, verdict.good)):
         names, place = [*task.spec.columns, FAILED_COLUMN], before.table
         table = work.keep(tables.read_snapshot(work.session, place.uri, place.version, names, like=verdict.good))
-    found = difference.compute_difference(bad, table, identity, affected, has_copies=True)
+    found = difference.compute_difference(bad, None if replaces else table, identity, affected, has_copies=True)
+    if replaces and table is not None:  # all rows are written, but those that were there before are not new
+        counted = difference.compute_difference(bad, table, identity, affected, has_copies=True)
+        found = replace(found, inserted=counted.inserted)
     # A quarantine of which nobody knows what it contains gets a record that says so, whether its rows are right or not.
     if found.is_empty and not replaces and (before is None or before.present is not None):
         return None, False
