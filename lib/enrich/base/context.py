@@ -1,13 +1,18 @@
-"""Which run and which job this process works on, for the lines of its log."""
+"""Which run and which job this process works on, for the lines of its log, and how the commands in messages begin."""
 
 from __future__ import annotations
 
+import re
+import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 
 _run: ContextVar[str | None] = ContextVar("enrich_run", default=None)
 _job: ContextVar[str | None] = ContextVar("enrich_job", default=None)
+_call: ContextVar[str] = ContextVar("enrich_call", default="enrich")
+_COMMAND = re.compile(r"`enrich (?!-)")
 
 
 def begin_run(run_id: str | None) -> None:
@@ -28,3 +33,31 @@ def work_on(job: str) -> Iterator[None]:
 def current() -> tuple[str | None, str | None]:
     """Return the run's id and the job's name; None where there is none."""
     return _run.get(), _job.get()
+
+
+@contextmanager
+def work_at(target: str, directory: Path | None) -> Iterator[None]:
+    """Let the commands in messages that are made inside be for a deployment and a project's directory.
+
+    Run as they stand, they would be for ``dev`` and the project here.
+
+    Args:
+        target: The deployment.
+        directory: The directory that was named; None: the one that was found from here upwards.
+    """
+    words = ["enrich", *(["--target", target] if target != "dev" else [])]
+    token = _call.set(shlex.join(words if directory is None else [*words, "--project-dir", str(directory)]))
+    try:
+        yield
+    finally:
+        _call.reset(token)
+
+
+def begin_command() -> str:
+    """Return the words with which a command begins: ``enrich``, and what names the deployment."""
+    return _call.get()
+
+
+def complete_commands(text: str) -> str:
+    """Return a message whose commands, which stand in backticks, are for this deployment."""
+    return _COMMAND.sub(lambda _: f"`{_call.get()} ", text)

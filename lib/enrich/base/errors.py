@@ -9,6 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+from enrich.base.context import complete_commands
+
 _MAX_SHOWN = 120
 _MAX_WORD = 100
 _MAX_WORDS = 1_000
@@ -27,7 +29,7 @@ class Fault:
     where: str | None = None
 
     def __str__(self) -> str:
-        return f"{self.where}: {self.message}" if self.where else self.message
+        return complete_commands(f"{self.where}: {self.message}" if self.where else self.message)
 
 
 class EnrichError(Exception):
@@ -42,8 +44,8 @@ class EnrichError(Exception):
     """The process's exit code when this error decides the run."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        self.message = message
-        self.hint = hint
+        self.message = complete_commands(message)
+        self.hint = None if hint is None else complete_commands(hint)
         super().__init__(str(self))
 
     def __str__(self) -> str:

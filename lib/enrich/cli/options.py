@@ -11,6 +11,7 @@ from typing import Any, TypeVar
 
 import click
 
+from enrich.base.context import work_at
 from enrich.cli.completion import complete_deployments, complete_jobs, complete_patterns
 from enrich.cli.process import show_frames
 from enrich.cli.selection import build_graph, choose
@@ -70,7 +71,8 @@ def add_place_options(command: Command) -> Command:
             "project_dir": project_dir or given.get("project_dir"),
             "target": target or given.get("target") or DEFAULT_TARGET,
         }
-        return ctx.invoke(command, ctx, *args, **named)
+        with work_at(ctx.obj["target"], ctx.obj["project_dir"]):
+            return ctx.invoke(command, ctx, *args, **named)
 
     return placed  # type: ignore[return-value]  # the same command with two options more
 

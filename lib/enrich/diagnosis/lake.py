@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from itertools import pairwise
 
 from enrich.base.console import format_count
+from enrich.base.context import begin_command
 from enrich.base.errors import EnrichError
 from enrich.base.failures import describe_error
 from enrich.base.result import SKIPPED
@@ -118,7 +119,8 @@ def _check_retention(project: Project, job: Job, status: JobStatus, pause: float
     for lag in status.sources:
         if lag.days_left == 0:
             message = f"changes that {job.job!r} has not taken yet may be gone already"
-            repair = f"enrich run {job.job}; if it is refused, enrich run {job.job} --full-refresh"
+            call = f"{begin_command()} run {job.job}"
+            repair = f"{call}; if it is refused, {call} --full-refresh"
             yield Diagnosis("retention", FAULT, lag.table, message, repair, _HISTORY)
     for source in job.sources.values():
         try:
@@ -181,7 +183,7 @@ def _check_shape(project: Project, job: Job, status: JobStatus) -> Iterator[Diag
         yield Diagnosis("shape", ADVICE, place, message, tables.suggest_properties(place, {_VECTORS: "true"}))
     rows = status.state["rows"] if status.state is not None else None
     if why := shape.find_need(measured, rows, project.settings.optimize):
-        yield Diagnosis("shape", ADVICE, place, why, f"enrich maintain {job.job}")
+        yield Diagnosis("shape", ADVICE, place, why, f"{begin_command()} maintain {job.job}")
 
 
 def _extend(uri: str, days: int) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from enrich.base.console import clean, format_count, format_reasons, format_table
+from enrich.base.context import begin_command
 from enrich.diagnosis.reasons import DELETED_AT, MATCHED, REASONS
 
 if TYPE_CHECKING:
@@ -135,9 +136,8 @@ def format_join(report: KeyReport, found: JoinKeys) -> str:
     lines += [f"  {kind}: {quote_key(ours)} nearly matches {quote_key(theirs)}" for kind, ours, theirs in found.pairs]
     if found.suggestion is not None:
         heals = format_count(found.suggestion.heals, "reference")
-        lines.append(
-            f"  to make {heals} match, write in {report.file} and run `enrich run {report.job} --full-refresh`:"
-        )
+        call = f"{begin_command()} run {report.job} --full-refresh"
+        lines.append(f"  to make {heals} match, write in {report.file} and run `{call}`:")
         lines += ["    sources:", *[f"      {line}" for line in found.suggestion.lines.values()]]
     if found.refused is not None:
         steps = ", ".join(found.refused.normalise)

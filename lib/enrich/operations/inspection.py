@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from enrich.base import context
 from enrich.base.errors import ConfigError, EnrichError, Fault
 from enrich.base.extras import EXPECTATIONS, has_extra
 from enrich.base.failures import describe_error
@@ -136,7 +137,7 @@ def _find_warning(job: str, target: TargetState, lags: tuple[SourceLag, ...], re
             )
         elif refused is None and lag.days_left is not None and lag.days_left < 1:
             found.append(f"within a day {lag.alias} loses changes that are waiting: run `enrich run {job}`")
-    return "; ".join(found) or None
+    return context.complete_commands("; ".join(found)) or None
 
 
 def validate(project: Project, *, offline: bool = False) -> list[Fault]:
