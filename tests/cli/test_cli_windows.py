@@ -142,7 +142,7 @@ def test_a_log_that_was_cut_is_refused_with_the_command(call: Call, shop: Path) 
     for since in ("accounts=v1", "accounts=2020-01-01"):
         code, answer = said(call, shop, "run", "--since", since)
         assert code == 5
-        run = f"`enrich --project-dir {shop} run customers --full-refresh`"
+        run = "`enrich run customers --full-refresh`"
         assert f"begins only with version 3; run {run}" in answer["jobs"][0]["error"]
     assert said(call, shop, "run", "--since", "accounts=v4")[1]["jobs"][0]["status"] == "unchanged"
 
@@ -184,7 +184,7 @@ def test_the_instant_that_is_meant_is_logged(call: Call, shop: Path) -> None:
 def test_verify_says_why_it_cannot_compare(call: Call, shop: Path) -> None:
     code, answer = said(call, shop, "verify")
     assert (code, answer["jobs"][0]["status"]) == (5, "failed")
-    assert f"run `enrich --project-dir {shop} run customers` to create it" in answer["jobs"][0]["error"]
+    assert "run `enrich run customers` to create it" in answer["jobs"][0]["error"]
     code, answer = said(call, shop, "verify", "custmers")
     assert (code, answer["jobs"], "did you mean 'customers'" in answer["error"]) == (2, [], True)
     text = call("--project-dir", shop, "verify")
@@ -216,8 +216,8 @@ def test_status_tells_lag_gaps_and_what_is_about_to_be_forgotten(call: Call, sho
     assert accounts["gaps"] == [[0, 1]]
     assert (consents["lag_seconds"], consents["seconds"], consents["days_left"], consents["gaps"]) == (0, 0, None, [])
     assert job["note"] == (
-        f"versions 1 to 1 of accounts were left out: run `enrich --project-dir {shop} verify customers --repair`;"
-        f" within a day accounts loses changes that are waiting: run `enrich --project-dir {shop} run customers`"
+        "versions 1 to 1 of accounts were left out: run `enrich verify customers --repair`;"
+        " within a day accounts loses changes that are waiting: run `enrich run customers`"
     )
     text = call("--project-dir", shop, "status").stdout.splitlines()
     assert text[2].split()[:9] == ["accounts", "2", "4", "2", "7", "d", "7", "d", "0.2"]

@@ -7,7 +7,6 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from pathlib import Path
 
 _run: ContextVar[str | None] = ContextVar("enrich_run", default=None)
 _job: ContextVar[str | None] = ContextVar("enrich_job", default=None)
@@ -36,17 +35,9 @@ def current() -> tuple[str | None, str | None]:
 
 
 @contextmanager
-def work_at(target: str, directory: Path | None) -> Iterator[None]:
-    """Let the commands in messages that are made inside be for a deployment and a project's directory.
-
-    Run as they stand, they would be for ``dev`` and the project here.
-
-    Args:
-        target: The deployment.
-        directory: The directory that was named; None: the one that was found from here upwards.
-    """
-    words = ["enrich", *(["--target", target] if target != "dev" else [])]
-    token = _call.set(shlex.join(words if directory is None else [*words, "--project-dir", str(directory)]))
+def work_at(target: str) -> Iterator[None]:
+    """Let the commands in messages that are made inside be for a deployment; as they stand they are for ``dev``."""
+    token = _call.set(shlex.join(["enrich", *(["--target", target] if target != "dev" else [])]))
     try:
         yield
     finally:
