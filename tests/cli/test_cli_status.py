@@ -18,6 +18,7 @@ from cli.shop import ACCOUNTS, CONF, write_table
 from enrich.base.state import LookupState, RuleState, State
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark
+from enrich.storage.tables import read_state
 from kit.command import Call
 from kit.commits import date_commit
 
@@ -188,12 +189,21 @@ def test_commands_in_messages_are_for_the_deployment(told: Any, project: Path, c
         enrich.run(enrich.load_project(project), ["unlike any other"])
 
 
+ACTIVE = "job: active\nsources: {customers: {table: customers, key: id}}\nfrom: customers\ntarget: {table: active}\n"
+
+
 def test_tables_that_a_run_makes_need_no_note(project: Path, call: Call) -> None:
-    (project / "jobs" / "active.yml").write_text(
-        "job: active\nsources: {customers: {table: customers, key: id}}\nfrom: customers\ntarget: {table: active}\n"
-    )
+    (project / "jobs" / "active.yml").write_text(ACTIVE)
     jobs = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
     assert {job["job"]: job["note"] for job in jobs} == {"customers": None, "active": None}
+
+
+def test_a_target_gets_its_change_feed_from_the_run_that_first_reads_it(told: Any, project: Path, call: Call) -> None:
+    told(KEPT)
+    assert not read_state(str(project / "lake" / "customers")).has_change_feed
+    (project / "jobs" / "active.yml").write_text(ACTIVE)
+    jobs = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
+    assert {job["job"]: job["refused"] for job in jobs} == {"customers": None, "active": None}
 
 
 def test_changes_that_a_source_may_have_forgotten_need_perhaps_a_full_refresh(

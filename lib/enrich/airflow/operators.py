@@ -65,7 +65,9 @@ class EnrichRunOperator(BaseOperator):
         self.arguments = arguments
         self.env = env
         self.until_interval_end = until_interval_end
-        if isinstance(arguments, list | tuple) or (isinstance(arguments, str) and "{{" not in arguments):
+        if isinstance(arguments, list | tuple) or (
+            isinstance(arguments, str) and "{{" not in arguments and "{%" not in arguments
+        ):
             self._command().check(ends=until_interval_end)
 
     def execute(self, context: Mapping[str, Any]) -> dict[str, Any] | None:

@@ -74,7 +74,8 @@ def answer(ctx: click.Context, output: str, work: Callable[[], int]) -> int:
     try:
         return work()
     except (Exception, KeyboardInterrupt, Interrupted) as error:
-        if output != "json" or isinstance(error, click.ClickException):
+        ends = (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError)
+        if output != "json" or isinstance(error, ends):
             raise
         return _say_end(ctx, output, error)
 

@@ -8,7 +8,7 @@ from datetime import datetime
 from typing import Any
 
 from enrich.base import context
-from enrich.base.errors import ConfigError, EnrichError, Fault
+from enrich.base.errors import ConfigError, EnrichError, Fault, Locked
 from enrich.base.extras import EXPECTATIONS, has_extra
 from enrich.base.failures import describe_error
 from enrich.base.spec import DataType
@@ -93,19 +93,27 @@ def _read_job_status(workplace: Workplace, job: Job, last: dict[str, dict[str, A
 def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> str | None:
     """Return why the next run of a job would be refused, in one line; None where files and logs show nothing.
 
-    Sources that the run itself makes may not exist yet. What others did to the target is told by its own words.
+    Sources that the run itself makes may not exist yet, and it gives those that its other jobs write what they lack. A
+    first run has nothing to go on from. What others did to the target is told by its own words.
     """
     project = workplace.project
     sources = [project.location(source.table) for source in job.sources.values()]
     if target.others or any(isinstance(place, CatalogName) for place in (*sources, project.location(job.target.table))):
         return None
+    theirs: list[Any] = []
     try:
         made = {project.location(each.target.table) for each in project.jobs.values()} | read_samples(project).keys()
-        if any(place in made and not tables.exists(str(place)) for place in sources):
+        theirs = [place for place in sources if place in made]
+        if not all(tables.exists(str(place)) for place in theirs):
             return None
-        open_task(workplace.task(job), full_refresh=False)
+        task = workplace.task(job)
+        if task.target.table is not None:
+            open_task(task, full_refresh=False)
     except Exception as error:  # noqa: BLE001 - whatever a run would end with is what is asked for
-        return _fold(describe_error(error, job.job))
+        known = describe_error(error, job.job)
+        # A run at this moment is nothing to see to; nor is what the job that writes a source may mend before.
+        passes = isinstance(known, Locked) or (isinstance(known, ConfigError) and theirs)
+        return None if passes else _fold(known)
     return None
 
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, get_args
 
-from enrich.base.result import BLOCKED, FAILED, SKIPPED, UNCHANGED
+from enrich.base.result import BLOCKED, FAILED, LOCKED, SKIPPED, UNCHANGED
 from enrich.config.graph import sort_jobs
 from enrich.config.models import Job
 from enrich.config.project import Project
@@ -92,7 +92,7 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
     last, acted = outcomes[-1], select_acted(outcomes)[-runs:]
     counted, rules_now = find_counted(outcomes), build_rules_now(outcomes, acted, suite)
     now = build_table_now(job, outcomes, acted, tuple(rules_now.values()))
-    judged = _find_judged(acted, last)
+    judged = _find_judged(acted, _find_settled(outcomes))
     rules = _build_rules(judged, acted, rules_now) if judged else ()
     in_quarantine = last.quarantine() or (judged.quarantine() if judged else None)
     is_waiting = last.repairs and judged is not None and judged.status == BLOCKED
@@ -117,13 +117,19 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
     )
 
 
-def _find_judged(acted: Sequence[Outcome], last: Outcome) -> Outcome | None:
+def _find_settled(outcomes: Sequence[Outcome]) -> Outcome:
+    """Return the last run that came to an end by itself; the last outcome where there is none."""
+    ended = (each for each in reversed(outcomes) if not each.repairs and each.status not in (SKIPPED, LOCKED, FAILED))
+    return next(ended, outcomes[-1])
+
+
+def _find_judged(acted: Sequence[Outcome], settled: Outcome) -> Outcome | None:
     """Return the run whose rules and lookups describe what stands now; None when there is none.
 
     A failed run judged nothing, nor did one that only moved its cursor, nor a repair. A blocked one is told until a
     later run finds nothing left to do.
     """
-    out = (FAILED, BLOCKED) if last.status == UNCHANGED else (FAILED,)
+    out = (FAILED, BLOCKED) if settled.status == UNCHANGED else (FAILED,)
     runs = (each for each in reversed(acted) if each.status not in out and not each.repairs)
     return next((each for each in runs if each.status != UNCHANGED or each.judged), None)
 

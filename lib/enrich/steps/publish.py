@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.errors import RunFailed
+from enrich.base.errors import EnrichError
 from enrich.base.failpoints import pass_point
 from enrich.base.result import (
     APPEND,
@@ -252,7 +252,7 @@ def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable
 def _measure_commit(work: Work, version: int) -> Extent | None:
     """Measure what a commit added; None where the log cannot be read: the commit is made, and the run is done."""
     uri = _locate(work, quarantined=False)
-    with suppress(RunFailed):
+    with suppress(EnrichError):
         return extents.measure_commit(uri, version) if uri is not None else None
     return None
 

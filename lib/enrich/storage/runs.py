@@ -16,7 +16,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.errors import EnvironmentFault, RunFailed
+from enrich.base.errors import EnrichError, EnvironmentFault, RunFailed
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, is_denied
 from enrich.base.result import Extent, JobResult
@@ -247,13 +247,15 @@ class RunsTable:
         try:
             table = self._open()
             return [] if table is None else query_rows(table, statement)
+        except EnrichError:
+            raise
         except Exception as error:
             if is_denied(error):
                 raise deny(self.uri) from error
             raise RunFailed(
                 f"the runs table at {self.uri} cannot be read ({type(error).__name__})",
-                hint="restore it, or move it away: the targets keep what they have consumed, only the record of the"
-                " runs is lost",
+                hint="check the storage and run again; if the table itself is damaged, restore it, or move it away: the"
+                " targets keep what they have consumed, only the record of the runs is lost",
             ) from error
 
 

@@ -32,7 +32,7 @@ _IN_COMMIT = "delta.enableInCommitTimestamps"
 _IN_COMMIT_SINCE = "delta.inCommitTimestampEnablementVersion"
 _GONE = ("delete", "update_preimage")
 _HEAD = 65536
-_TRIES = 3
+_TELLING = ("timestamp", "operation", "userMetadata", "txnId")
 _MARKS = ("_delta_log", "_delta_log/_staged_commits")
 _PART_FILE = re.compile(r"\.?part-[0-9]+-.*\.parquet(\.crc)?$")
 
@@ -301,25 +301,27 @@ def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, An
 
 
 def _list_commits(log: DeltaTable, uri: str, latest: int, limit: int | None) -> list[dict[str, Any]] | None:
-    """Return what delta-rs lists of the commits up to ``latest``; None where it cannot, or writers were always ahead.
+    """Return what delta-rs lists of the commits up to ``latest``; None where it cannot, or their numbers are not sure.
 
     It numbers the commits from the version that it has opened down, but lists those made since, too, and leaves out
-    commits without ``commitInfo``, which no writer has to write. So the numbers are right only if nothing was committed
-    meanwhile; the caller counts whether one is missing. It cannot read what Delta writes of a CONVERT or CLONE, which
-    name -1 as the version that they have read.
+    commits without ``commitInfo``, which no writer has to write. So where something was committed meanwhile, the one
+    that says what ``latest`` says is looked for; the caller counts whether one is missing. delta-rs cannot read what
+    Delta writes of a CONVERT or CLONE, which name -1 as the version that they have read.
     """
     from deltalake.exceptions import DeltaError
 
-    for _ in range(_TRIES):
-        newest = log.version()
-        try:
-            entries = [dict(entry) for entry in log.history(None if limit is None else limit + newest - latest)]
-        except DeltaError:
-            return None
-        if _commit_file(uri, newest + 1, 1) is None:
-            return [entry for entry in entries if entry["version"] <= latest]
-        log = open_log(uri)
-    return None
+    try:
+        entries = [dict(entry) for entry in log.history(limit)]
+    except DeltaError:
+        return None
+    if _commit_file(uri, latest + 1, 1) is None:
+        return entries
+    head: dict[str, Any] = next((e["commitInfo"] for e in actions(uri, latest) or [] if "commitInfo" in e), {})
+    told = [head.get(name) for name in _TELLING]
+    places = [i for i, entry in enumerate(entries) if [entry.get(name) for name in _TELLING] == told]
+    if not head or len(places) != 1:
+        return None
+    return [{**entry, "version": latest - i} for i, entry in enumerate(entries[places[0] :][:limit])]
 
 
 def actions(uri: str, version: int) -> list[dict[str, Any]] | None:

@@ -65,6 +65,8 @@ REPAIR: dict[str, Any] = {"mode": "repair", "findings": [finding(checked=0, succ
         ([row(0), row(1, status="failed"), row(2, **REPAIR)], "passed", "run0000"),
         ([row(0), row(1, status="blocked", findings=[FAILING]), row(2, **REPAIR)], "blocked", "run0001"),
         ([row(0), row(1, status="blocked", findings=[FAILING]), row(2, **REPAIR), row(3)], "passed", "run0003"),
+        ([row(0), row(1, status="blocked", findings=[FAILING]), row(2, **IDLE), row(3, **REPAIR)], "passed", "run0000"),
+        ([row(0), row(1, status="blocked"), row(2, **IDLE), row(3, status="locked", sources={})], "passed", "run0000"),
     ],
 )  # fmt: skip
 def test_verdict_is_of_the_run_that_made_what_stands(told: Any, rows: Any, verdict: str, told_run: str | None) -> None:
