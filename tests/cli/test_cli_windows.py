@@ -21,7 +21,7 @@ from enrich.progress.cursor import Cursor, Mark
 from enrich.quality.suites import list_uncounted
 from enrich.storage import retention, tables
 from kit.command import Call
-from kit.commits import date_commit
+from kit.commits import date_commit, edit_commit
 from kit.project import files_below, suite, write_project
 
 TARGET = pa.schema([("id", pa.string()), ("email", pa.string()), ("consent", pa.bool_())])
@@ -224,13 +224,6 @@ def test_status_tells_lag_gaps_and_what_is_about_to_be_forgotten(call: Call, sho
     assert text[3].startswith("customers: versions 1 to 1 of accounts were left out")
 
 
-def edit_commit(table: Path, version: int, kind: str, change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
-    """Change what a commit says in its actions of a kind."""
-    path = table / "_delta_log" / f"{version:020d}.json"
-    actions = [json.loads(line) for line in path.read_text().splitlines()]
-    path.write_text("\n".join(json.dumps({k: change(v) if k == kind else v for k, v in a.items()}) for a in actions))
-
-
 def test_commit_times_ascend_as_delta_orders_them(tmp_path: Path) -> None:
     table = tmp_path / "t"
     for _ in range(5):
@@ -239,13 +232,13 @@ def test_commit_times_ascend_as_delta_orders_them(tmp_path: Path) -> None:
     times = tables.read_commits(tables.open_log(str(table)))
     base = times[0]
     assert [round((at - base) / 1000, 3) for at in times.values()] == [0, 100, 100.001, 100.002, 400, 450]
-    edit_commit(table, 4, "commitInfo", lambda info: info | {"inCommitTimestamp": base + 7})
+    edit_commit(table, 4, "commitInfo", inCommitTimestamp=base + 7)
     assert tables.read_commits(tables.open_log(str(table)))[4] != base + 7, "the table does not keep them"
     # Once they are on, they are taken, whatever the writers' clocks said; but not before what came before them.
     on = {"delta.enableInCommitTimestamps": "true", "delta.inCommitTimestampEnablementVersion": "4"}
-    edit_commit(table, 0, "metaData", lambda data: data | {"configuration": data["configuration"] | on})
+    edit_commit(table, 0, "metaData", configuration=on)
     assert tables.read_commits(tables.open_log(str(table)))[4] == times[3] + 1
-    edit_commit(table, 4, "commitInfo", lambda info: info | {"inCommitTimestamp": times[3] + 7})
+    edit_commit(table, 4, "commitInfo", inCommitTimestamp=times[3] + 7)
     assert tables.read_commits(tables.open_log(str(table)))[4] == times[3] + 7
 
 

@@ -19,6 +19,7 @@ from enrich.progress import cursor
 from enrich.progress.cursor import Cursor, Mark, name_application
 from enrich.storage.runs import INTENT, OUTCOME, RunRow, RunsTable
 from enrich.storage.tables import read_history
+from kit.commits import edit_commit, rewrite_commit
 
 JOB = "kept"
 
@@ -146,13 +147,6 @@ def test_foreign_rows_are_drift_when_they_came_after_a_restore_and_are_gone_when
     assert (read(uri).cursor, read(uri).others) == (record(1, None), (3,))
 
 
-def rewrite(uri: Path, version: int, change: Callable[[dict[str, Any]], dict[str, Any] | None]) -> None:
-    """Let a commit consist of other actions: those that ``change`` gives for its own."""
-    path = uri / "_delta_log" / f"{version:020d}.json"
-    actions = [change(json.loads(line)) for line in path.read_text().splitlines()]
-    path.write_text("\n".join(json.dumps(action) for action in actions if action is not None))
-
-
 def call_it(operation: str, *, changes: bool) -> Callable[[dict[str, Any]], dict[str, Any]]:
     """Return a change that gives a commit a name, and marks its files."""
 
@@ -171,7 +165,7 @@ def test_a_commit_is_foreign_for_what_it_does_and_not_for_its_name(
     uri = tmp_path / "t"
     commit(uri, 1, None)
     put(uri, 9, None)
-    rewrite(uri, 1, call_it(operation, changes=changes))
+    rewrite_commit(uri, 1, call_it(operation, changes=changes))
     assert read(uri).others == ((1,) if changes else ())
     commit(uri, 2, 0)
     assert read(uri).others == ((1,) if changes else ()), "between a plan and its commit, too"
@@ -182,7 +176,7 @@ def test_foreign_rows_of_a_writer_that_says_nothing_of_itself_are_drift(tmp_path
     uri = tmp_path / "t"
     commit(uri, 1, None)
     put(uri, 9, None)
-    rewrite(uri, 1, lambda action: None if "commitInfo" in action else action)
+    rewrite_commit(uri, 1, lambda action: None if "commitInfo" in action else action)
     assert (read(uri).cursor, read(uri).others) == (record(1, None), (1,))
     for _ in range(30):
         DeltaTable(uri).optimize.compact()
@@ -203,7 +197,7 @@ def test_commits_keep_their_versions_while_others_write(tmp_path: Path, limit: i
     assert [entry["version"] for entry in known] == [2, 1, 0][:limit]
     put(uri, 7, None)
     if says_nothing:
-        rewrite(uri, 3, lambda action: None if "commitInfo" in action else action)
+        rewrite_commit(uri, 3, lambda action: None if "commitInfo" in action else action)
     assert read_history(log, limit) == known
 
 
@@ -213,11 +207,7 @@ def test_a_table_that_was_converted_has_commits(tmp_path: Path) -> None:
     for number in range(3):
         put(uri, number, None)
     known = read_history(DeltaTable(uri))
-
-    def convert(action: dict[str, Any]) -> dict[str, Any]:
-        return {kind: {**found, "readVersion": -1} if kind == "commitInfo" else found for kind, found in action.items()}
-
-    rewrite(uri, 0, convert)
+    edit_commit(uri, 0, "commitInfo", readVersion=-1)
     assert read_history(DeltaTable(uri)) == [*known[:2], {**known[2], "readVersion": -1}]
 
 
@@ -278,7 +268,7 @@ def test_a_change_of_schema_is_foreign_when_it_takes_values_away(
             return {"metaData": metadata | {"schemaString": schema(**before)}}
         return action
 
-    rewrite(uri, 0, keep)
+    rewrite_commit(uri, 0, keep)
     change = [{"commitInfo": {"operation": "X"}}, {"metaData": metadata | {"schemaString": schema(**after)}}]
     (uri / "_delta_log" / f"{1:020d}.json").write_text("\n".join(map(json.dumps, change)))
     assert read(uri).others == ((1,) if foreign else ())

@@ -218,7 +218,7 @@ class _Keeper:
                 state = self.workplace.project.state
                 with locks.hold_lock(state, job.job, self.workplace.run_id):
                     self.workplace.target(job)  # refuses a table that this job never wrote
-                    self._read_own_hours(found.table, uri)  # refused before anything is written
+                    self._compute_own_hours(found.table, tables.read_state(uri))  # refused before anything is written
                     clustered = role == TARGET and bool(job.target.cluster_by)
                     found = self._optimize(found, job, uri, clustered=clustered)
                     found = self._vacuum(found, uri)
@@ -294,9 +294,9 @@ class _Keeper:
             ConfigError: Less was asked for than the table promises to its readers.
             HistoryError: Nobody knows what a job has read of the table.
         """
-        own = self._read_own_hours(name, uri)
         history = tables.open_log(uri)
         state = tables.read_open_state(history)
+        own = self._compute_own_hours(name, state)
         hours, why = self.asked or own, []
         commits = tables.read_commits(history)
         for need in self._list_readers(uri):
@@ -309,23 +309,23 @@ class _Keeper:
             hours = max(hours, needed)
         return Kept(hours, tuple(why))
 
-    def _read_own_hours(self, name: str, uri: str) -> int:
+    def _compute_own_hours(self, name: str, table: tables.TableState) -> int:
         """Return for how many hours a table promises to keep removed files.
 
         Raises:
             ConfigError: Less was asked for, or the promise cannot be understood.
         """
-        seconds = compute_file_retention(tables.read_state(uri).properties)
+        seconds = compute_file_retention(table.properties)
         if seconds is None:
             raise ConfigError(
                 f"{KEEPS_FILES} of {name} cannot be understood",
-                hint=_suggest_retention(uri, "interval 168 hours"),
+                hint=_suggest_retention(table.uri, "interval 168 hours"),
             )
         own = math.ceil(seconds / 3600)
         if self.asked is not None and self.asked < own:
             raise ConfigError(
                 f"--retention {self.asked}h is less than the {own} hours for which {name} keeps removed files",
-                hint=_suggest_retention(uri, f"interval {self.asked} hours"),
+                hint=_suggest_retention(table.uri, f"interval {self.asked} hours"),
             )
         return own
 
