@@ -282,11 +282,17 @@ def take_signals() -> None:
 
     pyspark puts a handler of its own only in the place of Python's. Handlers belong to the main thread: elsewhere (an
     embedding program) its owner's handlers stay.
+
+    A signal may arrive while Python runs a callback that cannot raise (py4j has one for each object that is forgotten):
+    Python then drops ``Interrupted`` and prints it. It is not printed; the next call of the JVM, which is gone, ends
+    the run.
     """
     _arrived.clear()
     if threading.current_thread() is threading.main_thread():
         for number in _CODES:
             signal.signal(number, _handle_signal)
+        if not isinstance(sys.unraisablehook, _DroppedExceptions):
+            sys.unraisablehook = _DroppedExceptions(sys.unraisablehook)
 
 
 def find_interruption() -> int | None:
@@ -327,6 +333,17 @@ def _handle_signal(number: int, _frame: FrameType | None) -> None:
         end_within(GRACE_SECONDS, _arrived[0])
         kill_jvm()
     raise Interrupted(_arrived[0])
+
+
+class _DroppedExceptions:
+    """Reports exceptions that Python could not raise as ``report`` does, but no ``Interrupted``."""
+
+    def __init__(self, report: Callable[[Any], Any]) -> None:
+        self._report = report
+
+    def __call__(self, dropped: Any) -> None:
+        if not isinstance(dropped.exc_value, Interrupted):
+            self._report(dropped)
 
 
 def kill_jvm() -> None:

@@ -1,0 +1,52 @@
+"""What the command line does with signals, wherever Python is when they arrive."""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+import weakref
+from collections.abc import Iterator
+
+import pytest
+
+from enrich.cli import process
+
+
+@pytest.fixture(autouse=True)
+def own_handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
+    """Give the test process its handlers and its hook back, and yield what the hook of before was told."""
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", lambda dropped: told.append(dropped.exc_value))
+    monkeypatch.setattr(process, "end_within", lambda *_: None)
+    before = {number: signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT)}
+    yield told
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+class Forgotten:
+    """Something that tells a callback when it goes, as py4j's objects do."""
+
+
+def forget(callback: object) -> None:
+    it = Forgotten()
+    reference = weakref.ref(it, callback)  # type: ignore[arg-type]  # any callable
+    del it
+    assert reference() is None
+
+
+def test_a_signal_in_a_callback_that_cannot_raise_prints_nothing_and_counts(own_handlers: list[object]) -> None:
+    process.take_signals()
+    forget(lambda _: os.kill(os.getpid(), signal.SIGTERM))
+    assert own_handlers == []
+    assert process.find_interruption() == 143
+    with pytest.raises(process.Interrupted):
+        process.stop_if_interrupted()
+
+
+def test_other_exceptions_that_cannot_be_raised_are_reported_as_before(own_handlers: list[object]) -> None:
+    process.take_signals()
+    process.take_signals()
+    forget(lambda _: 1 // 0)
+    assert [type(each) for each in own_handlers] == [ZeroDivisionError]
