@@ -251,6 +251,39 @@ def test_a_source_that_another_job_writes_names_that_job(tmp_path: Path) -> None
     assert not (home / "lake" / "orders").exists()
 
 
+def copy_of(job: str, source: str) -> str:
+    return (
+        f"job: {job}\nsources:\n  {source}: {{table: {source}, key: id}}\nfrom: {source}\n"
+        f"select: {{id: {source}.id}}\ntarget: {{table: {job}}}\n"
+    )
+
+
+def test_a_plan_takes_tables_for_granted_that_the_run_makes_first(tmp_path: Path) -> None:
+    home = shop(tmp_path / "shop")
+    for job, source in (("second", "joined"), ("third", "second")):
+        (home / "jobs" / f"{job}.yml").write_text(copy_of(job, source))
+    found = enrich.plan(enrich.load_project(home))
+    assert found.exit_code == 0
+    told = [(job.job, job.mode, job.has_work, job.affected, job.after, job.refused) for job in found.jobs]
+    assert told == [
+        ("joined", "bootstrap", True, None, (), None),
+        ("second", "bootstrap", True, None, ("joined",), None),
+        ("third", "bootstrap", True, None, ("second",), None),
+    ]
+    assert found.to_dict()["jobs"][0]["samples"] == ["samples/orders.csv", "samples/people.jsonl"]
+    assert not (home / "lake").exists()
+
+
+def test_a_plan_refuses_jobs_whose_sources_nothing_makes(tmp_path: Path) -> None:
+    home = shop(tmp_path / "shop")
+    (home / "jobs" / "alone.yml").write_text(copy_of("alone", "elsewhere"))
+    (home / "jobs" / "later.yml").write_text(copy_of("later", "alone"))
+    alone, _, later = enrich.plan(enrich.load_project(home)).jobs
+    assert (alone.exit_code, alone.mode, alone.samples) == (2, None, ())
+    assert "there is no table at" in str(alone.refused)
+    assert (later.exit_code, later.refused) == (0, "skipped: it reads job 'alone', which would not succeed")
+
+
 def _create(home: Path) -> int | None:
     from enrich.storage.creation import create_table
 

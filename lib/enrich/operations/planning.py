@@ -12,14 +12,16 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.errors import ConfigError, find_gravest
+from enrich.base.errors import find_gravest
 from enrich.base.failures import describe_error
 from enrich.base.result import SourceWindow, name_deployment
 from enrich.config import graph
 from enrich.config.models import Job
+from enrich.config.places import find_quarantine
 from enrich.config.project import Project
 from enrich.operations.choice import choose_jobs, read_window
 from enrich.operations.forecast import IDLE, Forecast, foresee, foresee_count
+from enrich.operations.samples import find_missing_sample
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import open_task
 from enrich.progress.since import Said
@@ -60,6 +62,7 @@ class JobPlan:
         affected: Target keys to compute; None for all of them.
         has_work: Whether the run would start Spark for it.
         after: Jobs of this plan that write one of its sources first; what they bring is not in these numbers.
+        samples: Files of sample data from which the run first makes source tables that do not exist.
         refused: Why the run would end here, with the next step.
         exit_code: What the job would end with, as far as can be known before its rows are computed.
         forecast: What the run would do to the target; None when the job would not get that far.
@@ -71,6 +74,7 @@ class JobPlan:
     affected: int | None = 0
     has_work: bool = False
     after: tuple[str, ...] = ()
+    samples: tuple[str, ...] = ()
     refused: str | None = None
     exit_code: int = 0
     forecast: Forecast | None = None
@@ -84,6 +88,7 @@ class JobPlan:
             "affected_keys": self.affected,
             "has_work": self.has_work,
             "after": list(self.after),
+            "samples": list(self.samples),
             "refused": self.refused,
             "exit_code": self.exit_code,
             "forecast": self.forecast.to_dict() if self.forecast is not None else None,
@@ -154,6 +159,9 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
             return JobPlan(name, refused=f"skipped: it reads job {other.job!r}, which would not succeed")
     after = tuple(other.job for other in before if other.has_work)
     try:
+        if (made := _list_sources_to_make(workplace, job, before)) is not None:
+            mode = BOOTSTRAP if workplace.target(job)[0].table is None else None
+            return JobPlan(name, mode, has_work=True, affected=None, after=after, samples=made)
         task = open_task(workplace.task(job), full_refresh=options.full_refresh, bounds=options.bounds)
         sources = {alias: SourcePlan(window) for alias, window in task.window.items()}
         found = JobPlan(name, task.mode, sources, after=after, forecast=IDLE)
@@ -163,10 +171,24 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
             found = workplace.open_inside(task, lambda complete, session: _count_keys(complete, session, found))
     except Exception as error:  # noqa: BLE001 - a refusal is what a plan is asked for
         known = describe_error(error, name)
-        if isinstance(known, ConfigError) and any(other.mode == BOOTSTRAP for other in before):
-            return JobPlan(name, has_work=True, affected=None, after=after)  # its source is yet to be created
         return JobPlan(name, after=after, refused=str(known), exit_code=known.exit_code)
     return found
+
+
+def _list_sources_to_make(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> tuple[str, ...] | None:
+    """Return the files of sample data from which the run makes sources of a job, which do not exist yet.
+
+    None when all sources exist, or when one does not and neither an earlier job of the run nor sample data makes it.
+    """
+    project = workplace.project
+    created = {project.location(project.jobs[other.job].target.table) for other in before if other.mode == BOOTSTRAP}
+    created |= {find_quarantine(place) for place in created}
+    missing = [source.table for source in job.sources.values() if not workplace.has_table(source.table)]
+    named = [reference for reference in missing if project.location(reference) not in created]
+    samples = [find_missing_sample(project, reference) for reference in named]
+    if not missing or None in samples:
+        return None
+    return tuple(sorted({sample.name for sample in samples if sample is not None}))
 
 
 def _count_keys(task: Task, session: SparkSession, found: JobPlan) -> JobPlan:

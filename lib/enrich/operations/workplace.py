@@ -161,6 +161,11 @@ class Workplace:
             raise found
         return found
 
+    def has_table(self, reference: str) -> bool:
+        """Return whether there is a table where a reference points to."""
+        uri = self.uri(reference)
+        return uri is not None and (isinstance(self.pins.get(uri), TableState) or tables.exists(uri))
+
     def unpin(self, job: Job) -> None:
         """Let a job read the latest versions of its sources, except those that other jobs of this operation read."""
         shared = {
