@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,7 +20,7 @@ from enrich.base.state import State
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark
 from enrich.quality.suites import list_uncounted
-from enrich.storage import retention, tables
+from enrich.storage import locks, retention, tables
 from kit.command import Call
 from kit.commits import date_commit, edit_commit
 from kit.project import files_below, suite, write_project
@@ -202,6 +203,19 @@ def test_plan_text_says_what_is_refused_and_what_is_left_to_do(call: Call, shop:
     changed = call("--project-dir", shop, "plan")
     assert changed.exit_code == 5
     assert "customers: refused, exit 5: the definition of 'customers' changed" in changed.stdout
+
+
+def test_a_dry_run_needs_no_lock_and_writes_nothing(call: Call, shop: Path) -> None:
+    pretend(shop, {"consents": 2, "accounts": 4})
+    before = files_below(shop)
+    with locks.hold_lock(str(shop / "lake" / "_enrich"), "customers", "r1"):
+        assert call("--project-dir", shop, "run").exit_code == 4
+        held = files_below(shop)
+        assert call("--project-dir", shop, "run", "--dry-run").exit_code == 0
+        assert files_below(shop) == held
+    shutil.rmtree(shop / "lake" / "_enrich")
+    assert call("--project-dir", shop, "run", "--dry-run").exit_code == 0
+    assert files_below(shop) == before
 
 
 def test_status_tells_lag_gaps_and_what_is_about_to_be_forgotten(call: Call, shop: Path) -> None:

@@ -6,6 +6,7 @@ import logging
 import time
 import uuid
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
@@ -154,9 +155,11 @@ class _Running:
                 return self.skip(name, f"it reads job {other!r}, which {why}")
         self.watch.start(name)
         started = time.monotonic()
+        workplace = self.workplace
+        lock = locks.hold_lock(workplace.project.state, name, workplace.run_id)
         try:
-            with locks.hold_lock(self.workplace.project.state, name, self.workplace.run_id):
-                job = self.workplace.project.jobs[name]
+            with nullcontext() if workplace.options.dry_run else lock:  # who writes nothing hinders nobody
+                job = workplace.project.jobs[name]
                 result = retry(
                     lambda: self._attempt(job), name, self.workplace.run_id, lambda: name in self.workplace.committed
                 )
