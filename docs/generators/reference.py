@@ -32,7 +32,8 @@ _TITLES = {
 }
 _AFTER = {
     "conf": "Exactly one of `lake` and `catalog` is given; with `catalog`, `state` is needed. `${NAME}` and"
-    " `${NAME:-default}` take environment variables, in conf files only.",
+    " `${NAME:-default}` take environment variables, in conf files only, and only in texts (not for numbers, `true` or"
+    " `false`).",
     "Reference": "Exactly one of the two is given.",
     "Lineage": "Exactly one of `file` and `url` is given.",
 }
