@@ -99,7 +99,7 @@ def test_a_wrong_file_makes_the_project_unreadable(call: Call, project: Path, na
 def test_an_unknown_target_names_the_known_ones(call: Call, project: Path) -> None:
     code, answer, stderr = refused(call, project, "--target", "prd")
     assert (code, answer["jobs"]) == (2, [])
-    assert "there is no deployment 'prd'; there are dev" in stderr
+    assert "there is no deployment 'prd'; known: dev" in stderr
 
 
 def test_an_unknown_job_gets_a_suggestion(call: Call, project: Path) -> None:

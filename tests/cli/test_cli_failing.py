@@ -11,6 +11,7 @@ import pytest
 
 import enrich
 from cli.shop import JOB
+from enrich.base import context
 from enrich.base.errors import DriftError, HistoryError
 from enrich.diagnosis.causes import FailingRow, FailingRows, RuleCauses, sort_causes
 from enrich.diagnosis.reasons import Reason
@@ -179,3 +180,6 @@ def test_json_has_what_does_not_always_apply_only_where_it_does() -> None:
         "column_list": ["a", "b"],
         "error": "ValueError",
     }
+    with context.work_at("prod"):
+        asked = format_failing(answer).splitlines()[9]
+    assert asked == "  to ask about one row: enrich --target prod why job --key NAME=VALUE a"

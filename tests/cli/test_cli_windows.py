@@ -231,7 +231,7 @@ def test_status_tells_lag_gaps_and_what_is_about_to_be_forgotten(call: Call, sho
     assert (consents["lag_seconds"], consents["seconds"], consents["days_left"], consents["gaps"]) == (0, 0, None, [])
     assert job["note"] == (
         "versions 1 to 1 of accounts were left out: run `enrich verify customers --repair`;"
-        " within a day accounts loses changes that are waiting: run `enrich run customers`"
+        " source accounts forgets changes that are waiting within a day: run `enrich run customers`"
     )
     text = call("--project-dir", shop, "status").stdout.splitlines()
     assert text[2].split()[:9] == ["accounts", "2", "4", "2", "7", "d", "7", "d", "0.2"]

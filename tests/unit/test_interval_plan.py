@@ -127,7 +127,7 @@ FAULTS = [
     ([("[-1h, 24h]", "[-1, 24]")], 14, "give the bounds a unit: 90s, 10m, 1h, 2d"),
     ([("orders.ts", "orders.day"), ("time: ts", "time: day")], 14, "write the bounds as whole days: 2d"),
     ([("orders.ts", "orders.n"), ("time: ts", "time: n")], 14, "write the bounds as numbers"),
-    ([("[-1h, 24h]", "[24h, -1h]")], 14, "'between' begins after it ends"),
+    ([("[-1h, 24h]", "[24h, -1h]")], 14, "the first bound of 'between' is greater than the second"),
     ([("[-1h, 24h]", "[-1h]")], 14, "'between' needs two bounds"),
     ([("[-1h, 24h]", "[-1h, 24]")], 14, "has a duration and a number"),
     ([("[-1h, 24h]", "[-1h, 1w]")], 14, "'between' has '1w'; write a duration such as 90s, 10m, 1h or 2d"),

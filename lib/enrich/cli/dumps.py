@@ -79,7 +79,7 @@ def load(  # noqa: PLR0913 - the options that are no part of `DumpOptions`
     dry_run: bool,
     **asked: Any,
 ) -> int:
-    """Bring a source table up to the files of a dump, in one commit.
+    """Load the files of a dump into a source table, in one commit.
 
     Rows that differ are updated, new ones are inserted, equal ones are not touched, so the change feed tells what
     really changed. TABLE is made if it is not there. A directory stands for all its files; gzip is unpacked. One bad

@@ -29,11 +29,11 @@ log = logging.getLogger(__name__)
 @add_option(
     "--sources", is_flag=True, help="Also remove files of the sources, as far as no job of the project may need them."
 )
-@add_option("--dry-run", is_flag=True, help="Say how many files and bytes it would be, and write nothing.")
+@add_option("--dry-run", is_flag=True, help="Say how many files and bytes would be written anew or removed, and write nothing.")
 @add_option(
     "--retention",
     metavar="T",
-    help="Keep the past of this long at least: 36h, 10d, 2w; default: what each table says, else a week.",
+    help="Keep removed files for at least this time: 36h, 10d, 2w; default: what each table says, else a week.",
 )
 @output_option
 @add_log_options

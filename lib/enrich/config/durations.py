@@ -61,7 +61,7 @@ def find_bound_faults(values: Sequence[Any]) -> list[str]:
     if lower.amount and upper.amount and lower.is_duration != upper.is_duration:
         return ["'between' has a duration and a number; give both bounds a unit, or none"]
     if lower.amount > upper.amount:
-        return ["'between' begins after it ends; the lower bound comes first"]
+        return ["the first bound of 'between' is greater than the second; write the lower bound first"]
     return []
 
 

@@ -184,7 +184,7 @@ class _Reader:
         if name not in files:
             if files:
                 message = (
-                    f"there is no deployment {name!r}; there are {', '.join(files)}{did_you_mean(name, files, '')}"
+                    f"there is no deployment {name!r}; known: {', '.join(files)}{did_you_mean(name, files, '')}"
                 )
             else:
                 message = f"there is no deployment; write conf/{name}.yml with 'lake: ./lake'"

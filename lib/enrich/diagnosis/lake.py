@@ -57,7 +57,7 @@ def _check_job(
     name = job.job
     yield from settle("change_feed", name, _check_feeds(project, job, written), "all sources have their change feed")
     found = _check_retention(project, job, status, pause)
-    yield from settle("retention", name, found, "the sources keep their past for longer than the job pauses")
+    yield from settle("retention", name, found, "the sources keep their past for at least twice the job's longest pause")
     if isinstance(project.location(job.target.table), CatalogName):
         message = "a catalog table: its log can only be read with Spark"
         yield Diagnosis("target", UNKNOWN, name, message)
@@ -69,7 +69,7 @@ def _check_job(
         "no log shows e-mail addresses, nor values of columns that are no keys",
     )
     found = _check_shape(project, job, status)
-    yield from settle("shape", name, found, "few small files, and few rows behind deletion vectors")
+    yield from settle("shape", name, found, "few small files, and few rows that deletion vectors mark as gone")
 
 
 def _read_source(project: Project, reference: str) -> TableState | None:

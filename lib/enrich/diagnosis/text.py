@@ -93,7 +93,7 @@ def _format_rule(job: str, rule: RuleCauses) -> str:
     if rule.rows:
         shown += _format_rows(rule)
     column = f" {clean(rule.column)}" if rule.column is not None and not {".", "`"} & set(rule.column) else ""
-    shown.append(f"  to ask about one row: enrich why {clean(job)} --key NAME=VALUE{column}")
+    shown.append(f"  to ask about one row: {begin_command()} why {clean(job)} --key NAME=VALUE{column}")
     if not rule.rows:
         shown.append("  to see which rows: --show-keys, on a terminal")
     return "\n".join(shown)

@@ -144,7 +144,7 @@ def _find_warning(job: str, target: TargetState, lags: tuple[SourceLag, ...], re
                 f" refused, run `enrich run {job} --full-refresh`"
             )
         elif refused is None and lag.days_left is not None and lag.days_left < 1:
-            found.append(f"within a day {lag.alias} loses changes that are waiting: run `enrich run {job}`")
+            found.append(f"source {lag.alias} forgets changes that are waiting within a day: run `enrich run {job}`")
     return context.complete_commands("; ".join(found)) or None
 
 

@@ -279,10 +279,10 @@ def test_directories_with_faults(tmp_path: Path, files: dict[str, str | bytes], 
 @pytest.mark.parametrize(
     ("target", "words"),
     [
-        ("prd", "there is no deployment 'prd'; there are dev, prod; did you mean 'prod'?"),
-        ("", "there is no deployment ''; there are dev, prod"),
-        ("../conf/dev", "there is no deployment '../conf/dev'; there are dev, prod"),
-        ("dev.yml", "there is no deployment 'dev.yml'; there are dev, prod; did you mean 'dev'?"),
+        ("prd", "there is no deployment 'prd'; known: dev, prod; did you mean 'prod'?"),
+        ("", "there is no deployment ''; known: dev, prod"),
+        ("../conf/dev", "there is no deployment '../conf/dev'; known: dev, prod"),
+        ("dev.yml", "there is no deployment 'dev.yml'; known: dev, prod; did you mean 'dev'?"),
     ],
 )
 def test_unknown_targets(tmp_path: Path, target: str, words: str) -> None:
