@@ -157,6 +157,9 @@ def test_keys_are_in_the_text_alone() -> None:
         "  and 2 rows more",
     ]
     assert lines[9:] == ["  to ask about one row: enrich why job --key NAME=VALUE a"]
+    with context.work_at("prod"):
+        asked = format_failing(answer).splitlines()[9]
+    assert asked == "  to ask about one row: enrich --target prod why job --key NAME=VALUE a"
 
 
 def test_json_has_what_does_not_always_apply_only_where_it_does() -> None:
@@ -180,6 +183,3 @@ def test_json_has_what_does_not_always_apply_only_where_it_does() -> None:
         "column_list": ["a", "b"],
         "error": "ValueError",
     }
-    with context.work_at("prod"):
-        asked = format_failing(answer).splitlines()[9]
-    assert asked == "  to ask about one row: enrich --target prod why job --key NAME=VALUE a"

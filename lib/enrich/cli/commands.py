@@ -112,7 +112,9 @@ def cli(ctx: click.Context, project_dir: Path | None, target: str | None) -> Non
 )
 @add_option("--skip-code", type=click.IntRange(1, 255), metavar="N", help="Exit with N when there was nothing to do.")
 @log_format_option
-@add_option("--quiet", is_flag=True, help="Print no progress on stderr, and no last line on stdout that sums up the run.")
+@add_option(
+    "--quiet", is_flag=True, help="Print no progress on stderr, and no last line on stdout that sums up the run."
+)
 @add_place_options
 def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
     """Bring the targets of all jobs, or of the jobs named, up to date."""
@@ -202,7 +204,12 @@ def status(ctx: click.Context, /, *, output: str, max_lag: str | None) -> int:
     type=click.Choice(["warn", "fail"]),
     help="Exit with 3 when a job is failed, blocked or skipped (fail), or also when it is warned (warn).",
 )
-@add_option("--output", type=click.Choice(["text", "json"]), default="text", help="An older name of --format, for text and json.")
+@add_option(
+    "--output",
+    type=click.Choice(["text", "json"]),
+    default="text",
+    help="An older name of --format, for text and json.",
+)
 @add_place_options
 def report(ctx: click.Context, /, *, output: str, form: str | None, **asked: Any) -> int:
     """Show what the targets hold, and what the runs did and found.

@@ -29,7 +29,9 @@ log = logging.getLogger(__name__)
 @add_option(
     "--sources", is_flag=True, help="Also remove files of the sources, as far as no job of the project may need them."
 )
-@add_option("--dry-run", is_flag=True, help="Say how many files and bytes would be written anew or removed, and write nothing.")
+@add_option(
+    "--dry-run", is_flag=True, help="Say how many files and bytes would be written anew or removed, and write nothing."
+)
 @add_option(
     "--retention",
     metavar="T",

@@ -267,7 +267,9 @@ class Lineage(Model):
     endpoint: Text = Field("api/v1/lineage", description="The path at the server that takes events.")
     api_key: Reference | None = Field(None, description="The key that is sent to the server as a bearer token.")
     namespace: Text | None = Field(None, description="The namespace of the jobs; default enrich/<deployment>.")
-    timeout: Seconds = Field(5, description="Seconds that one event may take; after an event that fails, the run sends no more.")
+    timeout: Seconds = Field(
+        5, description="Seconds that one event may take; after an event that fails, the run sends no more."
+    )
 
 
 class Metrics(Model):
@@ -305,9 +307,15 @@ class Notify(Model):
 class Optimize(Model):
     """When a run puts the files of its target in shape, right after its commit."""
 
-    after_commit: StrictBool = Field(True, description="false: runs do not; only `enrich maintain` puts files in shape.")
+    after_commit: StrictBool = Field(
+        True, description="false: runs do not; only `enrich maintain` puts files in shape."
+    )
     small_files: int = Field(
-        100, strict=True, ge=2, le=1_000_000, description="Files below 32 MB are put together when there are at least so many."
+        100,
+        strict=True,
+        ge=2,
+        le=1_000_000,
+        description="Files below 32 MB are put together when there are at least so many.",
     )
     deleted_rows: float = Field(
         0.2,

@@ -183,9 +183,7 @@ class _Reader:
         """Return the settings of a deployment."""
         if name not in files:
             if files:
-                message = (
-                    f"there is no deployment {name!r}; known: {', '.join(files)}{did_you_mean(name, files, '')}"
-                )
+                message = f"there is no deployment {name!r}; known: {', '.join(files)}{did_you_mean(name, files, '')}"
             else:
                 message = f"there is no deployment; write conf/{name}.yml with 'lake: ./lake'"
             self.faults.append(Fault(message, "conf"))

@@ -57,7 +57,9 @@ def _check_job(
     name = job.job
     yield from settle("change_feed", name, _check_feeds(project, job, written), "all sources have their change feed")
     found = _check_retention(project, job, status, pause)
-    yield from settle("retention", name, found, "the sources keep their past for at least twice the job's longest pause")
+    yield from settle(
+        "retention", name, found, "the sources keep their past for at least twice the job's longest pause"
+    )
     if isinstance(project.location(job.target.table), CatalogName):
         message = "a catalog table: its log can only be read with Spark"
         yield Diagnosis("target", UNKNOWN, name, message)

@@ -43,7 +43,12 @@ def check_machine(project: Project) -> Iterator[Diagnosis]:
         yield from _check_jars(project)
     yield from settle("memory", "memory", _check_memory(project), f"{format_bytes(find_memory())} for all processes")
     yield from _check_directories(project)
-    yield from settle("log_store", "log store", _check_log_store(project), "of two commits of one version of a target, only one succeeds")
+    yield from settle(
+        "log_store",
+        "log store",
+        _check_log_store(project),
+        "of two commits of one version of a target, only one succeeds",
+    )
 
 
 def _check_java() -> Iterator[Diagnosis]:
