@@ -321,7 +321,8 @@ class Optimize(Model):
         0.2,
         gt=0,
         le=1,
-        description="The share of the rows in the files that may be gone before files are written anew (tables above 8 MB).",
+        description="The share of the rows in the files that may be gone before files are written anew, in tables above"
+        " 8 MB.",
     )
 
 

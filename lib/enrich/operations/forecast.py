@@ -74,7 +74,10 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
         if target is None:
             return Forecast(CREATE, "there is no target yet", whole)
         if task.rewrites:
-            return Forecast(REWRITE, "the definition of the job has changed", whole)
+            why = (
+                "the target's table cannot hold the rows as they are" if task.outgrown else "the definition has changed"
+            )
+            return Forecast(REWRITE, why, whole)
         return Forecast(
             COMPARE, "every row is computed and compared with the target", whole, None, _foresee_upkeep(task)
         )

@@ -194,8 +194,10 @@ def _list_sources_to_make(workplace: Workplace, job: Job, before: Sequence[JobPl
 def _count_keys(task: Task, session: SparkSession, found: JobPlan) -> JobPlan:
     """Count changed and affected keys, per source and in all."""
     from enrich.steps import gate, source_changes
+    from enrich.steps.outgrown import fit_to_target
     from enrich.steps.work import Work
 
+    task = fit_to_target(task, session)
     with ExitStack() as cleanup:
         work = Work(task, session, cleanup)
         changed = source_changes.read_changes(work)
@@ -204,7 +206,8 @@ def _count_keys(task: Task, session: SparkSession, found: JobPlan) -> JobPlan:
         sources = {alias: SourcePlan(window, counts[alias]) for alias, window in changed.window.items()}
         affected = _find_affected(work, changed)
         forecast = foresee(work, changed, affected)
-        found = replace(found, sources=sources, affected=_count(work, affected), has_work=True, forecast=forecast)
+        count = _count(work, affected)
+        found = replace(found, mode=task.mode, sources=sources, affected=count, has_work=True, forecast=forecast)
         try:
             gate.require_open(work, changed.findings)
         except gate.Closed as closed:

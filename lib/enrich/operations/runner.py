@@ -212,8 +212,10 @@ class _Running:
         if task.suite is not None:
             require_extra(EXPECTATIONS)  # before a JVM starts
         from enrich import pipeline
+        from enrich.steps.outgrown import fit_to_target
 
-        def flow(complete: Task, own: SparkSession) -> JobResult:
+        def flow(opened: Task, own: SparkSession) -> JobResult:
+            complete = fit_to_target(opened, own)
             if not options.dry_run:
                 self.workplace.require_safe_commits(complete.place.uri, own)
             announce(complete)

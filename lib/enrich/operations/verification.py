@@ -229,8 +229,10 @@ def _compare_rows(task: Task, session: SparkSession, workplace: Workplace) -> Ch
     from enrich import pipeline
     from enrich.steps import gate, publish, state
     from enrich.steps.losses import explain_losses
+    from enrich.steps.outgrown import fit_to_target
     from enrich.steps.work import Work
 
+    task = fit_to_target(task, session)
     cursor, table = task.target.cursor, task.target.table
     assert cursor is not None  # noqa: S101 - `reopened` has refused what has none
     assert table is not None  # noqa: S101 - the same

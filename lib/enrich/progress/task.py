@@ -98,6 +98,7 @@ class Task:
         apart: Alias -> the version that the quarantine contains; empty while it contains what the target does.
         optimize: When the run puts the target's files in shape after its commit; None: never.
         span: What a history is computed from; None for other jobs, and before mode and window are decided.
+        outgrown: True when the target's table cannot hold the job's rows, going by what Spark knows of their types.
     """
 
     job: Job
@@ -118,6 +119,7 @@ class Task:
     apart: Mapping[str, int] = field(default_factory=dict)
     optimize: Optimize | None = None
     span: Span | None = None
+    outgrown: bool = False
 
     @property
     def spec(self) -> JobSpec:
@@ -193,7 +195,7 @@ class Task:
         cursor, table = self.target.cursor, self.target.table
         if table is None or self.mode != FULL_REFRESH:
             return False
-        if cursor is None or bool(self.target.others) or cursor.definition != self.definition:
+        if self.outgrown or cursor is None or bool(self.target.others) or cursor.definition != self.definition:
             return True
         return not evolution.fits(cursor, self.spec)
 

@@ -159,8 +159,10 @@ def read_target(work: Work) -> DataFrame | None:
     table = work.task.target.table
     if table is None:
         return None
-    names = [name for name in table.columns if name in work.task.spec.columns]
-    return tables.read_snapshot(work.session, table.uri, table.version, names)
+    ours = {name.lower(): name for name in work.task.spec.columns}  # of one that another writer has added, MERGE
+    names = [ours[name.lower()] for name in table.columns if name.lower() in ours]  # looks not at the case either
+    rows = tables.read_snapshot(work.session, table.uri, table.version, names)
+    return rows.toDF(*names)
 
 
 def measure(stage: str) -> Callable[[Callable[Concatenate[Work, P], R]], Callable[Concatenate[Work, P], R]]:
