@@ -119,6 +119,23 @@ def crash(lab: Lab) -> None:
         lab.run()
 
 
+@pytest.mark.parametrize("how", ["crash", "restore"])
+def test_a_quarantine_that_was_dropped_is_not_taken_for_the_new_one_with_its_number(held: Lab, how: str) -> None:
+    """The new one counts from 1 again, as the one did that the target's record, or an older one, names."""
+    held.drop("accounts", "id = 'u1'")
+    shutil.rmtree(held.path("customers__quarantine"))
+    if how == "crash":
+        crash(held)
+    else:
+        assert held.run().exit_code == 0
+        held.spark.sql(f"RESTORE TABLE delta.`{held.path('customers')}` TO VERSION AS OF 0")
+    assert tables(held) == ({"u1", "u2"}, {"u1", "u3"})
+    held.put("accounts", {"id": "u1", "email": "1@example.com", "note": "n"})
+    assert held.run().exit_code == 0
+    assert tables(held) == ({"u1", "u2"}, {"u3"})
+    assert held.run().status == "unchanged"
+
+
 def test_rows_without_key_that_a_dead_run_has_left_leave_the_quarantine(held: Lab) -> None:
     held.append("consents", {"id": None, "ok": True})
     crash(held)

@@ -132,3 +132,19 @@ def test_a_quarantine_is_trusted_while_all_that_came_after_the_targets_commit_is
         (uri / "_delta_log" / f"{version:020d}.json").unlink()
     assert [contained(uri, base) for base in (None, 1, 2, 4)] == [None, None, True, True]
     assert contained(uri, 2, 3) is None
+
+
+@pytest.mark.parametrize(("names", "known"), [("run", True), (None, True), ("another run", False)])
+def test_a_quarantine_is_known_by_its_number_and_by_the_run_that_wrote_it(
+    tmp_path: Path, names: str | None, known: bool
+) -> None:
+    """One that was dropped and created again, or put back from a backup, comes to the same number once more."""
+    own = Cursor("run", "kept", 1, "d", {}, (), None, 1, quarantine_run="run")
+    record = CommitProperties(
+        {"userMetadata": own.to_json()}, app_transactions=[Transaction(name_application("kept"), 1)]
+    )
+    write_deltalake(tmp_path / "q", pa.table({"id": [1]}), commit_properties=record)
+    of_target = Cursor.from_dict(replace(own, run_id="later", quarantine_run=names).to_dict())
+    state = TargetState(None, of_target, 1, quarantine=read_quarantine(tmp_path / "q"))
+    found = continuity.find_contained(state, of_target, SPEC, {})
+    assert (found is of_target) == known

@@ -78,7 +78,7 @@ def find_contained(
     found, base = there.cursor, cursor.quarantine_base
     if found is None and (base is None or there.oldest > base + 1):
         return None  # what came after the target's commit is forgotten: a RESTORE may have been among it
-    if there.present is not None and there.present == cursor.quarantine:
+    if there.belongs_to(cursor):
         return cursor
     if found is None or cursor.quarantine is None or found.definition != cursor.definition:
         return None

@@ -87,6 +87,8 @@ class Cursor:
             None in records of old that named a version instead.
         quarantine_base: The quarantine's version that the run was planned on; None when there was none.
         state: What the whole target holds; None in records of old.
+        quarantine_run: The run that made the quarantine's commit of that number: one that was dropped or put back comes
+            to a number a second time. None without a quarantine, and in records of old.
     """
 
     run_id: str
@@ -99,6 +101,7 @@ class Cursor:
     quarantine: int | None = 0
     quarantine_base: int | None = None
     state: State | None = None
+    quarantine_run: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as it stands in the commit's ``userMetadata`` and in the runs table."""
@@ -113,6 +116,7 @@ class Cursor:
             "base": self.base,
             "quarantine_number": self.quarantine,
             "quarantine_base": self.quarantine_base,
+            "quarantine_run": self.quarantine_run,
             **self._describe_state(),
         }
 
@@ -140,6 +144,7 @@ class Cursor:
             found.get("quarantine_number"),
             found.get("quarantine_base"),
             State.from_dict(found["state"], found["state_rules"]) if "state" in found else None,
+            found.get("quarantine_run"),
         )
 
 
@@ -159,6 +164,16 @@ class QuarantineState:
     present: int | None
     cursor: Cursor | None
     oldest: int
+
+    @property
+    def run_id(self) -> str | None:
+        """The run that its rows come from; None when the log has forgotten that."""
+        return None if self.cursor is None else self.cursor.run_id
+
+    def belongs_to(self, cursor: Cursor) -> bool:
+        """Return whether its rows are those that the record of a target names; by the number alone in case of doubt."""
+        same_number = self.present is not None and self.present == cursor.quarantine
+        return same_number and (None in (self.run_id, cursor.quarantine_run) or self.run_id == cursor.quarantine_run)
 
 
 @dataclass(frozen=True)
@@ -244,11 +259,13 @@ def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
     return QuarantineState(table, number, present, found, walked.oldest)
 
 
-def find_quarantine_version(uri: str, job: str, number: int) -> int | None:
-    """Return the version of a quarantine that the commit of some number made; None when its log has forgotten it."""
+def find_quarantine_version(uri: str, named: Cursor) -> int | None:
+    """Return the version of a quarantine whose rows a target's record names; None when its log has forgotten it."""
     for entry in read_history(open_log(uri)):
-        record = _read_record(entry, job)
-        if record is not None and record.get("quarantine_number") == number:
+        record = _read_record(entry, named.job)
+        if record is None or record.get("quarantine_number") != named.quarantine:
+            continue
+        if named.quarantine_run in (None, record["run_id"]):
             return int(entry["version"])
     return None
 

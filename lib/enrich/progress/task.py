@@ -207,12 +207,13 @@ class Task:
         text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
-    def cursor(self, number: int, quarantine: int, state: State) -> Cursor:
+    def cursor(self, number: int, quarantine: tuple[int, str | None], state: State) -> Cursor:
         """Return the record of this run, for the intent and for both commits.
 
         Args:
             number: The run's number.
-            quarantine: The number of the quarantine's rows that belong to the run's; 0 without a quarantine.
+            quarantine: The number of the quarantine's rows that belong to the run's, and the run that wrote them; 0 and
+                None without a quarantine.
             state: What the target holds after it.
         """
         marks = {}
@@ -231,9 +232,10 @@ class Task:
             marks,
             self.spec.columns,
             None if self.target.table is None else self.target.table.version,
-            quarantine,
+            quarantine[0],
             None if self.target.quarantine is None else self.target.quarantine.table.version,
             state,
+            quarantine[1],
         )
 
     def _open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:

@@ -237,9 +237,9 @@ def _find_belonging_version(work: Work) -> int | None:
     there, cursor = target.quarantine, target.cursor
     if there is None or cursor is None or not cursor.quarantine:
         return None
-    if there.present == cursor.quarantine:
+    if there.belongs_to(cursor):
         return there.table.version
-    found = find_quarantine_version(there.table.uri, work.task.job.job, cursor.quarantine)
+    found = find_quarantine_version(there.table.uri, cursor)
     if found is None:
         raise _refuse_without_rows(work)
     return found

@@ -273,20 +273,29 @@ def _write_intent(task: Task, found: StagedRun, runs: RunsTable) -> cursor.Curso
 
     The number is one more than the planned state's, so that Delta skips a run that wakes up after another one has
     committed. A target that is created has no such state: its number is beyond those of all intents. The quarantine's
-    commits are counted by themselves.
+    commits are counted by themselves, from 1 when it is created: with its number goes the run that wrote it.
     """
     pass_point("intent.before")
     before = task.target.quarantine
     number = (runs.last_number(task.place.label) if task.target.table is None else task.target.number) + 1
+    beside: tuple[int, str | None] = (0, None)
     if found.quarantine is not None:
-        present = before.number + 1 if before is not None else 1
-    else:
-        present = before.present or 0 if before is not None else 0
+        beside = (before.number + 1 if before is not None else 1, task.run_id)
+    elif before is not None:
+        beside = (before.present or 0, _find_writer(task, before))
     assert found.state is not None  # noqa: S101 - counted before anything is written
-    record = task.cursor(number, present, found.state)
+    record = task.cursor(number, beside, found.state)
     runs.append(RunRow(task.run_id, task.job.job, task.place.label, INTENT, record.to_dict(), number, mode=task.mode))
     pass_point("intent.after")
     return record
+
+
+def _find_writer(task: Task, there: cursor.QuarantineState) -> str | None:
+    """Return the run that a quarantine's rows come from; the target's record may know it longer than its own log."""
+    known = task.target.cursor
+    if there.run_id is not None or known is None or not there.belongs_to(known):
+        return there.run_id
+    return known.quarantine_run
 
 
 def _locate(work: Work, *, quarantined: bool) -> str | None:
