@@ -8,6 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from faults.stops import hooked
 from kit.lab import Lab
 from kit.project import hold_nulls
 
@@ -83,3 +84,21 @@ def test_what_an_operator_has_taken_out_of_the_log_stays_out(lab: Lab) -> None:
     lab.job(f"{job}where: people.size > 0\n")
     done = lab.run(full_refresh=True)
     assert (done.strategy, measured_columns(lab, "made")) == ("rewrite", set()), done.error
+
+
+def test_rows_of_another_writer_that_a_refresh_overwrote_are_no_drift(lab: Lab) -> None:
+    kinds = {"id": pa.int64(), "name": pa.string(), "size": pa.int64()}
+    lab.table("items", "id", kinds, [{"id": 1, "name": "a", "size": 3}])
+    lab.suite("named", hold_nulls("name"))
+    lab.job(JOB.format(select="id: items.id, name: items.name", clustered=""))
+    assert lab.run().status == "created"
+    lab.job(JOB.format(select="id: items.id, name: items.name, size: items.size", clustered=""))
+
+    def insert(point: str) -> None:
+        if point == "overwrite.before":
+            lab.spark.sql(f"INSERT INTO delta.`{lab.path('made')}` VALUES (777, 'foreign')")
+
+    with hooked(insert):
+        assert lab.run(full_refresh=True).status == "updated"
+    assert [row["id"] for row in lab.rows("made")] == [1]
+    assert lab.run().status == "unchanged"

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
 import pytest
@@ -30,14 +30,14 @@ def record(number: int, base: int | None, quarantine: int = 0) -> Cursor:
     return Cursor(f"run{number}", JOB, number, "d", marks, ("id",), base, quarantine)
 
 
-def put(uri: Path, number: int, metadata: str | None) -> None:
+def put(uri: Path, number: int, metadata: str | None, mode: Literal["append", "overwrite"] = "append") -> None:
     """Commit a row, as the engine does or as somebody else."""
     own = None
     if metadata is not None:
         own = CommitProperties(
             custom_metadata={"userMetadata": metadata}, app_transactions=[Transaction(name_application(JOB), number)]
         )
-    write_deltalake(uri, pa.table({"id": [number]}), mode="append", commit_properties=own)
+    write_deltalake(uri, pa.table({"id": [number]}), mode=mode, commit_properties=own)
 
 
 def commit(uri: Path, number: int, base: int | None) -> None:
@@ -80,6 +80,20 @@ def test_foreign_rows_between_a_plan_and_its_commit_are_drift_too(tmp_path: Path
     commit(uri, 2, 0)
     found = read(uri)
     assert (found.cursor, found.number, found.others) == (record(2, 0), 2, (1,))
+
+
+@pytest.mark.parametrize(
+    ("how", "read_at", "left"), [("append", 1, (1,)), ("overwrite", 1, ()), ("overwrite", 0, (1,))]
+)
+def test_foreign_rows_that_a_commit_overwrote_are_gone_but_for_those_it_has_not_read(
+    tmp_path: Path, how: Literal["append", "overwrite"], read_at: int, left: tuple[int, ...]
+) -> None:
+    uri = tmp_path / "t"
+    commit(uri, 1, None)
+    put(uri, 9, None)
+    put(uri, 2, record(2, 0).to_json(), how)
+    edit_commit(uri, 2, "commitInfo", readVersion=read_at)
+    assert (read(uri).cursor, read(uri).others) == (record(2, 0), left)
 
 
 @pytest.mark.parametrize("version", [0, 1])

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from enrich.base.errors import ConfigError, DriftError
+from enrich.base.errors import ConfigError
 from enrich.base.spec import DataType
 from enrich.base.state import State
 from enrich.storage.runs import RunsTable
@@ -222,8 +222,8 @@ def read(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
     found, others = walked.record, walked.others
     if found is not None and not walked.is_explained:
         found = None  # what came between its plan and its commit is forgotten
-    elif found is not None and found.get("base") is not None:
-        others += list_others_between(walked.entries, (found["base"], walked.version), job)
+    elif found is not None and walked.base is not None:
+        others += list_others_between(walked.entries, (walked.base, walked.version), job)
     elif found is None and not walked.restored:
         found = _find_expired(runs.read_committed(label, number), walked.oldest)
     cursor = None if found is None else Cursor.from_dict(found)
@@ -278,6 +278,7 @@ class _Walked:
         entries: The history, latest first.
         record: The run that they come from; None when these entries do not tell.
         version: Its commit.
+        base: The version that this commit goes on from, as ``find_base`` says.
         others: Commits of others since, latest first, but for upkeep.
         restored: True when a RESTORE has led back to older rows.
         unclear: True when a RESTORE has led back to rows of which nobody can say when they were there.
@@ -286,6 +287,7 @@ class _Walked:
     entries: list[dict[str, Any]]
     record: dict[str, Any] | None
     version: int
+    base: int | None
     others: tuple[int, ...]
     restored: bool
     unclear: bool
@@ -300,7 +302,7 @@ class _Walked:
         """True when the entries hold the record and all that came between its plan and its commit."""
         if self.record is None:
             return False
-        after = (self.version if self.record.get("base") is None else self.record["base"]) + 1
+        after = (self.version if self.base is None else self.base) + 1
         return bool(after >= self.version or after >= self.oldest)
 
 
@@ -333,14 +335,25 @@ def _walk(entries: list[dict[str, Any]], job: str) -> _Walked:
             continue
         record = _read_record(entry, job)
         if record is not None:
-            return _Walked(entries, record, version, tuple(others), below is not None, unclear)
+            return _Walked(entries, record, version, find_base(entry), tuple(others), below is not None, unclear)
         named = str((entry.get("operationParameters") or {}).get("version"))
         if operation == "RESTORE" and named.isdigit():
             below = int(named)
         elif operation not in _UPKEEP:
             unclear = unclear or operation == "RESTORE"  # to a time, in the zone of whoever typed it
             others.append(version)
-    return _Walked(entries, None, 0, tuple(others), below is not None, unclear)
+    return _Walked(entries, None, 0, None, tuple(others), below is not None, unclear)
+
+
+def find_base(entry: dict[str, Any]) -> int | None:
+    """Return the version whose rows a commit of ours goes on from; None where its record does not say.
+
+    That is the one that its run was planned on. An overwrite has removed what came since, up to the version that Delta
+    says it has read; a row that was appended later is there beside those that it wrote.
+    """
+    base, read = _read_metadata(entry).get("base"), entry.get("readVersion")
+    overwrites = (entry.get("operationParameters") or {}).get("mode") == "Overwrite"
+    return max(base, read) if overwrites and base is not None and isinstance(read, int) else base
 
 
 def list_others_between(entries: list[dict[str, Any]], bounds: tuple[int, int], job: str) -> tuple[int, ...]:
@@ -352,15 +365,6 @@ def list_others_between(entries: list[dict[str, Any]], bounds: tuple[int, int], 
 def list_changing(uri: str, others: Iterable[int], columns: Sequence[str]) -> tuple[int, ...]:
     """Return those of others' commits to a target that changed values in its columns."""
     return tuple(version for version in others if changes_values(uri, version, columns))
-
-
-def describe_drift(job: str, others: Iterable[int]) -> DriftError:
-    """Return the error of a target that others have changed in the versions ``others``."""
-    versions = ", ".join(str(version) for version in sorted(others)[:5])
-    return DriftError(
-        f"the target of {job!r} was changed by another writer (version {versions})",
-        hint=f"run `enrich verify {job} --repair`, which undoes it, or `enrich run {job} --full-refresh`",
-    )
 
 
 def _read_metadata(entry: dict[str, Any]) -> dict[str, Any]:

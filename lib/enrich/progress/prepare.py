@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from enrich.base.errors import ConfigError, Fault, HistoryError
+from enrich.base.errors import ConfigError, DriftError, Fault, HistoryError
 from enrich.base.result import SourceWindow
 from enrich.base.spec import HistorySpec
 from enrich.compiler import CompiledJob, compile_job
 from enrich.compiler.steps import Typer
 from enrich.config.models import Job
 from enrich.progress import continuity, evolution, spans
-from enrich.progress.cursor import Cursor, describe_drift
+from enrich.progress.cursor import Cursor
 from enrich.progress.since import Bounds
 from enrich.progress.task import BOOTSTRAP, FULL_REFRESH, INCREMENTAL, REPAIR, REPLAY, Span, Task
 from enrich.progress.window import compute_reach, find_versions
@@ -93,6 +93,15 @@ def open_task(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -
     if beside is None:
         return open_whole(task)
     return _continue_task(task, (cursor, beside), bounds or Bounds())
+
+
+def describe_drift(job: str, others: Iterable[int]) -> DriftError:
+    """Return the error of a target that others have changed in the versions ``others``."""
+    versions = ", ".join(str(version) for version in sorted(others)[:5])
+    return DriftError(
+        f"the target of {job!r} was changed by another writer (version {versions})",
+        hint=f"run `enrich verify {job} --repair`, which undoes it, or `enrich run {job} --full-refresh`",
+    )
 
 
 def reopen_task(task: Task) -> Task:

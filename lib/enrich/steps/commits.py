@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from enrich.base.errors import Conflict, Locked
 from enrich.base.failpoints import pass_point
 from enrich.progress import cursor
+from enrich.progress.prepare import describe_drift
 from enrich.progress.task import Task
 from enrich.storage import tables
 
@@ -116,7 +117,9 @@ def refuse_drift(task: Task, version: int) -> None:
         return
     found = tables.open_log(task.place.uri)
     entries = tables.read_history(found, found.version() - table.version)
-    others = cursor.list_others_between(entries, (table.version, version), task.job.job)
+    base = next((cursor.find_base(each) for each in entries if int(each["version"]) == version), None)
+    between = (table.version if base is None else base, version)
+    others = cursor.list_others_between(entries, between, task.job.job)
     changing = cursor.list_changing(task.place.uri, others, task.spec.columns)
-    if changing and not task.rewrites:
-        raise cursor.describe_drift(task.job.job, changing)
+    if changing:
+        raise describe_drift(task.job.job, changing)
