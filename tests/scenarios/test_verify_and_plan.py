@@ -13,8 +13,10 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich
+from enrich.cli.checks import format_verification
 from enrich.operations.verification import Check, Discrepancy
 from enrich.report import read_report
+from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab
 from kit.project import hold_nulls
 from kit.session import live_in_zone
@@ -286,3 +288,36 @@ def test_plan_foretells_a_run_and_writes_nothing(consents: Lab, monkeypatch: pyt
     lab.append("accounts", {"id": "u8", "email": "again@example.com", "note": "n"})
     blocked = planned(lab)
     assert (blocked["exit_code"], "key_unique" in blocked["refused"]) == (3, True)
+
+
+def test_a_quarantine_that_a_run_has_written_ahead_is_no_difference(held: Lab) -> None:
+    """While a run is between its two commits, and when it has died there; it is `run` that helps."""
+    lab, seen = held, []
+    lab.run()
+    lab.put("accounts", {"id": "u1", "email": None, "note": "n"})
+
+    def look(point: str) -> None:
+        if point == "quarantine.after":
+            seen.append(verify(lab))
+            raise Crash(point)
+
+    with pytest.raises(Crash), hooked(look):
+        lab.run()
+    for check in (*seen, verify(lab)):
+        assert (check.status, check.exit_code, check.error) == ("equal", 0, None)
+        assert (check.target, check.quarantine.surplus) == (NOTHING, 1)
+        assert check.to_dict()["quarantine_versions"] == {"consents": 2, "accounts": 3}
+        told = format_verification(enrich.operations.verification.VerifyResult("r", "d", (check,)))
+        assert "the quarantine contains other versions than the target" in told
+        assert "`enrich run customers`" in told
+
+    lab.put("accounts", {"id": "u1", "email": "1@example.com", "note": "n"})
+    assert lab.run().exit_code == 0
+    assert (verify(lab).status, verify(lab).to_dict()["quarantine_versions"]) == ("equal", {})
+    lab.put("accounts", {"id": "u1", "email": None, "note": "n"})
+    with pytest.raises(Crash), hooked(crash_on("quarantine.after")):
+        lab.run()
+    change_foreign(lab, "customers", "id = 'u2'")
+    assert (verify(lab).status, verify(lab).exit_code) == ("different", 6), "the target's own rows still count"
+    assert verify(lab, repair=True).status == "repaired"
+    assert (verify(lab).quarantine, verify(lab).to_dict()["quarantine_versions"]) == (NOTHING, {})

@@ -157,6 +157,12 @@ def _format_counts(found: Discrepancy) -> tuple[str, ...]:
 
 def _list_check_notes(job: Check) -> list[str]:
     notes = []
+    if job.ahead and job.status != "repaired":
+        notes.append(
+            "the quarantine contains other versions than the target"
+            f" ({', '.join(f'{alias} {version}' for alias, version in job.ahead.items())}), so its rows do not count:"
+            f" a run is at work, or has ended between its two commits; run `enrich run {job.job}`"
+        )
     if job.others and job.status != "repaired":
         notes.append(f"another writer made versions {', '.join(map(str, sorted(job.others)))} of the target")
     for alias, gaps in job.gaps.items():

@@ -25,6 +25,7 @@ from enrich.operations.choice import choose_jobs
 from enrich.operations.retries import retry
 from enrich.operations.runner import record_outcome
 from enrich.operations.workplace import Options, Workplace
+from enrich.progress import continuity
 from enrich.progress.prepare import reopen_task
 from enrich.progress.task import Task
 from enrich.quality.jobrules import list_unjudged
@@ -91,6 +92,9 @@ class Check:
         versions: Alias -> the recorded version that the rows were computed at.
         target: What differs in the target, before a repair.
         quarantine: What differs in the quarantine.
+        ahead: Alias -> the version that the quarantine contains where its rows are not those that the target's record
+            names: a run is between its two commits, or has ended there, and the next one makes that good. Then what
+            differs in the quarantine is no difference.
         others: Versions of the target that other writers made.
         state: What the target's record says of all its rows, and what they are.
         gaps: Alias -> versions that a run was told to skip; what they brought shows as a difference.
@@ -103,6 +107,7 @@ class Check:
     versions: dict[str, int] = field(default_factory=dict)
     target: Discrepancy = Discrepancy()
     quarantine: Discrepancy = Discrepancy()
+    ahead: dict[str, int] = field(default_factory=dict)
     others: tuple[int, ...] = ()
     gaps: dict[str, list[list[int]]] = field(default_factory=dict)
     state: StateCheck | None = None
@@ -114,7 +119,8 @@ class Check:
     @property
     def differs(self) -> bool:
         """True when target, quarantine or recorded state is not what it should be."""
-        return bool(self.target.rows or self.quarantine.rows) or (self.state is not None and self.state.equal is False)
+        rows = self.target.rows + (0 if self.ahead else self.quarantine.rows)
+        return bool(rows) or (self.state is not None and self.state.equal is False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the job's part of the JSON; counts of the target stand at the top."""
@@ -124,6 +130,7 @@ class Check:
             "versions": self.versions,
             **vars(self.target),
             "quarantine": vars(self.quarantine),
+            "quarantine_versions": self.ahead,
             "foreign_versions": list(self.others),
             "gaps": self.gaps,
             "state": self.state.to_dict() if self.state is not None else None,
@@ -250,10 +257,12 @@ def _compare_rows(task: Task, session: SparkSession, workplace: Workplace) -> Ch
         target, quarantine = _tell_discrepancy(found.target), _tell_discrepancy(found.quarantine)
         assert found.state is not None  # noqa: S101 - counted with the difference
         states = StateCheck(task.recorded_state, state.count_present(work, found.state.lookups))
-        check = replace(check, target=target, quarantine=quarantine, state=states)
+        ahead = continuity.list_apart(task.target, cursor)
+        check = replace(check, target=target, quarantine=quarantine, ahead=ahead, state=states)
         if task.dry_run:
             return _judge(check)
-        if not check.differs and not check.others and not check.gaps and not task.lacks_state:
+        wrong = check.differs or bool(quarantine.rows)
+        if not wrong and not check.others and not check.gaps and not task.lacks_state:
             return check
         workplace.require_safe_commits(table.uri, session)
         written = publish.write_run(work, found, workplace.runs)
@@ -269,7 +278,8 @@ def _judge(check: Check) -> Check:
     if not check.differs:
         return check
     counts = [f"{number} {name}" for name, number in vars(check.target).items() if number]
-    counts += [f"{number} {name} in the quarantine" for name, number in vars(check.quarantine).items() if number]
+    beside = {} if check.ahead else vars(check.quarantine)
+    counts += [f"{number} {name} in the quarantine" for name, number in beside.items() if number]
     if check.state is not None and check.state.equal is False:
         counts.append("counts in its recorded state")
     error = EnrichError(

@@ -91,6 +91,22 @@ def find_contained(
     return found
 
 
+def list_apart(target: TargetState, cursor: Cursor) -> dict[str, int]:
+    """Return alias -> the version that the quarantine contains, where the next run makes it good for other ones.
+
+    Empty where it contains what ``cursor`` does, even if a run with the same versions has ended too early, and where
+    nobody knows: then its rows are to be compared, for the next run changes nothing about them.
+    """
+    there = target.quarantine
+    found = None if there is None or there.belongs_to(cursor) else there.cursor
+    if found is None or cursor.quarantine is None:
+        return {}
+    same = found.definition == cursor.definition and found.sources.keys() == cursor.sources.keys()
+    if same and not any(find_range_between(cursor, found, alias) for alias in cursor.sources):
+        return {}
+    return {alias: mark.to for alias, mark in found.sources.items()}
+
+
 def find_range_between(cursor: Cursor, other: Cursor, alias: str) -> tuple[int, int] | None:
     """Return the versions of a source, ends like ``start`` and ``to``, that only one of two records may contain."""
     ours, theirs = cursor.sources[alias], other.sources[alias]
