@@ -15,7 +15,7 @@ from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 from pyspark.errors import PySparkException
 
-from enrich import load_project, verify
+from enrich import load_project, plan, verify
 from enrich.base.result import JobResult
 from enrich.storage import tables
 from enrich.storage.settings import hold_settings
@@ -514,6 +514,23 @@ def test_something_else_is_at_the_place_of_the_target(kept: Lab, what: str) -> N
     (fault,) = validate(load_project(kept.home))
     assert "move it away" in fault.message
     assert str(fault.where).startswith("jobs/kept.yml:")
+
+
+@pytest.mark.parametrize("what", ["directory", "parquet"])
+def test_something_else_is_at_the_place_of_the_quarantine(kept: Lab, what: str) -> None:
+    from enrich.operations.inspection import validate
+
+    place = Path(kept.path("kept__quarantine"))
+    place.mkdir()
+    (place / ("theirs.csv" if what == "directory" else "part-00000-1-c000.snappy.parquet")).write_text("77\n")
+    for full in (False, True):
+        refused(kept, 2, "kept__quarantine is not a Delta table", "move it away", full_refresh=full)
+    (planned,) = plan(load_project(kept.home), spark=kept.spark).jobs
+    assert (planned.exit_code, "move it away" in str(planned.refused)) == (2, True)
+    (fault,) = validate(load_project(kept.home))
+    assert "kept__quarantine is not a Delta table" in fault.message
+    shutil.rmtree(place)
+    healed(kept)
 
 
 def run_gated(lab: Lab) -> None:

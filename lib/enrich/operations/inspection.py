@@ -15,6 +15,7 @@ from enrich.base.spec import DataType
 from enrich.compiler import check_file, compile_job
 from enrich.config import CatalogName, Project, sort_jobs
 from enrich.config.models import Job
+from enrich.config.places import find_quarantine
 from enrich.operations.samples import is_free, read_samples
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import TargetState
@@ -197,7 +198,7 @@ def _find_selected(project: Project, job: Job) -> dict[str, Collection[str]]:
 
 
 def _check_target(project: Project, job: Job) -> list[Fault]:
-    """Look for something at the target's place that is not this job's."""
+    """Look for something at the places of target and quarantine that is not this job's."""
     place = project.location(job.target.table)
     if isinstance(place, CatalogName):
         return []
@@ -206,6 +207,9 @@ def _check_target(project: Project, job: Job) -> list[Fault]:
             read_cursor(place, job.job, RunsTable(project.state), place)
         else:
             check_free(job, place)
+        beside = str(find_quarantine(place))
+        if not tables.exists(beside):
+            check_free(job, beside)
     except EnrichError as error:
         return [Fault(f"{error.message}; {error.hint}", job.at("target"))]
     return []

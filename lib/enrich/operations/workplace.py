@@ -237,6 +237,8 @@ class Workplace:
         else:
             found = cursor.read(uri, job.job, self.runs, place.label)
         beside_it = cursor.read_quarantine_state(quarantine_uri, job.job) if quarantine_uri is not None else None
+        if beside_it is None:
+            check_free(job, quarantine_uri)
         return replace(found, quarantine=beside_it), place
 
     def open_inside(self, task: Task, work: Callable[[Task, SparkSession], Done]) -> Done:

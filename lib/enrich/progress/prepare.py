@@ -23,7 +23,7 @@ log = logging.getLogger("enrich")
 
 
 def check_free(job: Job, uri: str | None) -> None:
-    """Refuse to create a target where something else already is.
+    """Refuse to create a target, or its quarantine, where something else already is.
 
     Raises:
         ConfigError: A file, or a directory that is not empty.
