@@ -321,3 +321,21 @@ def test_a_quarantine_that_a_run_has_written_ahead_is_no_difference(held: Lab) -
     assert (verify(lab).status, verify(lab).exit_code) == ("different", 6), "the target's own rows still count"
     assert verify(lab, repair=True).status == "repaired"
     assert (verify(lab).quarantine, verify(lab).to_dict()["quarantine_versions"]) == (NOTHING, {})
+
+
+def test_the_first_reader_of_a_target_is_planned_before_the_change_feed_is_on(joined: Lab) -> None:
+    lab = joined
+    lab.job(
+        "job: readers\nsources:\n  customers: {table: customers, key: id}\nfrom: customers\n"
+        "select: {id: customers.id, email: customers.email}\ntarget: {table: readers}\n"
+    )
+    found = enrich.plan(enrich.load_project(lab.home), spark=lab.spark)
+    plans = {each.job: (each.refused, each.has_work, each.after) for each in found.jobs}
+    assert plans == {"customers": (None, True, ()), "readers": (None, True, ("customers",))}
+    upstream = found.jobs[0].forecast
+    assert upstream is not None
+    assert (upstream.strategy, "change feed" in upstream.why) == ("nothing", True)
+    assert [each.exit_code for each in lab.run_all(dry_run=True).jobs] == [0, 0]
+    alone = enrich.plan(enrich.load_project(lab.home), ["readers"], spark=lab.spark).jobs[0]
+    assert (alone.exit_code, "has no change feed" in str(alone.refused)) == (2, True), "nobody would switch it on"
+    assert [each.status for each in lab.run_all().jobs] == ["unchanged", "created"]

@@ -49,6 +49,7 @@ class Forecast:
 
 
 IDLE = Forecast(NOTHING, "no source has changed", Extent(), Extent())
+SWITCH = replace(IDLE, why="no source has changed; the target's change feed is switched on for its first reader")
 
 
 def foresee_count(target: TableState) -> Forecast:

@@ -20,7 +20,7 @@ from enrich.config.models import Job
 from enrich.config.places import find_quarantine
 from enrich.config.project import Project
 from enrich.operations.choice import choose_jobs, read_window
-from enrich.operations.forecast import IDLE, Forecast, foresee, foresee_count
+from enrich.operations.forecast import IDLE, SWITCH, Forecast, foresee, foresee_count
 from enrich.operations.samples import find_missing_sample
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import open_task
@@ -165,6 +165,8 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
         task = open_task(workplace.task(job), full_refresh=options.full_refresh, bounds=options.bounds)
         sources = {alias: SourcePlan(window) for alias, window in task.window.items()}
         found = JobPlan(name, task.mode, sources, after=after, forecast=IDLE)
+        if task.needs_feed:
+            found = replace(found, has_work=True, forecast=SWITCH)
         if task.lacks_state and task.target.table is not None:
             found = replace(found, has_work=True, forecast=foresee_count(task.target.table))
         if task.everything or task.moved or task.again:

@@ -193,13 +193,22 @@ class Workplace:
         until = contained if as_recorded else self._find_ends(job, latest, target)
         pinned = window.pin_sources(job.job, latest, until, target.consumed)
         compiled = compile_task(job, pinned, None if full else target.cursor)
-        check_sources(job, latest)
+        coming = set() if as_recorded else self._list_coming_feeds(job)
+        check_sources(job, {alias: table for alias, table in latest.items() if alias not in coming})
         suite = self.project.suite(job)
         if suite is not None and (faults := check_columns(suite, compiled.spec.columns)):
             raise ConfigError.of(faults)
         task = Task(job, compiled, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run, self._note)
         task = replace(task, until=until, optimize=self.project.settings.optimize)
         return replace(task, accepted=self.options.accepted, retry=self._wants_retry(job))
+
+    def _list_coming_feeds(self, job: Job) -> set[str]:
+        """Return the sources whose change feed the run switches on before this job, where nothing is really written."""
+        if not self.options.dry_run:
+            return set()
+        others = [self.project.jobs[name] for name in self.chosen if name != job.job]
+        targets = {self.project.location(other.target.table) for other in others}
+        return {alias for alias, source in job.sources.items() if self.project.location(source.table) in targets}
 
     def _find_ends(self, job: Job, latest: Mapping[str, TableState], target: TargetState) -> dict[str, int]:
         """Return where the windows end; a table that this run has created had no version before, and is taken whole."""
