@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from decimal import Decimal
+from typing import Any
 
 import pyarrow as pa
 import pytest
@@ -99,3 +100,109 @@ def test_the_length_of_a_varchar_stays_with_its_source(lab: Lab) -> None:
     assert rewritten.strategy == "rewrite", rewritten.error
     fields = [field for name in KINDS for field in lab.spark.read.format("delta").load(lab.path(name)).schema.fields]
     assert [field.metadata for field in fields if field.metadata] == []
+
+
+FEED = "USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+FIVE = "map('zeta', 1, 'alpha', 2, 'mid', 3, 'beta', 4, 'omega', 5)"
+GIVEN = '{"zeta":1,"alpha":2,"mid":3,"beta":4,"omega":5}'
+
+
+def say(lab: Lab, statement: str, *tables: str) -> None:
+    """Run a statement that names tables as {}."""
+    lab.spark.sql(statement.format(*[f"delta.`{lab.path(table)}`" for table in tables]))
+
+
+def told(lab: Lab, table: str, *columns: str) -> list[tuple[Any, ...]]:
+    """Return expressions over the rows of a table as Spark reads them, sorted."""
+    rows = lab.spark.read.format("delta").load(lab.path(table)).selectExpr(*columns)
+    return sorted(map(tuple, rows.collect()), key=repr)
+
+
+def test_the_entries_of_a_long_map_keep_their_order(lab: Lab) -> None:
+    """Delta's own reader of feeds has more than four entries in the order of their hashes."""
+    for name in ("consents", "accounts"):
+        say(lab, f"CREATE TABLE {{}} (id string, n int, m map<string, int>) {FEED}", name)
+        say(lab, f"INSERT INTO {{}} VALUES ('a', 1, {FIVE}), ('b', 1, {FIVE})", name)
+    lab.job(
+        "job: maps\nsources: {consents: {table: consents, key: id}, accounts: {table: accounts, key: id}}\n"
+        "from: consents\njoin: {accounts: {kind: table, how: full}}\n"
+        "select: {id: key, n: consents.n, given: to_json(consents.m), first: 'map_keys(accounts.m)[0]'}\n"
+        "target: {table: maps}\n"
+    )
+    lab.run("maps")
+    say(lab, "UPDATE {} SET n = 2 WHERE id = 'a'", "consents")
+    say(lab, f"INSERT INTO {{}} VALUES ('c', 1, {FIVE})", "accounts")
+    assert lab.run("maps").mode == "incremental"
+    rows = [("a", 2, GIVEN, "zeta"), ("b", 1, GIVEN, "zeta"), ("c", None, None, "zeta")]
+    assert told(lab, "maps", "id", "n", "given", "first") == rows
+
+
+def test_another_order_of_a_long_map_is_noticed(lab: Lab) -> None:
+    say(lab, f"CREATE TABLE {{}} (id string, m map<string, int>) {FEED}", "items")
+    say(lab, f"INSERT INTO {{}} VALUES ('a', {FIVE})", "items")
+    source = "sources: {items: {table: items, key: id}}\nfrom: items\n"
+    lab.job(f"job: named\n{source}select: {{id: items.id, names: map_keys(items.m)}}\ntarget: {{table: named}}\n")
+    lab.run("named")
+    say(lab, "UPDATE {} SET m = map('omega', 5, 'zeta', 1, 'alpha', 2, 'mid', 3, 'beta', 4)", "items")
+    assert lab.run("named").mode == "incremental"
+    assert told(lab, "named", "names") == [(["omega", "zeta", "alpha", "mid", "beta"],)]
+
+
+SKIPPED = {
+    "date": ("date '1582-10-10'", "date '1582-10-15'"),
+    "timestamp": ("timestamp '1582-10-10 01:00:00'", "timestamp '1582-10-15 01:00:00'"),
+    "string": ("cast(X'61ff' as string)", "cast(X'61fe' as string)"),
+}
+"""Type -> two values that Delta's own reader of feeds takes for the same."""
+
+
+@pytest.mark.parametrize("kind", SKIPPED)
+def test_keys_that_a_feed_can_take_for_each_other_stay_apart(lab: Lab, kind: str) -> None:
+    one, other = SKIPPED[kind]
+    shown = "hex({})" if kind == "string" else "cast({} as string)"
+    names = [lab.spark.sql(f"SELECT {shown.format(value)}").collect()[0][0] for value in (one, other)]
+    say(lab, f"CREATE TABLE {{}} (id {kind}, other {kind}, w int) {FEED}", "items")
+    say(lab, f"CREATE TABLE {{}} (id {kind}, v int) {FEED}", "looked_up")
+    say(lab, f"INSERT INTO {{}} VALUES ({one}, {one}, 1), ({other}, {other}, 2)", "items")
+    say(lab, f"INSERT INTO {{}} VALUES ({one}, 1), ({other}, 2)", "looked_up")
+    lab.job(
+        "job: keys\nsources: {t: {table: items, key: id}, u: {table: looked_up, key: id}}\nfrom: t\n"
+        "join: {u: {kind: foreign_key, on: t.other, how: full}}\nselect: {id: t.id, uid: u.id, v: u.v, w: t.w}\n"
+        "target: {table: keys}\n"
+    )
+    lab.run("keys")
+    columns = [shown.format("id"), shown.format("uid"), "v", "w"]
+
+    def check(*rows: tuple[Any, ...]) -> None:
+        done = lab.run("keys")
+        assert (done.status, done.mode) == ("updated", "incremental"), done.error
+        assert told(lab, "keys", *columns) == sorted(rows, key=repr)
+
+    say(lab, "UPDATE {} SET w = 9 WHERE w = 1", "items")
+    check((names[0], names[0], 1, 9), (names[1], names[1], 2, 2))
+    say(lab, "UPDATE {} SET v = 8 WHERE v = 1", "looked_up")
+    check((names[0], names[0], 8, 9), (names[1], names[1], 2, 2))
+    say(lab, "DELETE FROM {} WHERE w = 9", "items")
+    check((None, names[0], 8, None), (names[1], names[1], 2, 2))
+
+
+@pytest.mark.parametrize("kind", SKIPPED)
+def test_a_history_has_the_values_of_the_snapshots(lab: Lab, kind: str) -> None:
+    """Of each commit its rows: a value that changes into one that a feed can take for the same is a new version."""
+    one, other = SKIPPED[kind]
+    shown = "hex(v)" if kind == "string" else "cast(v as string)"
+    say(lab, f"CREATE TABLE {{}} (id int, v {kind}, m map<string, int>) {FEED}", "items")
+    say(lab, f"INSERT INTO {{}} VALUES (1, {one}, {FIVE}), (2, {other}, {FIVE})", "items")
+    head = "job: past\nkind: history\nsources: {items: {table: items, key: id}}\nfrom: items\n"
+    lab.job(f"{head}target: {{table: past}}\n")
+    lab.run("past")
+    truth = set()
+    for change in (f"v = {other} WHERE id = 1", f"v = {one} WHERE id = 2"):
+        truth |= set(told(lab, "items", "id", shown, "to_json(m)"))
+        say(lab, f"UPDATE {{}} SET {change}", "items")
+    truth |= set(told(lab, "items", "id", shown, "to_json(m)"))
+    assert lab.run("past").status == "updated"
+    found = told(lab, "past", "id", shown, "to_json(m)")
+    assert (len(found), set(found)) == (4, truth)
+    current = told(lab, "past", "id", shown, "to_json(m)", "valid_to is null")
+    assert [each[:3] for each in current if each[3]] == told(lab, "items", "id", shown, "to_json(m)")

@@ -1,0 +1,53 @@
+"""The change feed as it is read: what Delta's reader says of its columns, and a Delta that is not known."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+from pyspark.sql import SparkSession
+
+from enrich.base.errors import EnvironmentFault
+from enrich.base.spec import COMMIT, WEIGHT
+from enrich.storage import tables
+
+PROPERTIES = {
+    "delta.enableChangeDataFeed": "true",
+    "delta.columnMapping.mode": "name",
+    "delta.enableTypeWidening": "true",
+}
+
+
+def test_columns_of_a_feed_have_no_notes_of_delta(spark: SparkSession, tmp_path: Path) -> None:
+    """Mapped names and widened types are its table's own: a target that is written from a feed must not get them."""
+    name = f"delta.`{tmp_path / 'items'}`"
+    listed = ", ".join(f"'{key}' = '{value}'" for key, value in PROPERTIES.items())
+    kinds = "`i.d` int NOT NULL, code char(3), deep struct<x: int, y: array<map<string, struct<z: int>>>>"
+    spark.sql(f"CREATE TABLE {name} ({kinds}) USING delta TBLPROPERTIES ({listed})")
+    spark.sql(f"ALTER TABLE {name} ALTER COLUMN deep.x TYPE bigint")
+    spark.sql(f"INSERT INTO {name} VALUES (1, 'a', struct(2, array(map('k', struct(3)))))")
+    spark.sql(f"UPDATE {name} SET code = 'b'")
+    columns = ["i.d", "code", "deep"]
+    feed = tables.read_change_feed(spark, str(tmp_path / "items"), (1, 3), columns)
+    there = spark.read.format("delta").load(str(tmp_path / "items"))
+    assert [field.jsonValue() for field in feed.schema.fields][:3] == [each.jsonValue() for each in there.schema.fields]
+    assert feed.columns == [*columns, WEIGHT, COMMIT]
+    deep = (2, [{"k": (3,)}])
+    expected = [(1, "a  ", deep, 1, 2), (1, "a  ", deep, -1, 3), (1, "b  ", deep, 1, 3)]
+    assert sorted(map(tuple, feed.collect()), key=lambda row: row[3:], reverse=True) == sorted(
+        expected, key=lambda row: row[3:], reverse=True
+    )
+
+
+def test_a_feed_is_not_read_in_an_unknown_way(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its values might be others than those of the snapshots."""
+    spark.range(3).write.format("delta").option("delta.enableChangeDataFeed", "true").save(str(tmp_path / "items"))
+    jvm = cast("Any", spark._jvm)
+    classes = SimpleNamespace(scala=jvm.scala, org=SimpleNamespace(apache=jvm.java))
+    monkeypatch.setattr(spark, "_jvm", classes)
+    with pytest.raises(EnvironmentFault, match="in a way that enrich does not know"):
+        tables.read_change_feed(spark, str(tmp_path / "items"), (-1, 0), ["id"])
