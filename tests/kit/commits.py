@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+
+from enrich.storage.feeds import list_files
 
 
 def find_commit(table: Path, version: int) -> Path:
@@ -28,3 +32,16 @@ def edit_commit(table: Path, version: int, kind: str, **told: Any) -> None:
 def date_commit(table: Path, version: int, at: float) -> None:
     """Let a commit tell another time, in milliseconds since 1970."""
     edit_commit(table, version, "commitInfo", timestamp=int(at))
+
+
+def age_commit(table: Path, version: int, days: float) -> None:
+    """Let a commit and the files that it added be so many days old, in what they say and in what the storage says."""
+    at = time.time() - days * 86_400
+    told = {"add": "modificationTime", "remove": "deletionTimestamp", "commitInfo": "timestamp"}
+    for kind, name in told.items():
+        edit_commit(table, version, kind, **{name: int(at * 1000)})
+    actions = [json.loads(line) for line in find_commit(table, version).read_text().splitlines()]
+    for path in [path for kind in ("add", "cdc") for path in list_files(actions, kind)]:
+        os.utime(table / path, (at, at))
+    (table / "_delta_log" / f".{version:020d}.json.crc").unlink(missing_ok=True)
+    os.utime(find_commit(table, version), (at, at))

@@ -7,17 +7,24 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, Transaction, write_deltalake
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+from enrich.base.errors import HistoryError
 from enrich.base.result import Compaction, Extent, JobResult
 from enrich.cli.maintenance import format_maintenance
 from enrich.config.models import Optimize
+from enrich.config.project import load_project
+from enrich.operations import maintenance
 from enrich.operations.maintenance import Kept, MaintainResult, Upkeep
-from enrich.operations.workplace import Workplace
+from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import name_application
+from enrich.progress.needs import Need
+from enrich.storage import upkeep
 from enrich.storage.extents import measure_files
 from enrich.storage.shape import Shape, find_need
+from enrich.storage.tables import read_state
 from kit.command import call, restored
+from kit.commits import age_commit, find_commit
 from kit.project import CONF, SHOP, write_project
 
 LIMITS = Optimize(after_commit=True, small_files=100, deleted_rows=0.1)
@@ -115,3 +122,69 @@ def test_a_result_says_what_optimize_did() -> None:
         "added": {"files": 1, "bytes": 250},
         "why": "3 small files (small_files is 2)",
     }
+
+
+@pytest.fixture
+def table(tmp_path: Path) -> Path:
+    """Give a table with the versions 0 to 4, which are 40, 30, 20, 10 and 1 days old."""
+    for version, days in enumerate((40, 30, 20, 10, 1)):
+        write_deltalake(tmp_path / "items", pa.table({"id": [version]}), mode="overwrite")
+        age_commit(tmp_path / "items", version, days)
+    return tmp_path / "items"
+
+
+def _choose(home: Path, uri: Path, asked: int | None, monkeypatch: pytest.MonkeyPatch, *versions: int) -> Kept:
+    table_id = read_state(str(uri)).table_id
+    needs = [Need("kept", table_id, version) for version in versions]
+    monkeypatch.setattr(maintenance._Keeper, "_list_readers", lambda *_: needs)
+    keeper = maintenance._Keeper(Workplace(load_project(home), [], Options(), "run", None), asked)
+    return keeper._choose_hours("items", str(uri))
+
+
+def test_all_versions_stay_from_the_one_on_that_is_needed(
+    home: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert _choose(home, table, None, monkeypatch).window == (3, 4)
+    assert _choose(home, table, 24 * 25, monkeypatch).window == (1, 4)
+    assert _choose(home, table, 24 * 99, monkeypatch).window == (-1, 4)
+    kept = _choose(home, table, 24 * 15, monkeypatch, 3, 2)
+    assert (kept.hours, kept.window) == (20 * 24 + 1 + maintenance.MARGIN, (1, 4))
+    assert kept.why == ("job 'kept' may need version 2 and what came after it",)
+
+
+def test_nothing_is_removed_where_the_log_has_lost_what_a_job_may_need(
+    home: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DeltaTable(table).create_checkpoint()
+    for version in range(3):
+        find_commit(table, version).unlink()
+    assert _choose(home, table, 24 * 99, monkeypatch, 2).window == (2, 4)
+    with pytest.raises(HistoryError, match=r"'kept' may need version 1 .* the table's log no longer holds all of that"):
+        _choose(home, table, None, monkeypatch, 1)
+
+
+def test_what_a_commit_removed_is_found_however_it_is_written(tmp_path: Path) -> None:
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 1, "sizeInBytes": 1}
+    whole = {"storageType": "p", "pathOrInlineDv": "s3a://bucket/t/deletion%20vector.bin"}
+    removed = [
+        {"path": "p=a%2520b/one%2520file.parquet", "deletionVector": vector},
+        {"path": "two.parquet", "deletionVector": whole},
+        {"path": "three.parquet", "deletionVector": {"storageType": "i", "pathOrInlineDv": "x"}},
+    ]
+    find_commit(tmp_path, 3).parent.mkdir()
+    lines = [*({"remove": each} for each in removed), {"cdc": {"path": "_change_data/cdc.parquet"}}]
+    find_commit(tmp_path, 3).write_text("\n".join(map(json.dumps, lines)))
+    listed = [
+        *("file:/t/p=a%20b/one%20file.parquet", "file:/t/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"),
+        *(
+            "/t/two.parquet",
+            "s3a://bucket/t/deletion vector.bin",
+            "file:/t/three.parquet",
+            "/t/_change_data/cdc.parquet",
+        ),
+        "file:/t/unused.parquet",
+    ]
+    assert upkeep._leave_needed(str(tmp_path), listed, (2, 3)) == ["file:/t/unused.parquet"]
+    assert upkeep._leave_needed(str(tmp_path), listed, (3, 3)) == listed
+    with pytest.raises(HistoryError, match="no longer holds version 2"):
+        upkeep._leave_needed(str(tmp_path), listed, (1, 3))

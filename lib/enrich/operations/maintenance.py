@@ -53,10 +53,12 @@ class Kept:
     Attributes:
         hours: Files that were removed later stay.
         why: Which jobs need more than what was asked for.
+        window: The versions that these are: the one that was the latest when the hours began, and the last one.
     """
 
     hours: int
     why: tuple[str, ...] = ()
+    window: tuple[int, int] = (0, 0)
 
 
 @dataclass(frozen=True)
@@ -251,7 +253,11 @@ class _Keeper:
         try:
             kept = self._choose_hours(found.table, uri)
             log.info("VACUUM of %s: %d hours of its past stay", found.table, kept.hours)
-            gone = self.workplace.work_inside(lambda own: vacuum_table(own, uri, kept.hours, dry_run=self.dry_run))
+
+            def vacuum(own: SparkSession) -> Extent:
+                return vacuum_table(own, uri, kept.hours, kept.window, dry_run=self.dry_run)
+
+            gone = self.workplace.work_inside(vacuum)
         except Exception as error:  # noqa: BLE001 - as in ``_keep_job``
             return found.failed_with(describe_error(error, found.job or found.table))
         return replace(found, removed=gone, kept=kept)
@@ -288,26 +294,35 @@ class _Keeper:
             yield found.settle() if not found.exit_code else found
 
     def _choose_hours(self, name: str, uri: str) -> Kept:
-        """Return how much of a table's past stays.
+        """Return how much of a table's past stays: all of it that the log holds, where that is less than it should be.
 
         Raises:
             ConfigError: Less was asked for than the table promises to its readers.
-            HistoryError: Nobody knows what a job has read of the table.
+            HistoryError: Nobody knows what a job has read of the table, or the log has lost commits that it may read.
         """
         history = tables.open_log(uri)
         state = tables.read_open_state(history)
         own = self._compute_own_hours(name, state)
         hours, why = self.asked or own, []
-        commits = tables.read_commits(history)
+        commits, now = tables.read_commits(history), time.time() * 1000
         for need in self._list_readers(uri):
             if need.table_id != state.table_id or need.version >= state.version:
                 continue
-            at = commits.get(need.version, min(commits.values(), default=0))
-            needed = math.ceil((time.time() * 1000 - at) / _HOUR) + MARGIN
+            if need.version + 1 not in commits:
+                raise HistoryError(
+                    f"nothing is removed: job {need.job!r} may need version {need.version} and what came after it, and"
+                    " the table's log no longer holds all of that",
+                    hint=f"run `enrich run {need.job}`; VACUUM goes on when no RESTORE of its target can bring back what"
+                    " it had consumed before",
+                )
+            at = commits.get(need.version, commits[need.version + 1])
+            needed = math.ceil((now - at) / _HOUR) + MARGIN
             if needed > hours:
                 why.append(f"job {need.job!r} may need version {need.version} and what came after it")
             hours = max(hours, needed)
-        return Kept(hours, tuple(why))
+        before = max((version for version, at in commits.items() if at < now - hours * _HOUR), default=None)
+        first = before if before is not None else min(commits, default=state.version + 1) - 1
+        return Kept(hours, tuple(why), (first, state.version))
 
     def _compute_own_hours(self, name: str, table: tables.TableState) -> int:
         """Return for how many hours a table promises to keep removed files.

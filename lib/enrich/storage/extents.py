@@ -40,17 +40,23 @@ def measure_files(uri: str, paths: Iterable[str]) -> Extent:
         uri: The table that they are in.
         paths: Relative to it, or whole, as Delta or delta-rs list them.
     """
+    sizes = dict(find_files(uri, paths).values())
+    return Extent(len(sizes), sum(sizes.values()))
+
+
+def find_files(uri: str, paths: Iterable[str]) -> dict[str, tuple[str, int]]:
+    """Return each path that is a file -> where this is, and its bytes; arguments as ``measure_files``."""
     local = find_local_path(uri)
     if local is not None:
-        files = {file for path in paths if (file := _find_file(local, path)) is not None}
-        return Extent(len(files), sum(file.stat().st_size for file in files))
+        files = {path: file for path in paths if (file := _find_file(local, path)) is not None}
+        return {path: (str(file), file.stat().st_size) for path, file in files.items()}
     from pyarrow.fs import FileType, PyFileSystem
 
     place = uri.partition("://")[2]
-    inside = sorted({path.partition(place)[2].lstrip("/") if place in path else path for path in paths})
-    infos = PyFileSystem(open_files(uri)).get_file_info(inside) if inside else []
-    sizes = [info.size or 0 for info in infos if info.type == FileType.File]
-    return Extent(len(sizes), sum(sizes))
+    inside = {path: path.partition(place)[2].lstrip("/") if place in path else path for path in paths}
+    infos = PyFileSystem(open_files(uri)).get_file_info(sorted(set(inside.values()))) if inside else []
+    sizes = {info.path: info.size or 0 for info in infos if info.type == FileType.File}
+    return {path: (file, sizes[file]) for path, file in inside.items() if file in sizes}
 
 
 def _find_file(table: Path, path: str) -> Path | None:

@@ -40,8 +40,8 @@ def find_feed_start(table: TableState, stop: int = 0, *, readable: bool = True) 
         found = tables.actions(uri, version)
         if found is None or not _tells_all(uri, version, found):
             break
-        missing -= set(_list_files(found, "add"))
-        missing |= {path for path in _list_files(found, "remove") if not _exist(uri, [path])}
+        missing -= set(list_files(found, "add"))
+        missing |= {path for path in list_files(found, "remove") if not _exist(uri, [path])}
         version -= 1
         if not missing:
             whole.append(version)
@@ -59,9 +59,9 @@ def _tells_all(uri: str, version: int, found: Sequence[Mapping[str, Any]]) -> bo
     """Return whether the feed has all that a commit changed."""
     if any("metaData" in each for each in found) and not _keeps_columns(uri, version):
         return False
-    recorded = list(_list_files(found, "cdc"))
+    recorded = list(list_files(found, "cdc"))
     changing = [each for each in found for kind in ("add", "remove") if each.get(kind, {}).get("dataChange")]
-    return _exist(uri, recorded or [*_list_files(changing, "add"), *_list_files(changing, "remove")])
+    return _exist(uri, recorded or [*list_files(changing, "add"), *list_files(changing, "remove")])
 
 
 def _keeps_columns(uri: str, version: int) -> bool:
@@ -75,14 +75,17 @@ def _keeps_columns(uri: str, version: int) -> bool:
     return kept and all(after.layout.get(name) == there for name, there in before.layout.items())
 
 
-def _list_files(found: Iterable[Mapping[str, Any]], kind: str) -> Iterator[str]:
+def list_files(found: Iterable[Mapping[str, Any]], kind: str) -> Iterator[str]:
     """Yield the files of the actions of one kind, deletion vectors too."""
     for each in found:
         if kind in each:
             yield unquote(each[kind]["path"])
             vector = each[kind].get("deletionVector")
-            if vector and vector.get("storageType") == "u":
+            kind_of_place = vector.get("storageType") if vector else None
+            if kind_of_place == "u":
                 yield _find_vector(vector["pathOrInlineDv"])
+            elif kind_of_place == "p":  # a whole path, as clones have it
+                yield unquote(vector["pathOrInlineDv"])
 
 
 def _find_vector(text: str) -> str:
