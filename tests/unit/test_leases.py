@@ -1,14 +1,24 @@
-"""The lock of a job in an object store, on obstore's store in memory, which knows the same conditions as S3."""
+"""The lock of a job in an object store, on obstore's store in memory, which knows the same conditions as S3.
+
+Google Cloud Storage has other conditions, of the number of an object's generation; a small server has these.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import json
+import logging
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import obstore
 import pytest
-from obstore.store import MemoryStore
+from obstore.store import GCSStore, MemoryStore
 
 from enrich.base.errors import Locked
 from enrich.storage.leases import LEASE, hold_lease
@@ -90,3 +100,97 @@ def test_what_is_no_note_holds_nobody_up(store: Any) -> None:
     obstore.put(store, NAME, b"\xff{")
     with hold_lease(store, "job", "one"):
         assert read_note(store)["run_id"] == "one"
+
+
+class Google(ThreadingHTTPServer):
+    """Keeps objects in memory, with their generations."""
+
+    def __init__(self) -> None:
+        super().__init__(("127.0.0.1", 0), GoogleHandler)
+        self.objects: dict[str, tuple[int, bytes]] = {}
+        self.conditions: list[str | None] = []
+        self.refuses = False
+
+
+class GoogleHandler(BaseHTTPRequestHandler):
+    server: Google
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        found = self.server.objects.get(self.path)
+        self.answer(404, 0, b"") if found is None else self.answer(200, *found)
+
+    def do_PUT(self) -> None:
+        body, expected = (
+            self.rfile.read(int(self.headers["Content-Length"])),
+            self.headers["x-goog-if-generation-match"],
+        )
+        generation, _ = self.server.objects.get(self.path, (0, b""))
+        self.server.conditions.append(expected)
+        if self.server.refuses:
+            return self.answer(403, 0, b"")
+        if expected is not None and int(expected) != generation:
+            return self.answer(412, 0, b"")
+        self.server.objects[self.path] = (generation + 1, body)
+        return self.answer(200, generation + 1, body, b"")
+
+    def answer(self, code: int, generation: int, of: bytes, body: bytes | None = None) -> None:
+        sent = of if body is None else body
+        self.send_response(code)
+        self.send_header("ETag", f'"{hashlib.sha256(of).hexdigest()}"')
+        self.send_header("x-goog-generation", str(generation))
+        self.send_header("Last-Modified", self.date_time_string())
+        self.send_header("Content-Length", str(len(sent)))
+        self.end_headers()
+        self.wfile.write(sent)
+
+    def log_message(self, *_: object) -> None:
+        """Tell nobody."""
+
+
+@contextmanager
+def serve() -> Iterator[tuple[Google, Any]]:
+    with Google() as server:
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.02})
+        thread.start()
+        account = {"gcs_base_url": f"http://127.0.0.1:{server.server_port}", "disable_oauth": True}
+        lacking = dict.fromkeys(("client_email", "private_key", "private_key_id"), "")
+        key = json.dumps({**account, **lacking})
+        try:
+            yield server, GCSStore("box", config={"service_account_key": key}, client_options={"allow_http": True})
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def test_google_looks_at_the_generation(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "enrich")
+    with serve() as (server, google):
+        for run in ("one", "two", "three"):
+            with hold_lease(google, "job", run, renewal=0.01):
+                second = hold_lease(google, "job", "another")
+                with pytest.raises(Locked, match=f"run {run} "), second:
+                    pass
+                known = len(server.conditions)
+                for _ in range(500):
+                    if len(server.conditions) < known + 2:
+                        time.sleep(0.01)
+                assert len(server.conditions) >= known + 2
+        assert server.conditions == [str(number) for number in range(len(server.conditions))]
+        held = hold_lease(google, "job", "slow")
+        held.__enter__()
+        obstore.put(google, NAME, b"")
+        held.__exit__(None, None, None)
+        assert bytes(obstore.get(google, NAME).bytes()) == b""
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the lock {NAME} was taken by another run; the target's log decides which one commits"
+    ]
+
+
+def test_a_lock_that_cannot_be_released_is_said(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING, "enrich")
+    with serve() as (server, google), hold_lease(google, "job", "one"):
+        server.refuses = True
+    assert [record.getMessage() for record in caplog.records] == [
+        f"the lock {NAME} could not be released; it ends within a minute by itself"
+    ]

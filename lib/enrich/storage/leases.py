@@ -12,14 +12,17 @@ import logging
 import os
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import EnvironmentFault, Locked
 from enrich.base.failpoints import pass_point
+
+if TYPE_CHECKING:
+    from obstore import UpdateVersion
 
 log = logging.getLogger("enrich")
 
@@ -43,28 +46,30 @@ class _Lease:
         store: The state directory.
         name: The object below it.
         note: Who holds it.
-        tag: The object's tag since the last write; None when somebody else has written it.
+        mark: The object's tag and generation since the last write; None when somebody else has written it.
     """
 
     store: Any
     name: str
     note: dict[str, Any]
-    tag: str | None
+    mark: UpdateVersion | None
 
-    def write(self, until: datetime) -> None:
-        """Write the lock anew, if it is still ours."""
+    def write(self, until: datetime) -> bool:
+        """Write the lock anew, if it is still ours; return whether nothing went wrong."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
 
-        if self.tag is None:
-            return
+        if self.mark is None:
+            return True
         try:
-            self.tag = obstore.put(self.store, self.name, _format(self.note, until), mode={"e_tag": self.tag})["e_tag"]
+            self.mark = _mark(obstore.put(self.store, self.name, _format(self.note, until), mode=self.mark))
         except (AlreadyExistsError, NotFoundError, PreconditionError, FileNotFoundError):
-            self.tag = None
+            self.mark = None
             log.warning("the lock %s was taken by another run; the target's log decides which one commits", self.name)
         except Exception as error:  # noqa: BLE001 - the next renewal may succeed; without one, the lease ends
             log.info("the lock %s could not be renewed (%s)", self.name, type(error).__name__)
+            return False
+        return True
 
 
 @contextmanager
@@ -104,7 +109,8 @@ def hold_lease(
     finally:
         done.set()
         thread.join()
-        lease.write(clock())
+        if not lease.write(clock()):
+            log.warning("the lock %s could not be released; it ends within a minute by itself", lease.name)
     pass_point("lock.released")
 
 
@@ -120,14 +126,14 @@ def _take(store: Any, job: str, run_id: str, clock: Callable[[], datetime]) -> _
     try:
         try:
             found = obstore.get(store, name)
-            text, tag = bytes(found.bytes()), found.meta["e_tag"]
+            text, mark = bytes(found.bytes()), _mark(found.meta)
         except FileNotFoundError:
             pass
         else:
             if (holder := _find_holder(text, now)) is not None:
                 raise Locked(f"{holder} has the lock of job {job!r}", hint="run again when it has ended")
-            mode = {"e_tag": tag}
-        taken = obstore.put(store, name, _format(note, now + LEASE), mode=mode)["e_tag"]
+            mode = mark
+        taken = _mark(obstore.put(store, name, _format(note, now + LEASE), mode=mode))
     except (AlreadyExistsError, PreconditionError):
         raise Locked(
             f"another run has just taken the lock of job {job!r}", hint="run again when it has ended"
@@ -143,6 +149,20 @@ def _take(store: Any, job: str, run_id: str, clock: Callable[[], datetime]) -> _
             hint="check the address of the object store, the credentials and their permissions",
         ) from error
     return _Lease(store, name, note, taken)
+
+
+def _mark(told: Mapping[str, Any]) -> UpdateVersion:
+    """Return what a write names that may only replace what it has seen: S3 looks at the tag, Google at the generation.
+
+    Args:
+        told: What the store says of an object that was read or written.
+    """
+    found: UpdateVersion = {}  # obstore refuses None
+    if told.get("e_tag") is not None:
+        found["e_tag"] = told["e_tag"]
+    if told.get("version") is not None:
+        found["version"] = told["version"]
+    return found
 
 
 def _format(note: dict[str, Any], until: datetime) -> bytes:
