@@ -312,8 +312,8 @@ class _Keeper:
                 raise HistoryError(
                     f"nothing is removed: job {need.job!r} may need version {need.version} and what came after it, and"
                     " the table's log no longer holds all of that",
-                    hint=f"run `enrich run {need.job}`; VACUUM goes on when no RESTORE of its target can bring back what"
-                    " it had consumed before",
+                    hint=f"run `enrich run {need.job}`; VACUUM goes on when no RESTORE of its target can bring back"
+                    " what it had consumed before",
                 )
             at = commits.get(need.version, commits[need.version + 1])
             needed = math.ceil((now - at) / _HOUR) + MARGIN

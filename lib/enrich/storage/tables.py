@@ -281,11 +281,12 @@ def _open_feed(spark: SparkSession, uri: str, first: int, last: int) -> DataFram
     from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 
     reader = spark.read.format("delta").option("readChangeFeed", "true")
-    feed: Any = reader.option("startingVersion", first).option("endingVersion", last).load(uri)
+    feed = reader.option("startingVersion", first).option("endingVersion", last).load(uri)
     if os.environ.get("DATABRICKS_RUNTIME_VERSION"):
         return feed  # Delta has other classes there: docs/limits.md
     with _know_delta(uri):
-        relation = feed._jdf.queryExecution().analyzed().collectLeaves().head().relation()
+        read: Any = feed
+        relation = read._jdf.queryExecution().analyzed().collectLeaves().head().relation()
         if relation.startingVersion().isEmpty():
             return feed  # there are no such commits: nothing is in it
         jvm: Any = spark._jvm
