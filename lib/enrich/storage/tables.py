@@ -133,11 +133,12 @@ def exists(uri: str) -> bool:
 def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], int]]:
     """Return which texts the rows of a table have in an array column, and how many rows have these; without Spark.
 
-    The column is an ``array<string>`` whose texts hold no control characters.
+    The column is an ``array<string>`` whose texts hold no control characters. Where it is null, as in rows of other
+    writers, there is one empty text, as where the array is empty.
     """
     texts = f"array_to_string({quote_name(column)}, chr(31))"
     found = query_rows(open_log(uri), f"SELECT {texts} AS texts, count(*) AS count FROM this GROUP BY 1")  # noqa: S608
-    return [(tuple(row["texts"].split("\x1f")), row["count"]) for row in found]
+    return [(tuple((row["texts"] or "").split("\x1f")), row["count"]) for row in found]
 
 
 def read_first_rows(uri: str, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
