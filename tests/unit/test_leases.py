@@ -28,7 +28,7 @@ NAME = "locks/job.lock"
 
 class Clock:
     def __init__(self) -> None:
-        self.now = datetime(2026, 11, 23, tzinfo=UTC)
+        self.now = datetime.now(UTC)  # the store dates what is written
 
     def __call__(self) -> datetime:
         return self.now
@@ -62,10 +62,10 @@ def test_a_second_run_is_refused_until_the_first_has_ended(store: Any, clock: Cl
 def test_the_lock_of_a_run_that_was_killed_ends_by_itself(store: Any, clock: Clock) -> None:
     held = hold_lease(store, "job", "killed", clock=clock)
     held.__enter__()
-    clock.now += LEASE - timedelta(seconds=1)
+    clock.now += LEASE - timedelta(seconds=20)
     with pytest.raises(Locked), hold_lease(store, "job", "next", clock=clock):
         pass
-    clock.now += timedelta(seconds=1)
+    clock.now += timedelta(minutes=1)
     with hold_lease(store, "job", "next", clock=clock):
         assert read_note(store)["run_id"] == "next"
         held.__exit__(None, None, None)  # it was only slow: the lock is the other's, and stays so
@@ -74,12 +74,28 @@ def test_the_lock_of_a_run_that_was_killed_ends_by_itself(store: Any, clock: Clo
 
 def test_a_run_that_works_keeps_its_lock(store: Any, clock: Clock) -> None:
     with hold_lease(store, "job", "long", clock=clock, renewal=0.01):
-        clock.now += 2 * LEASE
-        until = clock.now + LEASE
-        while datetime.fromisoformat(read_note(store)["until"]) != until:
+        taken = obstore.head(store, NAME)["last_modified"]
+        while (renewed := obstore.head(store, NAME)["last_modified"]) <= taken + timedelta(seconds=0.1):
             pass
+        clock.now = renewed + LEASE - timedelta(seconds=0.05)  # later than a minute after it was taken
         with pytest.raises(Locked), hold_lease(store, "job", "next", clock=clock):
             pass
+
+
+@pytest.mark.parametrize("ahead", [timedelta(hours=6), timedelta(hours=-6)])
+def test_the_clock_of_the_holder_does_not_count(store: Any, clock: Clock, ahead: timedelta) -> None:
+    def other() -> datetime:
+        return clock.now + ahead
+
+    with hold_lease(store, "job", "ended", clock=other):
+        pass
+    held = hold_lease(store, "job", "killed", clock=other)
+    held.__enter__()
+    with pytest.raises(Locked, match="run killed "), hold_lease(store, "job", "early", clock=clock):
+        pass
+    clock.now += 2 * LEASE
+    with hold_lease(store, "job", "next", clock=clock):
+        assert read_note(store)["run_id"] == "next"
 
 
 def test_of_two_runs_that_see_a_free_lock_one_gets_it(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,8 +1,12 @@
 """A lock in an object store: one object a job, changed only by writes that fail if somebody else has changed it.
 
 The holder renews it while it works. Who does not, for as long as a lease lasts, has died; then another may take it.
-It spares the second run's work. That no commit is lost does not depend on it, for the target's log decides, so
-clocks that differ do no harm.
+It spares the second run's work. That no commit is lost does not depend on it, for the target's log decides.
+
+The holder's clock does not count: the lock says that it is released, and its age is taken from the store, which
+dates what is written. Who looks at it compares that with its own clock. One that is ahead takes a lock too early, and
+then one of the two works in vain; one that is behind waits longer for a run that was killed. S3 answers nobody whose
+clock is off by more than a quarter of an hour.
 """
 
 from __future__ import annotations
@@ -54,7 +58,7 @@ class _Lease:
     note: dict[str, Any]
     mark: UpdateVersion | None
 
-    def write(self, until: datetime) -> bool:
+    def write(self, *, held: bool = True) -> bool:
         """Write the lock anew, if it is still ours; return whether nothing went wrong."""
         import obstore
         from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
@@ -62,7 +66,7 @@ class _Lease:
         if self.mark is None:
             return True
         try:
-            self.mark = _mark(obstore.put(self.store, self.name, _format(self.note, until), mode=self.mark))
+            self.mark = _mark(obstore.put(self.store, self.name, _format(self.note, held=held), mode=self.mark))
         except (AlreadyExistsError, NotFoundError, PreconditionError, FileNotFoundError):
             self.mark = None
             log.warning("the lock %s was taken by another run; the target's log decides which one commits", self.name)
@@ -99,7 +103,7 @@ def hold_lease(
 
     def renew() -> None:
         while not done.wait(renewal):
-            lease.write(clock() + LEASE)
+            lease.write()
 
     thread = threading.Thread(target=renew, name=f"lock of {job}", daemon=True)
     thread.start()
@@ -109,7 +113,7 @@ def hold_lease(
     finally:
         done.set()
         thread.join()
-        if not lease.write(clock()):
+        if not lease.write(held=False):
             log.warning("the lock %s could not be released; it ends within a minute by itself", lease.name)
     pass_point("lock.released")
 
@@ -126,14 +130,14 @@ def _take(store: Any, job: str, run_id: str, clock: Callable[[], datetime]) -> _
     try:
         try:
             found = obstore.get(store, name)
-            text, mark = bytes(found.bytes()), _mark(found.meta)
+            text, mark, since_renewal = bytes(found.bytes()), _mark(found.meta), now - found.meta["last_modified"]
         except FileNotFoundError:
             pass
         else:
-            if (holder := _find_holder(text, now)) is not None:
+            if since_renewal < LEASE and (holder := _find_holder(text)) is not None:
                 raise Locked(f"{holder} has the lock of job {job!r}", hint="run again when it has ended")
             mode = mark
-        taken = _mark(obstore.put(store, name, _format(note, now + LEASE), mode=mode))
+        taken = _mark(obstore.put(store, name, _format(note, held=True), mode=mode))
     except (AlreadyExistsError, PreconditionError):
         raise Locked(
             f"another run has just taken the lock of job {job!r}", hint="run again when it has ended"
@@ -165,16 +169,15 @@ def _mark(told: Mapping[str, Any]) -> UpdateVersion:
     return found
 
 
-def _format(note: dict[str, Any], until: datetime) -> bytes:
-    return json.dumps({**note, "until": until.isoformat()}).encode()
+def _format(note: dict[str, Any], *, held: bool) -> bytes:
+    return json.dumps({**note, "held": held}).encode()
 
 
-def _find_holder(text: bytes, now: datetime) -> str | None:
-    """Return who holds a lock; None when it is free, or its holder has not renewed it for too long."""
+def _find_holder(text: bytes) -> str | None:
+    """Return who holds a lock; None when it was released, or says nothing."""
     try:
         note = json.loads(text)
-        until = datetime.fromisoformat(note["until"])
         told = f"run {note['run_id']} (host {note['host']}, pid {int(note['pid'])}, since {note['since']})"
     except (ValueError, KeyError, TypeError):
         return None
-    return f"{told}, which renews it at least every minute," if until > now else None
+    return f"{told}, which renews it at least every minute," if note.get("held", True) else None
