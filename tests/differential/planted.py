@@ -19,7 +19,7 @@ from differential.planting import wrap
 from enrich.base.spec import LIVE, OPERATION, WEIGHT, name_partners, quote
 from enrich.frames import asof, changes, difference, join, keys, mirror
 from enrich.steps import source_changes
-from enrich.storage import tables
+from enrich.storage import feed_rows, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 Patch = pytest.MonkeyPatch
 _FEED, _SNAPSHOT, _ENRICHED, _DERIVED, _REFERENCES, _LATEST = (
-    tables.read_change_feed,
+    feed_rows.read_change_feed,
     tables.read_snapshot,
     join.join_all,
     mirror.derive_mirror,
@@ -135,7 +135,7 @@ def _reading(feed_of: Callable[..., DataFrame | None]) -> Plant:
             wrong = feed_of(session, uri, window, columns)
             return _mixed(found, found.limit(0) if wrong is None else wrong, is_mine, F.col(quote(columns[0])))
 
-        wrap(patch, tables, "read_change_feed", around)
+        wrap(patch, feed_rows, "read_change_feed", around)
 
     return plant
 

@@ -80,10 +80,10 @@ def test_products_of_a_changed_merchant_follow_beside_changed_products(shop: Lab
 def test_a_feed_that_brings_two_rows_of_one_key_is_not_believed(shop: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer's feed may lack what it removed: then the table says which rows there are."""
     from enrich.base.spec import WEIGHT
-    from enrich.storage import tables
+    from enrich.storage import feed_rows
 
-    read = tables.read_change_feed
-    monkeypatch.setattr(tables, "read_change_feed", lambda *args: read(*args).where(f"{WEIGHT} > 0"))
+    read = feed_rows.read_change_feed
+    monkeypatch.setattr(feed_rows, "read_change_feed", lambda *args: read(*args).where(f"{WEIGHT} > 0"))
     for title in ("first", "second"):
         shop.put("products", {"id": 1, "title": title, "merchant_id": 1})
     assert shop.run().error is None

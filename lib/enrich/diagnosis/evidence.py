@@ -38,7 +38,7 @@ from enrich.diagnosis.sides import Side
 from enrich.frames import asof, interval, join, normalise, order
 from enrich.frames.columns import drop_nulls, has_null, name_parts, pack_rows, unite
 from enrich.steps.work import FEW, Work
-from enrich.storage import tables
+from enrich.storage import feed_rows, tables
 
 log = logging.getLogger(__name__)
 
@@ -363,7 +363,7 @@ def _find_moves(work: Work, asked: Question, lost: Lost, window: tuple[int, int]
     columns = list(dict.fromkeys([*source.key, *asked.columns]))
     net = F.sum(WEIGHT)
     try:
-        feed = normalise.normalise_keys(tables.read_change_feed(work.session, uri, window, columns), source)
+        feed = normalise.normalise_keys(feed_rows.read_change_feed(work.session, uri, window, columns), source)
         rows = _rename_parts(feed, asked, WEIGHT, COMMIT).join(lost.sent, on=asked.names, how="left_semi")
         netted = rows.groupBy(*asked.names, COMMIT).agg(net.alias(WEIGHT))
         come = F.max(F.when(F.col(WEIGHT) > 0, F.col(COMMIT))).alias("come")

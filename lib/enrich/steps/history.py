@@ -25,7 +25,7 @@ from enrich.frames.history import FROM
 from enrich.progress.cursor import find_quarantine_version
 from enrich.steps.losses import check_ends
 from enrich.steps.work import Work, build_finding, read_target
-from enrich.storage import tables
+from enrich.storage import feed_rows, tables
 
 
 @dataclass(frozen=True)
@@ -193,7 +193,7 @@ def _begin(spec: HistorySpec, at: int) -> Column:
 def _read_images(work: Work, spec: HistorySpec, ends: tuple[int, int]) -> DataFrame:
     """Return what each commit of a range removed and added, one row an image."""
     names = list(spec.source.columns)
-    feed = tables.read_change_feed(work.session, work.task.tables[spec.driving].uri, ends, names)
+    feed = feed_rows.read_change_feed(work.session, work.task.tables[spec.driving].uri, ends, names)
     return net_changes.sum_images(normalise.normalise_keys(feed, spec.source), spec.source, COMMIT)
 
 

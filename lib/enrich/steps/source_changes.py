@@ -28,7 +28,7 @@ from enrich.steps import history
 from enrich.steps.history import Ledger
 from enrich.steps.losses import can_read, check_ends, keeps_layout
 from enrich.steps.work import Work, build_finding, measure
-from enrich.storage import tables
+from enrich.storage import feed_rows
 
 log = logging.getLogger(__name__)
 
@@ -162,7 +162,7 @@ def _read(
     found = None
     if keeps_layout(work.task, alias, window):
         try:
-            feed = tables.read_change_feed(work.session, uri, window, names)
+            feed = feed_rows.read_change_feed(work.session, uri, window, names)
             found = by(normalise.normalise_keys(feed, source), source)
         except (PySparkException, Py4JJavaError) as error:
             if find_lack(error):  # no snapshot could be read either
@@ -170,7 +170,7 @@ def _read(
     if found is None:
         log.info("the change feed of %s cannot be read completely; comparing the two snapshots instead", alias)
         try:
-            feed = tables.read_snapshot_difference(work.session, uri, window, names)
+            feed = feed_rows.read_snapshot_difference(work.session, uri, window, names)
             found = by(normalise.normalise_keys(feed, source), source)
         except (PySparkException, Py4JJavaError) as error:
             if find_lack(error):

@@ -8,18 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
-from enrich.base.errors import ConfigError, EnvironmentFault
+from enrich.base.errors import ConfigError
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, describe_unreadable, is_denied
-from enrich.base.spec import COMMIT, WEIGHT, DataType, quote
+from enrich.base.spec import DataType, quote
 from enrich.base.stores import find_options
 from enrich.storage.layout import find_physical_names
 from enrich.storage.stores import find_local_path, list_objects, read_file
@@ -27,13 +25,11 @@ from enrich.storage.stores import find_local_path, list_objects, read_file
 if TYPE_CHECKING:
     from arro3.core import Table
     from deltalake import DeltaTable
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import StructField
+    from pyspark.sql import DataFrame, SparkSession
 
 CHANGE_FEED = "delta.enableChangeDataFeed"
 _IN_COMMIT = "delta.enableInCommitTimestamps"
 _IN_COMMIT_SINCE = "delta.inCommitTimestampEnablementVersion"
-_GONE = ("delete", "update_preimage")
 _HEAD = 65536
 _TELLING = ("timestamp", "operation", "userMetadata", "txnId")
 _MARKS = ("_delta_log", "_delta_log/_staged_commits")
@@ -250,100 +246,6 @@ def read_snapshot(
         later = {name: like.schema[name].dataType for name in columns if name.lower() not in known}
         rows = rows.withColumns({name: F.lit(None).cast(kind) for name, kind in later.items()}) if later else rows
     return rows.select(*[F.col(quote(name)) for name in columns])
-
-
-def read_change_feed(spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]) -> DataFrame:
-    """Return what the commits after ``window[0]`` up to ``window[1]`` removed and added.
-
-    Both ends are pinned: Delta clamps an open end silently and resolves it anew at each action.
-
-    Returns:
-        ``columns``, ``WEIGHT`` (-1 for a removed row, +1 for an added one) and ``COMMIT``.
-    """
-    from pyspark.sql import functions as F
-
-    feed = _open_feed(spark, uri, window[0] + 1, window[1])
-    weight = F.when(F.col("_change_type").isin(*_GONE), F.lit(-1)).otherwise(F.lit(1))
-    commit = F.col("_commit_version").alias(COMMIT)
-    return feed.select(*[F.col(quote(name)) for name in columns], weight.alias(WEIGHT), commit)
-
-
-def _open_feed(spark: SparkSession, uri: str, first: int, last: int) -> DataFrame:
-    """Return the change feed of the commits ``first`` to ``last`` with the values that the snapshots have.
-
-    Delta's reader hands each row of a feed through objects of Java, which changes some of them: the entries of a map
-    with more than four come in the order of their hashes, the days that the calendar skipped in October 1582 become the
-    15th, and bytes in a text that are no UTF-8 become U+FFFD. So the reader only checks the range and chooses the
-    schema; the rows are read by what it reads them with itself.
-
-    Raises:
-        EnvironmentFault: This is another Delta than those that are known.
-    """
-    from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-
-    reader = spark.read.format("delta").option("readChangeFeed", "true")
-    feed = reader.option("startingVersion", first).option("endingVersion", last).load(uri)
-    if os.environ.get("DATABRICKS_RUNTIME_VERSION"):
-        return feed  # Delta has other classes there: docs/limits.md
-    with _know_delta(uri):
-        read: Any = feed
-        relation = read._jdf.queryExecution().analyzed().collectLeaves().head().relation()
-        if relation.startingVersion().isEmpty():
-            return feed  # there are no such commits: nothing is in it
-        jvm: Any = spark._jvm
-        found = jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader.changesToBatchDF(
-            relation.deltaLog(),
-            relation.startingVersion().get(),
-            relation.endingVersion().get(),
-            spark._jsparkSession,
-            relation.catalogTableOpt(),
-            jvm.scala.Some(relation.snapshotForBatchSchema()),
-            False,  # only what the commits recorded
-            jvm.scala.Option.empty(),
-        )
-    rows = ClassicDataFrame(found, spark)
-    return rows.select(*[_take_as(rows, field) for field in feed.schema.fields])
-
-
-@contextmanager
-def _know_delta(uri: str) -> Iterator[None]:
-    """Refuse a Delta whose classes have not the methods that are called in the block; pass on what these raise."""
-    from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
-
-    try:
-        yield
-    except (Py4JJavaError, Py4JNetworkError):
-        raise
-    except (Py4JError, TypeError) as error:  # TypeError: what is called as a class of Java is none
-        raise EnvironmentFault(
-            f"this release of Delta reads the change feed of {uri} in a way that enrich does not know",
-            hint="`enrich doctor` shows the versions; docs/install.md says which ones work together",
-        ) from error
-
-
-def _take_as(rows: DataFrame, field: StructField) -> Column:
-    """Return a column without what Delta notes about it in its own tables: a target must not inherit that."""
-    from pyspark.sql import functions as F
-
-    column = F.col(quote(field.name))
-    if rows.schema[field.name].dataType != field.dataType:  # notes about fields in it; the cast copies no value
-        column = column.cast(field.dataType)
-    return column.alias(field.name, metadata=field.metadata)
-
-
-def read_snapshot_difference(
-    spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]
-) -> DataFrame:
-    """Return the same as ``read_change_feed`` from the two snapshots, for ranges whose feed cannot be read.
-
-    Unchanged rows stand in it twice, with weights that cancel.
-    """
-    from pyspark.sql import functions as F
-
-    now = read_snapshot(spark, uri, window[1], columns)
-    before = read_snapshot(spark, uri, window[0], columns, like=now).withColumn(WEIGHT, F.lit(-1))
-    after = now.withColumn(WEIGHT, F.lit(1))
-    return before.unionByName(after).withColumn(COMMIT, F.lit(window[1]).cast("long"))
 
 
 def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:
