@@ -91,8 +91,8 @@ def doctor(ctx: click.Context, /, *, output: str) -> int:
 
     Java, Delta jars, class-data archive, memory, permissions, log store; and of the tables: change feeds, how long
     sources keep their past, which values the logs of targets show, and the shape of targets. Starts no JVM and writes
-    nothing. Exit 0: no fault; 7: something is wrong with the machine; 2: with a table; 5: changes may be lost; 1: a
-    storage cannot be read.
+    nothing. Exit 0: no fault; 7: something is wrong with the machine; 2: with a table; 5: changes may be lost; 1:
+    storage that cannot be read.
     """
     if ctx.invoked_subcommand is not None:
         if ctx.get_parameter_source("output") is ParameterSource.COMMANDLINE:

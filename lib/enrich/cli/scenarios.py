@@ -34,10 +34,10 @@ def play_tests(
 ) -> int:
     """Play scenarios, which test the jobs on a few rows.
 
-    A scenario has tables with a few rows, commits, runs, and what must then be there.
-    A FILE is a scenario; without any, those of tests/*.yml are played. The jobs and suites are the project's own; their
-    tables are in a temporary directory, whatever conf/ says. Values are shown: they are those of the files. Exit 0: all
-    is as expected. 6: something differs. 2: a file is wrong.
+    A scenario has tables with a few rows, commits, runs, and what must then be there. A FILE is a scenario; without
+    any, those of tests/*.yml are played. The jobs and suites are the project's own; their tables are in a temporary
+    directory, whatever conf/ says. Values are shown: they are those of the files. Exit 0: all is as expected. 6:
+    something differs. 2: a file is wrong.
     """
     log_to_stderr("text", quiet=True)
     logging.getLogger("enrich.testing").setLevel(logging.WARNING if quiet else logging.INFO)

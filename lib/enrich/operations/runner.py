@@ -156,13 +156,11 @@ class _Running:
         self.watch.start(name)
         started = time.monotonic()
         workplace = self.workplace
-        lock = locks.hold_lock(workplace.project.state, name, workplace.run_id)
+        job, run_id = workplace.project.jobs[name], workplace.run_id
+        is_dry = workplace.options.dry_run  # who writes nothing hinders nobody
         try:
-            with nullcontext() if workplace.options.dry_run else lock:  # who writes nothing hinders nobody
-                job = workplace.project.jobs[name]
-                result = retry(
-                    lambda: self._attempt(job), name, self.workplace.run_id, lambda: name in self.workplace.committed
-                )
+            with nullcontext() if is_dry else locks.hold_lock(workplace.project.state, name, run_id):
+                result = retry(lambda: self._attempt(job), name, run_id, lambda: name in workplace.committed)
         except Exception as error:  # noqa: BLE001 - a job's failure is a result; the other jobs still run
             result = self._describe_end(name, error)
         except BaseException:

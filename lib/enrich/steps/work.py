@@ -159,10 +159,10 @@ def read_target(work: Work) -> DataFrame | None:
     table = work.task.target.table
     if table is None:
         return None
-    ours = {name.lower(): name for name in work.task.spec.columns}  # of one that another writer has added, MERGE
-    names = [ours[name.lower()] for name in table.columns if name.lower() in ours]  # looks not at the case either
-    rows = tables.read_snapshot(work.session, table.uri, table.version, names)
-    return rows.toDF(*names)
+    # Another writer may have added a column in another case: MERGE does not look at the case either.
+    ours = {name.lower(): name for name in work.task.spec.columns}
+    names = [ours[name.lower()] for name in table.columns if name.lower() in ours]
+    return tables.read_snapshot(work.session, table.uri, table.version, names)
 
 
 def measure(stage: str) -> Callable[[Callable[Concatenate[Work, P], R]], Callable[Concatenate[Work, P], R]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -40,7 +40,12 @@ def measure_files(uri: str, paths: Iterable[str]) -> Extent:
         uri: The table that they are in.
         paths: Relative to it, or whole, as Delta or delta-rs list them.
     """
-    sizes = dict(find_files(uri, paths).values())
+    return sum_files(find_files(uri, paths))
+
+
+def sum_files(found: Mapping[str, tuple[str, int]]) -> Extent:
+    """Return how many files ``find_files`` has found, each counted once, and their bytes."""
+    sizes = dict(found.values())
     return Extent(len(sizes), sum(sizes.values()))
 
 

@@ -20,7 +20,7 @@ from enrich.base.errors import HistoryError
 from enrich.base.failpoints import pass_point
 from enrich.base.result import Compaction, Extent
 from enrich.base.spec import quote
-from enrich.storage.extents import find_files
+from enrich.storage.extents import find_files, sum_files
 from enrich.storage.feeds import list_files
 from enrich.storage.settings import hold_settings
 from enrich.storage.shape import GONE, SMALL_FILE
@@ -134,8 +134,7 @@ def vacuum_table(session: SparkSession, uri: str, hours: int, window: tuple[int,
                 session.sql(f"VACUUM {table} USING INVENTORY (SELECT * FROM {view}) {retain}")  # noqa: S608 - quoted
             finally:
                 session.catalog.dropTempView(view)
-    sizes = dict(found.values())
-    return Extent(len(sizes), sum(sizes.values()))
+    return sum_files(found)
 
 
 def _leave_needed(uri: str, paths: Iterable[str], window: tuple[int, int]) -> list[str]:
