@@ -195,7 +195,10 @@ class Target(Model):
     """The table that a job writes."""
 
     table: Text = Field(description="The table: a bare name, a catalog name, or a path.")
-    cluster_by: Names = Field((), description="At most four target columns to cluster by.")
+    cluster_by: Names = Field(
+        (),
+        description="At most four target columns to cluster by. For a target that exists, `enrich maintain` does it.",
+    )
     change_feed: StrictBool | None = Field(
         None, description="true: the target has a change feed even if no job of the project reads it."
     )

@@ -268,6 +268,24 @@ def _alter(session: SparkSession, name: str, *words: str) -> None:
     session.sql(" ".join(["ALTER TABLE", name, *words]))
 
 
+def cluster_table(session: SparkSession, name: str, uri: str, columns: Sequence[str]) -> bool:
+    """Let OPTIMIZE cluster an existing table by these columns, and tell whether it was by others; no row changes.
+
+    Delta wants statistics of them. Files that are there already get theirs when OPTIMIZE writes them anew.
+    """
+    detail = DeltaTable.forPath(session, uri).detail().select("clusteringColumns").collect()[0]
+    if [each.lower() for each in detail[0]] == [each.lower() for each in columns]:
+        return False
+    properties = read_state(uri).properties
+    there = _split_names(properties.get(shape.MEASURED, ""))
+    measured = {each.lower() for each in there}
+    come = [each for each in columns if each.lower() not in measured]
+    if come and (there or properties.get(shape.MEASURED_FIRST) == "0"):
+        _alter(session, name, "SET TBLPROPERTIES", _list_properties(shape.list_statistics([*there, *come])))
+    _alter(session, name, "CLUSTER BY", _list_columns(columns))
+    return True
+
+
 def enable_change_feed(session: SparkSession, name: str) -> None:
     """Switch the change feed of a table on, in a commit of its own; ``name`` is quoted."""
     _alter(session, name, "SET TBLPROPERTIES", _list_properties({CHANGE_FEED: "true"}))
