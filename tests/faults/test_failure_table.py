@@ -151,6 +151,32 @@ def test_a_used_column_is_dropped_and_added_again(lab: Lab) -> None:
     assert lab.run().status == "unchanged"
 
 
+def test_a_struct_has_gained_a_field_within_the_range_of_since(lab: Lab) -> None:
+    """Also the structs of a list and of a map; the range's two snapshots are compared, by the names of the fields."""
+    kind = "STRUCT<zip: STRING, city: STRING>"
+    sql(
+        lab,
+        f"CREATE TABLE {{}} (id BIGINT, place {kind}, places ARRAY<{kind}>, named MAP<STRING, {kind}>) USING delta"
+        f" TBLPROPERTIES ({MAPPED})",
+    )
+    place = "named_struct('zip', 'z', 'city', 'old')"
+    values = f"{place}, array({place}, NULL), map('k', {place})"
+    sql(lab, f"INSERT INTO {{}} SELECT id, {values} FROM range(3)")
+    sql(lab, "INSERT INTO {} VALUES (3, NULL, NULL, NULL)")
+    lab.job("job: kept\nsources:\n  items: {table: items, key: id}\nfrom: items\ntarget: {table: kept}\n")
+    lab.run()
+    sql(lab, "UPDATE {} SET place.city = 'other' WHERE id = 0")
+    for field in ("place.country", "places.element.country", "named.value.country"):
+        sql(lab, f"ALTER TABLE {{}} ADD COLUMNS ({field} string)")
+    sql(lab, "UPDATE {} SET place.country = 'de' WHERE id = 1")
+    refused(lab, 5, "another type", "enrich run kept --full-refresh")
+    assert lab.run(full_refresh=True).exit_code == 0
+    result = lab.run(since="items=v2")
+    assert (result.exit_code, result.mode, result.counts.affected_keys) == (0, "incremental", 2), result.error
+    kept, items = (lab.spark.read.format("delta").load(lab.path(name)).collect() for name in ("kept", "items"))
+    assert sorted(map(str, kept)) == sorted(map(str, items))
+
+
 def widen(lab: Lab, column: str, table: str = "items") -> None:
     """Give an int column of a source more room."""
     sql(lab, "ALTER TABLE {} SET TBLPROPERTIES ('delta.enableTypeWidening' = 'true')", table)
