@@ -11,7 +11,6 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from html import escape
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -99,10 +98,15 @@ def write_part(found: Mapping[str, Any], images: Path) -> list[str]:
     missed = [each for each in judged if each["verdict"] == MISSED]
     if missed:
         lines += ["", f"Missed: {len(missed)} of {len(judged)}.", ""]
-        for name, each in groupby(missed, lambda goal: goal["goal"]):
-            texts = "; ".join(f"{goal['text']}: {format_figure(goal['figure'])}, not {goal['bound']}" for goal in each)
-            lines.append(f"- {name}: {texts}")
+        lines += [_explain(each) for each in missed]
     return lines
+
+
+def _explain(goal: Mapping[str, Any]) -> str:
+    """Return the line of a goal that was missed: the figure, that of the floor, and what a run does beyond it."""
+    floor = f" The floor alone: {format_figure(goal['floor'])}." if goal["floor"] is not None else ""
+    why = f"{goal['why']}." if goal["why"] else "Why was not examined."
+    return f"- {goal['goal']}, {goal['text']}: {format_figure(goal['figure'])}, not {goal['bound']}.{floor} {why}"
 
 
 def main(*files: str) -> int:
