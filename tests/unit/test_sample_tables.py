@@ -14,6 +14,7 @@ from deltalake import DeltaTable, QueryBuilder, write_deltalake
 import enrich
 from enrich.operations import inspection
 from enrich.operations.samples import create_sample_tables, is_free
+from enrich.storage.shape import find_measured_columns
 from kit.project import write_project
 
 CONF = "lake: ./lake\nsamples: ./samples\n"
@@ -76,6 +77,7 @@ def test_tables_are_made_in_one_commit_with_their_change_feed(tmp_path: Path) ->
     for table in ("orders", "people"):
         made = DeltaTable(str(home / "lake" / table))
         assert (made.version(), made.metadata().configuration["delta.enableChangeDataFeed"]) == (0, "true")
+        assert find_measured_columns(str(home / "lake" / table)) == {}, "no value is in the log"
 
 
 def test_a_table_that_exists_is_not_touched(tmp_path: Path) -> None:

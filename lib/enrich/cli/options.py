@@ -144,7 +144,9 @@ add_window_options = _combine(
         "--until", help="End the window at S, in the same forms. With --since: replay what changed in between."
     ),
     add_option(
-        "--allow-gap", is_flag=True, help="Accept that changes are left out: by --since, or because a feed is lost."
+        "--allow-gap",
+        is_flag=True,
+        help="Accept that changes are left out: by --since or, in a history, because a feed is lost.",
     ),
     add_option("--full-refresh", is_flag=True, help="Compute all rows from the sources and write the targets anew."),
 )

@@ -4,6 +4,6 @@
 ``steps`` resolves the joins, ``compile`` makes the spec.
 """
 
-from enrich.compiler.compile import CompiledJob, check_file, compile_job
+from enrich.compiler.compile import CompiledJob, check_file, compile_job, list_target_columns
 
-__all__ = ["CompiledJob", "check_file", "compile_job"]
+__all__ = ["CompiledJob", "check_file", "compile_job", "list_target_columns"]

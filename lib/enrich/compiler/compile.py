@@ -61,6 +61,15 @@ def check_file(job: Job, names: Mapping[str, Collection[str]] | None = None) -> 
     return columns.faults
 
 
+def list_target_columns(job: Job) -> tuple[str, ...] | None:
+    """Return the target's columns where the job's file names all of them, in the case of the file; None otherwise."""
+    if job.kind == "join":
+        return None if job.select is None else tuple(job.select)
+    if job.kind == "history" and (job.history is None or job.history.columns is None):
+        return None
+    return _resolve(job, Columns(job, None, None), None).spec.columns
+
+
 def _resolve(job: Job, columns: Columns, typer: Typer | None) -> CompiledJob:
     """Resolve a job; it can be run when ``columns`` has no fault."""
     keys = columns.keys()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from enrich import config
 from enrich.base.errors import ConfigError
-from enrich.compiler import check_file
+from enrich.compiler import check_file, list_target_columns
 from enrich.config import Project
+from enrich.config.models import Job
 from enrich.operations.samples import read_samples
-from enrich.quality.suites import check_columns
+from enrich.quality.suites import Suite, check_columns
 
 
 def load_project(
@@ -28,9 +30,9 @@ def load_project(
     project = config.load_project(path, target, all_suites=all_suites)
     faults = [fault for job in project.jobs.values() for fault in check_file(job)]
     for job in project.jobs.values():
-        suite = project.suite(job)
-        if suite is not None and job.select is not None:
-            faults += check_columns(suite, tuple(job.select))
+        suite, names = project.suite(job), list_target_columns(job)
+        if suite is not None and names is not None:
+            faults += check_columns(suite, (*names, *_find_in_other_case(job, suite, names)))
     try:
         read_samples(project)
     except ConfigError as error:
@@ -38,3 +40,11 @@ def load_project(
     if faults:
         raise ConfigError.of(dict.fromkeys(faults))
     return project
+
+
+def _find_in_other_case(job: Job, suite: Suite, names: Sequence[str]) -> list[str]:
+    """Return the columns of a suite that differ from a name in case alone, which the source's table decides here."""
+    if job.select is not None:
+        return []
+    known = {name.lower() for name in names}
+    return [column for rule in suite.rules for column in rule.list_judged_columns() if column.lower() in known]

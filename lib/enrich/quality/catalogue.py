@@ -86,13 +86,26 @@ def _is_range(value: Any) -> bool:
     return len(value) == 2 and bounds == sorted(bounds)
 
 
+_BROKEN = re.compile(
+    r"missing \)|unbalanced parenthesis|unterminated character set|nothing to repeat|multiple repeat"
+    r"|bad character range|min repeat greater|bad escape \(end of pattern\)"
+    r"|redefinition of group name|unknown group name"
+)
+"""What Python says of a pattern that is broken in Java's dialect, too."""
+
+
 def _is_regex(value: Any) -> bool:
-    """Tell whether a pattern compiles; Python's ``re`` stands in for Java's, which Spark uses."""
+    r"""Tell whether a pattern may compile; Python's ``re`` stands in for Java's, which Spark uses.
+
+    What Python alone lacks is let through: ``(?<=a|bc)``, flags in the middle, ``\x{41}``, ``\cA``.
+    """
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             re.compile(_translate_java(str(value)))
-    except (re.error, OverflowError, RecursionError):
+    except re.error as error:
+        return _is_text(value) and _BROKEN.match(error.msg) is None
+    except (OverflowError, RecursionError):
         return False
     return _is_text(value)
 

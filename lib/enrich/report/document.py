@@ -95,10 +95,11 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
     judged = _find_judged(acted, _find_settled(outcomes))
     rules = _build_rules(judged, acted, rules_now) if judged else ()
     in_quarantine = last.quarantine() or (judged.quarantine() if judged else None)
-    is_waiting = last.repairs and judged is not None and judged.status == BLOCKED
-    status = BLOCKED if is_waiting else last.status
+    ended = next((each for each in reversed(outcomes) if each.status != LOCKED), None)
+    is_waiting = ended is not None and ended.repairs and judged is not None and judged.status == BLOCKED
+    status = BLOCKED if is_waiting else ended.status if ended is not None else None
     verdict = _decide_verdict(status, rules, in_quarantine, now)
-    known |= {"verdict": verdict, "headline": write_job_headline(verdict, status, rules, in_quarantine, now)}
+    known |= {"verdict": verdict, "headline": write_job_headline(verdict, last.status, rules, in_quarantine, now)}
     known |= {"last": last.attempt(), "state": counted.state if counted else None, "now": now}
     history = tuple(each.run() for each in acted)
     if judged is None:
@@ -135,8 +136,11 @@ def _find_judged(acted: Sequence[Outcome], settled: Outcome) -> Outcome | None:
 
 
 def _decide_verdict(
-    status: str, rules: Sequence[RuleReport], in_quarantine: QuarantineReport | None, now: TableNow | None
+    status: str | None, rules: Sequence[RuleReport], in_quarantine: QuarantineReport | None, now: TableNow | None
 ) -> Verdict:
+    """Return the verdict on the last run that did not only meet another run's lock; ``status`` is None without one."""
+    if status is None:
+        return "never_run"
     if status in _VERDICT_OF_STATUS:
         return _VERDICT_OF_STATUS[status]
     wanting = any(rule.verdict in ("error", "blocked", "held", "warned", "tolerated") for rule in rules)

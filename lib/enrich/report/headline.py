@@ -31,7 +31,7 @@ def write_job_headline(
 ) -> str:
     """Return how the last run ended, how many rules fail in the table, what the run said, how much is quarantined."""
     table = _tell_table(now)
-    told = [_ENDS.get(verdict, _STATUSES.get(status, "")), table]
+    told = [_ENDS.get(verdict, ""), _STATUSES.get(status, ""), table]
     if rules and verdict not in ("failed", "skipped"):
         failing = sum(rule.success is False or rule.run_verdict == "error" for rule in rules)
         passing = sum(rule.run_verdict == "passed" for rule in rules)

@@ -46,7 +46,11 @@ class Run(Attempt):
 class WindowReport(JsonModel):
     """The versions of one source that the run consumed."""
 
-    from_: int | None = Field(None, alias="from", description="The last version consumed before; null at first.")
+    from_: int | None = Field(
+        None,
+        alias="from",
+        description="The last version consumed before, or that of --since; null when all rows are computed.",
+    )
     to: int
     changes: int = Field(0, description="Keys with a net change; in the first run: rows.")
 

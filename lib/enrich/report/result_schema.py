@@ -18,7 +18,10 @@ ExitCode = Literal[0, 1, 2, 3, 4, 5, 6, 7, 130, 143]
 class Window(JsonModel):
     """The versions of one source that the run consumed."""
 
-    from_: int | None = Field(alias="from", description="The last version consumed before; null at first.")
+    from_: int | None = Field(
+        alias="from",
+        description="The last version consumed before, or that of --since; null when all rows are computed.",
+    )
     to: int = Field(description="The pinned version.")
     changes: int = Field(description="Keys with a net change; in the first run: rows.")
     gap: tuple[int, int] | None = Field(

@@ -48,7 +48,7 @@ from enrich.steps.joined_rows import make_no_rows
 from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state, list_remembered
 from enrich.steps.work import Work, identify_rows, measure, read_target
-from enrich.storage import extents, shape, tables, writes
+from enrich.storage import extents, tables, writes
 from enrich.storage.runs import INTENT, RunRow, RunsTable
 from enrich.storage.writes import CommitRecord
 
@@ -307,11 +307,9 @@ def _locate(work: Work, *, quarantined: bool) -> str | None:
 
 def _choose_properties(task: Task, rows: DataFrame) -> dict[str, str]:
     """Return a new table's properties: deletion vectors, statistics of keys and clustering columns alone."""
-    wanted = dict.fromkeys([*task.spec.identity, *task.spec.right_identity, *task.job.target.cluster_by])
-    known = {field.name: field.dataType for field in rows.schema.fields}
-    measured = [name for name in wanted if name in known and writes.may_be_measured(known[name])]
+    wanted = [*task.spec.identity, *task.spec.right_identity, *task.job.target.cluster_by]
     found = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "50"}
-    return {**found, **shape.list_statistics(measured)}
+    return {**found, **writes.list_statistics(rows, wanted)}
 
 
 def _describe_target(task: Task, rows: DataFrame) -> writes.NewTable:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import ConfigError, RunFailed
 from enrich.base.spec import DataType
+from enrich.storage.shape import list_statistics
 from enrich.storage.tables import CHANGE_FEED, exists
 
 if TYPE_CHECKING:
@@ -44,7 +45,8 @@ def create_table(place: Path, columns: Mapping[str, DataType], file: Path, name:
     rows = _read_json_lines(file, name, schema) if file.suffix == ".jsonl" else _read_csv(file, name, schema)
     scratch = place.with_name(f".{place.name[:100]}.{uuid.uuid4().hex[:12]}")
     try:
-        write_deltalake(str(scratch), rows, mode="error", configuration={CHANGE_FEED: "true"})
+        properties: dict[str, str | None] = {CHANGE_FEED: "true", **list_statistics([])}
+        write_deltalake(str(scratch), rows, mode="error", configuration=properties)
         scratch.rename(place)
     except (DeltaError, OSError) as error:
         if exists(str(place)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -243,6 +243,13 @@ def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFra
     _alter(session, table.name, "SET TBLPROPERTIES", _list_properties(shape.list_statistics(measured)))
     if not measured:
         _alter(session, table.name, "UNSET TBLPROPERTIES (", _quote_literal(shape.MEASURED), ")")
+
+
+def list_statistics(rows: DataFrame, wanted: Iterable[str]) -> dict[str, str]:
+    """Return the property by which the log of a table with these rows gets values of the wanted columns alone."""
+    known = {field.name: field.dataType for field in rows.schema.fields}
+    measured = dict.fromkeys(name for name in wanted if name in known and may_be_measured(known[name]))
+    return shape.list_statistics(list(measured))
 
 
 def may_be_measured(kind: SparkType) -> bool:

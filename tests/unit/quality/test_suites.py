@@ -125,6 +125,8 @@ BAD: dict[str, tuple[Any, int, str]] = {
     "no value_set": (one(IN_SET), 6, "needs the argument 'value_set'"),
     "empty distinct set": (one("expect_column_distinct_values_to_be_in_set", {"column": "c", "value_set": []}), 8, "at least one value"),
     "broken regex": (one(REGEX, {"column": "c", "regex": "a(b"}), 8, "a regular expression that compiles"),
+    "regex that ends in a backslash": (one(REGEX, {"column": "c", "regex": "a\\"}), 8, "that compiles"),
+    "regex that repeats nothing": (one(REGEX, {"column": "c", "regex": "*a"}), 8, "that compiles"),
     "broken regex in a list": (one(REGEX + "_list", {"column": "c", "regex_list": ["a", "[z-a]"]}), 8, "that compiles"),
     "empty regex list": (one(REGEX + "_list", {"column": "c", "regex_list": []}), 8, "at least one regular expression"),
     "match_on": (one(REGEX + "_list", {"column": "c", "regex_list": ["a"], "match_on": "some"}), 11, "any or all"),
@@ -343,6 +345,13 @@ def test_tolerate_keeps_rows_and_shares_apart(tmp_path: Path, tolerate: float) -
         "(?>a)",
         "^.+@.+$",
         "\\h",
+        "(?<=a|bc)d",
+        "(?<=\\d{1,3})a",
+        "x(?i)y",
+        "(?U)\\w",
+        "(?idm)x",
+        "^\\x{41}$",
+        "\\e\\cA\\V",
     ],
 )
 def test_patterns_of_java_are_let_through(tmp_path: Path, regex: str) -> None:
