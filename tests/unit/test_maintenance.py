@@ -159,8 +159,23 @@ def test_nothing_is_removed_where_the_log_has_lost_what_a_job_may_need(
     for version in range(3):
         find_commit(table, version).unlink()
     assert _choose(home, table, 24 * 99, monkeypatch, 2).window == (2, 4)
-    with pytest.raises(HistoryError, match=r"'kept' may need version 1 .* the table's log no longer holds all of that"):
+    with pytest.raises(HistoryError, match=r"'kept' has yet to read .* version 1, and the table's log no longer holds"):
         _choose(home, table, None, monkeypatch, 1)
+
+
+def test_what_the_log_has_lost_is_no_reason_to_keep_or_to_refuse(
+    home: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A RESTORE or a gap may ask for it for ever, and no file could bring it back."""
+    DeltaTable(table).create_checkpoint()
+    for version in range(3):
+        find_commit(table, version).unlink()
+    need = Need("kept", read_state(str(table)).table_id, 3, (0, 1, 2))
+    monkeypatch.setattr(maintenance._Keeper, "_list_readers", lambda *_: [need])
+    keeper = maintenance._Keeper(Workplace(load_project(home), [], Options(), "run", None), None)
+    kept = keeper._choose_hours("items", str(table))
+    assert kept.why == ("job 'kept' may need version 2 and what came after it",)
+    assert kept.window == (2, 4)
 
 
 def test_what_a_commit_removed_is_found_however_it_is_written(tmp_path: Path) -> None:

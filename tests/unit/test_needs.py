@@ -51,18 +51,31 @@ def test_what_the_versions_had_consumed_that_may_be_restored_counts(tmp_path: Pa
     uri = tmp_path / "t"
     for number, to in ((1, 3), (2, 5), (3, 8)):
         commit(uri, record(number, to))
-    assert needs(uri) == {"items": Need(JOB, "t", 3)}
+    assert needs(uri) == {"items": Need(JOB, "t", 8, (3, 5))}
     DeltaTable(uri).alter.set_table_properties(NOTHING)
     assert needs(uri) == {"items": Need(JOB, "t", 8)}
-    commit(tmp_path / "t__quarantine", record(1, 6))  # a run ended between its two commits, or it was restored
-    assert needs(uri) == {"items": Need(JOB, "t", 6)}
+    commit(
+        tmp_path / "t__quarantine", replace(record(1, 6), quarantine=1)
+    )  # a run ended between its two commits, or it was restored
+    assert needs(uri) == {"items": Need(JOB, "t", 8, (6,))}
+
+
+def test_a_quarantine_that_did_not_change_for_long_contains_what_its_target_does(tmp_path: Path) -> None:
+    uri, quarantine = tmp_path / "t", tmp_path / "t__quarantine"
+    first = replace(record(1, 1), quarantine=1)
+    commit(quarantine, first)
+    commit(uri, first)
+    for table in (uri, quarantine):
+        DeltaTable(table).alter.set_table_properties(NOTHING)
+    commit(uri, replace(record(2, 8), quarantine=1, quarantine_run="run1"))
+    assert needs(uri) == {"items": Need(JOB, "t", 8)}
 
 
 def test_gaps_count_and_other_tables_do_not(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     commit(uri, record(1, 90, "another"))
     commit(uri, record(2, 9, gaps=((4, 6),)))
-    assert needs(uri) == {"items": Need(JOB, "t", 4)}
+    assert needs(uri) == {"items": Need(JOB, "t", 9, (4,))}
 
 
 def test_a_target_without_record_is_not_guessed(tmp_path: Path) -> None:

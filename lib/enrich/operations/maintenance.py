@@ -311,7 +311,7 @@ class _Keeper:
 
         Raises:
             ConfigError: Less was asked for than the table promises to its readers.
-            HistoryError: Nobody knows what a job has read of the table, or the log has lost commits that it may read.
+            HistoryError: Nobody knows what a job has read of the table, or the log has lost what it reads next.
         """
         history = tables.open_log(uri)
         state = tables.read_open_state(history)
@@ -319,19 +319,14 @@ class _Keeper:
         hours, why = self.asked or own, []
         commits, now = tables.read_commits(history), time.time() * 1000
         for need in self._list_readers(uri):
-            if need.table_id != state.table_id or need.version >= state.version:
+            if need.table_id != state.table_id:
                 continue
-            if need.version + 1 not in commits:
-                raise HistoryError(
-                    f"nothing is removed: job {need.job!r} may need version {need.version} and what came after it, and"
-                    " the table's log no longer holds all of that",
-                    hint=f"run `enrich run {need.job}`; VACUUM goes on when no RESTORE of its target can bring back"
-                    " what it had consumed before",
-                )
-            at = commits.get(need.version, commits[need.version + 1])
-            needed = math.ceil((now - at) / _HOUR) + MARGIN
+            version = need.find_oldest(commits, state.version)
+            if version is None:
+                continue
+            needed = math.ceil((now - commits.get(version, commits[version + 1])) / _HOUR) + MARGIN
             if needed > hours:
-                why.append(f"job {need.job!r} may need version {need.version} and what came after it")
+                why.append(f"job {need.job!r} may need version {version} and what came after it")
             hours = max(hours, needed)
         before = max((version for version, at in commits.items() if at < now - hours * _HOUR), default=None)
         first = before if before is not None else min(commits, default=state.version + 1) - 1

@@ -7,7 +7,9 @@ Delta keeps the files, brings back what an older version had consumed; what came
 from __future__ import annotations
 
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
+from itertools import chain
 
 from enrich.base.errors import HistoryError
 from enrich.progress.cursor import Cursor, TargetState, read_records
@@ -21,12 +23,31 @@ class Need:
 
     Attributes:
         table_id: The identity of the table that it has read; of another one at the same place it needs nothing.
-        version: It needs this version, and the changes after it.
+        version: The version that its target contains; it needs this one, and the changes after it.
+        earlier: Versions that a RESTORE, ``--since`` over a gap, or a quarantine that was left behind may ask for.
     """
 
     job: str
     table_id: str
     version: int
+    earlier: tuple[int, ...] = ()
+
+    def find_oldest(self, commits: Collection[int], latest: int) -> int | None:
+        """Return the oldest version that may be asked for; None when it is the latest one, or none is left.
+
+        Where the log, which holds ``commits``, has lost what came after an earlier one, no files can bring it back.
+
+        Raises:
+            HistoryError: The log has lost what the job reads next.
+        """
+        if self.version < latest and self.version + 1 not in commits:
+            raise HistoryError(
+                f"nothing is removed: job {self.job!r} has yet to read what came after version {self.version}, and the"
+                " table's log no longer holds all of that",
+                hint=f"run `enrich run {self.job}`",
+            )
+        left = [each for each in (*self.earlier, self.version) if each < latest and each + 1 in commits]
+        return min(left, default=None)
 
 
 def list_needs(job: str, target: TargetState, quarantine: str | None) -> dict[str, Need]:
@@ -47,14 +68,17 @@ def list_needs(job: str, target: TargetState, quarantine: str | None) -> dict[st
             f"nobody knows what the target of {job!r} has consumed", hint=f"run `enrich run {job} --full-refresh`"
         )
     cursors = [target.cursor, *_list_restorable(target.table.uri, job)]
-    if target.quarantine is not None and quarantine is not None:
-        cursors += [each for each in (target.quarantine.cursor,) if each is not None]
-        cursors += _list_restorable(quarantine, job)
+    beside = target.quarantine
+    if beside is not None and quarantine is not None:
+        kept = [*([beside.cursor] if beside.cursor is not None else []), *_list_restorable(quarantine, job)]
+        # What belongs to the target contains what the target does, however old its own record is.
+        cursors += [each for each in kept if each != beside.cursor or not beside.belongs_to(target.cursor)]
     found: dict[str, Need] = {}
     for alias, mark in target.cursor.sources.items():
         marks = [each.sources[alias] for each in cursors if alias in each.sources]
-        versions = [min([each.to, *[gap[0] for gap in each.gaps]]) for each in marks if each.table_id == mark.table_id]
-        found[alias] = Need(job, mark.table_id, max(0, min(versions)))
+        versions = [[each.to, *[gap[0] for gap in each.gaps]] for each in marks if each.table_id == mark.table_id]
+        earlier = {max(0, each) for each in chain.from_iterable(versions) if each < mark.to}
+        found[alias] = Need(job, mark.table_id, mark.to, tuple(sorted(earlier)))
     return found
 
 
