@@ -221,28 +221,26 @@ class _Keeper:
                 with locks.hold_lock(state, job.job, self.workplace.run_id):
                     _, known = self.workplace.target(job)  # refuses a table that this job never wrote
                     self._compute_own_hours(found.table, tables.read_state(uri))  # refused before anything is written
-                    clustered = role == TARGET and bool(job.target.cluster_by)
-                    if clustered:
-                        self._cluster(job, known.name, uri)
-                    found = self._optimize(found, job, uri, clustered=clustered)
+                    found = self._optimize(found, job, uri, known.name)
                     found = self._vacuum(found, uri)
             except Exception as error:  # noqa: BLE001 - the other tables are kept all the same
                 found = found.failed_with(describe_error(error, job.job))
             yield found.settle() if not found.exit_code else found
 
-    def _cluster(self, job: Job, name: str, uri: str) -> None:
-        """Let OPTIMIZE cluster a target as its job says by now; a run does that only for tables that it writes anew."""
+    def _cluster(self, job: Job, uri: str, name: str) -> bool:
+        """Let OPTIMIZE cluster a target as its job says by now, and tell whether it was clustered otherwise."""
         from enrich.storage.writes import cluster_table
 
         def cluster(own: SparkSession) -> bool:
             self.workplace.require_safe_commits(uri, own)
-            return cluster_table(own, name, uri, job.target.cluster_by)
+            return cluster_table(own, name, uri, job.target.cluster_by, dry_run=self.dry_run)
 
-        if not self.dry_run and self.workplace.work_inside(cluster):
-            log.info("%s: %s is clustered by %s from now on", job.job, name, ", ".join(job.target.cluster_by))
+        return self.workplace.work_inside(cluster)
 
-    def _optimize(self, found: Upkeep, job: Job, uri: str, *, clustered: bool) -> Upkeep:
-        due = shape.foresee_compaction(uri, clustered=clustered)
+    def _optimize(self, found: Upkeep, job: Job, uri: str, name: str) -> Upkeep:
+        clustered = found.role == TARGET and bool(job.target.cluster_by)
+        anew = clustered and self._cluster(job, uri, name)
+        due = shape.foresee_compaction(uri, clustered=clustered, anew=anew)
         if self.dry_run or not due.files:
             return replace(found, rewritten=due)
         from enrich.storage.upkeep import Author, optimize_table

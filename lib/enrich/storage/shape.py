@@ -82,17 +82,33 @@ def find_need(shape: Shape, rows: int | None, limits: Optimize) -> str | None:
     return None
 
 
-def foresee_compaction(uri: str, *, clustered: bool) -> Extent:
+def awaits_clusters(log: DeltaTable) -> bool:
+    """Return whether files may be clustered by other columns than the table is now: OPTIMIZE passes these over.
+
+    True after CLUSTER BY, until an OPTIMIZE FULL has written them anew. What the log has forgotten is long ago.
+    """
+    for entry in read_history(log):
+        how = entry.get("operationParameters") or {}
+        if entry.get("operation") == "OPTIMIZE" and str(how.get("isFull")).lower() == "true":
+            return False
+        if entry.get("operation") == "CLUSTER BY":
+            return bool(how.get("newClusteringColumns"))
+    return False
+
+
+def foresee_compaction(uri: str, *, clustered: bool, anew: bool = False) -> Extent:
     """Measure the files that OPTIMIZE would write anew; of a clustered table, at most.
 
-    Only Delta knows which files of a clustered table are clustered. None is, unless OPTIMIZE came last.
+    Only Delta knows which files of a clustered table are clustered. None is, unless OPTIMIZE came last; with ``anew``,
+    as the columns are others now, none is in any case.
     """
     log = open_log(uri)
     files = log.get_add_actions(flatten=True)
     names, sizes = files.column("path").to_pylist(), files.column("size_bytes").to_pylist()
     if clustered:
         done = next((each for each in read_history(log) if each.get("operation") not in _NO_FILES), {})
-        return Extent() if done.get("operation") == "OPTIMIZE" else Extent(len(sizes), sum(sizes))
+        is_done = done.get("operation") == "OPTIMIZE" and not anew and not awaits_clusters(log)
+        return Extent() if is_done else Extent(len(sizes), sum(sizes))
     told = files.column("num_records").to_pylist() if "num_records" in files.schema.names else [None] * len(sizes)
     gone = _count_gone(log)
     small = {name for name, size in zip(names, sizes, strict=True) if size < SMALL_FILE}

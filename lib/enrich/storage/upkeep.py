@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import unquote
 
-from delta.tables import DeltaTable
 from pyspark.sql import SparkSession
 
 from enrich.base.errors import HistoryError
@@ -23,7 +22,7 @@ from enrich.base.spec import quote
 from enrich.storage.extents import find_files, sum_files
 from enrich.storage.feeds import list_files
 from enrich.storage.settings import hold_settings
-from enrich.storage.shape import GONE, SMALL_FILE
+from enrich.storage.shape import GONE, SMALL_FILE, awaits_clusters
 from enrich.storage.tables import actions, open_log
 
 _OPTIMIZE = "spark.databricks.delta.optimize."
@@ -82,7 +81,9 @@ def optimize_table(session: SparkSession, uri: str, author: Author, why: str) ->
     }
     with hold_settings(session, settings):
         pass_point("optimize.before")
-        answer = DeltaTable.forPath(session, uri).optimize().executeCompaction().select("metrics.*").collect()
+        # Delta's Python API has no FULL, which also writes files anew that are clustered by other columns.
+        words = ["OPTIMIZE", quote("delta", uri), *(["FULL"] if awaits_clusters(open_log(uri)) else [])]
+        answer = session.sql(" ".join(words)).select("metrics.*").collect()
         pass_point("optimize.after")
     metrics: list[dict[str, Any]] = [row.asDict() for row in answer]
     removed = sum((_measure(each, "Removed") for each in metrics), Extent())

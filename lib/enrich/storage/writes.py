@@ -275,19 +275,24 @@ def _alter(session: SparkSession, name: str, *words: str) -> None:
     session.sql(" ".join(["ALTER TABLE", name, *words]))
 
 
-def cluster_table(session: SparkSession, name: str, uri: str, columns: Sequence[str]) -> bool:
-    """Let OPTIMIZE cluster an existing table by these columns, and tell whether it was by others; no row changes.
+def cluster_table(session: SparkSession, name: str, uri: str, columns: Sequence[str], *, dry_run: bool) -> bool:
+    """Cluster an existing table by these columns from the next OPTIMIZE on, and tell whether it was by others.
 
-    Delta wants statistics of them. Files that are there already get theirs when OPTIMIZE writes them anew.
+    No row changes. Delta wants statistics of the columns; files that are there get theirs when they are written anew.
+    Nothing is done for columns that are not there yet: what brings them writes the table anew.
     """
-    detail = DeltaTable.forPath(session, uri).detail().select("clusteringColumns").collect()[0]
-    if [each.lower() for each in detail[0]] == [each.lower() for each in columns]:
+    table = read_state(uri)
+    if not {each.lower() for each in columns} <= {each.lower() for each in table.columns}:
         return False
-    properties = read_state(uri).properties
-    there = _split_names(properties.get(shape.MEASURED, ""))
+    detail = DeltaTable.forPath(session, uri).detail().select("clusteringColumns").collect()[0]
+    if [each.strip("`").lower() for each in detail[0]] == [each.lower() for each in columns]:
+        return False
+    there = _split_names(table.properties.get(shape.MEASURED, ""))
     measured = {each.lower() for each in there}
     come = [each for each in columns if each.lower() not in measured]
-    if come and (there or properties.get(shape.MEASURED_FIRST) == "0"):
+    if dry_run:
+        return True
+    if come and (there or table.properties.get(shape.MEASURED_FIRST) == "0"):
         _alter(session, name, "SET TBLPROPERTIES", _list_properties(shape.list_statistics([*there, *come])))
     _alter(session, name, "CLUSTER BY", _list_columns(columns))
     return True
