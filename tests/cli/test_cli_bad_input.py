@@ -152,6 +152,10 @@ def something_at_the_target(project: Path) -> None:
     (path / "notes.txt").write_text("mine")
 
 
+def another_table_at_the_quarantine(project: Path) -> None:
+    write_table(project / "lake" / "customers__quarantine", [], ACCOUNTS)
+
+
 IN_TABLES = {
     "missing table": (no_table, [f"{JOB}:4", "accounts", "there is no table"]),
     "not a Delta table": (no_delta_table, [f"{JOB}:4", "not a Delta table"]),
@@ -163,6 +167,10 @@ IN_TABLES = {
     "misspelt column": (edited(JOB, "accounts.email", "accounts.emial"), [f"{JOB}:10", "emial", "did you mean"]),
     "key types that differ": (other_key_type, [JOB, "string", "bigint"]),
     "a type that cannot be compared": (a_variant, [f"{JOB}:10", "'email' of 'accounts' is variant"]),
+    "another table at the quarantine's place": (
+        another_table_at_the_quarantine,
+        ["customers__quarantine", "was not written by job 'customers'", "move it away"],
+    ),
     "something at the target": (something_at_the_target, [f"{JOB}:12", "not a Delta table"]),
 }
 

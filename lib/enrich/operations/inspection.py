@@ -18,7 +18,7 @@ from enrich.config.models import Job
 from enrich.config.places import find_quarantine
 from enrich.operations.samples import is_free, read_samples
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.cursor import TargetState
+from enrich.progress.cursor import TargetState, read_quarantine_state
 from enrich.progress.cursor import read as read_cursor
 from enrich.progress.lag import SourceLag, measure_lag
 from enrich.progress.prepare import check_free, check_sources, open_task
@@ -208,7 +208,7 @@ def _check_target(project: Project, job: Job) -> list[Fault]:
         else:
             check_free(job, place)
         beside = str(find_quarantine(place))
-        if not tables.exists(beside):
+        if read_quarantine_state(beside, job.job) is None:
             check_free(job, beside)
     except EnrichError as error:
         return [Fault(f"{error.message}; {error.hint}", job.at("target"))]

@@ -34,6 +34,11 @@ INTENT, OUTCOME = "intent", "outcome"
 
 _PAUSES = (0.1, 0.3, 1.0, 3.0)
 """Seconds before another attempt to append, where another run's tidying came between."""
+_DAMAGED = (
+    "if the table itself is damaged, restore it, or move it away: the targets keep what they have consumed, only the"
+    " record of the runs is lost"
+)
+
 _CHECKPOINT_EVERY, _TIDY_EVERY = 20, 100
 _SMALL = 500_000
 """Bytes below which a file is put together with its neighbours; one of this size holds 5,000 to 20,000 rows."""
@@ -109,7 +114,7 @@ class RunsTable:
         except Exception as error:
             raise EnvironmentFault(
                 f"cannot write the runs table at {self.uri} ({type(error).__name__})",
-                hint="check permissions and free space of the state directory",
+                hint=f"check permissions and free space of the state directory; {_DAMAGED}",
             ) from error
 
     def _append(self, row: RunRow) -> DeltaTable:
@@ -254,8 +259,7 @@ class RunsTable:
                 raise deny(self.uri) from error
             raise RunFailed(
                 f"the runs table at {self.uri} cannot be read ({type(error).__name__})",
-                hint="check the storage and run again; if the table itself is damaged, restore it, or move it away: the"
-                " targets keep what they have consumed, only the record of the runs is lost",
+                hint=f"check the storage and run again; {_DAMAGED}",
             ) from error
 
 
