@@ -112,6 +112,52 @@ def test_of_two_runs_that_see_a_free_lock_one_gets_it(store: Any, monkeypatch: p
         pass
 
 
+def send_twice(real: Any) -> Any:
+    """Put as a client does that gets no answer to a write that has reached the store: it sends the write again."""
+
+    def put(*args: Any, **options: Any) -> Any:
+        real(*args, **options)
+        return real(*args, **options)
+
+    return put
+
+
+def test_a_lost_answer_to_the_first_write_is_no_other_run(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patched:
+        patched.setattr(obstore, "put", send_twice(obstore.put))
+        held = hold_lease(store, "job", "one")
+        held.__enter__()
+    assert (read_note(store)["run_id"], read_note(store)["held"]) == ("one", True)
+    held.__exit__(None, None, None)
+    with hold_lease(store, "job", "two"):  # the first has released it
+        assert read_note(store)["run_id"] == "two"
+
+
+def test_a_lost_answer_to_a_renewal_loses_no_lock(
+    store: Any, clock: Clock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "enrich")
+    with hold_lease(store, "job", "one", clock=clock, renewal=0.01):
+        with monkeypatch.context() as patched:
+            patched.setattr(obstore, "put", send_twice(obstore.put))
+            wait_for_renewals(store, 2)
+        wait_for_renewals(store, 2)
+        with pytest.raises(Locked, match="run one "), hold_lease(store, "job", "two", clock=clock):
+            pass
+        monkeypatch.setattr(obstore, "put", send_twice(obstore.put))
+    assert not read_note(store)["held"]
+    assert not caplog.records
+
+
+def wait_for_renewals(store: Any, number: int) -> None:
+    for _ in range(number):
+        known = obstore.head(store, NAME)["e_tag"]
+        for _ in range(500):
+            if obstore.head(store, NAME)["e_tag"] == known:
+                time.sleep(0.01)
+        assert obstore.head(store, NAME)["e_tag"] != known, "nobody renews it"
+
+
 def test_what_is_no_note_holds_nobody_up(store: Any) -> None:
     obstore.put(store, NAME, b"\xff{")
     with hold_lease(store, "job", "one"):
@@ -201,6 +247,19 @@ def test_google_looks_at_the_generation(caplog: pytest.LogCaptureFixture) -> Non
     assert [record.getMessage() for record in caplog.records] == [
         f"the lock {NAME} was taken by another run; the target's log decides which one commits"
     ]
+
+
+def test_google_loses_no_lock_by_a_lost_answer(
+    caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    caplog.set_level(logging.INFO, "enrich")
+    monkeypatch.setattr(obstore, "put", send_twice(obstore.put))
+    with serve() as (_, google):
+        for run in ("one", "two"):
+            with hold_lease(google, "job", run):
+                assert read_note(google)["run_id"] == run
+            assert not read_note(google)["held"]
+    assert not caplog.records
 
 
 def test_a_lock_that_cannot_be_released_is_said(caplog: pytest.LogCaptureFixture) -> None:

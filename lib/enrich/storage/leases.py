@@ -60,19 +60,36 @@ class _Lease:
 
     def write(self, *, held: bool = True) -> bool:
         """Write the lock anew, if it is still ours; return whether nothing went wrong."""
-        import obstore
-        from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
-
         if self.mark is None:
             return True
         try:
-            self.mark = _mark(obstore.put(self.store, self.name, _format(self.note, held=held), mode=self.mark))
-        except (AlreadyExistsError, NotFoundError, PreconditionError, FileNotFoundError):
-            self.mark = None
-            log.warning("the lock %s was taken by another run; the target's log decides which one commits", self.name)
+            written = self._replace(held=held)
         except Exception as error:  # noqa: BLE001 - the next renewal may succeed; without one, the lease ends
             log.info("the lock %s could not be renewed (%s)", self.name, type(error).__name__)
             return False
+        if not written:
+            log.warning("the lock %s was taken by another run; the target's log decides which one commits", self.name)
+        return True
+
+    def _replace(self, *, held: bool) -> bool:
+        """Write over the last write of this process; return False when somebody else has written since.
+
+        A write can reach the store and its answer not reach us. Then the store has a newer object than ``mark`` says,
+        and refuses the next write, although nobody has taken the lock. So what is there is read first.
+        """
+        import obstore
+        from obstore.exceptions import AlreadyExistsError, NotFoundError, PreconditionError
+
+        for _ in range(2):
+            try:
+                self.mark = _mark(obstore.put(self.store, self.name, _format(self.note, held=held), mode=self.mark))
+            except (AlreadyExistsError, NotFoundError, PreconditionError, FileNotFoundError):
+                self.mark = _find_own(self.store, self.name, self.note)
+                if self.mark is None:
+                    return False
+            else:
+                return True
+        # Ours again, and newer than what was read in between: this write has arrived, and only its answer is lost.
         return True
 
 
@@ -137,11 +154,15 @@ def _take(store: Any, job: str, run_id: str, clock: Callable[[], datetime]) -> _
             if since_renewal < LEASE and (holder := _find_holder(text)) is not None:
                 raise Locked(f"{holder} has the lock of job {job!r}", hint="run again when it has ended")
             mode = mark
-        taken = _mark(obstore.put(store, name, _format(note, held=True), mode=mode))
-    except (AlreadyExistsError, PreconditionError):
-        raise Locked(
-            f"another run has just taken the lock of job {job!r}", hint="run again when it has ended"
-        ) from None
+        try:
+            taken = _mark(obstore.put(store, name, _format(note, held=True), mode=mode))
+        except (AlreadyExistsError, PreconditionError):
+            # The client sends a write again whose answer is lost: then it is our own lock that is in the way.
+            if (own := _find_own(store, name, note)) is None:
+                raise Locked(
+                    f"another run has just taken the lock of job {job!r}", hint="run again when it has ended"
+                ) from None
+            taken = own
     except (NotSupportedError, NotImplementedError):
         log.warning("%s: the object store of the state directory knows no conditional writes, so no locks", job)
         return None
@@ -153,6 +174,20 @@ def _take(store: Any, job: str, run_id: str, clock: Callable[[], datetime]) -> _
             hint="check the address of the object store, the credentials and their permissions",
         ) from error
     return _Lease(store, name, note, taken)
+
+
+def _find_own(store: Any, name: str, note: Mapping[str, Any]) -> UpdateVersion | None:
+    """Return the mark of a lock that is there if the lease of ``note`` has written it; None if not, or if none is."""
+    import obstore
+
+    try:
+        found = obstore.get(store, name)
+        told = json.loads(bytes(found.bytes()))
+    except (FileNotFoundError, ValueError):
+        return None
+    # The id alone names the run; host and process are compared in case an id is ever handed on to another process.
+    is_ours = isinstance(told, dict) and all(told.get(key) == note[key] for key in ("run_id", "host", "pid"))
+    return _mark(found.meta) if is_ours else None
 
 
 def _mark(told: Mapping[str, Any]) -> UpdateVersion:
