@@ -17,6 +17,7 @@ from differential.clocks import read_raw_times
 from enrich.storage import tables
 from kit.commits import date_commit, find_commit
 from kit.lab import Lab, Prepared
+from kit.project import CONF, write_project
 
 pytestmark = pytest.mark.sampled
 
@@ -235,6 +236,21 @@ def test_why_plan_and_lineage_know_histories(past: Lab) -> None:
     assert enrich.why(project, "versions", {"id": "u1"}, spark=past.spark).row.reason == "matched"
     plan = enrich.plan(project, spark=past.spark)
     assert json.dumps(plan.to_dict(), default=str)
+
+
+def test_a_plan_refuses_a_full_refresh_over_a_source_that_the_run_makes_anew(past: Lab) -> None:
+    assert past.run().exit_code == 0
+    shutil.rmtree(past.path("source"))
+    samples = {
+        "conf/dev.yml": f"{CONF}samples: ./samples\n",
+        "samples/tables.yml": "source: {id: string, mail: string, note: string}\n",
+        "samples/source.csv": "id,mail,note\nu1,a,n\n",
+    }
+    write_project(past.home, samples)
+    plan = enrich.plan(enrich.load_project(past.home), spark=past.spark, full_refresh=True).jobs[0]
+    ended = past.run(full_refresh=True)
+    assert (plan.exit_code, plan.refused) == (ended.exit_code, ended.error)
+    assert (ended.exit_code, "would forget" in str(ended.error)) == (5, True)
 
 
 def test_a_history_is_the_source_of_another_job_of_the_same_run(past: Lab) -> None:

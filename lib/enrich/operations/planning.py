@@ -23,7 +23,7 @@ from enrich.operations.choice import choose_jobs, read_window
 from enrich.operations.forecast import IDLE, SWITCH, Forecast, foresee, foresee_count
 from enrich.operations.samples import find_missing_sample
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.prepare import open_task
+from enrich.progress.prepare import foresee_mode, open_task
 from enrich.progress.since import Said
 from enrich.progress.task import BOOTSTRAP, Task
 
@@ -159,8 +159,9 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
             return JobPlan(name, refused=f"skipped: it reads job {other.job!r}, which would not succeed")
     after = tuple(other.job for other in before if other.has_work)
     try:
-        if (made := _list_sources_to_make(workplace, job, before)) is not None:
-            mode = BOOTSTRAP if workplace.target(job)[0].table is None else None
+        if (unmade := _list_sources_to_make(workplace, job, before)) is not None:
+            mode = foresee_mode(job, *workplace.target(job), unmade, full_refresh=options.full_refresh)
+            made = tuple(sorted({sample for sample in unmade.values() if sample is not None}))
             return JobPlan(name, mode, has_work=True, affected=None, after=after, samples=made)
         task = open_task(workplace.task(job), full_refresh=options.full_refresh, bounds=options.bounds)
         sources = {alias: SourcePlan(window) for alias, window in task.window.items()}
@@ -177,20 +178,27 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
     return found
 
 
-def _list_sources_to_make(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> tuple[str, ...] | None:
-    """Return the files of sample data from which the run makes sources of a job, which do not exist yet.
+def _list_sources_to_make(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> dict[str, str | None] | None:
+    """Return the sources of a job that do not exist yet and that the run makes first.
 
-    None when all sources exist, or when one does not and neither an earlier job of the run nor sample data makes it.
+    Returns:
+        Alias -> the file of sample data; None in its place when an earlier job of the run makes the source. None when
+        all sources exist, or when one does not and neither an earlier job nor sample data makes it.
     """
     project = workplace.project
     created = {project.location(project.jobs[other.job].target.table) for other in before if other.mode == BOOTSTRAP}
     created |= {find_quarantine(place) for place in created}
-    missing = [source.table for source in job.sources.values() if not workplace.has_table(source.table)]
-    named = [reference for reference in missing if project.location(reference) not in created]
-    samples = [find_missing_sample(project, reference) for reference in named]
-    if not missing or None in samples:
-        return None
-    return tuple(sorted({sample.name for sample in samples if sample is not None}))
+    unmade: dict[str, str | None] = {}
+    for alias, source in job.sources.items():
+        if workplace.has_table(source.table):
+            continue
+        if project.location(source.table) in created:
+            unmade[alias] = None
+        elif (sample := find_missing_sample(project, source.table)) is not None:
+            unmade[alias] = sample.name
+        else:
+            return None
+    return unmade or None
 
 
 def _count_keys(task: Task, session: SparkSession, found: JobPlan) -> JobPlan:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from enrich.base.errors import HistoryError, Locked
 from enrich.base.spec import JobSpec
@@ -19,12 +19,38 @@ def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> 
         Locked: Another run has brought the target further than this run's pinned versions.
     """
     if cursor.definition != definition:
-        raise HistoryError(
-            f"the definition of {cursor.job!r} changed since its target was written",
-            hint=f"run `enrich run {cursor.job} --full-refresh`",
-        )
+        raise _describe_redefined(cursor)
     for alias in cursor.sources:
         _check_source(cursor, alias, tables[alias])
+
+
+def describe_unmade(cursor: Cursor, unmade: Collection[str]) -> HistoryError:
+    """Return the error of a target some of whose sources a run is about to make, as ``check`` gives it afterwards.
+
+    A table that does not exist yet is not the one that was consumed.
+
+    Args:
+        cursor: What the target has consumed.
+        unmade: The aliases of these sources.
+    """
+    if any(alias not in cursor.sources for alias in unmade):
+        return _describe_redefined(cursor)  # it had fewer sources
+    return _describe_replaced(cursor, next(alias for alias in cursor.sources if alias in unmade))
+
+
+def _describe_redefined(cursor: Cursor) -> HistoryError:
+    return HistoryError(
+        f"the definition of {cursor.job!r} changed since its target was written",
+        hint=f"run `enrich run {cursor.job} --full-refresh`",
+    )
+
+
+def _describe_replaced(cursor: Cursor, alias: str, more: str = "") -> HistoryError:
+    return HistoryError(
+        f"source {alias!r} of {cursor.job!r} is another table than the one consumed up to version"
+        f" {cursor.sources[alias].to}{more}",
+        hint=f"run `enrich run {cursor.job} --full-refresh`",
+    )
 
 
 def _check_source(cursor: Cursor, alias: str, table: TableState) -> None:
@@ -40,11 +66,7 @@ def _check_source(cursor: Cursor, alias: str, table: TableState) -> None:
             hint="run again",
         )
     if not goes_on(table, mark):
-        raise HistoryError(
-            f"source {alias!r} of {cursor.job!r} is another table than the one consumed up to version {mark.to}"
-            f"{', or a backup of it that was written to since' if same else ''}",
-            hint=f"run `enrich run {cursor.job} --full-refresh`",
-        )
+        raise _describe_replaced(cursor, alias, ", or a backup of it that was written to since" if same else "")
 
 
 def goes_on(table: TableState, mark: Mark) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
 from enrich.base.errors import ConfigError, DriftError, Fault, HistoryError
@@ -13,9 +13,9 @@ from enrich.compiler import CompiledJob, compile_job
 from enrich.compiler.steps import Typer
 from enrich.config.models import Job
 from enrich.progress import continuity, evolution, spans
-from enrich.progress.cursor import Cursor
+from enrich.progress.cursor import Cursor, TargetState
 from enrich.progress.since import Bounds
-from enrich.progress.task import BOOTSTRAP, FULL_REFRESH, INCREMENTAL, REPAIR, REPLAY, Span, Task
+from enrich.progress.task import BOOTSTRAP, FULL_REFRESH, INCREMENTAL, REPAIR, REPLAY, Span, TargetPlace, Task
 from enrich.progress.window import compute_reach, find_versions
 from enrich.storage.tables import CHANGE_FEED, TableState, is_occupied, suggest_properties
 
@@ -83,9 +83,7 @@ def open_task(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -
         return open_whole(task, BOOTSTRAP)
     if full_refresh:
         return open_whole(task)
-    cursor = _require_cursor(task)
-    if target.others:
-        raise describe_drift(name, target.others)
+    cursor = _require_continuable(name, target, task.place)
     continuity.check(cursor, task.definition, task.tables)
     if evolution.find_reshaped(cursor, task.spec):
         return open_whole(task)  # every list is written anew, its elements in their new shape
@@ -93,6 +91,31 @@ def open_task(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -
     if beside is None:
         return open_whole(task)
     return _continue_task(task, (cursor, beside), bounds or Bounds())
+
+
+def foresee_mode(
+    job: Job, target: TargetState, place: TargetPlace, unmade: Collection[str], *, full_refresh: bool
+) -> str:
+    """Decide the mode of a job before the run has made all of its sources; refuse what ``open_task`` will refuse then.
+
+    Args:
+        job: The job.
+        target: What is at its target.
+        place: Where that is.
+        unmade: The aliases of the sources that the run makes first.
+        full_refresh: As for ``open_task``.
+
+    Raises:
+        DriftError: As from ``open_task``.
+        HistoryError: As from ``open_task``; the target exists, and has not consumed the tables that are to come.
+    """
+    if target.table is None:
+        return BOOTSTRAP
+    if not full_refresh:
+        raise continuity.describe_unmade(_require_continuable(job.job, target, place), unmade)
+    if job.kind == "history" and job.from_ in unmade:
+        spans.check_unmade(job.job, job.from_, target)
+    return FULL_REFRESH
 
 
 def describe_drift(job: str, others: Iterable[int]) -> DriftError:
@@ -114,7 +137,7 @@ def reopen_task(task: Task) -> Task:
         raise HistoryError(
             f"job {task.job.job!r} has no target yet", hint=f"run `enrich run {task.job.job}` to create it"
         )
-    cursor = _require_cursor(task)
+    cursor = _require_cursor(task.job.job, task.target, task.place)
     continuity.check(cursor, task.definition, task.tables)
     if lists := evolution.find_reshaped(cursor, task.spec):
         raise HistoryError(
@@ -127,13 +150,21 @@ def reopen_task(task: Task) -> Task:
     return replace(task, span=found)
 
 
-def _require_cursor(task: Task) -> Cursor:
-    if task.target.cursor is None:
+def _require_continuable(job: str, target: TargetState, place: TargetPlace) -> Cursor:
+    """Return what a target has consumed, if the job alone has written it."""
+    cursor = _require_cursor(job, target, place)
+    if target.others:
+        raise describe_drift(job, target.others)
+    return cursor
+
+
+def _require_cursor(job: str, target: TargetState, place: TargetPlace) -> Cursor:
+    if target.cursor is None:
         raise HistoryError(
-            f"neither the log of {task.place.label} nor the runs table says what the target has consumed",
-            hint=f"run `enrich run {task.job.job} --full-refresh`",
+            f"neither the log of {place.label} nor the runs table says what the target has consumed",
+            hint=f"run `enrich run {job} --full-refresh`",
         )
-    return task.target.cursor
+    return target.cursor
 
 
 def _continue_task(task: Task, contained: tuple[Cursor, Cursor], bounds: Bounds) -> Task:

@@ -26,20 +26,15 @@ def begin(job: str, alias: str, table: TableState, target: TargetState) -> Span:
     Raises:
         HistoryError: It would forget versions that the target has.
     """
-    mark, cursor = target.marks.get(alias), target.cursor
-    is_new = target.table is None or (
-        cursor is not None and all(each.first is None for each in cursor.sources.values())
-    )
-    if is_new:  # there is nothing, or no history: nothing is forgotten
+    mark = target.marks.get(alias)
+    if not _has_history(target):  # nothing is forgotten
         first = find_feed_start(table)
         return Span(first, first, whole=True)
     # Without a record, only the very first version forgets nothing for sure.
     wanted = 0 if mark is None or mark.first is None else mark.first
     found = find_feed_start(table, wanted)
     if mark is not None and mark.table_id != table.table_id:
-        raise _refuse_to_forget(
-            job, f"source {alias!r} is another table now than the one that the history was read from"
-        )
+        raise _describe_replaced(job, alias)
     if found > wanted:
         raise _refuse_to_forget(
             job,
@@ -47,6 +42,23 @@ def begin(job: str, alias: str, table: TableState, target: TargetState) -> Span:
             f" only from version {found} on",
         )
     return Span(wanted, wanted, whole=True)
+
+
+def check_unmade(job: str, alias: str, target: TargetState) -> None:
+    """Refuse, as ``begin`` does afterwards, a full refresh over a source that a run is about to make.
+
+    Raises:
+        HistoryError: The target has versions that were read from another table.
+    """
+    if alias in target.marks and _has_history(target):
+        raise _describe_replaced(job, alias)
+
+
+def _has_history(target: TargetState) -> bool:
+    """Return whether a full refresh could forget versions: not without a target, nor with that of another kind."""
+    cursor = target.cursor
+    is_other = cursor is not None and all(each.first is None for each in cursor.sources.values())
+    return target.table is not None and not is_other
 
 
 def go_on(job: str, alias: str, task: Task, *, allow_gap: bool) -> tuple[Span, SourceWindow]:
@@ -90,6 +102,10 @@ def look_back(alias: str, task: Task) -> Span:
     first = mark.to if mark.first is None else mark.first
     found = find_feed_start(task.tables[alias], first)
     return Span(first, found, whole=found == first, compares=found > first)
+
+
+def _describe_replaced(job: str, alias: str) -> HistoryError:
+    return _refuse_to_forget(job, f"source {alias!r} is another table now than the one that the history was read from")
 
 
 def _refuse_to_forget(job: str, why: str) -> HistoryError:
