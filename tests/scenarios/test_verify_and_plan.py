@@ -370,3 +370,22 @@ def test_a_plan_says_what_becomes_of_targets_whose_sources_the_run_makes_anew(jo
     assert [(each.mode, each.exit_code) for each in plans] == [("bootstrap", 0), (None, 5)]
     ended = lab.run_all()
     assert [(each.mode, each.error) for each in ended.jobs] == [("bootstrap", None), (None, plans[1].refused)]
+
+
+def test_a_target_whose_reader_spells_it_in_another_way_is_planned_and_run_like_any_other(joined: Lab) -> None:
+    lab = joined
+    (lab.home / "link").symlink_to("lake")
+    lab.job(
+        "job: readers\nsources:\n  customers: {table: ./link/customers, key: id}\nfrom: customers\n"
+        "select: {id: customers.id, email: customers.email}\ntarget: {table: readers}\n"
+    )
+    found = enrich.plan(enrich.load_project(lab.home), spark=lab.spark)
+    assert [(each.refused, each.after) for each in found.jobs] == [(None, ()), (None, ("customers",))]
+    assert [each.exit_code for each in lab.run_all(dry_run=True).jobs] == [0, 0]
+    assert [each.status for each in lab.run_all().jobs] == ["unchanged", "created"]
+    lab.put("accounts", {"id": "u1", "email": "new@example.com", "note": "n"})
+    assert [each.status for each in lab.run_all().jobs] == ["updated", "updated"], "it reads what was just written"
+    for table in ("customers", "readers"):
+        shutil.rmtree(lab.path(table))
+    assert [each.mode for each in enrich.plan(enrich.load_project(lab.home), spark=lab.spark).jobs] == ["bootstrap"] * 2
+    assert [each.status for each in lab.run_all().jobs] == ["created", "created"]

@@ -276,6 +276,19 @@ def test_a_plan_takes_tables_for_granted_that_the_run_makes_first(tmp_path: Path
     assert not (home / "lake").exists()
 
 
+def test_a_plan_knows_a_table_by_another_spelling(tmp_path: Path) -> None:
+    home = shop(tmp_path / "shop")
+    (home / "link").symlink_to("lake")
+    (home / "jobs" / "second.yml").write_text(
+        copy_of("second", "joined").replace("table: joined", "table: ./link/joined")
+    )
+    project = enrich.load_project(home)
+    told = [(job.job, job.mode, job.after, job.refused) for job in enrich.plan(project).jobs]
+    assert told == [("joined", "bootstrap", (), None), ("second", "bootstrap", ("joined",), None)]
+    alone = enrich.plan(project, ["second"]).jobs[0]
+    assert str(alone.refused).endswith("job joined writes it: run `enrich run joined` first")
+
+
 def test_a_plan_refuses_jobs_whose_sources_nothing_makes(tmp_path: Path) -> None:
     home = shop(tmp_path / "shop")
     (home / "jobs" / "alone.yml").write_text(copy_of("alone", "elsewhere"))

@@ -17,7 +17,7 @@ from enrich.base.failures import describe_error
 from enrich.base.result import SourceWindow, name_deployment
 from enrich.config import graph
 from enrich.config.models import Job
-from enrich.config.places import find_quarantine
+from enrich.config.places import find_quarantine, identify
 from enrich.config.project import Project
 from enrich.operations.choice import choose_jobs, read_window
 from enrich.operations.forecast import IDLE, SWITCH, Forecast, foresee, foresee_count
@@ -186,13 +186,13 @@ def _list_sources_to_make(workplace: Workplace, job: Job, before: Sequence[JobPl
         all sources exist, or when one does not and neither an earlier job nor sample data makes it.
     """
     project = workplace.project
-    created = {project.location(project.jobs[other.job].target.table) for other in before if other.mode == BOOTSTRAP}
-    created |= {find_quarantine(place) for place in created}
+    new = [project.location(project.jobs[other.job].target.table) for other in before if other.mode == BOOTSTRAP]
+    created = {identify(each) for place in new for each in (place, find_quarantine(place))}
     unmade: dict[str, str | None] = {}
     for alias, source in job.sources.items():
         if workplace.has_table(source.table):
             continue
-        if project.location(source.table) in created:
+        if identify(project.location(source.table)) in created:
             unmade[alias] = None
         elif (sample := find_missing_sample(project, source.table)) is not None:
             unmade[alias] = sample.name

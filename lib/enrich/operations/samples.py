@@ -18,7 +18,7 @@ from enrich.base.spec import DataType
 from enrich.compiler.ddl import read_ddl_type
 from enrich.compiler.schemas import kind_of
 from enrich.config import Project
-from enrich.config.places import resolve_directory
+from enrich.config.places import identify, resolve_directory
 from enrich.config.yamlfile import Tree, read_tree
 
 log = logging.getLogger("enrich")
@@ -118,7 +118,7 @@ def create_sample_tables(project: Project, jobs: Collection[str]) -> dict[str, E
     """Make the tables that these jobs read, that do not exist, and that have sample data.
 
     Returns:
-        Place -> why its table could not be made.
+        Place, as ``identify`` spells it -> why its table could not be made.
     """
     samples = read_samples(project)
     if not samples:
@@ -134,7 +134,7 @@ def create_sample_tables(project: Project, jobs: Collection[str]) -> dict[str, E
         try:
             rows = create_table(Path(place), sample.columns, sample.file, sample.name)
         except EnrichError as error:
-            failed[place] = error
+            failed[identify(place)] = error
             continue
         if rows is not None:
             log.info("made the table %s from %s (%d rows)", Path(place).name, sample.name, rows)

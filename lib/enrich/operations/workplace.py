@@ -19,7 +19,7 @@ from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
 from enrich.config import graph
 from enrich.config.models import Job
-from enrich.config.places import CatalogName, Location, find_quarantine
+from enrich.config.places import CatalogName, Location, find_quarantine, identify
 from enrich.config.project import Project
 from enrich.operations.samples import find_missing_sample
 from enrich.progress import cursor, window
@@ -68,9 +68,9 @@ class Workplace:
         chosen: The jobs of this operation, which see the same versions of the sources that they share.
         given: The session that the caller has handed over.
         built: The session that is used, once there is one.
-        pins: Place -> the pinned state of a table, or why it cannot be read.
+        pins: Place, as ``identify`` spells it -> the pinned state of a table, or why it cannot be read.
         places: Catalog name -> where the table is.
-        wrote: Where this operation has written tables.
+        wrote: Where this operation has written tables, spelled in the same way.
         committed: Job -> its result, as soon as the log has its commit.
     """
 
@@ -132,17 +132,22 @@ class Workplace:
             self.places[place] = tables.find_catalog_location(self.session(), place.parts)
         return self.places[place]
 
+    def _spot(self, reference: str) -> str | None:
+        """Return where a table is, in a text that is the same for all spellings of that place, as for links."""
+        uri = self.uri(reference)
+        return None if uri is None else identify(uri)
+
     def pin(self) -> None:
         """Read the version of every source once, before the first job: all jobs see the same cut.
 
         A source that another job of this run writes, its quarantine too, is pinned when that job is done.
         """
         targets = {self.project.location(self.project.jobs[name].target.table) for name in self.chosen}
-        written = targets | {find_quarantine(place) for place in targets}
+        written = {identify(each) for place in targets for each in (place, find_quarantine(place))}
         for name in self.chosen:
             for source in self.project.jobs[name].sources.values():
                 place = self.project.location(source.table)
-                if place not in written and isinstance(place, str):
+                if identify(place) not in written and isinstance(place, str):
                     with suppress(EnrichError):  # kept with the pin, and raised for the job that needs the table
                         self.table(source.table)
 
@@ -151,12 +156,13 @@ class Workplace:
         uri = self.uri(reference)
         if uri is None:
             raise ConfigError(f"the catalog has no table {reference!r}", hint="create it, or correct the name")
-        if uri not in self.pins:
+        spot = identify(uri)
+        if spot not in self.pins:
             try:
-                self.pins[uri] = tables.read_state(uri)
+                self.pins[spot] = tables.read_state(uri)
             except EnrichError as error:
-                self.pins[uri] = error
-        found = self.pins[uri]
+                self.pins[spot] = error
+        found = self.pins[spot]
         if isinstance(found, EnrichError):
             raise found
         return found
@@ -164,20 +170,20 @@ class Workplace:
     def has_table(self, reference: str) -> bool:
         """Return whether there is a table where a reference points to."""
         uri = self.uri(reference)
-        return uri is not None and (isinstance(self.pins.get(uri), TableState) or tables.exists(uri))
+        return uri is not None and (isinstance(self.pins.get(identify(uri)), TableState) or tables.exists(uri))
 
     def unpin(self, job: Job) -> None:
         """Let a job read the latest versions of its sources, except those that other jobs of this operation read."""
         shared = {
-            self.uri(source.table)
+            self._spot(source.table)
             for name in self.chosen
             if name != job.job
             for source in self.project.jobs[name].sources.values()
         }
         for source in job.sources.values():
-            uri = self.uri(source.table)
-            if uri not in shared:
-                self.pins.pop(uri or "", None)
+            spot = self._spot(source.table)
+            if spot not in shared:
+                self.pins.pop(spot or "", None)
 
     def task(self, job: Job, *, as_recorded: bool = False) -> Task:
         """Put together what the job has to do, from files and logs.
@@ -207,13 +213,14 @@ class Workplace:
         if not self.options.dry_run:
             return set()
         others = [self.project.jobs[name] for name in self.chosen if name != job.job]
-        targets = {self.project.location(other.target.table) for other in others}
-        return {alias for alias, source in job.sources.items() if self.project.location(source.table) in targets}
+        targets = {identify(self.project.location(other.target.table)) for other in others}
+        places = {alias: identify(self.project.location(source.table)) for alias, source in job.sources.items()}
+        return {alias for alias, place in places.items() if place in targets}
 
     def _find_ends(self, job: Job, latest: Mapping[str, TableState], target: TargetState) -> dict[str, int]:
         """Return where the windows end; a table that this run has created had no version before, and is taken whole."""
         found = window.find_versions(job.job, latest, self.options.bounds.until)
-        wrote = {alias for alias in found if self.uri(job.sources[alias].table) in self.wrote}
+        wrote = {alias for alias in found if self._spot(job.sources[alias].table) in self.wrote}
         fresh = wrote if target.table is None else set()
         return {alias: latest[alias].version if end < 0 and alias in fresh else end for alias, end in found.items()}
 
@@ -229,7 +236,8 @@ class Workplace:
         place, jobs = self.project.location(reference), self.project.jobs
         if isinstance(place, str) and (tables.exists(place) or tables.is_occupied(place)):
             return None
-        if writer := next((name for name in jobs if self.project.location(jobs[name].target.table) == place), None):
+        makers = (name for name in jobs if identify(self.project.location(jobs[name].target.table)) == identify(place))
+        if writer := next(makers, None):
             return f"job {writer} writes it: run `enrich run {writer}` first"
         sample = find_missing_sample(self.project, reference)
         return f"`enrich run` makes it from {sample.name}" if sample else None
@@ -308,9 +316,9 @@ class Workplace:
         """Forget the pins of the tables that this run has just written, for the jobs that read them."""
         place = self.project.location(job.target.table)
         for each in (place, find_quarantine(place)):
-            uri = self.locate(each) or ""
-            self.pins.pop(uri, None)
-            self.wrote.add(uri)
+            if (uri := self.locate(each)) is not None:
+                self.pins.pop(identify(uri), None)
+                self.wrote.add(identify(uri))
 
     def _note(self, result: JobResult) -> None:
         """Keep the result of a job whose commit is in the log."""
