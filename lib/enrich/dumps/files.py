@@ -5,6 +5,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import io
+import re
 import zlib
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ _ENDINGS = {
     ".csv": CSV, ".tsv": CSV, ".txt": CSV, ".json": JSON, ".jsonl": JSON, ".ndjson": JSON, ".parquet": PARQUET,
 }  # fmt: skip
 _GZIP = b"\x1f\x8b"
+_PARTITION = re.compile("[^=]+=.+")
 LONGEST_LINE = 64 * 1024 * 1024
 """Characters that a line, or a record of several lines, may have: what is longer has a quote that never ends."""
 
@@ -42,7 +44,8 @@ def list_files(given: Sequence[str]) -> list[DumpFile]:
     What begins with a dot or an underscore is left out there: ``_SUCCESS`` and the like are no data.
 
     Raises:
-        ConfigError: There is no such file, or a directory without any.
+        ConfigError: There is no such file, or a directory without any; a directory below the given one is named
+            ``column=value``.
     """
     found: list[DumpFile] = []
     for text in given:
@@ -51,6 +54,7 @@ def list_files(given: Sequence[str]) -> list[DumpFile]:
             inside = [each for each in sorted(path.rglob("*")) if each.is_file() and not _is_hidden(each, path)]
             if not inside:
                 raise ConfigError(f"there is no file in the directory {text}", hint="name the files of the dump")
+            _refuse_partitions(text, inside)
             found += [DumpFile(each, str(each)) for each in inside]
         elif path.exists():
             found.append(DumpFile(path, text))
@@ -61,6 +65,25 @@ def list_files(given: Sequence[str]) -> list[DumpFile]:
 
 def _is_hidden(path: Path, above: Path) -> bool:
     return any(part.startswith((".", "_")) for part in path.relative_to(above).parts)
+
+
+def _refuse_partitions(text: str, found: Sequence[Path]) -> None:
+    """Refuse files below a directory that has a column in its name: their rows would silently lack it.
+
+    A file that is named itself is taken as it is: who names it sees where it is. The directory's name is not told
+    whole, for it holds a value.
+
+    Raises:
+        ConfigError: Naming the column.
+    """
+    for part in (part for each in found for part in each.relative_to(text).parts[:-1]):
+        if _PARTITION.fullmatch(part):
+            column = part.partition("=")[0]
+            raise ConfigError(
+                f"{text} is partitioned: column {column!r} is in the names of directories, '{column}=...', and these"
+                " are not read",
+                hint="make the dump with this column in its files; to load it without the column, name the files",
+            )
 
 
 def choose_format(files: Sequence[DumpFile]) -> str:

@@ -223,11 +223,11 @@ def test_gzip_is_told_by_its_bytes_and_a_cut_one_is_refused(read: Read) -> None:
 
 def test_files_of_a_directory_have_their_own_headers(read: Read, tmp_path: Path) -> None:
     folder = tmp_path / "dump"
-    (folder / "day=1").mkdir(parents=True)
-    for name in ("b.csv", "day=1/a.csv", "_SUCCESS", ".b.csv.crc"):
+    (folder / "day1").mkdir(parents=True)
+    for name in ("b.csv", "day1/a.csv", "_SUCCESS", ".b.csv.crc"):
         (folder / name).write_text("id\n1\n")
     found = list_files([str(folder)])
-    assert [each.path.relative_to(folder).as_posix() for each in found] == ["b.csv", "day=1/a.csv"]
+    assert [each.path.relative_to(folder).as_posix() for each in found] == ["b.csv", "day1/a.csv"]
     rows, staged = read({"1.csv": b"id,n\n1,a\n", "2.csv": b"", "3.csv": b"N,ID\nb,2\nc\n"})
     assert rows == [{"id": "1", "n": "a"}, {"id": "2", "n": "b"}]
     assert _faults(staged) == {"wrong number of fields": (1, ("3.csv:3",))}
@@ -235,6 +235,20 @@ def test_files_of_a_directory_have_their_own_headers(read: Read, tmp_path: Path)
         read({"1.csv": b"id,n\n1,a\n", "3.csv": b"id,m\n1,a\n"})
     with pytest.raises(ConfigError, match=r"the header of 3\.csv has 3 columns"):
         read({"1.csv": b"id,n\n1,a\n", "3.csv": b"id,n,m\n1,a,b\n"})
+
+
+def test_a_column_that_only_names_of_directories_have_is_not_lost(tmp_path: Path) -> None:
+    folder = tmp_path / "shop=1" / "hive"
+    part = folder / "new" / "dt=2026-01-01"
+    part.mkdir(parents=True)
+    (folder / "dt=empty").mkdir()
+    (folder / "a=b.csv").write_text("id\n1\n")
+    assert [each.path.name for each in list_files([str(folder)])] == ["a=b.csv"]
+    (part / "x.csv").write_text("id\n1\n")
+    with pytest.raises(ConfigError, match=r"is partitioned: column 'dt' .* make the dump with this column") as told:
+        list_files([str(folder)])
+    assert "2026" not in str(told.value)
+    assert len(list_files([str(part / "x.csv")])) == 1
 
 
 def test_json_lines_keep_numbers_as_they_stand(read: Read) -> None:
