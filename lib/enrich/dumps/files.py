@@ -8,7 +8,7 @@ import io
 import re
 import zlib
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
@@ -20,6 +20,7 @@ _ENDINGS = {
     ".csv": CSV, ".tsv": CSV, ".txt": CSV, ".json": JSON, ".jsonl": JSON, ".ndjson": JSON, ".parquet": PARQUET,
 }  # fmt: skip
 _GZIP = b"\x1f\x8b"
+_LOG = "_delta_log"
 _PARTITION = re.compile("[^=]+=.+")
 LONGEST_LINE = 64 * 1024 * 1024
 """Characters that a line, or a record of several lines, may have: what is longer has a quote that never ends."""
@@ -45,12 +46,13 @@ def list_files(given: Sequence[str]) -> list[DumpFile]:
 
     Raises:
         ConfigError: There is no such file, or a directory without any; a directory below the given one is named
-            ``column=value``.
+            ``column=value``; or files are those of a Delta table.
     """
     found: list[DumpFile] = []
     for text in given:
         path = Path(text)
         if path.is_dir():
+            _refuse_table(path)
             inside = [each for each in sorted(path.rglob("*")) if each.is_file() and not _is_hidden(each, path)]
             if not inside:
                 raise ConfigError(f"there is no file in the directory {text}", hint="name the files of the dump")
@@ -60,11 +62,31 @@ def list_files(given: Sequence[str]) -> list[DumpFile]:
             found.append(DumpFile(path, text))
         else:
             raise ConfigError(f"there is no file {text}", hint="name files or directories on this machine")
+    for place in dict.fromkeys(each.path.parent for each in found):
+        _refuse_table(place)
     return found
 
 
 def _is_hidden(path: Path, above: Path) -> bool:
     return any(part.startswith((".", "_")) for part in path.relative_to(above).parts)
+
+
+def _refuse_table(place: Path) -> None:
+    """Refuse a Delta table's directory, and what is in it: among its files are those whose rows are deleted.
+
+    Raises:
+        ConfigError: Naming the table.
+    """
+    whole = place.resolve()
+    for each in (whole, *whole.parents):
+        is_table = False
+        with suppress(PermissionError):  # above a directory that can be read may be some that cannot
+            is_table = (each / _LOG).is_dir()
+        if is_table:
+            raise ConfigError(
+                f"{each} is a Delta table, no dump: rows that are deleted are still in its files",
+                hint="export the rows of the table and load these files, or name the table as the source of a job",
+            )
 
 
 def _refuse_partitions(text: str, found: Sequence[Path]) -> None:

@@ -251,6 +251,24 @@ def test_a_column_that_only_names_of_directories_have_is_not_lost(tmp_path: Path
     assert len(list_files([str(part / "x.csv")])) == 1
 
 
+def test_the_files_of_a_delta_table_are_no_dump(tmp_path: Path) -> None:
+    dump, plain = tmp_path / "dump", tmp_path / "dump" / "a.parquet"
+    table = dump / "new" / "accounts"
+    table.mkdir(parents=True)
+    plain.touch()
+    (table / "part-0.parquet").touch()
+    assert len(list_files([str(dump)])) == 2
+    (table / "_delta_log").mkdir()
+    for given in (dump, table, table / "part-0.parquet"):
+        with pytest.raises(ConfigError, match=r"dump/new/accounts is a Delta table, no dump: .*; export the rows"):
+            list_files([str(given)])
+    assert len(list_files([str(plain)])) == 1
+    (table / "part-0.parquet").unlink()
+    with pytest.raises(ConfigError, match="is a Delta table"):
+        list_files([str(table)])
+    assert len(list_files([str(dump)])) == 1
+
+
 def test_json_lines_keep_numbers_as_they_stand(read: Read) -> None:
     types = pa.schema([("id", pa.int64()), ("d", pa.decimal128(20, 2)), ("l", pa.list_(pa.int32()))])
     text = '{"id":1,"d":12345678901234567.10,"f":1.50,"b":true,"l":[1,null]}\n\n{"id":"2","f":null}\n'
