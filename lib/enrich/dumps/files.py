@@ -162,6 +162,17 @@ def open_bytes(file: DumpFile) -> Iterator[IO[bytes]]:
         raise ConfigError(f"{file.name} cannot be read: {told}", hint="check the file and its permissions") from None
 
 
+def is_empty(file: DumpFile) -> bool:
+    """Return whether a file has no bytes, unpacked where it is gzip.
+
+    Raises:
+        ConfigError: As ``open_bytes``.
+        Blocked: As ``open_bytes``.
+    """
+    with open_bytes(file) as found:
+        return not found.read(1)
+
+
 @contextmanager
 def open_lines(file: DumpFile, encoding: str) -> Iterator[Iterator[str]]:
     """Open a file as lines of text, with the LF or CRLF that ends them; a CR alone ends none.

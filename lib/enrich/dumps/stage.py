@@ -30,7 +30,7 @@ from enrich.base.errors import Blocked, ConfigError
 from enrich.dumps import delimited, others
 from enrich.dumps.badlines import NULL_KEY, REPEATED
 from enrich.dumps.batches import Batch, Reading
-from enrich.dumps.files import JSON, PARQUET, DumpFile
+from enrich.dumps.files import CSV, JSON, PARQUET, DumpFile, is_empty
 from enrich.dumps.layout import Known, choose_columns, place_columns
 
 log = logging.getLogger("enrich")
@@ -56,6 +56,7 @@ class DumpSpec:
         columns: The names of the columns; None: as the header, the objects or the file say.
         header: Whether each CSV file begins with the names of the columns.
         known: The types that are known.
+        complete: Whether rows that the dump lacks are deleted; an empty file would lack them all.
     """
 
     files: Sequence[DumpFile]
@@ -66,6 +67,7 @@ class DumpSpec:
     columns: Sequence[str] | None = None
     header: bool = True
     known: Known = field(default_factory=Known)
+    complete: bool = False
 
 
 @dataclass(frozen=True)
@@ -96,12 +98,13 @@ def stage_dump(spec: DumpSpec, directory: Path, check: Callable[[], None] = lamb
         check: Called between two batches; it may raise to end the work.
 
     Raises:
-        ConfigError: The dump's columns are not what the options and the table say, or its bytes are of another
-            encoding.
+        ConfigError: The dump's columns are not what the options and the table say, its bytes are of another
+            encoding, or one file of a complete dump is empty.
         Blocked: A file is damaged or cut off.
     """
     from pyarrow import parquet
 
+    _refuse_empty(spec)
     spec, named = _find_columns(spec)
     schema = choose_columns(named, spec.known)
     reading = Reading(schema, place_columns(schema.names, spec.key, "the dump"))
@@ -172,9 +175,25 @@ def _find_header(spec: DumpSpec) -> tuple[DumpSpec, list[str]]:
     for file in spec.files:
         if found := delimited.read_header(file, spec.encoding, delimiter):
             return replace(spec, delimiter=delimiter), found
-    raise ConfigError(
-        f"{spec.files[0].name} is empty: it has not even a header", hint="make the dump again; it may be cut off"
-    )
+    raise _describe_empty(spec, spec.files[0])
+
+
+def _refuse_empty(spec: DumpSpec) -> None:
+    """Refuse a complete dump with a file of no bytes: an export that was cut off leaves one, and its rows would go.
+
+    A Parquet file always has some; without them it is refused when it is read.
+
+    Raises:
+        ConfigError: Naming the file.
+    """
+    for file in spec.files:
+        if spec.complete and spec.form != PARQUET and is_empty(file):
+            raise _describe_empty(spec, file)
+
+
+def _describe_empty(spec: DumpSpec, file: DumpFile) -> ConfigError:
+    lacking = ": it has not even a header" if spec.form == CSV and spec.header else ""
+    return ConfigError(f"{file.name} is empty{lacking}", hint="make the dump again; it may be cut off")
 
 
 def _choose_delimiter(spec: DumpSpec, fits: Callable[[list[str]], bool]) -> str:
@@ -214,8 +233,10 @@ def _read_file(spec: DumpSpec, file: DumpFile, names: Sequence[str], reading: Re
     with delimited.open_records(file, spec.encoding, spec.delimiter) as records:
         if spec.header:
             header = records.read_header(file.name)
+            if header is None and spec.complete:
+                raise _describe_empty(spec, file)
             if header is None:
-                return  # an empty file among others
+                return  # an empty file among others: nothing is deleted for it
             order = list(place_columns(header, names, f"the header of {file.name}"))
             if len(header) != len(names):
                 raise ConfigError(

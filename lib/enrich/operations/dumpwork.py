@@ -119,7 +119,7 @@ class Loader:
         columns = how.columns or (ours.names if ours is not None and not how.header else None)
         known = Known(ours, staging.make_arrow_schema(read_columns(how.types) if how.types else {}))
         encoding = files.check_encoding(how.encoding)
-        spec = DumpSpec(found, form, key, encoding, how.delimiter, columns, how.header, known)
+        spec = DumpSpec(found, form, key, encoding, how.delimiter, columns, how.header, known, how.complete)
         staged = stage.stage_dump(spec, directory, check)
         if how.bad_rows == FAIL and staged.reading.faults.lines:
             stage.find_repeated(staged)  # all that is wrong at once, where the dump is small

@@ -269,6 +269,28 @@ def test_the_files_of_a_delta_table_are_no_dump(tmp_path: Path) -> None:
     assert len(list_files([str(dump)])) == 1
 
 
+@pytest.mark.parametrize(
+    ("parts", "how", "told"),
+    [
+        ({"1.csv": b"id\n1\n", "2.csv": b""}, {}, r"^2\.csv is empty: it has not even a header; .* cut off$"),
+        ({"1.csv": b"id\n1\n", "2.csv": b"\r\n\n"}, {}, r"^2\.csv is empty: it has not even a header; .* cut off$"),
+        ({"1.csv": b"", "2.csv": b"id\n1\n"}, {}, r"^1\.csv is empty: it has not even a header; .* cut off$"),
+        ({"1.csv": b"1\n", "2.csv": b""}, {"header": False, "columns": ["id"]}, r"^2\.csv is empty; .* cut off$"),
+        ({"1.json": b'{"id":1}\n', "2.json.gz": gzip.compress(b"")}, {}, r"^2\.json\.gz is empty; .* cut off$"),
+    ],
+)
+def test_a_complete_dump_has_no_empty_file(read: Read, parts: dict[str, bytes], how: dict[str, Any], told: str) -> None:
+    rows, _ = read(parts, **how)
+    assert len(rows) == 1
+    with pytest.raises(ConfigError, match=told):
+        read(parts, complete=True, **how)
+
+
+def test_a_complete_dump_may_have_no_rows_on_purpose(read: Read) -> None:
+    assert read("id\n", complete=True)[0] == []
+    assert read("\n", name="d.json", complete=True, table=NUMBERS)[0] == []
+
+
 def test_json_lines_keep_numbers_as_they_stand(read: Read) -> None:
     types = pa.schema([("id", pa.int64()), ("d", pa.decimal128(20, 2)), ("l", pa.list_(pa.int32()))])
     text = '{"id":1,"d":12345678901234567.10,"f":1.50,"b":true,"l":[1,null]}\n\n{"id":"2","f":null}\n'

@@ -56,6 +56,15 @@ def test_options_that_say_nothing_together_are_refused(home: Path, options: list
     assert (found.exit_code, told in found.stderr + str(found.output)) == (2, True)
 
 
+def test_an_empty_file_among_others_is_no_reason_to_delete(home: Path) -> None:
+    (home / "empty.csv").touch()
+    files = ("--project-dir", home, "load", "accounts", home / "d.csv", home / "empty.csv", "--key", "id")
+    with restored():
+        found, kept = call(*files, "--complete"), call(*files)
+    assert (found.exit_code, "empty.csv is empty: it has not even a header; make the" in found.stderr) == (2, True)
+    assert (kept.exit_code, "empty" in kept.stderr) == (3, False), "refused for its bad lines alone"
+
+
 def test_a_file_that_is_not_there_is_refused(home: Path) -> None:
     with restored():
         found = call("--project-dir", home, "load", "accounts", home / "nope.csv", "--key", "id")
