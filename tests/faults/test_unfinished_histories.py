@@ -96,6 +96,20 @@ def crash_after_change(shop: Shop) -> None:
     crash_after_quarantine(shop)
 
 
+def test_older_rows_that_upkeep_has_moved_are_read_where_they_are_now(shop: Shop) -> None:
+    """OPTIMIZE and, later, VACUUM come before the run that ends between its commits, as with `enrich maintain`."""
+    lab = shop.lab
+    lab.run("past")
+    shop.lab.put("things", {**shop.row("things", 5), "name": "late"})
+    lab.run("past")
+    table = DeltaTable(lab.path("past__quarantine"))
+    table.optimize.compact()
+    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
+    crash_after_change(shop)
+    assert lab.run("past").exit_code == 0
+    assert_whole(shop)
+
+
 def test_where_the_older_rows_are_gone_the_run_says_how_to_go_on(shop: Shop) -> None:
     lab = shop.lab
     lab.run("past")

@@ -23,7 +23,7 @@ def account(key: str, email: str) -> dict[str, Any]:
 
 def recorded(lab: Lab, target: str = "customers") -> dict[str, Any]:
     """The latest cursor in a target's log."""
-    found = enrich.progress.cursor._read_record(lab.log(target)[0], target)
+    found = enrich.progress.cursor.read_record(lab.log(target)[0], target)
     assert found is not None
     return found
 

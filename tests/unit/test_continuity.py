@@ -169,3 +169,29 @@ def test_a_quarantine_is_apart_when_the_next_run_would_see_to_it(
     there = QuarantineState(tables.read_state(str(tmp_path / "q")), number, number, found, 0)
     cursor = note("first", 2, 5, "d")
     assert continuity.list_apart(TargetState(None, cursor, 1, quarantine=there), cursor) == apart
+
+
+def commit_quarantine(uri: Path, number: int) -> Cursor:
+    """Commit a row as a run does; return the record of a target that names it."""
+    own = Cursor(f"run{number}", "kept", number, "d", {}, (), None, number, quarantine_run=f"run{number}")
+    record = CommitProperties(
+        {"userMetadata": own.to_json()}, app_transactions=[Transaction(name_application("kept"), number)]
+    )
+    write_deltalake(uri, pa.table({"id": [number]}), mode="append", commit_properties=record)
+    return own
+
+
+def test_the_rows_that_a_target_names_are_read_where_upkeep_has_put_them_last(tmp_path: Path) -> None:
+    """VACUUM removes the files that OPTIMIZE has put together, but not those that the next run's commit has removed."""
+    uri = tmp_path / "q"
+    first, second = commit_quarantine(uri, 1), commit_quarantine(uri, 2)
+    assert continuity.find_quarantine_version(str(uri), second) == 1
+    DeltaTable(uri).optimize.compact()  # 2
+    DeltaTable(uri).alter.set_table_properties({"team": "a"}, raise_if_not_exists=False)  # 3
+    third = commit_quarantine(uri, 3)  # 4
+    put(uri, 9)  # 5, another writer's
+    DeltaTable(uri).optimize.compact()  # 6
+    commit_quarantine(uri, 4)  # 7
+    found = [continuity.find_quarantine_version(str(uri), each) for each in (first, second, third)]
+    assert found == [0, 3, 4]
+    assert continuity.find_quarantine_version(str(uri), replace(first, quarantine_run="another")) is None

@@ -7,8 +7,8 @@ from collections.abc import Collection, Mapping
 from enrich.base.errors import HistoryError, Locked
 from enrich.base.spec import JobSpec
 from enrich.progress import evolution
-from enrich.progress.cursor import Cursor, Mark, TargetState
-from enrich.storage.tables import TableState, fingerprint, read_state
+from enrich.progress.cursor import UPKEEP, Cursor, Mark, TargetState, read_record
+from enrich.storage.tables import TableState, fingerprint, open_log, read_history, read_state
 
 
 def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> None:
@@ -127,6 +127,23 @@ def list_apart(target: TargetState, cursor: Cursor) -> dict[str, int]:
     if same and not any(find_range_between(cursor, found, alias) for alias in cursor.sources):
         return {}
     return {alias: mark.to for alias, mark in found.sources.items()}
+
+
+def find_quarantine_version(uri: str, named: Cursor) -> int | None:
+    """Return the version of a quarantine to read the rows in that a target's record names; None when it is forgotten.
+
+    That is the last one before its rows changed: VACUUM may have removed the files that an OPTIMIZE has put together.
+    """
+    same: int | None = None
+    for entry in read_history(open_log(uri)):
+        record, version = read_record(entry, named.job), int(entry["version"])
+        same = version if same is None else same
+        is_named = record is not None and record.get("quarantine_number") == named.quarantine
+        if record is not None and is_named and named.quarantine_run in (None, record["run_id"]):
+            return same
+        if record is not None or entry.get("operation") not in UPKEEP:
+            same = None
+    return None
 
 
 def find_range_between(cursor: Cursor, other: Cursor, alias: str) -> tuple[int, int] | None:

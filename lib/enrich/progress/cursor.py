@@ -24,7 +24,7 @@ from enrich.storage.tables import TableState, changes_values, exists, open_log, 
 
 _FORMAT = 1
 _RECENT = 20
-_UPKEEP = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
+UPKEEP = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
 """What comes every day and changes no value, as Delta defines it; others' other commits are read for what they do.
 
 To read these, too, would cost a file of the log for each, in tables that are optimised every hour.
@@ -259,17 +259,6 @@ def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
     return QuarantineState(table, number, present, found, walked.oldest)
 
 
-def find_quarantine_version(uri: str, named: Cursor) -> int | None:
-    """Return the version of a quarantine whose rows a target's record names; None when its log has forgotten it."""
-    for entry in read_history(open_log(uri)):
-        record = _read_record(entry, named.job)
-        if record is None or record.get("quarantine_number") != named.quarantine:
-            continue
-        if named.quarantine_run in (None, record["run_id"]):
-            return int(entry["version"])
-    return None
-
-
 @dataclass(frozen=True)
 class _Walked:
     """What a table's history says about its present rows.
@@ -333,13 +322,13 @@ def _walk(entries: list[dict[str, Any]], job: str) -> _Walked:
         version, operation = int(entry["version"]), str(entry.get("operation", ""))
         if below is not None and version > below:
             continue
-        record = _read_record(entry, job)
+        record = read_record(entry, job)
         if record is not None:
             return _Walked(entries, record, version, find_base(entry), tuple(others), below is not None, unclear)
         named = str((entry.get("operationParameters") or {}).get("version"))
         if operation == "RESTORE" and named.isdigit():
             below = int(named)
-        elif operation not in _UPKEEP:
+        elif operation not in UPKEEP:
             unclear = unclear or operation == "RESTORE"  # to a time, in the zone of whoever typed it
             others.append(version)
     return _Walked(entries, None, 0, None, tuple(others), below is not None, unclear)
@@ -359,7 +348,7 @@ def find_base(entry: dict[str, Any]) -> int | None:
 def list_others_between(entries: list[dict[str, Any]], bounds: tuple[int, int], job: str) -> tuple[int, ...]:
     """Return others' commits between two versions, both excluded, latest first, but for upkeep."""
     inside = [entry for entry in entries if bounds[0] < int(entry["version"]) < bounds[1]]
-    return tuple(int(e["version"]) for e in inside if e.get("operation") not in _UPKEEP and not _read_record(e, job))
+    return tuple(int(e["version"]) for e in inside if e.get("operation") not in UPKEEP and not read_record(e, job))
 
 
 def list_changing(uri: str, others: Iterable[int], columns: Sequence[str]) -> tuple[int, ...]:
@@ -384,7 +373,7 @@ def find_commits(entries: list[dict[str, Any]], run_id: str, base: int | None) -
 
 def read_records(entries: Iterable[dict[str, Any]], job: str) -> list[tuple[int, Cursor]]:
     """Return the records of ``job`` among commits, in their order, each with its time in milliseconds since 1970."""
-    pairs = [(int(entry.get("timestamp") or 0), _read_record(entry, job)) for entry in entries]
+    pairs = [(int(entry.get("timestamp") or 0), read_record(entry, job)) for entry in entries]
     return [(at, Cursor.from_dict(record)) for at, record in pairs if record is not None]
 
 
@@ -393,6 +382,7 @@ def find_writer(entries: list[dict[str, Any]]) -> str:
     return next((found["run_id"] for found in map(_read_metadata, entries) if "run_id" in found), "another run")
 
 
-def _read_record(entry: dict[str, Any], job: str) -> dict[str, Any] | None:
+def read_record(entry: dict[str, Any], job: str) -> dict[str, Any] | None:
+    """Return the record of ``job`` in a commit; None in commits of others, and in those of upkeep."""
     found = _read_metadata(entry)
     return found if found.get("job") == job else None

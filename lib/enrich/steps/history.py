@@ -22,7 +22,7 @@ from enrich.frames import history, normalise, quarantine
 from enrich.frames.changes import Touched
 from enrich.frames.columns import aggregate, unite
 from enrich.frames.history import FROM
-from enrich.progress.cursor import find_quarantine_version
+from enrich.progress.continuity import find_quarantine_version
 from enrich.steps.losses import check_ends
 from enrich.steps.work import Work, build_finding, read_target
 from enrich.storage import feed_rows, tables
