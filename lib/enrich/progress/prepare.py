@@ -170,7 +170,8 @@ def _require_cursor(job: str, target: TargetState, place: TargetPlace) -> Cursor
 def _continue_task(task: Task, contained: tuple[Cursor, Cursor], bounds: Bounds) -> Task:
     """Put the window of each source together from what target and quarantine contain, and what the run was told."""
     name, (cursor, beside) = task.job.job, contained
-    since = find_versions(name, task.tables, bounds.since)
+    is_history = isinstance(task.spec, HistorySpec)
+    since = spans.find_since(task, bounds.since) if is_history else find_versions(name, task.tables, bounds.since)
     window, again = {}, {}
     for alias, table in task.tables.items():
         mark, point = cursor.sources[alias], bounds.is_point(alias)
@@ -195,7 +196,7 @@ def _continue_task(task: Task, contained: tuple[Cursor, Cursor], bounds: Bounds)
     mode = REPLAY if bounds.replays else INCREMENTAL
     apart = {alias: mark.to for alias, mark in beside.sources.items()} if beside is not cursor else {}
     task = replace(task, mode=mode, window=window, again=again, apart=apart)
-    if not isinstance(task.spec, HistorySpec):
+    if not is_history:
         return task
     if task.everything:
         return replace(task, span=_begin_history(task))

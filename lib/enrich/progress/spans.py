@@ -12,12 +12,18 @@ verify                   as a full refresh; where the feed is lost like a run ov
 
 from __future__ import annotations
 
+import logging
+
 from enrich.base.errors import HistoryError
 from enrich.base.result import SourceWindow
 from enrich.progress.cursor import TargetState
+from enrich.progress.since import Asked, Instant
 from enrich.progress.task import Span, Task
+from enrich.progress.window import BEFORE_ALL, find_versions
 from enrich.storage.feeds import find_feed_start
 from enrich.storage.tables import TableState
+
+log = logging.getLogger("enrich")
 
 
 def begin(job: str, alias: str, table: TableState, target: TargetState) -> Span:
@@ -59,6 +65,34 @@ def _has_history(target: TargetState) -> bool:
     cursor = target.cursor
     is_other = cursor is not None and all(each.first is None for each in cursor.sources.values())
     return target.table is not None and not is_other
+
+
+def find_since(task: Task, asked: Asked | None) -> dict[str, int]:
+    """Return the version that ``--since`` means for the source of a history; empty when it says nothing of it.
+
+    A time says how much to take once more, as in a crontab. Where the history or the feed begins later, it means the
+    first version that can be taken again; a version that is named is not moved.
+
+    Raises:
+        EnrichError: As ``find_version``; of a time only when it cannot be read.
+    """
+    name, alias = task.job.job, task.spec.driving
+    if asked is None or not isinstance(asked.of(alias), Instant):
+        return find_versions(name, task.tables, asked)
+    try:
+        found = find_versions(name, task.tables, asked)[alias]
+    except HistoryError:  # the log begins later
+        found = BEFORE_ALL
+    mark = task.target.marks[alias]
+    if found >= mark.to:
+        return {alias: found}
+    wanted = max(found, mark.to if mark.first is None else mark.first)
+    begin = min(mark.to, find_feed_start(task.tables[alias], wanted, readable=False))
+    # A replay may end before that: then there is nothing to take again.
+    begin = min(begin, max(found, task.until.get(alias, begin)))
+    if begin > found:
+        log.info("%s: --since is earlier than what can be taken again of %s: from version %d on", name, alias, begin)
+    return {alias: begin}
 
 
 def go_on(job: str, alias: str, task: Task, *, allow_gap: bool) -> tuple[Span, SourceWindow]:

@@ -1,0 +1,144 @@
+"""What a history does whose source has forgotten its past; the tables are written by delta-rs, and no JVM starts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+
+from enrich.base.errors import HistoryError
+from enrich.config import load_project
+from enrich.operations.workplace import Options, Workplace
+from enrich.progress.cursor import Cursor, Mark, name_application
+from enrich.progress.prepare import open_task
+from enrich.progress.since import read_bounds
+from enrich.progress.task import Task
+from enrich.progress.window import find_versions
+from kit.commits import age_commit
+from kit.project import write_project
+from unit.config.small_project import CONF, HISTORY
+
+FEED = {"delta.enableChangeDataFeed": "true"}
+SOURCE = pa.schema([("person_id", pa.string()), ("name", pa.string()), ("mail", pa.string())])
+
+
+@dataclass
+class Past:
+    """A project whose only job is a history, its source, and a target that consists of records."""
+
+    home: Path
+
+    @property
+    def people(self) -> Path:
+        """The source."""
+        return self.home / "lake" / "people"
+
+    def workplace(self) -> Workplace:
+        """Open the project anew."""
+        return Workplace(load_project(self.home), ["names"], Options(), "run")
+
+    def task(self) -> Task:
+        """Read what the job has to do."""
+        workplace = self.workplace()
+        return workplace.task(workplace.project.jobs["names"])
+
+    def put(self, *keys: str) -> None:
+        """Give the source rows, a commit each."""
+        for key in keys:
+            row = [{"person_id": key, "name": "n", "mail": "m"}]
+            write_deltalake(self.people, pa.Table.from_pylist(row, schema=SOURCE), mode="append", configuration=FEED)
+
+    def consume(self, to: int, *, first: int = 0, table: str = "names", **more: Any) -> None:
+        """Commit what a run notes that has taken the source up to a version, with a row."""
+        task = self.task()
+        columns = dict(task.spec.sources["people"].columns)
+        mark = Mark(
+            task.tables["people"].table_id, None, to, columns, layout={name: {} for name in columns}, first=first
+        )
+        number = task.target.number + 1
+        record = Cursor("run", "names", number, task.definition, {"people": mark}, task.spec.columns)
+        record = replace(record, base=task.target.table and task.target.table.version, **more)
+        own = CommitProperties(
+            {"userMetadata": record.to_json()}, app_transactions=[Transaction(name_application("names"), number)]
+        )
+        rows = pa.table({name: pa.array(["x"], pa.string()) for name in record.columns})
+        write_deltalake(self.home / "lake" / table, rows, mode="append", commit_properties=own)
+
+    def forget(self, version: int) -> None:
+        """Let the log of the source begin with a version, as Delta's cleanup does."""
+        DeltaTable(self.people, version=version).create_checkpoint()
+        for each in range(version):
+            (self.people / "_delta_log" / f"{each:020d}.json").unlink()
+
+
+@pytest.fixture
+def past(tmp_path: Path) -> Past:
+    """Give a source of five versions, the first three of which are days old."""
+    found = Past(tmp_path)
+    write_project(tmp_path, {"conf/dev.yml": CONF, "jobs/names.yml": HISTORY})
+    found.put(*"abcde")
+    for version, days in enumerate((4, 3, 2)):
+        age_commit(found.people, version, days)
+    return found
+
+
+def reopen(past: Past, **how: Any) -> Task:
+    """Open the job as a run does."""
+    asked = {name: how.pop(name, None) for name in ("since", "until")}
+    bounds = read_bounds(asked["since"], asked["until"], allow_gap=False, now=datetime.now(UTC), alone=True)
+    task = past.task()
+    ends = find_versions("names", task.tables, bounds.until)
+    return open_task(replace(task, until=ends), full_refresh=False, bounds=bounds, **how)
+
+
+@pytest.mark.parametrize(
+    ("first", "since", "again"),
+    [
+        (2, "90d", (2, 4)),
+        (2, "people=2020-01-01", (2, 4)),
+        (2, "60h", (2, 4)),
+        (0, "60h", (1, 4)),
+        (0, "90d", (0, 4)),
+        (2, "36h", (2, 4)),
+        (2, "v3", (3, 4)),
+        (4, "90d", None),
+    ],
+)
+def test_a_time_before_a_history_begins_means_its_beginning(
+    past: Past, first: int, since: str, again: tuple[int, int] | None
+) -> None:
+    """A line in a crontab says 2d every night, also in the first two after the change feed was switched on."""
+    past.consume(4, first=first)
+    task = reopen(past, since=since)
+    assert (task.again.get("people"), task.window["people"].start, task.everything) == (again, 4, False)
+
+
+def test_a_time_before_the_feed_begins_means_where_it_does(past: Past) -> None:
+    past.consume(4)
+    past.forget(2)
+    assert reopen(past, since="90d").again == {"people": (2, 4)}
+    with pytest.raises(HistoryError, match="begins only with version 2"):
+        reopen(past, since="v0")
+
+
+def test_a_replay_that_ends_before_the_history_begins_takes_nothing_again(past: Past) -> None:
+    past.consume(4, first=3)
+    assert reopen(past, since="90d", until="60h").again == {}
+
+
+def test_a_version_before_a_history_begins_is_refused(past: Past) -> None:
+    past.consume(4, first=2)
+    with pytest.raises(HistoryError, match="before version 2 of source 'people'"):
+        reopen(past, since="v1")
+
+
+def test_a_time_never_hides_that_the_feed_after_the_cursor_is_lost(past: Past) -> None:
+    past.consume(1)
+    past.forget(3)
+    with pytest.raises(HistoryError, match=r"--allow-gap"):
+        reopen(past, since="90d")
