@@ -11,14 +11,22 @@ from concurrent.futures import ThreadPoolExecutor
 from importlib.metadata import PackageNotFoundError
 from pathlib import Path
 from types import SimpleNamespace
+from typing import TYPE_CHECKING, cast
 
+import pyarrow as pa
 import pytest
+from deltalake import DeltaTable, write_deltalake
 
+import enrich
 from enrich.base.errors import EnvironmentFault
 from enrich.config.models import Spark
 from enrich.spark import __main__ as ahead
 from enrich.spark import jars, java, scratch, session
 from enrich.spark.jars import Release, condense, find_delta_jars
+from kit.project import CONF, CUSTOMERS, write_project
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 RELEASE = Release.installed()
 
@@ -358,6 +366,27 @@ def test_spark_connect_is_refused_by_name(monkeypatch, environment, settings):
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     assert "Spark Connect" in fault(lambda: session.get_session(settings))
+
+
+class Remote:
+    """A stand-in for a session of Spark Connect: the real class needs grpcio. It has nothing of a JVM."""
+
+    __module__ = "pyspark.sql.connect.session"
+
+
+def test_a_given_session_of_spark_connect_is_refused_before_it_is_used(tmp_path: Path) -> None:
+    home = write_project(tmp_path / "shop", {"conf/dev.yml": CONF, "jobs/customers.yml": CUSTOMERS})
+    for name in ("consents", "accounts"):
+        write_deltalake(home / "lake" / name, pa.table({"id": ["a"], "ok": [True], "email": ["a@example.com"]}))
+        DeltaTable(home / "lake" / name).alter.set_table_properties({"delta.enableChangeDataFeed": "true"})
+    project, remote = enrich.load_project(home), cast("SparkSession", Remote())
+    (job,) = enrich.run(project, spark=remote).jobs
+    assert (job.status, job.exit_code) == ("failed", 7)
+    assert job.error is not None
+    assert "the given session asks for Spark Connect" in job.error
+    (tmp_path / "dump.csv").write_text("id,email\nb,b@example.com\n")
+    with pytest.raises(EnvironmentFault, match="the given session asks for Spark Connect"):
+        enrich.load(project, "accounts", [str(tmp_path / "dump.csv")], key=["id"], spark=remote)
 
 
 SECRETS = ("hadoop.fs.s3a.secret.key", "ssl.keyPassword", "executorEnv.TOKEN", "authenticate.secret", "redis.auth")

@@ -92,7 +92,15 @@ class Workplace:
         return RunsTable(self.project.state, self.project.settings.keep_runs)
 
     def session(self) -> SparkSession:
-        """Return the run's session, built at its first use."""
+        """Return the run's session, built at its first use.
+
+        Raises:
+            EnvironmentFault: The given one is of Spark Connect, or none can be built.
+        """
+        if self.given is not None:
+            from enrich.spark.session import refuse_connect
+
+            refuse_connect(self.given)
         if self.built is None:
             require_extra(SPARK)
             from enrich.spark.session import get_session

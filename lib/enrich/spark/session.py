@@ -153,7 +153,11 @@ def borrow_session(spark: SparkSession) -> Iterator[SparkSession]:
     """Give a job a session that nobody else uses meanwhile; the next job with the same settings gets it again.
 
     Delta keeps sessions alive for an hour, so that one for each job would fill a process that runs many.
+
+    Raises:
+        EnvironmentFault: ``spark`` has no Delta, or is a Spark Connect session.
     """
+    refuse_connect(spark)
     idle = _idle.setdefault(spark, [])
     settings = _collect_inherited(spark)
     fitting = [each for each in idle if each[0] == settings]
@@ -219,9 +223,18 @@ def _describe_remote(named: str) -> EnvironmentFault:
     )
 
 
-def _require_delta(session: SparkSession) -> None:
+def refuse_connect(session: SparkSession) -> None:
+    """Refuse a session of Spark Connect, before something asks it for the JVM that it does not have.
+
+    Raises:
+        EnvironmentFault: It is one.
+    """
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise _describe_remote("the given session")
+
+
+def _require_delta(session: SparkSession) -> None:
+    refuse_connect(session)
     if os.environ.get("DATABRICKS_RUNTIME_VERSION"):
         return  # Delta is built in there, under other class names
     extensions = session.conf.get("spark.sql.extensions", "") or ""
