@@ -109,7 +109,7 @@ class Shop:
         self.lab = lab
         self.random = random.Random(seed)
         self.now = 0
-        self.held = 0
+        self.quarantined = 0
         self.snapshots: dict[tuple[str, int], Rows] = {}
 
     def row(self, table: str, key: int) -> Row:
@@ -147,8 +147,8 @@ class Shop:
         elif sure is not None:
             self.lab.put(sure, {**self.row(sure, 100)})
         else:  # one row comes to the quarantine, another one leaves it
-            self.held = 1 - self.held  # not by the clock, which other jobs' changes move, too
-            rows = [{"id": 100 + i, "amount": None if self.held == i else self.now} for i in range(2)]
+            self.quarantined = 1 - self.quarantined  # not by the clock, which other changes move, too
+            rows = [{"id": 100 + i, "amount": None if self.quarantined == i else self.now} for i in range(2)]
             self.lab.put("orders", *rows)
 
     def expected(self, job: str, versions: dict[str, int] | None = None) -> Rows:

@@ -62,7 +62,7 @@ class Past:
         )
         number = task.target.number + 1
         record = Cursor("run", "names", number, task.definition, {"people": mark}, task.spec.columns)
-        record = replace(record, base=task.target.table and task.target.table.version, **more)
+        record = replace(record, base=None if task.target.table is None else task.target.table.version, **more)
         own = CommitProperties(
             {"userMetadata": record.to_json()}, app_transactions=[Transaction(name_application("names"), number)]
         )
