@@ -53,6 +53,9 @@ def test_a_second_run_is_refused_until_the_first_has_ended(store: Any, clock: Cl
         second = hold_lease(store, "job", "two", clock=clock)
         with pytest.raises(Locked, match=r"run one .* has the lock of job 'job'"), second:
             pass
+        loading = hold_lease(store, "job", "two", "accounts", clock=clock)
+        with pytest.raises(Locked, match=r"run one .* is loading table accounts; run again"), loading:
+            pass
         with hold_lease(store, "another", "two", clock=clock):
             pass
     with hold_lease(store, "job", "two", clock=clock):

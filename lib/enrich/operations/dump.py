@@ -69,7 +69,7 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
     with ExitStack() as cleanup:
         if not dry_run:
             lock = f"load-{hashlib.sha256(identify(place).encode()).hexdigest()[:16]}"
-            cleanup.enter_context(locks.hold_lock(project.state, lock, blank.run_id))
+            cleanup.enter_context(locks.hold_lock(project.state, lock, blank.run_id, loader.label))
         directory = _make_directory()
         cleanup.callback(shutil.rmtree, directory, ignore_errors=True)
         try:

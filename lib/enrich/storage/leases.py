@@ -95,14 +95,21 @@ class _Lease:
 
 @contextmanager
 def hold_lease(
-    store: Any, job: str, run_id: str, *, clock: Callable[[], datetime] = read_clock, renewal: float = RENEWAL
+    store: Any,
+    job: str,
+    run_id: str,
+    table: str | None = None,
+    *,
+    clock: Callable[[], datetime] = read_clock,
+    renewal: float = RENEWAL,
 ) -> Iterator[None]:
     """Hold the lock of a job in a state directory that is in an object store.
 
     Args:
         store: The state directory, as ``stores.open_store`` gives it.
-        job: The job.
+        job: The job, or the name of the lock where there is none.
         run_id: Told to whoever is refused.
+        table: What messages call the table that is loaded under this lock; None: a job has it.
         clock: Tells the time.
         renewal: Seconds between two renewals.
 
@@ -111,7 +118,7 @@ def hold_lease(
         EnvironmentFault: The state directory cannot be written.
     """
     pass_point("lock.before")
-    lease = _take(store, job, run_id, clock)
+    lease = _take(store, job, run_id, clock, table)
     pass_point("lock.taken")
     if lease is None:
         yield
@@ -135,7 +142,12 @@ def hold_lease(
     pass_point("lock.released")
 
 
-def _take(store: Any, job: str, run_id: str, clock: Callable[[], datetime]) -> _Lease | None:
+def describe_hold(job: str, table: str | None) -> str:
+    """Return what the holder of a lock does, for whoever is refused: nobody knows a load by the name of its lock."""
+    return f"has the lock of job {job!r}" if table is None else f"is loading table {table}"
+
+
+def _take(store: Any, job: str, run_id: str, clock: Callable[[], datetime], table: str | None) -> _Lease | None:
     """Take the lock; None where the store knows no conditions."""
     import obstore
     from obstore.exceptions import AlreadyExistsError, NotSupportedError, PreconditionError
@@ -152,19 +164,19 @@ def _take(store: Any, job: str, run_id: str, clock: Callable[[], datetime]) -> _
             pass
         else:
             if since_renewal < LEASE and (holder := _find_holder(text)) is not None:
-                raise Locked(f"{holder} has the lock of job {job!r}", hint="run again when it has ended")
+                raise Locked(f"{holder} {describe_hold(job, table)}", hint="run again when it has ended")
             mode = mark
         try:
             taken = _mark(obstore.put(store, name, _format(note, held=True), mode=mode))
         except (AlreadyExistsError, PreconditionError):
             # The client sends a write again whose answer is lost: then it is our own lock that is in the way.
             if (own := _find_own(store, name, note)) is None:
-                raise Locked(
-                    f"another run has just taken the lock of job {job!r}", hint="run again when it has ended"
-                ) from None
+                taken_now = f"has just taken the lock of job {job!r}" if table is None else describe_hold(job, table)
+                raise Locked(f"another run {taken_now}", hint="run again when it has ended") from None
             taken = own
     except (NotSupportedError, NotImplementedError):
-        log.warning("%s: the object store of the state directory knows no conditional writes, so no locks", job)
+        who = table or job
+        log.warning("%s: the object store of the state directory knows no conditional writes, so no locks", who)
         return None
     except Locked:
         raise

@@ -17,7 +17,7 @@ from types import ModuleType
 
 from enrich.base.errors import EnvironmentFault, Locked
 from enrich.base.failpoints import pass_point
-from enrich.storage.leases import hold_lease
+from enrich.storage.leases import describe_hold, hold_lease
 from enrich.storage.stores import find_local_path, open_store
 
 fcntl: ModuleType | None
@@ -30,10 +30,16 @@ log = logging.getLogger("enrich")
 
 
 @contextmanager
-def hold_lock(state: str, job: str, run_id: str) -> Iterator[None]:
+def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> Iterator[None]:
     """Hold the lock of a job in its state directory: of the operating system, in an object store a lease.
 
     The run's id is noted in the lock's file for whoever is refused.
+
+    Args:
+        state: The state directory.
+        job: The job, or the name of the lock where there is none.
+        run_id: Told to whoever is refused.
+        table: What messages call the table that is loaded under this lock; None: a job has it.
 
     Raises:
         Locked: Another process holds it.
@@ -47,7 +53,7 @@ def hold_lock(state: str, job: str, run_id: str) -> Iterator[None]:
     local = find_local_path(state)
     if local is None:
         store = open_store(state)
-        with nullcontext() if store is None else hold_lease(store, job, run_id):
+        with nullcontext() if store is None else hold_lease(store, job, run_id, table):
             yield
         return
     pass_point("lock.before")
@@ -63,11 +69,10 @@ def hold_lock(state: str, job: str, run_id: str) -> Iterator[None]:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            raise Locked(
-                f"{_describe_holder(path)} has the lock of job {job!r}", hint="run again when it has ended"
-            ) from None
+            holder = _describe_holder(path)
+            raise Locked(f"{holder} {describe_hold(job, table)}", hint="run again when it has ended") from None
         except OSError as error:  # a mount that knows no locks
-            log.warning("%s: the file system of %s has no locks (%s)", job, path, type(error).__name__)
+            log.warning("%s: the file system of %s has no locks (%s)", table or job, path, type(error).__name__)
         pass_point("lock.taken")
         if writable:
             since = datetime.now(UTC).isoformat(timespec="seconds")

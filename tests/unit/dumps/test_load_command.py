@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import json
+import re
 from pathlib import Path
 
 import pytest
 
+import enrich
+from enrich.base.errors import Locked
 from enrich.cli.dumps import format_load
 from enrich.dumps.badlines import BadLines
 from enrich.operations.dumpresult import LoadResult
@@ -69,6 +74,29 @@ def test_a_file_that_is_not_there_is_refused(home: Path) -> None:
     with restored():
         found = call("--project-dir", home, "load", "accounts", home / "nope.csv", "--key", "id")
     assert (found.exit_code, "there is no file" in found.stderr) == (2, True)
+
+
+def test_a_second_load_is_told_which_table_the_first_one_loads(
+    home: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    project, beside = enrich.load_project(home), list[str]()
+
+    def load_again() -> None:
+        with pytest.raises(Locked) as refused:
+            enrich.load(project, "accounts", [str(home / "d.csv")], key=["id"])
+        beside.append(str(refused.value))
+
+    first = enrich.load(project, "accounts", [str(home / "d.csv")], key=["id"], check=load_again)
+    assert first.status == "refused", "for its lines"
+    assert re.fullmatch(rf"run {first.run_id} \(.*\) is loading table accounts; run again when it has ended", beside[0])
+
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.EOPNOTSUPP, "not supported")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with caplog.at_level("WARNING", "enrich"):
+        enrich.load(project, "accounts", [str(home / "d.csv")], key=["id"])
+    assert caplog.messages[0].startswith("accounts: the file system of ")
 
 
 def test_a_place_with_something_else_is_refused(home: Path) -> None:
