@@ -11,8 +11,10 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
+import enrich
 from enrich.base.errors import HistoryError
 from enrich.config import load_project
+from enrich.operations.inspection import read_status
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark, name_application
 from enrich.progress.prepare import open_task
@@ -142,3 +144,17 @@ def test_a_time_never_hides_that_the_feed_after_the_cursor_is_lost(past: Past) -
     past.forget(3)
     with pytest.raises(HistoryError, match=r"--allow-gap"):
         reopen(past, since="90d")
+
+
+def test_changes_that_may_be_gone_are_left_out_by_a_history(past: Past) -> None:
+    """What the target knows, a full refresh would forget, so it is not advised."""
+    past.consume(1)
+    DeltaTable(past.people).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 1 hours"})
+    (status,) = read_status(load_project(past.home))
+    assert status.note == (
+        "changes of people that are waiting may be gone already: run `enrich run names`; if it is refused,"
+        " run `enrich run names --allow-gap`"
+    )
+    found = enrich.diagnose(load_project(past.home)).found
+    (fault,) = [each for each in found if each.check == "retention" and each.level == "fault"]
+    assert fault.repair == "enrich run names; if it is refused, enrich run names --allow-gap"

@@ -21,6 +21,7 @@ from enrich.config.places import CatalogName, find_quarantine, identify
 from enrich.diagnosis.checkup import ADVICE, FAULT, UNKNOWN, Diagnosis, describe_fault, settle
 from enrich.operations.inspection import JobStatus, read_status
 from enrich.operations.workplace import Options, Workplace
+from enrich.progress.lag import name_way_on
 from enrich.storage import retention, shape, tables
 from enrich.storage.runs import RunsTable
 from enrich.storage.tables import TableState
@@ -122,7 +123,7 @@ def _check_retention(project: Project, job: Job, status: JobStatus, pause: float
         if lag.days_left == 0:
             message = f"changes that {job.job!r} has not taken yet may be gone already"
             call = f"{begin_command()} run {job.job}"
-            repair = f"{call}; if it is refused, {call} --full-refresh"
+            repair = f"{call}; if it is refused, {call} {name_way_on(job)}"
             yield Diagnosis("retention", FAULT, lag.table, message, repair, _HISTORY)
     for source in job.sources.values():
         try:

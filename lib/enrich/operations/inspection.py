@@ -20,7 +20,7 @@ from enrich.operations.samples import is_free, read_samples
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import TargetState, read_quarantine_state
 from enrich.progress.cursor import read as read_cursor
-from enrich.progress.lag import SourceLag, measure_lag
+from enrich.progress.lag import SourceLag, measure_lag, name_way_on
 from enrich.progress.prepare import check_free, check_sources, open_task
 from enrich.quality.suites import check_columns
 from enrich.storage import tables
@@ -77,7 +77,7 @@ def _read_job_status(workplace: Workplace, job: Job, last: dict[str, dict[str, A
         for alias, source in job.sources.items()
     )
     refused = refused or _find_refusal(workplace, job, target)
-    note = note or _find_warning(job.job, target, lags, refused)
+    note = note or _find_warning(job, target, lags, refused)
     return JobStatus(
         job.job,
         str(place),
@@ -129,23 +129,24 @@ def _describe_state(target: TargetState) -> dict[str, Any] | None:
     return target.cursor.state.to_dict()
 
 
-def _find_warning(job: str, target: TargetState, lags: tuple[SourceLag, ...], refused: str | None) -> str | None:
+def _find_warning(job: Job, target: TargetState, lags: tuple[SourceLag, ...], refused: str | None) -> str | None:
     """Return what an operator has to see to, in one line; None for nothing."""
+    name = job.job
     found = [] if refused is None else [refused]
     if target.others:
         versions = ", ".join(str(version) for version in sorted(target.others)[:5])
-        found.append(f"changed by another writer (version {versions}): run `enrich verify {job} --repair`")
+        found.append(f"changed by another writer (version {versions}): run `enrich verify {name} --repair`")
     for lag in lags:
         ranges = ", ".join(f"{start + 1} to {end}" for start, end in lag.gaps)
         if ranges:
-            found.append(f"versions {ranges} of {lag.alias} were left out: run `enrich verify {job} --repair`")
+            found.append(f"versions {ranges} of {lag.alias} were left out: run `enrich verify {name} --repair`")
         if refused is None and lag.days_left == 0:
             found.append(
-                f"changes of {lag.alias} that are waiting may be gone already: run `enrich run {job}`; if it is"
-                f" refused, run `enrich run {job} --full-refresh`"
+                f"changes of {lag.alias} that are waiting may be gone already: run `enrich run {name}`; if it is"
+                f" refused, run `enrich run {name} {name_way_on(job)}`"
             )
         elif refused is None and lag.days_left is not None and lag.days_left < 1:
-            found.append(f"source {lag.alias} forgets changes that are waiting within a day: run `enrich run {job}`")
+            found.append(f"source {lag.alias} forgets changes that are waiting within a day: run `enrich run {name}`")
     return context.complete_commands("; ".join(found)) or None
 
 

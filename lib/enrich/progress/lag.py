@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
 from enrich.base.errors import EnrichError
+from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location
 from enrich.progress.continuity import goes_on
 from enrich.progress.cursor import Mark
@@ -82,3 +83,11 @@ def measure_lag(alias: str, table: str, place: Location, mark: Mark | None) -> S
     kept = retention.compute_retention(state.properties)
     left = None if kept is None or seconds is None else max(0.0, round((kept - seconds) / 86400, 2))
     return replace(known, seconds=seconds, lag_seconds=behind, days_left=left)
+
+
+def name_way_on(job: Job) -> str:
+    """Return the option with which a job goes on whose source has forgotten changes.
+
+    A full refresh of a history would forget them as well, and is refused.
+    """
+    return "--allow-gap" if job.kind == "history" else "--full-refresh"
