@@ -2,13 +2,22 @@
 
 from __future__ import annotations
 
+import shutil
+from pathlib import Path
+
+import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+import enrich
+from enrich.storage.settings import hold_settings
+from enrich.storage.tables import open_log, read_commits
 from faults.shop import Shop, open_shop
 from faults.stops import Crash, crash_on, hooked
+from kit.commits import find_commit
 from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
+from kit.session import VACUUM_AT_ONCE
 
 pytestmark = pytest.mark.sampled
 
@@ -96,18 +105,68 @@ def crash_after_change(shop: Shop) -> None:
     crash_after_quarantine(shop)
 
 
-def test_older_rows_that_upkeep_has_moved_are_read_where_they_are_now(shop: Shop) -> None:
+def write_held(lab: Lab) -> None:
+    """A history that holds back versions without a name; it has one of them."""
+    lab.table("things", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": 1, "name": "a"}, {"id": 2}])
+    lab.suite("past", hold_nulls("name"))
+    lab.job(
+        "job: past\nkind: history\nsources: {things: {table: things, key: id}}\nfrom: things\n"
+        "target: {table: past}\nexpectations: past\n"
+    )
+    assert lab.run().status == "created"
+
+
+def expire(lab: Lab, version: int) -> None:
+    """Let the log of the source begin with a version."""
+    things = Path(lab.path("things"))
+    DeltaTable(things, version=version).create_checkpoint()
+    for each in range(version):
+        find_commit(things, each).unlink()
+
+
+def test_the_quarantine_of_a_history_is_dropped(lab: Lab) -> None:
+    write_held(lab)
+    shutil.rmtree(lab.path("past__quarantine"))
+    assert (lab.run().exit_code, len(lab.rows("past__quarantine"))) == (0, 1)
+    lab.put("things", {"id": 3})  # 2
+    lab.put("things", {"id": 3, "name": "c"}, {"id": 1, "name": "b"})  # 3
+    lab.run()
+    assert len(lab.rows("past__quarantine")) == 2
+    expire(lab, 3)
+    shutil.rmtree(lab.path("past__quarantine"))
+    for how in ({}, {"full_refresh": True}):
+        assert lab.run(**how).exit_code == 5
+    assert "enrich verify past --repair" in str(lab.run().error)
+    before = lab.rows("past")
+    (check,) = enrich.verify(enrich.load_project(lab.home), repair=True, spark=lab.spark).jobs
+    assert (check.status, check.error) == ("repaired", None)
+    (kept,) = lab.rows("past__quarantine")
+    began = read_commits(open_log(lab.path("things")))[3]
+    assert (kept["id"], kept["valid_from"].timestamp() * 1000, kept["valid_to"]) == (2, began, None)
+    assert lab.rows("past") == before
+    lab.put("things", {"id": 2, "name": "d"})
+    assert lab.run().exit_code == 0
+    assert len(lab.rows("past")) == len(before) + 1
+
+
+def test_older_rows_that_upkeep_has_moved_are_read_where_they_are_now(lab: Lab) -> None:
     """OPTIMIZE and, later, VACUUM come before the run that ends between its commits, as with `enrich maintain`."""
-    lab = shop.lab
-    lab.run("past")
-    shop.lab.put("things", {**shop.row("things", 5), "name": "late"})
-    lab.run("past")
-    table = DeltaTable(lab.path("past__quarantine"))
-    table.optimize.compact()
-    table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False)
-    crash_after_change(shop)
-    assert lab.run("past").exit_code == 0
-    assert_whole(shop)
+    write_held(lab)
+    lab.put("things", {"id": 3})
+    lab.run()
+    place = lab.path("past__quarantine")
+    before = DeltaTable(place).version()
+    lab.spark.sql(f"OPTIMIZE delta.`{place}`")
+    assert DeltaTable(place).version() == before + 1, "there are two files to put together"
+    with hold_settings(lab.spark, VACUUM_AT_ONCE):
+        lab.spark.sql(f"VACUUM delta.`{place}` RETAIN 0 HOURS")
+    lab.put("things", {"id": 4})
+    with pytest.raises(Crash), hooked(crash_on("quarantine.after")):
+        lab.run()
+    result = lab.run()
+    assert result.exit_code == 0, result.error
+    assert {row["id"] for row in lab.rows("past__quarantine")} == {2, 3, 4}
+    assert lab.run().status == "unchanged"
 
 
 def test_where_the_older_rows_are_gone_the_run_says_how_to_go_on(shop: Shop) -> None:

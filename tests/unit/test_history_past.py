@@ -158,3 +158,25 @@ def test_changes_that_may_be_gone_are_left_out_by_a_history(past: Past) -> None:
     found = enrich.diagnose(load_project(past.home)).found
     (fault,) = [each for each in found if each.check == "retention" and each.level == "fault"]
     assert fault.repair == "enrich run names; if it is refused, enrich run names --allow-gap"
+
+
+def test_a_quarantine_that_is_gone_is_made_good_by_a_repair_where_a_full_refresh_would_forget(past: Past) -> None:
+    past.consume(2)
+    past.consume(4, quarantine=1, quarantine_run="run")
+    assert reopen(past).mode == "full_refresh"
+    past.forget(3)
+    with pytest.raises(HistoryError, match="would forget") as refused:
+        reopen(past)
+    text = str(refused.value)
+    assert "run `enrich verify names --repair`; of the versions that only the quarantine had" in text
+    assert "those that ended before version 3 of source 'people' are lost" in text
+    assert "another target" not in text
+
+
+def test_a_quarantine_of_which_nobody_knows_what_it_contains_is_read_at_an_older_version(past: Past) -> None:
+    past.consume(2, table="names__quarantine", quarantine=1)
+    past.consume(4, quarantine=1, quarantine_run="another")
+    past.consume(2, table="names__quarantine", quarantine=2, definition="another")
+    past.forget(3)
+    with pytest.raises(HistoryError, match=r"run `enrich verify names --repair`$"):
+        reopen(past)

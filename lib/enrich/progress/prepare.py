@@ -89,7 +89,7 @@ def open_task(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -
         return open_whole(task)  # every list is written anew, its elements in their new shape
     beside = continuity.find_contained(target, cursor, task.spec, task.tables)
     if beside is None:
-        return open_whole(task)
+        return _open_without_quarantine(task)
     return _continue_task(task, (cursor, beside), bounds or Bounds())
 
 
@@ -116,6 +116,28 @@ def foresee_mode(
     if job.kind == "history" and job.from_ in unmade:
         spans.check_unmade(job.job, job.from_, target)
     return FULL_REFRESH
+
+
+def _open_without_quarantine(task: Task) -> Task:
+    """Compute everything again, because nobody knows what the quarantine contains.
+
+    Raises:
+        HistoryError: That would forget versions of a history's target.
+    """
+    try:
+        return open_whole(task)
+    except HistoryError as refused:
+        name, alias = task.job.job, task.spec.driving
+        hint = f"run `enrich verify {name} --repair`"
+        if task.target.quarantine is None:
+            begin = spans.look_back(alias, task).start
+            hint += (
+                f"; of the versions that only the quarantine had, those that ended before version {begin} of source"
+                f" {alias!r} are lost, and those that were open then begin with it"
+            )
+        raise HistoryError(
+            f"what the quarantine of {name!r} should contain is no longer there, and {refused.message}", hint=hint
+        ) from refused
 
 
 def describe_drift(job: str, others: Iterable[int]) -> DriftError:
