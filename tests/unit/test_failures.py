@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from enrich.base.errors import DriftError, EnvironmentFault, HistoryError, RunFailed
+from enrich.base.errors import DriftError, EnvironmentFault, RefreshNeeded, RunFailed
 from enrich.base.failures import describe_error, is_conflict
 
 CANARY = "jane@example.com"
@@ -28,13 +28,13 @@ class PythonException(Exception):
 @pytest.mark.parametrize(
     ("error", "kind", "code"),
     [
-        (RuntimeError(f"[FAILED_READ_FILE.FILE_NOT_EXIST] {CANARY} file:/lake/accounts/x.parquet"), HistoryError, 5),
+        (RuntimeError(f"[FAILED_READ_FILE.FILE_NOT_EXIST] {CANARY} file:/lake/accounts/x.parquet"), RefreshNeeded, 5),
         (
             RuntimeError(f"failed\n{CANARY}\nCaused by: org.apache.spark.SparkFileNotFoundException"),
-            HistoryError,
+            RefreshNeeded,
             5,
         ),
-        (RuntimeError("[DELTA_VERSION_NOT_FOUND] Cannot time travel Delta table to version 3"), HistoryError, 5),
+        (RuntimeError("[DELTA_VERSION_NOT_FOUND] Cannot time travel Delta table to version 3"), RefreshNeeded, 5),
         (RuntimeError("java.io.FileNotFoundException: /tmp/blockmgr/x"), RunFailed, 1),
         (RuntimeError(f"{CANARY}\nCaused by: java.io.IOException: No space left on device"), EnvironmentFault, 7),
         (RuntimeError("java.nio.file.FileSystemException: /x: No space left on device"), EnvironmentFault, 7),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -12,7 +13,7 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 import enrich
-from enrich.base.errors import HistoryError
+from enrich.base.errors import HistoryError, RefreshNeeded
 from enrich.config import load_project
 from enrich.operations.inspection import read_status
 from enrich.operations.workplace import Options, Workplace
@@ -180,3 +181,56 @@ def test_a_quarantine_of_which_nobody_knows_what_it_contains_is_read_at_an_older
     past.forget(3)
     with pytest.raises(HistoryError, match=r"run `enrich verify names --repair`$"):
         reopen(past)
+
+
+def tell(past: Past) -> str:
+    """Return why the next run would be refused, as `enrich status` and a run tell it."""
+    (status,) = read_status(load_project(past.home))
+    return str(status.refused)
+
+
+ELSEWHERE = "let the job write to another target, and keep the old one; a full refresh of 'names' would forget"
+
+
+@pytest.mark.parametrize("forgets", [False, True])
+def test_another_definition_needs_a_full_refresh_or_where_that_would_forget_another_target(
+    past: Past, forgets: bool
+) -> None:
+    past.consume(4)
+    if forgets:
+        past.forget(3)
+    job = past.home / "jobs" / "names.yml"
+    job.write_text(job.read_text().replace("[name, mail]", "[name]"))
+    text = tell(past)
+    assert ("--full-refresh" in text, f"take the change back, or {ELSEWHERE}" in text) == (not forgets, forgets), text
+    job.write_text(job.read_text().replace("table: names", "table: names_2"))
+    assert open_task(past.task(), full_refresh=False).mode == "bootstrap"
+
+
+def test_where_no_full_refresh_helps_none_is_advised(past: Past) -> None:
+    past.consume(4)
+    kept = past.home / "lake" / "kept"
+    shutil.copytree(past.people, kept)
+    shutil.rmtree(past.people)
+    past.put(*"abcdef")
+    assert f"put the right table back, or {ELSEWHERE}" in tell(past)
+    shutil.rmtree(past.people)
+    shutil.move(kept, past.people)
+    assert tell(past) == "None"
+    past.forget(3)
+    fewer = pa.schema([each for each in SOURCE if each.name != "mail"])
+    rows = pa.Table.from_pylist([{"person_id": "x", "name": "n"}], schema=fewer)
+    write_deltalake(past.people, rows, mode="overwrite", schema_mode="overwrite")
+    assert "column 'mail' of source 'people' is gone" in tell(past)
+    assert ELSEWHERE in tell(past)
+    assert "--full-refresh" not in tell(past)
+
+
+def test_a_replay_of_a_version_that_is_forgotten_asks_for_a_later_one(past: Past) -> None:
+    past.consume(4)
+    past.forget(3)
+    workplace = past.workplace()
+    with pytest.raises(RefreshNeeded) as refused:
+        reopen(past, since="v0")
+    known = workplace.describe(workplace.project.jobs["names"], refused.value)
+    assert (known.exit_code, str(known.hint).split(";")[0]) == (5, "name a later version in --since, or leave it out")

@@ -11,6 +11,9 @@ from difflib import get_close_matches
 
 from enrich.base.context import complete_commands
 
+ANOTHER_TARGET = "let the job write to another target, and keep the old one"
+"""What helps a history that can neither go on nor be computed again."""
+
 _MAX_SHOWN = 120
 _MAX_WORD = 100
 _MAX_WORDS = 1_000
@@ -109,6 +112,20 @@ class HistoryError(EnrichError):
     """A source's history cannot be read whole, or the job's definition changed."""
 
     exit_code = 5
+
+
+class RefreshNeeded(HistoryError):
+    """A full refresh helps; but one of a history is refused where its source has forgotten what the target knows.
+
+    Args:
+        message: As for every error.
+        hint: As for every error; it names the full refresh.
+        instead: What helps where that is refused.
+    """
+
+    def __init__(self, message: str, *, hint: str, instead: str = ANOTHER_TARGET) -> None:
+        self.instead = instead
+        super().__init__(message, hint=hint)
 
 
 class DriftError(EnrichError):

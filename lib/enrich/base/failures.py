@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
-from enrich.base.errors import Conflict, EnrichError, EnvironmentFault, HistoryError, RunFailed
+from enrich.base.errors import Conflict, EnrichError, EnvironmentFault, RefreshNeeded, RunFailed
 from enrich.base.extras import find_missing_extra
 from enrich.base.traces import tell_frames
 
@@ -151,9 +151,10 @@ def describe_error(error: Exception, job: str) -> EnrichError:
     if lacking := find_lack(error):
         return lacking
     if gone := _find_gone(error):
-        return HistoryError(
+        return RefreshNeeded(
             f"job {job!r} needs files or commits of a version that do not exist any more ({gone})",
             hint=f"run `enrich run {job} --full-refresh`",
+            instead=f"run `enrich plan {job}`, which says what can still be read",
         )
     if is_conflict(error):
         return RunFailed(f"other writers kept changing the target of {job!r}", hint="run again when they are done")

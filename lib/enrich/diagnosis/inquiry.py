@@ -82,7 +82,7 @@ def ask(
         }
         return Why(name, version, row, lookups, cells)
 
-    return answer_inside(workplace, rewind(task), answer)
+    return answer_inside(workplace, rewind(workplace, task), answer)
 
 
 def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[evidence.Key, dict[str, Reason]]:
@@ -99,7 +99,7 @@ def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[e
         affected = build_affected(work, build_left_side(spec), work.keep(keys))
         return evidence.find_reasons(work, evidence.list_questions(work, affected))
 
-    return answer_inside(workplace, rewind(task), answer)
+    return answer_inside(workplace, rewind(workplace, task), answer)
 
 
 def examine(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 
-from enrich.base.failures import describe_error
+from enrich.base.errors import RefreshNeeded
 from enrich.base.result import SourceWindow
 from enrich.config import Project
 from enrich.operations import choice
@@ -48,17 +48,23 @@ def open_recorded(
     """
     chosen = choice.choose_jobs(project, [name, *beside], ())
     workplace = Workplace(project, chosen, Options(), "", spark)
-    return workplace, workplace.task(project.jobs[name], as_recorded=True)
+    try:
+        return workplace, workplace.task(project.jobs[name], as_recorded=True)
+    except RefreshNeeded as error:
+        raise workplace.describe(project.jobs[name], error) from error
 
 
-def rewind(task: Task) -> Task:
+def rewind(workplace: Workplace, task: Task) -> Task:
     """Let the task's window end where the target's cursor does.
 
     Raises:
         HistoryError: The target's definition or sources are not those that it was written from.
         DriftError: Somebody else changed the target.
     """
-    task = open_task(task, full_refresh=False, bounds=Bounds(allow_gap=True))
+    try:
+        task = open_task(task, full_refresh=False, bounds=Bounds(allow_gap=True))
+    except RefreshNeeded as error:
+        raise workplace.describe(task.job, error) from error
     starts = {alias: each.gap[0] if each.gap is not None else each.start for alias, each in task.window.items()}
     consumed = {alias: start if start is not None else task.window[alias].to for alias, start in starts.items()}
     return replace(task, window={alias: SourceWindow(version, version) for alias, version in consumed.items()})
@@ -78,4 +84,4 @@ def answer_inside(workplace: Workplace, task: Task, answer: Callable[[Work], Ans
     try:
         return workplace.open_inside(task, work)
     except (PySparkException, Py4JJavaError) as error:
-        raise describe_error(error, task.job.job) from error
+        raise workplace.describe(task.job, error) from error

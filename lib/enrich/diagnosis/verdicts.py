@@ -39,7 +39,7 @@ def examine_rules(
     rules = _choose_rules(project, check_name(project, name), rule)
     workplace, task = open_recorded(project, name, spark)
     version = _find_version(task)
-    found = _examine(workplace, rewind(task), rules, MOST_KEYS if show_keys else 0)
+    found = _examine(workplace, rewind(workplace, task), rules, MOST_KEYS if show_keys else 0)
     return FailingRows(name, version, found)
 
 
@@ -61,7 +61,7 @@ def examine_recorded(
     """Answer ``enrich.diagnosis.find_causes``."""
     workplace, task = open_recorded(project, name, spark, beside)
     _find_version(task)
-    task, suite = rewind(task), project.suite(project.jobs[name])
+    task, suite = rewind(workplace, task), project.suite(project.jobs[name])
     recorded = task.recorded_state
     if suite is None or recorded is None:
         return ()
@@ -78,7 +78,7 @@ def count_reasons(project: Project, name: str, *, spark: SparkSession | None) ->
     workplace, task = open_recorded(project, name, spark)
     found = {}
     if task.target.table is not None:
-        task, recorded = rewind(task), task.recorded_state
+        task, recorded = rewind(workplace, task), task.recorded_state
         sound = {each.index for each in recorded.rules if each.failed == 0} if recorded is not None else set()
         rules = [rule for rule in suite.row_rules if rule.index not in sound]
         found = {each.index: each.reasons for each in _examine(workplace, task, rules, 0)} if rules else {}

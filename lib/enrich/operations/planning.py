@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import find_gravest
-from enrich.base.failures import describe_error
 from enrich.base.result import SourceWindow, name_deployment
 from enrich.config import graph
 from enrich.config.models import Job
@@ -173,7 +172,7 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
         if task.everything or task.moved or task.again:
             found = workplace.open_inside(task, lambda complete, session: _count_keys(complete, session, found))
     except Exception as error:  # noqa: BLE001 - a refusal is what a plan is asked for
-        known = describe_error(error, name)
+        known = workplace.describe(job, error)
         return JobPlan(name, after=after, refused=str(known), exit_code=known.exit_code)
     return found
 

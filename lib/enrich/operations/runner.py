@@ -184,7 +184,8 @@ class _Running:
     def _describe_end(self, name: str, error: Exception) -> JobResult:
         """Return what became of a job that raised: what its log says, whatever went wrong after the commit."""
         if name not in self.workplace.committed:
-            return JobResult(name, FAILED).failed_with(describe_error(error, name))
+            known = self.workplace.describe(self.workplace.project.jobs[name], error)
+            return JobResult(name, FAILED).failed_with(known)
         log.warning("%s: committed, but then failed with %s", name, type(error).__name__)
         return self.workplace.committed[name]
 

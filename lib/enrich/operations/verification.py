@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 from enrich.base import context
 from enrich.base.errors import Blocked, EnrichError, find_gravest
 from enrich.base.extras import EXPECTATIONS, require_extra
-from enrich.base.failures import describe_error
 from enrich.base.result import FAILED, LOCKED, UPDATED, name_deployment
 from enrich.base.state import State
 from enrich.config.models import Job
@@ -205,7 +204,7 @@ def _check_job(workplace: Workplace, job: Job) -> Check:
         with locks.hold_lock(workplace.project.state, job.job, workplace.run_id):
             check = replace(_try_to_compare(workplace, job), seconds=round(time.monotonic() - started, 3))
     except Exception as error:  # noqa: BLE001 - a job's failure is a result; the others are still compared
-        known = describe_error(error, job.job)
+        known = workplace.describe(job, error)
         return Check(job.job, LOCKED if known.exit_code == 4 else FAILED, error=str(known), exit_code=known.exit_code)
     if check.status != REPAIRED:  # a run that was blocked, or failed, is still the last word
         return check

@@ -12,9 +12,10 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from enrich.base.errors import ConfigError, EnrichError
+from enrich.base.errors import ConfigError, EnrichError, HistoryError, RefreshNeeded
 from enrich.base.extras import SPARK, require_extra
 from enrich.base.failpoints import pass_point
+from enrich.base.failures import describe_error
 from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
 from enrich.config import graph
@@ -22,7 +23,7 @@ from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, find_quarantine, identify
 from enrich.config.project import Project
 from enrich.operations.samples import find_missing_sample
-from enrich.progress import cursor, window
+from enrich.progress import cursor, spans, window
 from enrich.progress.cursor import TargetState
 from enrich.progress.prepare import check_free, check_sources, compile_task
 from enrich.progress.since import Bounds
@@ -265,6 +266,26 @@ class Workplace:
         if beside_it is None:
             check_free(job, quarantine_uri)
         return replace(found, quarantine=beside_it), place
+
+    def describe(self, job: Job, error: Exception) -> EnrichError:
+        """Return what a job ends with, as ``describe_error``; no full refresh of a history that would be refused.
+
+        Whether it would is found out here, where something went wrong, and nowhere else.
+        """
+        known = describe_error(error, job.job)
+        if not isinstance(known, RefreshNeeded) or job.kind != "history":
+            return known
+        (alias, source), *_ = job.sources.items()
+        try:
+            if self.has_table(source.table):
+                spans.begin(job.job, alias, self.table(source.table), self.target(job)[0])
+            else:
+                spans.check_unmade(job.job, alias, self.target(job)[0])
+        except HistoryError as refused:
+            return HistoryError(known.message, hint=f"{known.instead}; {refused.message}")
+        except Exception as unknown:  # noqa: BLE001 - whatever storage raises; the first error is the one to tell
+            log.debug("it is not known whether %s can be computed again (%s)", job.job, type(unknown).__name__)
+        return known
 
     def open_inside(self, task: Task, work: Callable[[Task, SparkSession], Done]) -> Done:
         """Do a job's work in a session of its own; expressions whose types need Spark are compiled there."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from enrich.base.errors import HistoryError, Locked
+from enrich.base.errors import ANOTHER_TARGET, Locked, RefreshNeeded
 from enrich.base.spec import JobSpec
 from enrich.progress import evolution
 from enrich.progress.cursor import UPKEEP, Cursor, Mark, TargetState, read_record
@@ -15,7 +15,7 @@ def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> 
     """Refuse a target that is the doing of another definition, or of other sources.
 
     Raises:
-        HistoryError: The job, or a source, is another one than when the target was written.
+        RefreshNeeded: The job, or a source, is another one than when the target was written.
         Locked: Another run has brought the target further than this run's pinned versions.
     """
     if cursor.definition != definition:
@@ -24,7 +24,7 @@ def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> 
         _check_source(cursor, alias, tables[alias])
 
 
-def describe_unmade(cursor: Cursor, unmade: Collection[str]) -> HistoryError:
+def describe_unmade(cursor: Cursor, unmade: Collection[str]) -> RefreshNeeded:
     """Return the error of a target some of whose sources a run is about to make, as ``check`` gives it afterwards.
 
     A table that does not exist yet is not the one that was consumed.
@@ -38,18 +38,20 @@ def describe_unmade(cursor: Cursor, unmade: Collection[str]) -> HistoryError:
     return _describe_replaced(cursor, next(alias for alias in cursor.sources if alias in unmade))
 
 
-def _describe_redefined(cursor: Cursor) -> HistoryError:
-    return HistoryError(
+def _describe_redefined(cursor: Cursor) -> RefreshNeeded:
+    return RefreshNeeded(
         f"the definition of {cursor.job!r} changed since its target was written",
         hint=f"run `enrich run {cursor.job} --full-refresh`",
+        instead=f"take the change back, or {ANOTHER_TARGET}",
     )
 
 
-def _describe_replaced(cursor: Cursor, alias: str, more: str = "") -> HistoryError:
-    return HistoryError(
+def _describe_replaced(cursor: Cursor, alias: str, more: str = "") -> RefreshNeeded:
+    return RefreshNeeded(
         f"source {alias!r} of {cursor.job!r} is another table than the one consumed up to version"
         f" {cursor.sources[alias].to}{more}",
         hint=f"run `enrich run {cursor.job} --full-refresh`",
+        instead=f"put the right table back, or {ANOTHER_TARGET}",
     )
 
 

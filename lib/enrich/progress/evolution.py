@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from enrich.base.errors import HistoryError
+from enrich.base.errors import RefreshNeeded
 from enrich.base.spec import DataType, JobSpec, JoinSpec
 from enrich.compiler.schemas import strip_type
 from enrich.progress.cursor import Cursor
@@ -14,7 +14,7 @@ def check(job: str, schemas: Mapping[str, Mapping[str, DataType]], cursor: Curso
     """Refuse sources whose used columns went or changed their type.
 
     Raises:
-        HistoryError: Naming the first of them.
+        RefreshNeeded: Naming the first of them.
     """
     for alias, mark in cursor.sources.items():
         if alias not in schemas:
@@ -22,7 +22,7 @@ def check(job: str, schemas: Mapping[str, Mapping[str, DataType]], cursor: Curso
         gone = [name for name in mark.columns if name not in schemas[alias]]
         for name in (*gone, *find_retyped(cursor, alias, schemas[alias])):
             what = "is gone" if name in gone else "has another type"
-            raise HistoryError(
+            raise RefreshNeeded(
                 f"column {name!r} of source {alias!r} {what} since the target was written",
                 hint=f"correct the job file if it names the column, then run `enrich run {job} --full-refresh`",
             )

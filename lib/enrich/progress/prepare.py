@@ -6,7 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
-from enrich.base.errors import ConfigError, DriftError, Fault, HistoryError
+from enrich.base.errors import ConfigError, DriftError, Fault, HistoryError, RefreshNeeded
 from enrich.base.result import SourceWindow
 from enrich.base.spec import HistorySpec
 from enrich.compiler import CompiledJob, compile_job
@@ -182,7 +182,7 @@ def _require_continuable(job: str, target: TargetState, place: TargetPlace) -> C
 
 def _require_cursor(job: str, target: TargetState, place: TargetPlace) -> Cursor:
     if target.cursor is None:
-        raise HistoryError(
+        raise RefreshNeeded(
             f"neither the log of {place.label} nor the runs table says what the target has consumed",
             hint=f"run `enrich run {job} --full-refresh`",
         )

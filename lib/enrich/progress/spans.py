@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import logging
 
-from enrich.base.errors import HistoryError
+from enrich.base.errors import ANOTHER_TARGET, HistoryError
 from enrich.base.result import SourceWindow
 from enrich.progress.cursor import TargetState
 from enrich.progress.since import Asked, Instant
@@ -145,5 +145,5 @@ def _describe_replaced(job: str, alias: str) -> HistoryError:
 def _refuse_to_forget(job: str, why: str) -> HistoryError:
     return HistoryError(
         f"a full refresh of {job!r} would forget what its target knows: {why}",
-        hint="let the job write to another target, and keep the old target",
+        hint=f"run without it, or {ANOTHER_TARGET}",
     )

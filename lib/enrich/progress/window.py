@@ -23,7 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from enrich.base.errors import ConfigError, HistoryError
+from enrich.base.errors import ConfigError, RefreshNeeded
 from enrich.progress.since import Asked, Beginning, Moment, Version
 from enrich.storage import tables
 from enrich.storage.tables import TableState
@@ -85,7 +85,7 @@ def find_version(moment: Moment, option: str, job: str, alias: str, commits: Map
 
     Raises:
         ConfigError: There is no such version.
-        HistoryError: The log does not reach back so far.
+        RefreshNeeded: The log does not reach back so far.
     """
     if isinstance(moment, Beginning):
         return BEFORE_ALL if option == "--since" else 0
@@ -102,9 +102,10 @@ def find_version(moment: Moment, option: str, job: str, alias: str, commits: Map
         found = max((version for version, at in commits.items() if at <= asked), default=BEFORE_ALL)
         is_forgotten = found == BEFORE_ALL and first > 0
     if is_forgotten:
-        raise HistoryError(
+        raise RefreshNeeded(
             f"{option} {moment}: the log of source {alias!r} begins only with version {first}",
             hint=f"run `enrich run {job} --full-refresh`",
+            instead=f"name a later version in {option}, or leave it out",
         )
     return found
 
@@ -140,7 +141,7 @@ def pin_sources(
 
     Raises:
         ConfigError: The source has no version so early, or two aliases of one table were given different ones.
-        HistoryError: The version cannot be read any more.
+        RefreshNeeded: The version cannot be read any more.
     """
     found = dict(sources)
     for alias, end in until.items():
@@ -160,9 +161,10 @@ def pin_sources(
         if to < table.version:
             state = tables.state_at(table.uri, to)
             if state is None:
-                raise HistoryError(
+                raise RefreshNeeded(
                     f"the log of source {alias!r} of {job!r} does not know version {to} any more",
                     hint=f"run `enrich run {job} --full-refresh`",
+                    instead=f"run `enrich run {job}`, which goes on to the latest version",
                 )
             found |= dict.fromkeys(same, state)
     return found

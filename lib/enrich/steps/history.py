@@ -12,7 +12,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from enrich.base.errors import HistoryError
+from enrich.base.errors import HistoryError, RefreshNeeded
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack
 from enrich.base.result import Finding
@@ -245,12 +245,14 @@ def _find_belonging_version(work: Work) -> int | None:
     return found
 
 
-def _refuse_without_rows(work: Work) -> HistoryError:
+def _refuse_without_rows(work: Work) -> RefreshNeeded:
     name = work.task.job.job
-    return HistoryError(
+    return RefreshNeeded(
         f"the quarantine of {name!r} is not at the same source version as the target,"
         " and its older rows cannot be read any more",
         hint=f"run `enrich run {name} --full-refresh`, which computes all versions from the source",
+        instead=f"drop the quarantine, then run `enrich verify {name} --repair`: what it held is taken from what"
+        " the source still tells, and what ended before that is lost",
     )
 
 

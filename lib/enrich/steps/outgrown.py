@@ -12,7 +12,7 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
-from enrich.base.errors import HistoryError
+from enrich.base.errors import HistoryError, RefreshNeeded
 from enrich.base.spec import DataType
 from enrich.compiler.schemas import strip_type
 from enrich.progress.prepare import open_whole
@@ -44,7 +44,7 @@ def fit_to_target(task: Task, session: SparkSession) -> Task:
     if task.mode == FULL_REFRESH:
         return replace(task, outgrown=True) if foreign or outgrown else task
     if foreign:
-        raise HistoryError(
+        raise RefreshNeeded(
             f"column {foreign[0]!r} of the target of {task.job.job!r} is of another writer, and of another type than"
             " the column that the job has now",
             hint=f"run `enrich run {task.job.job} --full-refresh`, which takes its place",
