@@ -127,6 +127,7 @@ def test_a_signal_ends_the_command(
     monkeypatch.setattr("enrich.cli.process.find_interruption", lambda: 143)
     result = call("--project-dir", judged, "report", "--reasons")
     assert (result.exit_code, result.stdout, len(asked["asked"])) == (143, "", 1)
+    assert result.stderr.startswith("error: terminated (SIGTERM)")
 
 
 def test_targets_that_are_not_there_are_told_without_spark(judged: Path, call: Call, start: Start) -> None:

@@ -115,8 +115,14 @@ def test_a_session_leaves_nothing_where_it_was_started_and_prints_nothing(tmp_pa
 def test_configuration_wins_but_for_what_safety_needs_and_a_handler_of_sigint_stays(tmp_path):
     code = """
         import signal
+        from pyspark.sql import SparkSession
         def mine(*_): pass
         signal.signal(signal.SIGINT, mine)
+        seen, begin = [], SparkSession.__init__
+        def watched(*args, **options):  # Spark's context is there, and its session is being made
+            seen.append(signal.getsignal(signal.SIGINT) is mine)
+            begin(*args, **options)
+        SparkSession.__init__ = watched
         spark = get_session(settings(
             spark__sql__shuffle__partitions="7", spark__app__name="mine", spark__ui__enabled="false",
             spark__databricks__delta__snapshotPartitions="3", spark__sql__session__timeZone="Asia/Tokyo",
@@ -130,7 +136,7 @@ def test_configuration_wins_but_for_what_safety_needs_and_a_handler_of_sigint_st
         print(spark._jsc.hadoopConfiguration().get("fs.s3a.secret.key"), spark.conf.get("spark.executorEnv.TOKEN"))
         import subprocess
         print("canary" in subprocess.run("ps -C java -ww -o args=".split(), capture_output=True, text=True).stdout)
-        print(signal.getsignal(signal.SIGINT) is mine)
+        print(signal.getsignal(signal.SIGINT) is mine, seen[0])
     """
     said = python(code, tmp_path)
     assert said.stdout.splitlines() == [
@@ -142,7 +148,7 @@ def test_configuration_wins_but_for_what_safety_needs_and_a_handler_of_sigint_st
         "z",
         "canary canary",
         "False",
-        "True",
+        "True True",
     ], said.stderr
 
 

@@ -8,7 +8,9 @@ import sys
 import weakref
 from collections.abc import Iterator
 
+import click
 import pytest
+from click.testing import CliRunner
 
 from enrich.cli import process
 
@@ -23,6 +25,7 @@ def own_handlers(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[object]]:
     yield told
     for number, handler in before.items():
         signal.signal(number, handler)
+    process._arrived.clear()
 
 
 class Forgotten:
@@ -50,3 +53,39 @@ def test_other_exceptions_that_cannot_be_raised_are_reported_as_before(own_handl
     process.take_signals()
     forget(lambda _: 1 // 0)
     assert [type(each) for each in own_handlers] == [ZeroDivisionError]
+
+
+@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize("hides", [True, False])
+def test_a_command_that_a_signal_ends_says_so_whatever_its_end_raises(
+    monkeypatch: pytest.MonkeyPatch, sent: signal.Signals, code: int, hides: bool
+) -> None:
+    """Where the JVM is gone, what cleans up behind an answer fails, and hides that it was a signal."""
+    monkeypatch.setattr(process, "kill_jvm", lambda: None)
+
+    @click.group(cls=process.CommandLine)
+    def commands() -> None: ...
+
+    @commands.command()
+    def ask() -> None:
+        try:
+            os.kill(os.getpid(), sent)
+        finally:
+            if hides:
+                raise ConnectionRefusedError
+
+    done = CliRunner().invoke(commands, ["ask"])
+    assert (done.exit_code, done.stdout) == (code, "")
+    assert done.stderr == f"error: {process.INTERRUPTED[code]}\n"
+
+
+def test_what_pyspark_makes_of_ctrl_c_says_so_too() -> None:
+    @click.group(cls=process.CommandLine)
+    def commands() -> None: ...
+
+    @commands.command()
+    def ask() -> None:
+        raise KeyboardInterrupt
+
+    done = CliRunner().invoke(commands, ["ask"])
+    assert (done.exit_code, done.stderr.strip()) == (130, f"error: {process.INTERRUPTED[130]}")

@@ -65,13 +65,13 @@ class CommandLine(click.Group):
             else:
                 put(clean(f"{describe_usage(error)}error: {error.format_message()}"), sys.stderr)
             code = error.exit_code
-        except click.Abort:
-            code = 130
+        except click.Abort:  # click's word for a KeyboardInterrupt
+            code = report_error(*explain_end(KeyboardInterrupt()))
         except BrokenPipeError:
             silence(sys.stdout)
             code = 0
-        except Exception as error:  # noqa: BLE001  # the last line of defence: one line instead of a traceback
-            code = report_error(convert_error(error))
+        except (Exception, Interrupted) as error:  # noqa: BLE001  # the last line of defence: no traceback
+            code = report_error(*explain_end(error))
         flush()
         sys.exit(int(code or 0))
 

@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -18,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import AnalysisException, PySparkRuntimeError
-from pyspark.java_gateway import launch_gateway
+from pyspark.errors import AnalysisException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -39,6 +36,7 @@ from enrich.spark.fit import (
 )
 from enrich.spark.jars import Release, condense, find_delta_jars, find_spark_home
 from enrich.spark.java import require_java
+from enrich.spark.launch import keep_sigint, launch_jvm
 from enrich.spark.logstore import find_log_store_jars
 from enrich.spark.scratch import make_private_directory
 
@@ -267,10 +265,10 @@ def build_session(master: str | None, conf: dict[str, str], jars: str | None, si
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         require_java()
         provided = () if _brings_delta(conf) else find_delta_jars(jars, conf)
-        gateway = _launch(_choose_launch_settings(master, conf, provided, size))
+        gateway = launch_jvm(_choose_launch_settings(master, conf, provided, size))
     # Without a gateway of ours this connects to spark-submit's, whose settings count from here on.
     SparkContext._ensure_initialized(gateway=gateway)
-    with _keep_sigint():
+    with keep_sigint():
         builder = SparkSession.builder
         for key, value in _choose_context_settings(master, conf, provided, size, _find_heap()).items():
             builder = builder.config(key, value)
@@ -362,37 +360,3 @@ def _find_heap() -> int:
     """Return the most bytes that the JVM takes, whoever told it so."""
     jvm: Any = SparkContext._jvm
     return int(jvm.java.lang.Runtime.getRuntime().maxMemory())
-
-
-def _launch(settings: Mapping[str, str]) -> Any:
-    """Start the JVM; what it prints goes to a file of our own, for it may hold cell values.
-
-    The JVM ends when this process does: its standard input is a pipe that we hold.
-    """
-    launch_conf = SparkConf(loadDefaults=False)
-    for key, value in settings.items():
-        launch_conf.set(key, value)
-    output = make_private_directory() / "jvm.log"
-    launch: Callable[..., Any] = launch_gateway
-    with output.open("wb") as sink:
-        try:
-            return launch(launch_conf, popen_kwargs={"stdout": sink, "stderr": sink})
-        except (PySparkRuntimeError, OSError) as error:
-            said = condense(output.read_text(encoding="utf-8", errors="replace"))
-            raise EnvironmentFault(
-                f"Spark's JVM does not start: {said}", hint="check spark.driver.* in conf/ and JAVA_TOOL_OPTIONS"
-            ) from error
-
-
-@contextmanager
-def _keep_sigint() -> Iterator[None]:
-    """Keep a handler of SIGINT that somebody has set; pyspark puts its own in its place."""
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    before: Callable[..., Any] | int | None = signal.getsignal(signal.SIGINT)
-    try:
-        yield
-    finally:
-        if before not in (None, signal.default_int_handler):
-            signal.signal(signal.SIGINT, before)
