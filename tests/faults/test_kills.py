@@ -99,10 +99,13 @@ class Victim:
         return any(text in line for line in self.lines)
 
     def until(self, there: Callable[[], bool]) -> None:
-        """Wait for something that the living process does."""
+        """Wait for something that the process does."""
         deadline = time.monotonic() + 300
         while not there():
-            assert self.process.poll() is None, self.lines
+            if self.process.poll() is not None:
+                self.listener.join(20)  # its last lines may be read after its end
+                assert there(), self.lines
+                return
             assert time.monotonic() < deadline, self.lines
             time.sleep(0.01)
 
@@ -111,10 +114,11 @@ class Victim:
         if way == FROZEN:
             self.jvm = [pid for pid in members(self.process.pid) if pid != self.process.pid]
             self._signal_jvm(signal.SIGSTOP)
-        if way == GROUP:
-            os.killpg(self.process.pid, signal.SIGKILL)
-        else:
-            os.kill(self.process.pid, signal.SIGKILL)
+        with suppress(ProcessLookupError):  # a run that had just ended by itself
+            if way == GROUP:
+                os.killpg(self.process.pid, signal.SIGKILL)
+            else:
+                os.kill(self.process.pid, signal.SIGKILL)
         self.killed = time.monotonic()
         self.process.wait(60)
         self.undertaker.start()
