@@ -72,10 +72,10 @@ class Goal:
         return {**told, "floor": self.floor(figures), "why": self.why}
 
 
-def _cheaper(world: str, rival: str, what: str = "cpu") -> Callable[[Figures], float | None]:
+def _cheaper(world: str, rival: str, what: str = "cpu", of: str = "enrich") -> Callable[[Figures], float | None]:
     """By how much enrich is cheaper than a rival; the rebuild is measured once a round, for all worlds."""
     other = "rebuild" if rival == "rebuild" else world
-    return lambda figures: figures.ratio(other, rival, (world, "enrich"), what)
+    return lambda figures: figures.ratio(other, rival, (world, of), what)
 
 
 def _dearer(world: str, rival: str, what: str = "cpu", of: str = "enrich") -> Callable[[Figures], float | None]:
@@ -111,13 +111,8 @@ def _ten_commits(figures: Figures) -> float | None:
 
 def _beat(name: str, text: str, bound: float, sides: tuple[str, str], why: str) -> Goal:
     """Return the goal that enrich is so many times cheaper in a world (the first side) than a rival (the second)."""
-    world, rival = sides
-    other = "rebuild" if rival == "rebuild" else world
-
-    def floor(figures: Figures) -> float | None:
-        return figures.ratio(other, rival, (world, "floor"))
-
-    return Goal(name, text, bound, _cheaper(world, rival), at_most=False, least=1, floor=floor, why=why)
+    floor = _cheaper(*sides, of="floor")
+    return Goal(name, text, bound, _cheaper(*sides), at_most=False, least=1, floor=floor, why=why)
 
 
 def _near_floor(text: str, world: str, why: str) -> Goal:

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from enrich.base.result import Extent
 from enrich.base.spec import quote
@@ -82,12 +82,12 @@ def find_need(shape: Shape, rows: int | None, limits: Optimize) -> str | None:
     return None
 
 
-def awaits_clusters(log: DeltaTable) -> bool:
+def awaits_clusters(history: Iterable[Mapping[str, Any]]) -> bool:
     """Return whether files may be clustered by other columns than the table is now: OPTIMIZE passes these over.
 
     True after CLUSTER BY, until an OPTIMIZE FULL has written them anew. What the log has forgotten is long ago.
     """
-    for entry in read_history(log):
+    for entry in history:
         how = entry.get("operationParameters") or {}
         if entry.get("operation") == "OPTIMIZE" and str(how.get("isFull")).lower() == "true":
             return False
@@ -106,8 +106,9 @@ def foresee_compaction(uri: str, *, clustered: bool, anew: bool = False) -> Exte
     files = log.get_add_actions(flatten=True)
     names, sizes = files.column("path").to_pylist(), files.column("size_bytes").to_pylist()
     if clustered:
-        done = next((each for each in read_history(log) if each.get("operation") not in _NO_FILES), {})
-        is_done = done.get("operation") == "OPTIMIZE" and not anew and not awaits_clusters(log)
+        history = read_history(log)
+        done = next((each for each in history if each.get("operation") not in _NO_FILES), {})
+        is_done = done.get("operation") == "OPTIMIZE" and not anew and not awaits_clusters(history)
         return Extent() if is_done else Extent(len(sizes), sum(sizes))
     told = files.column("num_records").to_pylist() if "num_records" in files.schema.names else [None] * len(sizes)
     gone = _count_gone(log)

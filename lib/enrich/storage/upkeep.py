@@ -23,7 +23,7 @@ from enrich.storage.extents import find_files, sum_files
 from enrich.storage.feeds import list_files
 from enrich.storage.settings import hold_settings
 from enrich.storage.shape import GONE, SMALL_FILE, awaits_clusters
-from enrich.storage.tables import actions, open_log
+from enrich.storage.tables import actions, open_log, read_history
 
 _OPTIMIZE = "spark.databricks.delta.optimize."
 _VACUUM = "spark.databricks.delta.vacuum."
@@ -82,7 +82,7 @@ def optimize_table(session: SparkSession, uri: str, author: Author, why: str) ->
     with hold_settings(session, settings):
         pass_point("optimize.before")
         # Delta's Python API has no FULL, which also writes files anew that are clustered by other columns.
-        words = ["OPTIMIZE", quote("delta", uri), *(["FULL"] if awaits_clusters(open_log(uri)) else [])]
+        words = ["OPTIMIZE", quote("delta", uri), *(["FULL"] if awaits_clusters(read_history(open_log(uri))) else [])]
         answer = session.sql(" ".join(words)).select("metrics.*").collect()
         pass_point("optimize.after")
     metrics: list[dict[str, Any]] = [row.asDict() for row in answer]
