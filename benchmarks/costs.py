@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from py4j.protocol import Py4JJavaError
+
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
@@ -176,7 +178,10 @@ class Watch:
         found = {"read": 0, "shuffled": 0, "tasks": 0}
         skew = 1.0
         for stage in stages:
-            data = store.lastStageAttempt(stage)
+            try:
+                data = store.lastStageAttempt(stage)
+            except Py4JJavaError:  # of all stages Spark forgets those first that were skipped, and have done nothing
+                continue
             found["read"] += data.inputBytes()
             found["shuffled"] += data.shuffleWriteBytes()
             found["tasks"] += data.numCompleteTasks()

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -16,9 +18,10 @@ from pyarrow import parquet
 
 import enrich
 from enrich import DumpOptions, LoadResult
+from enrich.base import context
 from enrich.base.errors import RunFailed
-from enrich.storage import shape
-from faults.stops import hooked
+from enrich.storage import shape, staging
+from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab, Prepared
 from kit.project import SHOP
 
@@ -174,6 +177,45 @@ def test_another_program_inserts_the_same_key_meanwhile(loaded: Lab) -> None:
     with hooked(meanwhile), pytest.raises(RunFailed, match="1 keys stand in several rows"):
         _load(loaded, "id;email\n4;ours\n")
     assert [each["email"] for each in loaded.rows("accounts") if each["id"] == 4] == ["ours", "theirs"]
+
+
+def test_an_end_after_the_commit_tells_the_version(loaded: Lab) -> None:
+    """A signal may come at any time, and cleaning up may fail: what is committed is told."""
+    with hooked(crash_on("merge.after")), pytest.raises(Crash):
+        _load(loaded, "id;email\n4;new\n")
+    assert context.tell_written() == "version 1 of accounts is committed"
+    with hooked(crash_on("merge.before")), pytest.raises(Crash):
+        _load(loaded, "id;email\n5;new\n")
+    assert context.tell_written() == "accounts is unchanged"
+    assert _version(loaded) == 1
+
+
+def test_a_load_that_fails_after_its_commit_is_done(
+    loaded: Lab, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    share = staging.share_file
+
+    @contextmanager
+    def fail_in_the_end(*args: Any, **how: Any) -> Iterator[str]:
+        with share(*args, **how) as path:
+            yield path
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(staging, "share_file", fail_in_the_end)
+    found = _load(loaded, "id;email\n4;new\n")
+    assert (found.status, found.version, _counts(found)) == ("updated", 1, (1, 0, 0, 0, 0))
+    assert "committed, but then failed with OSError" in caplog.text
+
+
+def test_a_text_where_a_list_is_expected_is_refused(loaded: Lab) -> None:
+    project = enrich.load_project(loaded.home)
+    with pytest.raises(enrich.ConfigError, match=r"key is one text; give a list: key=\[...\]"):
+        enrich.load(project, "accounts", [], key="id")
+    with pytest.raises(enrich.ConfigError, match="paths is one text"):
+        enrich.load(project, "accounts", "dump.csv", key=["id"])
+    for name in ("jobs", "exclude", "accept"):
+        with pytest.raises(enrich.ConfigError, match=f"{name} is one text"):
+            enrich.run(project, **{name: "products"}, spark=loaded.spark)  # type: ignore[arg-type]
 
 
 def test_rows_without_a_key_in_the_table_go_with_a_complete_dump(loaded: Lab) -> None:

@@ -13,9 +13,11 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich
+from enrich.base import context
 from enrich.cli.checks import format_verification
 from enrich.operations.verification import Check, Discrepancy
 from enrich.report import read_report
+from enrich.steps import publish
 from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab
 from kit.project import CONF, hold_nulls, write_project
@@ -78,6 +80,43 @@ def held(consents: Lab) -> Lab:
     lab.put("accounts", *({"id": f"u{i}", "email": f"{i}@example.com", "note": "n"} for i in (4, 5, 6)))
     lab.append("consents", {"id": None, "ok": True})
     return lab
+
+
+def test_a_repair_that_a_signal_ends_after_its_commit_is_told_and_recorded(held: Lab) -> None:
+    lab = held
+    lab.run()
+    told: list[Check] = []
+
+    def repair() -> None:
+        verify(lab, repair=True, on_result=told.append)
+
+    change_foreign(lab, "customers", "id = 'u1'")
+    with pytest.raises(Crash), hooked(crash_on("merge.before")):
+        repair()
+    assert (told, context.tell_written()) == ([], "the target of 'customers' is unchanged")
+    recorded = report(lab).last.run_id
+    with pytest.raises(Crash), hooked(crash_on("merge.after")):
+        repair()
+    version = DeltaTable(lab.path("customers")).version()
+    assert [(each.status, each.target_version, each.exit_code) for each in told] == [("repaired", version, 0)]
+    assert context.tell_written() == f"version {version} of the target of 'customers' is committed"
+    assert report(lab).last.run_id != recorded
+    assert verify(lab).status == "equal"
+
+
+def test_a_repair_that_fails_after_its_commit_is_done(held: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    held.run()
+    change_foreign(held, "customers", "id = 'u1'")
+    write = publish.write_run
+
+    def fail_afterwards(*args: Any) -> None:
+        write(*args)
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(publish, "write_run", fail_afterwards)
+    found = verify(held, repair=True)
+    assert (found.status, found.exit_code, found.target) == ("repaired", 0, Discrepancy(1, 0, 0))
+    assert found.target_version == DeltaTable(held.path("customers")).version()
 
 
 def test_verify_counts_to_the_row_and_repair_heals_drift(held: Lab) -> None:

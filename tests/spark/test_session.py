@@ -7,19 +7,21 @@ import signal
 import subprocess
 import sys
 import textwrap
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from deltalake import DeltaTable
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from enrich.base.errors import EnvironmentFault
 from enrich.config.models import Spark
 from enrich.config.sparkconf import FORCED, is_inherited
 from enrich.spark import session as module
-from enrich.spark.session import activate, get_session, open_job_session
+from enrich.spark.session import TELLTALES, activate, get_session, open_job_session
 from enrich.storage.settings import hold_settings
 from kit.processes import alive, living, needs_proc
 
@@ -343,6 +345,40 @@ def test_the_users_session_is_active_again_after_a_failure(spark):
     with pytest.raises(KeyError):
         fail()
     assert SparkSession.getActiveSession() is spark
+
+
+def test_blocks_in_several_threads_leave_the_users_session_and_pyspark_as_they_were(spark):
+    """The block that began first ends first; the other one still works without pyspark's loggers."""
+    first, second = open_job_session(spark), open_job_session(spark)
+    begun, ended = threading.Event(), threading.Event()
+    quiet = []
+
+    def work():
+        with activate(second):
+            begun.set()
+            ended.wait(60)
+            quiet.append(all(PySparkLogger.getLogger(name).disabled for name in TELLTALES))
+
+    before = [PySparkLogger.getLogger(name).disabled for name in TELLTALES]
+    other = threading.Thread(target=work)
+    with activate(first):
+        other.start()
+        begun.wait(60)
+    ended.set()
+    other.join(60)
+    assert quiet == [True]
+    assert [PySparkLogger.getLogger(name).disabled for name in TELLTALES] == before
+    assert SparkSession._activeSession is spark
+    assert SparkSession.getActiveSession() is spark
+
+
+def test_blocks_inside_each_other_end_in_the_outer_ones_session(spark):
+    outer, inner = open_job_session(spark), open_job_session(spark)
+    with activate(outer):
+        with activate(inner):
+            assert SparkSession._activeSession is inner
+        assert SparkSession._activeSession is outer
+    assert SparkSession._activeSession is spark
 
 
 def test_settings_made_at_run_time_are_inherited_but_not_those_of_one_write(restored):

@@ -12,6 +12,7 @@ import click
 import pytest
 from click.testing import CliRunner
 
+from enrich.base import context
 from enrich.cli import process
 
 
@@ -77,6 +78,23 @@ def test_a_command_that_a_signal_ends_says_so_whatever_its_end_raises(
     done = CliRunner().invoke(commands, ["ask"])
     assert (done.exit_code, done.stdout) == (code, "")
     assert done.stderr == f"error: {process.INTERRUPTED[code]}\n"
+
+
+def test_a_command_that_a_signal_ends_tells_what_it_has_written() -> None:
+    @click.group(cls=process.CommandLine)
+    def commands() -> None: ...
+
+    @commands.command()
+    @click.option("--ends", is_flag=True)
+    def write(*, ends: bool) -> None:
+        context.note_written("version 3 of accounts is committed")
+        if ends:
+            context.begin_run(None)
+        raise KeyboardInterrupt
+
+    said = CliRunner().invoke(commands, ["write"]).stderr.lstrip()  # click ends the line with `^C` first
+    assert said == "error: interrupted (SIGINT); version 3 of accounts is committed\n"
+    assert CliRunner().invoke(commands, ["write", "--ends"]).stderr.lstrip() == "error: interrupted (SIGINT)\n"
 
 
 def test_what_pyspark_makes_of_ctrl_c_says_so_too() -> None:

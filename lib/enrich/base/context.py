@@ -1,4 +1,4 @@
-"""Which run and which job this process works on, for the lines of its log, and how the commands in messages begin."""
+"""Which run and which job this process works on, what it has written, and how the commands in messages begin."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from contextvars import ContextVar
 
 _run: ContextVar[str | None] = ContextVar("enrich_run", default=None)
 _job: ContextVar[str | None] = ContextVar("enrich_job", default=None)
+_written: ContextVar[str | None] = ContextVar("enrich_written", default=None)
 _call: ContextVar[str] = ContextVar("enrich_call", default="enrich")
 _COMMAND = re.compile(r"`enrich (?!-)")
 
@@ -17,6 +18,17 @@ _COMMAND = re.compile(r"`enrich (?!-)")
 def begin_run(run_id: str | None) -> None:
     """Name the run to which every line belongs from here on; it stays until the next one, as errors come last."""
     _run.set(run_id)
+    _written.set(None)
+
+
+def note_written(text: str | None) -> None:
+    """Keep what is to be told of the tables if a signal ends the process now; None: nothing can be said."""
+    _written.set(text)
+
+
+def tell_written() -> str | None:
+    """Return what is known of the tables that the process writes; None where it writes none."""
+    return _written.get()
 
 
 @contextmanager

@@ -155,6 +155,16 @@ def show_text(text: str) -> str:
     return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
 
 
+def refuse_text(name: str, given: object) -> None:
+    """Refuse one text where a caller's list is expected, for its letters would be taken for the elements.
+
+    Raises:
+        ConfigError: It is one.
+    """
+    if isinstance(given, str | bytes):
+        raise ConfigError(f"{name} is one text", hint=f"give a list: {name}=[...]")
+
+
 def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
     """Return what a message says after an unknown word.
 

@@ -33,10 +33,7 @@ log = logging.getLogger("enrich")
 GRACE_SECONDS = 8.0
 """After a signal the process ends by itself; where something keeps it, this long afterwards it is ended."""
 
-INTERRUPTED = {
-    130: "interrupted (SIGINT); the target of the job that was running is unchanged",
-    143: "terminated (SIGTERM); the target of the job that was running is unchanged",
-}
+INTERRUPTED = {130: "interrupted (SIGINT)", 143: "terminated (SIGTERM)"}
 _DISK_FULL = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
@@ -114,8 +111,11 @@ def convert_error(error: BaseException) -> EnrichError:
 def explain_end(error: BaseException) -> tuple[EnrichError, int]:
     """Return what ended a command, as an error to tell, and the exit code of the process."""
     code = 130 if isinstance(error, KeyboardInterrupt) else find_interruption()
-    known = RunFailed(INTERRUPTED[code]) if code else convert_error(error)
-    return known, code or known.exit_code
+    if not code:
+        known = convert_error(error)
+        return known, known.exit_code
+    said = (INTERRUPTED[code], context.tell_written())
+    return RunFailed("; ".join(filter(None, said))), code
 
 
 # --- streams ---------------------------------------------------------------------------------------------------------

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from enrich.base.errors import ConfigError, suggest
+from enrich.base.errors import ConfigError, refuse_text, suggest
 from enrich.config import graph
 from enrich.config.project import Project
 from enrich.progress.since import Bounds, Said, read_asked
@@ -12,6 +12,8 @@ from enrich.progress.since import Bounds, Said, read_asked
 
 def choose_jobs(project: Project, jobs: Sequence[str] | None, exclude: Iterable[str]) -> list[str]:
     """Return the jobs to run, in order; unknown names are errors."""
+    refuse_text("jobs", jobs)
+    refuse_text("exclude", exclude)
     out = set(exclude)
     wanted = list(project.jobs) if jobs is None else list(jobs)
     for name in [*wanted, *out]:
@@ -24,6 +26,7 @@ def choose_jobs(project: Project, jobs: Sequence[str] | None, exclude: Iterable[
 
 def choose_accepted(project: Project, names: Sequence[str], accept: Iterable[str]) -> frozenset[str]:
     """Return the rules to accept; one that none of the jobs can break is an error, it would accept nothing."""
+    refuse_text("accept", accept)
     blocking = {rule.rule for name in names for rule in project.jobs[name].rules if rule.blocks}
     for rule in accept:
         if rule not in blocking:

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enrich.base import context
-from enrich.base.errors import Blocked, ConfigError, show_text
+from enrich.base.errors import Blocked, ConfigError, refuse_text, show_text
 from enrich.config.places import CatalogName, Location, find_quarantine, identify
 from enrich.config.project import Project
 from enrich.dumps import files
@@ -56,6 +56,8 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
         ConfigError: The table, the files and the options do not go together.
         EnrichError: The table could not be written.
     """
+    refuse_text("paths", paths)
+    refuse_text("key", key)
     how = options or DumpOptions()
     check_options(how, key)
     place = project.location(table)
@@ -66,6 +68,7 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
     workplace = Workplace(project, [], Options(dry_run=dry_run), blank.run_id, spark, spark)
     size = sum(each.path.stat().st_size for each in found)
     loader = Loader(workplace, place, show_text(table), how, blank, size)
+    context.note_written(f"{loader.label} is unchanged")
     with ExitStack() as cleanup:
         if not dry_run:
             lock = f"load-{hashlib.sha256(identify(place).encode()).hexdigest()[:16]}"

@@ -11,6 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from enrich.base import context
 from enrich.base.errors import ConfigError, Conflict, EnrichError, RunFailed
 from enrich.base.extras import SPARK, require_extra
 from enrich.base.failures import find_condition, find_lack, is_conflict
@@ -58,7 +59,7 @@ class Loader:
     Attributes:
         label: The table in messages.
         blank: The result before anything is known.
-        done: The version of this load's commit, once the log has it.
+        done: What this load has done, once the log has its commit.
         earlier: What an attempt has written to which another writer's commit came in between.
     """
 
@@ -68,7 +69,7 @@ class Loader:
     how: DumpOptions
     blank: LoadResult
     size: int = 0
-    done: int | None = field(default=None, init=False)
+    done: LoadResult | None = field(default=None, init=False)
     earlier: LoadResult | None = field(default=None, init=False)
 
     def open_session(self) -> None:
@@ -137,6 +138,8 @@ class Loader:
     def load(self, staged: Staged) -> LoadResult:
         """Compare and write, again from a fresh state where somebody else has committed meanwhile.
 
+        What fails after the commit does not change what was done.
+
         Raises:
             RefusedDump: Keys stand twice, or too many rows would be deleted.
             EnrichError: Spark or the storage failed.
@@ -144,9 +147,12 @@ class Loader:
         try:
             self.open_session()
             return retry(lambda: self._attempt(staged), self.label, self.blank.run_id, lambda: self.done is not None)
-        except EnrichError:
-            raise
         except Exception as error:
+            if self.done is not None:
+                log.warning("%s: committed, but then failed with %s", self.label, type(error).__name__)
+                return self.done
+            if isinstance(error, EnrichError):
+                raise
             raise _describe(error, self.label) from error
 
     def _attempt(self, staged: Staged) -> LoadResult:
@@ -183,8 +189,17 @@ class Loader:
         )
         if result.status != UNCHANGED and not self.blank.dry_run:
             write = _Write(table, found, staged, has_nulls=has_nulls)
-            result = self._write(session, write, result)
+            return self._write(session, write, result)
+        return self._add_earlier(result)
+
+    def _add_earlier(self, result: LoadResult) -> LoadResult:
         return result if self.earlier is None else _add(self.earlier, result)
+
+    def _finish(self, result: LoadResult, version: int) -> LoadResult:
+        """Note that this load's commit is in the log, and return what it has done."""
+        self.done = self._add_earlier(replace(result, version=version))
+        context.note_written(f"version {version} of {self.label} is committed")
+        return self.done
 
     def _check_key(self, rows: DataFrame, staged: Staged) -> bool:
         """Return whether the table has rows with a null in the key.
@@ -246,22 +261,22 @@ class Loader:
         try:
             self._commit(session, write)
         except BaseException as error:
-            self.done = self._find_commit(write.base)
-            if self.done is None or not isinstance(error, Exception):
+            version = self._find_commit(write.base)
+            done = None if version is None else self._finish(result, version)
+            if done is None or not isinstance(error, Exception):
                 raise
-            log.warning("%s: version %d is committed, but the call failed", self.label, self.done)
-            return replace(result, version=self.done)
+            log.warning("%s: version %d is committed, but the call failed", self.label, done.version)
+            return done
         version = self._find_commit(write.base)
         if version is None:
             raise Conflict(f"somebody else is writing {self.label}", hint="run again")
-        result = replace(result, version=version)
         uri, names = self.workplace.locate(self.place) or "", write.staged.schema.names
         if any(tables.changes_values(uri, each, names) for each in range(write.base + 1, version)):
             # Delta refuses what overlaps; what came shortly before is compared again.
-            self.earlier = result if self.earlier is None else _add(self.earlier, result)
+            self.earlier = self._add_earlier(replace(result, version=version))
+            context.note_written(f"version {version} of {self.label} is committed")
             raise Conflict(f"somebody else is writing {self.label}", hint="run again")
-        self.done = version
-        return result
+        return self._finish(result, version)
 
     def _commit(self, session: SparkSession, write: _Write) -> None:
         from pyspark.sql import functions as F

@@ -154,6 +154,7 @@ class _Running:
             if why := self._find_obstacle(other):
                 return self.skip(name, f"it reads job {other!r}, which {why}")
         self.watch.start(name)
+        context.note_written(f"the target of {name!r} is unchanged")
         started = time.monotonic()
         workplace = self.workplace
         job, run_id = workplace.project.jobs[name], workplace.run_id

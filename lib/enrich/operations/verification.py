@@ -6,10 +6,11 @@ nothing is written. ``--repair`` writes the difference alone, and the cursor as 
 
 from __future__ import annotations
 
+import logging
 import time
 import uuid
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
@@ -34,6 +35,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from enrich.frames.difference import Difference
+
+log = logging.getLogger("enrich")
 
 EQUAL, DIFFERENT, REPAIRED = "equal", "different", "repaired"
 _DIFFERS = 6
@@ -186,86 +189,122 @@ def verify(
     names = choose_jobs(project, jobs, ())
     workplace = Workplace(project, names, Options(dry_run=not repair), uuid.uuid4().hex, spark)
     context.begin_run(workplace.run_id)
+    checking = _Checking(workplace)
     found: list[Check] = []
     for name in names:
         with context.work_on(name):
-            found.append(_check_job(workplace, project.jobs[name]))
+            try:
+                found.append(checking.check_job(project.jobs[name]))
+            except BaseException:  # a signal takes its way, but what is committed is told first
+                if on_result is not None and name in checking.repaired:
+                    on_result(checking.repaired[name])
+                raise
         if on_result is not None:
             on_result(found[-1])
     return VerifyResult(workplace.run_id, project.deployment, tuple(found))
 
 
-def _check_job(workplace: Workplace, job: Job) -> Check:
-    """Compare one job, under its lock when the difference is to be written; never raises for what it finds."""
-    started = time.monotonic()
-    try:
+@dataclass
+class _Checking:
+    """One verification.
+
+    Attributes:
+        compared: Job -> what was found, before the difference is written.
+        repaired: Job -> what was found and is mended, where the log has the commit.
+    """
+
+    workplace: Workplace
+    compared: dict[str, Check] = field(default_factory=dict)
+    repaired: dict[str, Check] = field(default_factory=dict)
+
+    def check_job(self, job: Job) -> Check:
+        """Compare one job, under its lock when the difference is to be written; never raises for what it finds."""
+        started, workplace = time.monotonic(), self.workplace
         if workplace.options.dry_run:
-            return replace(_try_to_compare(workplace, job), seconds=round(time.monotonic() - started, 3))
-        with locks.hold_lock(workplace.project.state, job.job, workplace.run_id):
-            check = replace(_try_to_compare(workplace, job), seconds=round(time.monotonic() - started, 3))
-    except Exception as error:  # noqa: BLE001 - a job's failure is a result; the others are still compared
-        known = workplace.describe(job, error)
-        return Check(job.job, LOCKED if known.exit_code == 4 else FAILED, error=str(known), exit_code=known.exit_code)
-    if check.status != REPAIRED:  # a run that was blocked, or failed, is still the last word
-        return check
-    outcome = replace(workplace.committed[job.job], status=UPDATED, seconds=check.seconds)
-    outcome = replace(outcome, quarantine=workplace.count_quarantined(job))
-    recorded = record_outcome(workplace, outcome.with_findings(list_unjudged(job.rules, ())))
-    return replace(check, error=recorded.error, exit_code=recorded.exit_code)
-
-
-def _try_to_compare(workplace: Workplace, job: Job) -> Check:
-    """Compare a job, again from a fresh plan where that may help, as in a run."""
-    name = job.job
-    return retry(lambda: _compare_job(workplace, job), name, workplace.run_id, lambda: name in workplace.committed)
-
-
-def _compare_job(workplace: Workplace, job: Job) -> Check:
-    task = reopen_task(workplace.task(job, as_recorded=True))
-    task = replace(task, job=job.model_copy(update={"rules": ()}))  # they say when a run may write, not what is right
-    if task.suite is not None:
-        require_extra(EXPECTATIONS)  # before a JVM starts
-    check = workplace.open_inside(task, lambda complete, own: _compare_rows(complete, own, workplace))
-    workplace.note_commit(job)
-    return check
-
-
-def _compare_rows(task: Task, session: SparkSession, workplace: Workplace) -> Check:
-    """Compute all rows at the recorded versions, compare them, and write the difference if that was asked for."""
-    from enrich import pipeline
-    from enrich.steps import gate, publish, state
-    from enrich.steps.losses import explain_losses
-    from enrich.steps.outgrown import fit_to_target
-    from enrich.steps.work import Work
-
-    task = fit_to_target(task, session)
-    cursor, table = task.target.cursor, task.target.table
-    assert cursor is not None  # noqa: S101 - `reopened` has refused what has none
-    assert table is not None  # noqa: S101 - the same
-    versions = {alias: mark.to for alias, mark in cursor.sources.items()}
-    gaps = {alias: [list(gap) for gap in mark.gaps] for alias, mark in cursor.sources.items() if mark.gaps}
-    check = Check(task.job.job, EQUAL, versions, others=task.target.others, gaps=gaps, target_version=table.version)
-    with ExitStack() as cleanup:
-        work = Work(task, session, cleanup)
-        cleanup.enter_context(explain_losses(work))
+            lock: AbstractContextManager[None] = nullcontext()
+        else:
+            context.note_written(f"the target of {job.job!r} is unchanged")
+            lock = locks.hold_lock(workplace.project.state, job.job, workplace.run_id)
         try:
-            found = pipeline.compute(work)
-        except gate.Closed as closed:
-            raise Blocked(str(gate.refuse_run(work.result, closed.findings).error)) from None
-        assert found is not None  # noqa: S101 - a repair computes all rows
-        target, quarantine = _tell_discrepancy(found.target), _tell_discrepancy(found.quarantine)
-        assert found.state is not None  # noqa: S101 - counted with the difference
-        states = StateCheck(task.recorded_state, state.count_present(work, found.state.lookups))
-        ahead = continuity.list_apart(task.target, cursor)
-        check = replace(check, target=target, quarantine=quarantine, ahead=ahead, state=states)
-        if task.dry_run:
-            return _judge(check)
-        wrong = check.differs or bool(quarantine.rows)
-        if not wrong and not check.others and not check.gaps and not task.lacks_state:
+            with lock:
+                check = self._try_to_compare(job)
+        except Exception as error:  # noqa: BLE001 - a job's failure is a result; the others are still compared
+            if job.job not in workplace.committed:
+                known = workplace.describe(job, error)
+                status = LOCKED if known.exit_code == 4 else FAILED
+                return Check(job.job, status, error=str(known), exit_code=known.exit_code)
+            log.warning("%s: committed, but then failed with %s", job.job, type(error).__name__)
+        except BaseException:
+            if job.job in workplace.committed:
+                self._record_repair(job, time.monotonic() - started)
+            raise
+        else:
+            if job.job not in workplace.committed:  # a run that was blocked, or failed, is still the last word
+                return replace(check, seconds=round(time.monotonic() - started, 3))
+        return self._record_repair(job, time.monotonic() - started)
+
+    def _record_repair(self, job: Job, seconds: float) -> Check:
+        """Record a commit that is in the log as the job's outcome, and return what was found and is mended."""
+        done = replace(self.workplace.committed[job.job], status=UPDATED, seconds=round(seconds, 3))
+        repaired = replace(self.compared[job.job], status=REPAIRED, seconds=done.seconds)
+        self.repaired[job.job] = replace(repaired, target_version=done.target_version)
+        outcome = replace(done, quarantine=self.workplace.count_quarantined(job))
+        recorded = record_outcome(self.workplace, outcome.with_findings(list_unjudged(job.rules, ())))
+        return replace(self.repaired[job.job], error=recorded.error, exit_code=recorded.exit_code)
+
+    def _try_to_compare(self, job: Job) -> Check:
+        """Compare a job, again from a fresh plan where that may help, as in a run."""
+        run_id, committed = self.workplace.run_id, self.workplace.committed
+        return retry(lambda: self._compare_job(job), job.job, run_id, lambda: job.job in committed)
+
+    def _compare_job(self, job: Job) -> Check:
+        task = reopen_task(self.workplace.task(job, as_recorded=True))
+        task = replace(
+            task, job=job.model_copy(update={"rules": ()})
+        )  # they say when a run may write, not what is right
+        if task.suite is not None:
+            require_extra(EXPECTATIONS)  # before a JVM starts
+        check = self.workplace.open_inside(task, self._compare_rows)
+        self.workplace.note_commit(job)
+        return check
+
+    def _compare_rows(self, task: Task, session: SparkSession) -> Check:
+        """Compute all rows at the recorded versions, compare them, and write the difference if that was asked for."""
+        from enrich import pipeline
+        from enrich.steps import gate, publish, state
+        from enrich.steps.losses import explain_losses
+        from enrich.steps.outgrown import fit_to_target
+        from enrich.steps.work import Work
+
+        task = fit_to_target(task, session)
+        cursor, table = task.target.cursor, task.target.table
+        assert cursor is not None  # noqa: S101 - `reopened` has refused what has none
+        assert table is not None  # noqa: S101 - the same
+        versions = {alias: mark.to for alias, mark in cursor.sources.items()}
+        gaps = {alias: [list(gap) for gap in mark.gaps] for alias, mark in cursor.sources.items() if mark.gaps}
+        check = Check(task.job.job, EQUAL, versions, others=task.target.others, gaps=gaps, target_version=table.version)
+        with ExitStack() as cleanup:
+            work = Work(task, session, cleanup)
+            cleanup.enter_context(explain_losses(work))
+            try:
+                found = pipeline.compute(work)
+            except gate.Closed as closed:
+                raise Blocked(str(gate.refuse_run(work.result, closed.findings).error)) from None
+            assert found is not None  # noqa: S101 - a repair computes all rows
+            target, quarantine = _tell_discrepancy(found.target), _tell_discrepancy(found.quarantine)
+            assert found.state is not None  # noqa: S101 - counted with the difference
+            states = StateCheck(task.recorded_state, state.count_present(work, found.state.lookups))
+            ahead = continuity.list_apart(task.target, cursor)
+            check = replace(check, target=target, quarantine=quarantine, ahead=ahead, state=states)
+            if task.dry_run:
+                return _judge(check)
+            wrong = check.differs or bool(quarantine.rows)
+            if not wrong and not check.others and not check.gaps and not task.lacks_state:
+                return check
+            self.workplace.require_safe_commits(table.uri, session)
+            self.compared[task.job.job] = check
+            publish.write_run(work, found, self.workplace.runs)
             return check
-        workplace.require_safe_commits(table.uri, session)
-        written = publish.write_run(work, found, workplace.runs)
-        return replace(check, status=REPAIRED, target_version=written.target_version)
 
 
 def _tell_discrepancy(found: Difference | None) -> Discrepancy:

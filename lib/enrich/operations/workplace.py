@@ -12,6 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
+from enrich.base import context
 from enrich.base.errors import ConfigError, EnrichError, HistoryError, RefreshNeeded
 from enrich.base.extras import SPARK, require_extra
 from enrich.base.failpoints import pass_point
@@ -352,4 +353,5 @@ class Workplace:
     def _note(self, result: JobResult) -> None:
         """Keep the result of a job whose commit is in the log."""
         self.committed[result.job] = result
+        context.note_written(f"version {result.target_version} of the target of {result.job!r} is committed")
         self.note_commit(self.project.jobs[result.job])

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any, get_args
 
+from enrich.base.errors import refuse_text
 from enrich.base.result import BLOCKED, FAILED, LOCKED, SKIPPED, UNCHANGED
 from enrich.config.graph import sort_jobs
 from enrich.config.models import Job
@@ -52,6 +53,7 @@ def read_report(project: Project, jobs: Sequence[str] | None = None, runs: int =
     Raises:
         EnrichError: The runs table cannot be read.
     """
+    refuse_text("jobs", jobs)
     # Idle runs are read, too: one that only moved the cursor did something, and the very last is always told.
     rows = RunsTable(project.state).read_recent(runs)
     names = sort_jobs(project.jobs, project) if jobs is None else list(jobs)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -156,18 +157,20 @@ def borrow_session(spark: SparkSession) -> Iterator[SparkSession]:
         EnvironmentFault: ``spark`` has no Delta, or is a Spark Connect session.
     """
     refuse_connect(spark)
-    idle = _idle.setdefault(spark, [])
     settings = _collect_inherited(spark)
-    fitting = [each for each in idle if each[0] == settings]
+    with _lock:
+        idle = _idle.setdefault(spark, [])
+        fitting = [each for each in idle if each[0] == settings]
+        if fitting:
+            idle.remove(fitting[-1])
     chosen = fitting[-1] if fitting else (settings, open_job_session(spark))
-    if fitting:
-        idle.remove(chosen)
     try:
         yield chosen[1]
     finally:
         idle.append(chosen)
 
 
+_lock = threading.Lock()
 _idle: WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]] = WeakKeyDictionary()
 
 
@@ -176,24 +179,47 @@ def activate(session: SparkSession) -> Iterator[SparkSession]:
     """Make ``session`` the active one of this thread for the time of the block, then put back what was there.
 
     Delta reads some settings from the active session; ``createDataFrame`` makes its own the active one for good.
-    Inside the block pyspark logs no exception by itself.
+    Inside the block pyspark logs no exception by itself. pyspark has its active session and its loggers once for all
+    threads: the last block to end puts them back.
     """
     jvm = SparkSession._get_j_spark_session_class(session._jvm)
-    before = SparkSession._activeSession
     jvm_before = jvm.getActiveSession()
-    SparkSession._activeSession = session
-    jvm.setActiveSession(session._jsparkSession)
-    loud = _hush()
+    with _make_active(session):
+        jvm.setActiveSession(session._jsparkSession)
+        try:
+            yield session
+        finally:
+            if jvm_before.isDefined():
+                jvm.setActiveSession(jvm_before.get())
+            else:
+                jvm.clearActiveSession()
+
+
+@contextmanager
+def _make_active(session: SparkSession) -> Iterator[None]:
+    """Make ``session`` pyspark's active one, without its loggers; put back what was there before the first block."""
+    with _lock:
+        if not _active:
+            _found.append((SparkSession._activeSession, _hush()))
+        _active.append(session)
+        SparkSession._activeSession = session
     try:
-        yield session
+        yield
     finally:
-        for logger in loud:
-            logger.disabled = False
-        SparkSession._activeSession = before
-        if jvm_before.isDefined():
-            jvm.setActiveSession(jvm_before.get())
-        else:
-            jvm.clearActiveSession()
+        with _lock:
+            _active.remove(session)
+            if _active:
+                SparkSession._activeSession = _active[-1]
+            else:
+                SparkSession._activeSession, loud = _found.pop()
+                for logger in loud:
+                    logger.disabled = False
+
+
+_active: list[SparkSession] = []
+"""The sessions of the blocks that run, in all threads."""
+_found: list[tuple[SparkSession | None, list[logging.Logger]]] = []
+"""What the first of these blocks has found."""
 
 
 def _hush() -> list[logging.Logger]:
