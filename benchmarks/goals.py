@@ -133,6 +133,10 @@ _HEAP = (
     " machine's memory, and keeps it. With less memory, first runs were 11 to 17 % more expensive"
 )
 _FIRST = "Sources are searched for two rows with one key, and rows are computed twice: to count, and to write"
+_TENTH = (
+    "The only goal in seconds of the clock against a figure from elsewhere: 43,000 to 54,000 rows a second on two other"
+    " cores. It depends on the machine, which had 57,011 on another day (commit 614009c)"
+)
 _MOMENTS = f"All rows of the keys are read from both tables, and joined by time. {_OLD_ROWS}"
 _TAKEN_APART = f"All lists are taken apart to find the persons of the ten addresses. {_OLD_ROWS}"
 
@@ -163,7 +167,15 @@ GOALS = (
         floor=_one,
         why=_FIRST,
     ),
-    Goal("P5", "a tenth of the products changed: rows/s", 54_000, _rows_a_second, at_most=False, least=1),
+    Goal(
+        "P5",
+        "a tenth of the products changed: rows/s",
+        54_000,
+        _rows_a_second,
+        at_most=False,
+        least=1,
+        why=_TENTH,
+    ),
     Goal(
         "P6",
         "one merchant with a tenth: by UPDATE (CPU)",
