@@ -342,6 +342,17 @@ def test_a_table_of_somebody_else_is_no_quarantine(tmp_path: Path) -> None:
         cursor.read_quarantine_state(str(tmp_path / "q"), JOB)
 
 
+def test_the_table_of_a_job_that_was_renamed_names_the_job(tmp_path: Path) -> None:
+    commit(tmp_path / "t", 1, None)
+    put(tmp_path / "t", 9, None)
+    runs = RunsTable(str(tmp_path / "state"))
+    with pytest.raises(ConfigError) as refused:
+        cursor.read(str(tmp_path / "t"), "new", runs, "t")
+    assert "exists and was written by job 'kept', not by job 'new'; give the job its old name 'kept'" in str(
+        refused.value
+    )
+
+
 def test_an_intent_counts_only_when_an_outcome_carries_its_number(tmp_path: Path) -> None:
     runs = RunsTable(str(tmp_path))
     for run in ("crashed", "done", "late"):

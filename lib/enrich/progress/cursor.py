@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from enrich.base.errors import ConfigError
+from enrich.base.errors import ConfigError, show_text
 from enrich.base.spec import DataType
 from enrich.base.state import State
 from enrich.storage.runs import RunsTable
@@ -308,7 +308,12 @@ def _open_history(
     log = open_log(uri)
     number = log.transaction_version(name_application(job))
     if number is None:
-        raise ConfigError(f"{uri} exists and was not written by job {job!r}", hint=hint)
+        recent = map(_read_metadata, read_history(log, _RECENT))
+        other = next((show_text(str(found["job"])) for found in recent if "job" in found), None)
+        if other is not None:
+            hint = f"give the job its old name {other!r} again, or {hint}"
+        by = f"was not written by job {job!r}" if other is None else f"was written by job {other!r}, not by job {job!r}"
+        raise ConfigError(f"{uri} exists and {by}", hint=hint)
     walked = _walk(read_history(log, _RECENT), job)
     return read_open_state(log), number, walked if is_enough(walked) else _walk(read_history(log), job)
 
