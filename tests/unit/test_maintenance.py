@@ -76,7 +76,7 @@ def test_a_retention_that_is_too_short_is_refused_before_files_are_rewritten(
 
 def test_the_table_says_what_was_done_and_why_more_stays() -> None:
     done = Upkeep("shop", "/lake/shop", "target", "done", rewritten=Extent(120, 1_500_000), became=Extent(1, 1_400_000))
-    kept = Kept(200, ("job 'titles' may need version 5 and what came after it",))
+    kept = Kept(200, ("job 'titles' may need version 5 and what came after it",), (4, 6))
     failed = Upkeep("shop", "/lake/s__quarantine", "quarantine", "failed", error="no space", exit_code=7, kept=kept)
     found = MaintainResult("r", "dev", False, (done, failed))
     assert found.exit_code == 7

@@ -292,7 +292,7 @@ class Loader:
             rows = found.rows.select(*[F.col(quote(name)) for name in write.staged.schema.names])
             in_catalog = isinstance(place, CatalogName)
             name = quote(*place.parts) if isinstance(place, CatalogName) else quote("delta", place)
-            properties = _FEATURES | writes.list_statistics(rows, write.staged.key)
+            properties = _FEATURES | writes.choose_statistics(rows, write.staged.key)
             new = writes.NewTable(name, None if in_catalog else str(place), properties)
             writes.create_table(session, new, rows, record)
             return

@@ -57,8 +57,8 @@ class Kept:
     """
 
     hours: int
-    why: tuple[str, ...] = ()
-    window: tuple[int, int] = (0, 0)
+    why: tuple[str, ...]
+    window: tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -232,7 +232,8 @@ class _Keeper:
         from enrich.storage.writes import cluster_table
 
         def cluster(own: SparkSession) -> bool:
-            self.workplace.require_safe_commits(uri, own)
+            if not self.dry_run:
+                self.workplace.require_safe_commits(uri, own)
             return cluster_table(own, name, uri, job.target.cluster_by, dry_run=self.dry_run)
 
         return self.workplace.work_inside(cluster)

@@ -309,7 +309,7 @@ def _choose_properties(task: Task, rows: DataFrame) -> dict[str, str]:
     """Return a new table's properties: deletion vectors, statistics of keys and clustering columns alone."""
     wanted = [*task.spec.identity, *task.spec.right_identity, *task.job.target.cluster_by]
     found = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "50"}
-    return {**found, **writes.list_statistics(rows, wanted)}
+    return {**found, **writes.choose_statistics(rows, wanted)}
 
 
 def _describe_target(task: Task, rows: DataFrame) -> writes.NewTable:

@@ -245,7 +245,7 @@ def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFra
         _alter(session, table.name, "UNSET TBLPROPERTIES (", _quote_literal(shape.MEASURED), ")")
 
 
-def list_statistics(rows: DataFrame, wanted: Iterable[str]) -> dict[str, str]:
+def choose_statistics(rows: DataFrame, wanted: Iterable[str]) -> dict[str, str]:
     """Return the property by which the log of a table with these rows gets values of the wanted columns alone."""
     known = {field.name: field.dataType for field in rows.schema.fields}
     measured = dict.fromkeys(name for name in wanted if name in known and may_be_measured(known[name]))
