@@ -21,8 +21,8 @@ def begin_run(run_id: str | None) -> None:
     _written.set(None)
 
 
-def note_written(text: str | None) -> None:
-    """Keep what is to be told of the tables if a signal ends the process now; None: nothing can be said."""
+def note_written(text: str) -> None:
+    """Keep what is to be told of the tables if a signal ends the process now."""
     _written.set(text)
 
 

@@ -195,11 +195,10 @@ class Loader:
     def _add_earlier(self, result: LoadResult) -> LoadResult:
         return result if self.earlier is None else _add(self.earlier, result)
 
-    def _finish(self, result: LoadResult, version: int) -> LoadResult:
-        """Note that this load's commit is in the log, and return what it has done."""
-        self.done = self._add_earlier(replace(result, version=version))
+    def _add_commit(self, result: LoadResult, version: int) -> LoadResult:
+        """Note that the log has a commit of this load, and return what it has done so far."""
         context.note_written(f"version {version} of {self.label} is committed")
-        return self.done
+        return self._add_earlier(replace(result, version=version))
 
     def _check_key(self, rows: DataFrame, staged: Staged) -> bool:
         """Return whether the table has rows with a null in the key.
@@ -262,21 +261,21 @@ class Loader:
             self._commit(session, write)
         except BaseException as error:
             version = self._find_commit(write.base)
-            done = None if version is None else self._finish(result, version)
-            if done is None or not isinstance(error, Exception):
+            self.done = None if version is None else self._add_commit(result, version)
+            if self.done is None or not isinstance(error, Exception):
                 raise
-            log.warning("%s: version %d is committed, but the call failed", self.label, done.version)
-            return done
+            log.warning("%s: version %d is committed, but the call failed", self.label, version)
+            return self.done
         version = self._find_commit(write.base)
         if version is None:
             raise Conflict(f"somebody else is writing {self.label}", hint="run again")
         uri, names = self.workplace.locate(self.place) or "", write.staged.schema.names
         if any(tables.changes_values(uri, each, names) for each in range(write.base + 1, version)):
             # Delta refuses what overlaps; what came shortly before is compared again.
-            self.earlier = self._add_earlier(replace(result, version=version))
-            context.note_written(f"version {version} of {self.label} is committed")
+            self.earlier = self._add_commit(result, version)
             raise Conflict(f"somebody else is writing {self.label}", hint="run again")
-        return self._finish(result, version)
+        self.done = self._add_commit(result, version)
+        return self.done
 
     def _commit(self, session: SparkSession, write: _Write) -> None:
         from pyspark.sql import functions as F

@@ -259,9 +259,8 @@ class _Checking:
 
     def _compare_job(self, job: Job) -> Check:
         task = reopen_task(self.workplace.task(job, as_recorded=True))
-        task = replace(
-            task, job=job.model_copy(update={"rules": ()})
-        )  # they say when a run may write, not what is right
+        # Rules say when a run may write, not what is right.
+        task = replace(task, job=job.model_copy(update={"rules": ()}))
         if task.suite is not None:
             require_extra(EXPECTATIONS)  # before a JVM starts
         check = self.workplace.open_inside(task, self._compare_rows)
