@@ -18,6 +18,7 @@ from enrich.cli.checks import format_verification
 from enrich.operations.verification import Check, Discrepancy
 from enrich.report import read_report
 from enrich.steps import publish
+from enrich.storage.extents import measure_commit
 from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab
 from kit.project import CONF, hold_nulls, write_project
@@ -306,11 +307,14 @@ def test_plan_foretells_a_run_and_writes_nothing(consents: Lab, monkeypatch: pyt
     whole = [extent(lab, name) for name in (*sizes, "customers")]
     assert moved["forecast"]["reads"]["bytes"] > sum(each["bytes"] for each in whole)
     assert moved["forecast"]["refresh"] == {name: sum(each[name] for each in whole) for name in ("files", "bytes")}
+    wider = planned(lab, since="accounts=v0")["forecast"]["reads"]
+    assert wider["files"] == moved["forecast"]["reads"]["files"] + 1  # that of version 1, once more
     beyond = planned(lab, since="accounts=v2")
     assert (beyond["exit_code"], beyond["all"], beyond["mode"]) == (2, 2, None)
     assert "--allow-gap" in beyond["refused"]
     skipping = planned(lab, since="accounts=v2", allow_gap=True)
     assert skipping["sources"]["accounts"]["gap"] == [1, 2]
+    assert skipping["forecast"]["why"].startswith("accounts must be read, too")
     assert files(lab) == before
     result = lab.run()
     assert result.counts.affected_keys == moved["affected_keys"]
@@ -327,6 +331,17 @@ def test_plan_foretells_a_run_and_writes_nothing(consents: Lab, monkeypatch: pyt
     lab.append("accounts", {"id": "u8", "email": "again@example.com", "note": "n"})
     blocked = planned(lab)
     assert (blocked["exit_code"], "key_unique" in blocked["refused"]) == (3, True)
+
+
+def test_a_plan_counts_the_quarantine_and_where_its_rows_without_key_come_from(held: Lab) -> None:
+    lab = held
+    lab.run()
+    lab.put("accounts", {"id": "u1", "email": None, "note": "n"})
+    found = planned(lab)["forecast"]
+    feed = measure_commit(lab.path("accounts"), DeltaTable(lab.path("accounts")).version(), as_feed=True)
+    tables = [extent(lab, name) for name in ("consents", "customers", "customers__quarantine")]
+    whole = {name: vars(feed)[name] + sum(each[name] for each in tables) for name in ("files", "bytes")}
+    assert (found["strategy"], found["reads"]) == ("merge", whole)
 
 
 def test_a_quarantine_that_a_run_has_written_ahead_is_no_difference(held: Lab) -> None:

@@ -87,13 +87,52 @@ def test_a_quarter_of_the_memory_between_two_and_eight_gigabytes(memory, chosen,
     assert fit.choose_memory() == chosen
 
 
-def test_the_limit_of_a_container_counts(monkeypatch, tmp_path):
-    (tmp_path / "none").write_text("max\n")
-    (tmp_path / "limit").write_text(f"{2**30}\n")
-    monkeypatch.setattr(fit, "_LIMITS", (str(tmp_path / "absent"), str(tmp_path / "none")))
-    assert fit.find_memory() > 2**30
-    monkeypatch.setattr(fit, "_LIMITS", (str(tmp_path / "limit"),))
+@pytest.fixture
+def groups(monkeypatch, tmp_path):
+    """Return a function that puts this process into control groups, and gives their files."""
+
+    def put(own: str, files: dict[str, str]) -> None:
+        (tmp_path / "own").write_text(own)
+        monkeypatch.setattr(fit, "_OWN_GROUPS", tmp_path / "own")
+        root = tmp_path / str(len(list(tmp_path.iterdir())))
+        monkeypatch.setattr(fit, "_GROUPS", root)
+        for name, text in files.items():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            (root / name).write_text(text)
+
+    return put
+
+
+@pytest.mark.parametrize(
+    ("own", "file"),
+    [
+        ("0::/\n", "memory.max"),
+        ("0::/user.slice/run.scope\n", "user.slice/memory.max"),
+        ("4:memory:/\n0::/\n", "memory/memory.limit_in_bytes"),
+        ("4:memory:/a/b\n", "memory/a/b/memory.limit_in_bytes"),
+    ],
+)
+def test_the_memory_of_a_control_group_counts(own, file, groups):
+    groups(own, {file: f"{2**30}\n"})
     assert fit.find_memory() == 2**30
+    groups(own, {file: "max\n"})
+    assert fit.find_memory() > 2**30
+
+
+@pytest.mark.parametrize(
+    ("own", "files"),
+    [
+        ("0::/\n", {"cpu.max": "50000 100000\n"}),
+        ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n", "a/cpu.max": "100000 100000\n"}),
+        ("4:cpu,cpuacct:/a\n", {"cpu/a/cpu.cfs_quota_us": "60000\n", "cpu/a/cpu.cfs_period_us": "100000\n"}),
+    ],
+)
+def test_the_processors_of_a_control_group_count(own, files, groups, monkeypatch):
+    monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)), raising=False)
+    groups(own, files)
+    assert fit.count_cores("local[*]") == 1
+    groups(own, {"cpu.max": "max 100000\n", "cpu/a/cpu.cfs_quota_us": "-1\n", "cpu/a/cpu.cfs_period_us": "100000\n"})
+    assert fit.count_cores("local[*]") == 64
 
 
 @pytest.mark.parametrize(("master", "cores"), [("local", 1), ("local[3]", 3), ("local[4,2]", 4)])

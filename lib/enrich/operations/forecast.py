@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from enrich.progress.task import Task
     from enrich.steps.source_changes import Changes
     from enrich.steps.work import Work
-    from enrich.storage.tables import TableState
 
 
 @dataclass(frozen=True)
@@ -52,9 +51,9 @@ IDLE = Forecast(NOTHING, "no source has changed", Extent(), Extent())
 SWITCH = replace(IDLE, why="no source has changed; the target's change feed is switched on for its first reader")
 
 
-def foresee_count(target: TableState) -> Forecast:
+def foresee_count(task: Task) -> Forecast:
     """Tell what a run would do that only counts what the record of its target lacks."""
-    return Forecast(CURSOR, "the record lacks counts of the whole target", extents.measure_table(target.uri), Extent())
+    return Forecast(CURSOR, "the record lacks counts of the whole target", _measure_tables(task), Extent())
 
 
 def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast:
@@ -67,10 +66,13 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
     """
     task, target = work.task, work.task.target.table
     if not task.everything and (affected is None or not affected.count):
+        if task.lacks_state:
+            found = foresee_count(task)
+            return replace(found, reads=found.reads + _measure_feeds(work))
         return Forecast(CURSOR, "no change reaches the target", _measure_feeds(work), Extent())
     there = extents.measure_table(target.uri) if target is not None else Extent()
     sizes = {alias: extents.measure_table(each.uri) for alias, each in task.tables.items()}
-    whole = sum(sizes.values(), there)
+    whole = _measure_tables(task)
     if affected is None or task.everything:
         if target is None:
             return Forecast(CREATE, "there is no target yet", whole)
@@ -83,7 +85,9 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
             COMPARE, "every row is computed and compared with the target", whole, None, _foresee_upkeep(task)
         )
     read = sorted(_list_tables_read(work, changed, affected))
-    reads = sum((sizes[alias] for alias in read), _measure_feeds(work) + there)
+    beside = task.target.quarantine
+    held = extents.measure_table(beside.table.uri) if beside is not None else Extent()
+    reads = sum((sizes[alias] for alias in read), _measure_feeds(work) + there + held)
     why = f"{', '.join(read)} must be read, too" if read else "the feeds hold all rows that are needed"
     found = Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads, None, _foresee_upkeep(task))
     if there.bytes <= shape.SMALL_TABLE:
@@ -113,14 +117,17 @@ def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[s
     """Return the sources whose tables a run reads beside their feeds."""
     from enrich.frames import keys, order
 
-    spec = work.task.spec
+    task, spec = work.task, work.task.spec
+    left_out = {alias for alias, window in task.window.items() if window.gap is not None}
+    # A quarantine has rows without a key, which no feed names: they are looked for in the driving source.
+    read = left_out | ({spec.driving} if task.target.quarantine is not None else set())
     if isinstance(spec, MirrorSpec):
-        return {spec.driving}
+        return read | {spec.driving}
     if isinstance(spec, HistorySpec):
-        return {spec.driving} if work.task.span is not None and work.task.span.compares else set()
-    if spec.right_step() is not None or spec.interval_step is not None:
+        return read | ({spec.driving} if task.span is not None and task.span.compares else set())
+    if spec.right_step() is not None or spec.interval_step is not None or task.lacks_state:
         return set(spec.sources)
-    read = {alias for alias, net in changed.net.items() if net.grown and not spec.sources[alias].trusted}
+    read |= {alias for alias, net in changed.net.items() if net.grown and not spec.sources[alias].trusted}
     for alias in keys.list_sharing(spec):
         known = affected.known.get(alias)
         if known is None or known.read or known.others is not None:
@@ -133,11 +140,19 @@ def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[s
     return read
 
 
+def _measure_tables(task: Task) -> Extent:
+    """Measure the target and all sources."""
+    places = [*task.tables.values(), *([task.target.table] if task.target.table is not None else [])]
+    return sum((extents.measure_table(each.uri) for each in places), Extent())
+
+
 def _measure_feeds(work: Work) -> Extent:
-    """Measure the files in which the commits of all windows tell what they changed."""
-    found = Extent()
-    for alias, window in work.task.window.items():
-        if window.start is not None:
-            for version in range(window.start + 1, window.to + 1):
-                found += extents.measure_commit(work.task.tables[alias].uri, version, as_feed=True)
+    """Measure the files in which the commits that a run reads, once more or for the first time, tell what changed."""
+    task, found = work.task, Extent()
+    for alias, window in task.window.items():
+        ranges = [(window.start, window.to)] if window.start is not None else []
+        ranges += [task.again[alias]] if alias in task.again else []
+        versions = {version for start, end in ranges for version in range(start + 1, end + 1)}
+        for version in sorted(versions):
+            found += extents.measure_commit(task.tables[alias].uri, version, as_feed=True)
     return found

@@ -5,6 +5,7 @@ A run on small tables ends before the JVM has made good machine code of anything
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections.abc import Mapping
@@ -43,7 +44,8 @@ _SPARE = 64
 moved to the disk; a task may have several, and cached rows beside them."""
 
 _PARTITIONS_A_CORE = 3
-_LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
+_GROUPS = Path("/sys/fs/cgroup")
+_OWN_GROUPS = Path("/proc/self/cgroup")
 _COLLECTOR = re.compile(r"-XX:\+Use\w*GC\b")
 _FROM_OUTSIDE = ("JAVA_TOOL_OPTIONS", "JDK_JAVA_OPTIONS", "_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS")
 
@@ -143,14 +145,51 @@ def choose_memory() -> str:
 
 
 def find_memory() -> int:
-    """Return the bytes that this process may use: the machine's, or fewer where a container is limited."""
+    """Return the bytes that this process may use: the machine's, or fewer where a control group is limited."""
     found = [os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")]
-    for limit in map(Path, _LIMITS):
-        try:
-            found.append(int(limit.read_text(encoding="ascii")))
-        except (OSError, ValueError):  # there is no such control group, or no limit ("max")
-            continue
+    for group in _list_groups("memory"):
+        found += [number for name in ("memory.max", "memory.limit_in_bytes") for number in _read_numbers(group / name)]
     return min(found)
+
+
+def find_processors() -> int:
+    """Return on how many processors this process may be at a time, as the JVM counts them.
+
+    A control group may be limited to so many microseconds of processors in a period (``cpu.max``), so that a container
+    with two processors sees all those of its machine.
+    """
+    found = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1]
+    for group in _list_groups("cpu"):
+        first, second = group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us"
+        for limit in (_read_numbers(group / "cpu.max"), _read_numbers(first) + _read_numbers(second)):
+            if len(limit) == 2 and min(limit) > 0:
+                found.append(max(1, math.ceil(limit[0] / limit[1])))
+    return min(found)
+
+
+def _list_groups(controller: str) -> list[Path]:
+    """Return the directories of the control groups that this process is in: of the first version and of the second."""
+    try:
+        lines = _OWN_GROUPS.read_text(encoding="utf-8").splitlines()
+    except OSError:  # no Linux
+        return []
+    found = []
+    for line in lines:
+        number, names, own = line.split(":", 2)
+        kinds = names.split(",")
+        if number == "0" or controller in kinds:
+            root = _GROUPS if number == "0" else _GROUPS / controller
+            inside = Path(own.lstrip("/"))
+            found += [root / inside, *[root / each for each in inside.parents]]  # in a container, the root is its own
+    return found
+
+
+def _read_numbers(file: Path) -> list[int]:
+    """Return the numbers in a control group's file: none where there is no such file, or no limit (``max``)."""
+    try:
+        return [int(word) for word in file.read_text(encoding="ascii").split()]
+    except (OSError, ValueError):
+        return []
 
 
 def is_in_one_process(master: str) -> bool:
@@ -163,4 +202,4 @@ def count_cores(master: str) -> int:
     named = re.match(r"local\[(\d+)", master)
     if named:
         return int(named[1])
-    return 1 if master == "local" else len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1
+    return 1 if master == "local" else find_processors()

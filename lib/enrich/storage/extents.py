@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 from urllib.parse import unquote
 
 from enrich.base.result import Extent
@@ -20,17 +21,31 @@ def measure_table(uri: str) -> Extent:
 
 
 def measure_commit(uri: str, version: int, *, as_feed: bool = False) -> Extent:
-    """Count the files that a commit added; as a feed, the files that tell what it changed.
+    """Count the files that a commit wrote; as a feed, the files that tell what it changed.
+
+    A commit that gives a deletion vector to a file removes the file and adds it again. It has written the vector, and
+    not the file. (Delta's protocol, "Deletion Vectors".)
 
     Nothing where the log does not hold the commit (any more).
     """
     found = actions(uri, version) or []
     told = [each["cdc"] for each in found if "cdc" in each]
-    if not as_feed:
-        told += [each["add"] for each in found if "add" in each]
-    elif not told:
-        told = [each[kind] for each in found for kind in ("add", "remove") if kind in each]
-    return Extent(len(told), sum(each.get("size") or 0 for each in told))
+    if as_feed:
+        told = told or [each[kind] for each in found for kind in ("add", "remove") if kind in each]
+        return Extent(len(told), sum(each.get("size") or 0 for each in told))
+    removed = {each["remove"]["path"]: each["remove"] for each in found if "remove" in each}
+    added = [each["add"] for each in found if "add" in each]
+    told += [each for each in added if each["path"] not in removed]
+    vectors = [each.get("deletionVector") or {} for each in added]
+    known = {_name_vector(each.get("deletionVector") or {}) for each in removed.values()}
+    written = [each for each in vectors if each.get("storageType") in ("u", "p") and _name_vector(each) not in known]
+    files = len(told) + len({each["pathOrInlineDv"] for each in written})
+    return Extent(files, sum(each.get("size") or 0 for each in told) + sum(each["sizeInBytes"] for each in written))
+
+
+def _name_vector(vector: Mapping[str, Any]) -> tuple[Any, ...]:
+    """Return what tells a deletion vector from others; several may stand in one file."""
+    return (vector.get("pathOrInlineDv"), vector.get("offset"))
 
 
 def measure_files(uri: str, paths: Iterable[str]) -> Extent:
