@@ -15,6 +15,7 @@ WORKERS ?= 2
 # Of the benchmark: 1 is 10 million products.
 SCALE   ?= 1
 FIGURES ?= benchmarks.json
+RULES   ?= benchmarks-rules.json
 # What `make test` plays a part of, and ENRICH_SOAK the whole.
 SOAKED  := tests/faults tests/scenarios
 SAY     = @printf '\n==> %s\n'
@@ -74,15 +75,15 @@ soak-faults: java $(READY) jars ## every scenario and fault point of every kind 
 .PHONY: bench
 bench: java $(READY) jars ## enrich against a rebuild, a MERGE by hand and the floor: every goal with its verdict (SCALE=1: 10M rows, an hour)
 	@$(BIN)/python benchmarks/suite.py --scale $(SCALE) --json $(FIGURES)
-	@$(BIN)/python benchmarks/page.py $(FIGURES)
+	@$(BIN)/python benchmarks/page.py $(FIGURES) $(wildcard $(RULES))
 
 .PHONY: bench-quick
 bench-quick: java $(READY) jars ## the same with 1M rows, fewer changes and fewer rounds (below 8 minutes)
 	@$(BIN)/python benchmarks/suite.py --scale 0.1 --rounds 2 --minutes 7 --only cold warm near far one nothing
 
 .PHONY: bench-quality
-bench-quality: java $(READY) jars ## runs with 1, 10 and 50 row rules against the run without, as ratios (about 8 minutes)
-	@$(BIN)/python benchmarks/quality.py
+bench-quality: java $(READY) jars ## runs with 1, 10 and 50 row rules against the run without, as ratios; `make bench` puts them on its page (about 8 minutes)
+	@$(BIN)/python benchmarks/quality.py --json $(RULES)
 
 .PHONY: bench-state
 bench-state: java $(READY) jars ## rules about the whole target against rules about the changed rows, 10M rows (about 10 minutes)

@@ -38,7 +38,9 @@ class Cost:
         wall: Seconds.
         cpu: Seconds of this process and of all that it has started, with those that outlived their parents.
         written: Bytes that came into the step's directory.
-        read: Bytes that Spark read.
+        read: Bytes that the system handed to the processes, from the disk or from its cache: of tables, and of what
+            tasks wrote for one another. Spark's own count leaves out the columns of Parquet files that it reads from
+            several places of a file at once.
         shuffled: Bytes that Spark's tasks wrote for one another.
         jobs: Spark's jobs.
         tasks: Spark's tasks.
@@ -68,11 +70,11 @@ def measured(step: Callable[[], Result], folder: Path, spark: SparkSession | Non
         spark: The session whose JVM and whose jobs are watched, too; it begins with an empty heap.
     """
     watch = Watch(spark) if spark is not None else None
-    written, cpu, start = size_of(folder), cpu_seconds(), time.perf_counter()
+    written, read, cpu, start = size_of(folder), count_read_bytes(), cpu_seconds(), time.perf_counter()
     result = step()
-    wall, cpu = time.perf_counter() - start, cpu_seconds() - cpu
+    wall, cpu, read = time.perf_counter() - start, cpu_seconds() - cpu, count_read_bytes() - read
     seen = watch.read() if watch is not None else {}
-    return Cost(wall, cpu, size_of(folder) - written, **seen), result
+    return Cost(wall, cpu, size_of(folder) - written, read if watch is not None else 0, **seen), result
 
 
 def size_of(folder: Path) -> int:
@@ -87,6 +89,18 @@ def cpu_seconds() -> float:
     """Return the CPU seconds of this process, of all that descend from it, and of those of them that have ended."""
     ticks = sum(sum(used) for _, used in _find_family().values())
     return ticks / os.sysconf("SC_CLK_TCK")
+
+
+def count_read_bytes() -> int:
+    """Return the bytes that this process, all that descend from it, and those of them that have ended, have read."""
+    found = 0
+    for process in _find_family():
+        try:
+            lines = Path("/proc", str(process), "io").read_text(encoding="ascii").splitlines()
+        except OSError:  # it has ended meanwhile, or belongs to somebody else
+            continue
+        found += next(int(line.split()[1]) for line in lines if line.startswith("rchar:"))
+    return found
 
 
 def _find_family() -> dict[int, tuple[int, tuple[int, ...]]]:
@@ -175,14 +189,13 @@ class Watch:
         for number in range(self.first, last):
             ids = store.job(number).stageIds()
             stages |= {int(ids.apply(place)) for place in range(ids.size())}
-        found = {"read": 0, "shuffled": 0, "tasks": 0}
+        found = {"shuffled": 0, "tasks": 0}
         skew = 1.0
         for stage in stages:
             try:
                 data = store.lastStageAttempt(stage)
             except Py4JJavaError:  # of all stages Spark forgets those first that were skipped, and have done nothing
                 continue
-            found["read"] += data.inputBytes()
             found["shuffled"] += data.shuffleWriteBytes()
             found["tasks"] += data.numCompleteTasks()
             shuffled = data.inputBytes() == 0

@@ -2,7 +2,8 @@
 
     python benchmarks/page.py FIGURES.json [FIGURES.json ...]
 
-With several files, for several scales, each gets a part of the page, in the order given.
+With several files, for several scales, each gets a part of the page, in the order given. The figures of ``quality.py``
+are a part of their own. Goals are judged here, so that the page says what ``goals.py`` says now.
 """
 
 from __future__ import annotations
@@ -14,7 +15,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from goals import MISSED, OPEN, REACHED, Figures
+from goals import GOALS, MISSED, OPEN, REACHED, Figures, judge_rules
 from moments import CLICKS, PAYMENTS
 from tables import HEADS, RIVALS, TITLES, format_figure, format_numbers, list_costs
 from worlds import WORLDS
@@ -37,6 +38,8 @@ of all processes; they decide, for they depend less on what else the machine doe
   Delta's documentation shows it; without and with deletion vectors on its target.
 - **floor**: only what no run can avoid, one commit of rows that are ready, into a copy of enrich's own target.
 - **plain UPDATE**: the floor of a change that reaches very many rows.
+- **read MB**: what the system handed to the processes, from the disk or from its cache. What tasks wrote for one
+  another is in it.
 
 The rows of all targets are compared with the join of the sources after the changes; a difference ends the benchmark.
 """
@@ -72,14 +75,9 @@ def write_part(found: Mapping[str, Any], images: Path) -> list[str]:
         size = (
             f"joins in time: {found['scale'] * 5:g} million clicks and versions, {found['scale'] * 2:g} million orders"
         )
-    machine = ", ".join(f"{name} {value}" for name, value in found["machine"].items())
-    lines = [f"## {size[0].upper()}{size[1:]}", "", f"{machine}. The whole took {found['seconds'] / 60:.0f} minutes."]
-    lines += ["", "| | goal | bound | figure | verdict |", "|---|---|---:|---:|---|"]
-    for each in found["goals"]:
-        if each["verdict"] != OPEN:
-            verdict = f"**{each['verdict']}**" if each["verdict"] == MISSED else each["verdict"]
-            figure = format_figure(each["figure"])
-            lines.append(f"| {each['goal']} | {each['text']} | {each['bound']} | {figure} | {verdict} |")
+    head = f"{_describe(found)}. The whole took {found['seconds'] / 60:.0f} minutes."
+    goals = [goal.judge(figures) for goal in GOALS]
+    lines = [f"## {size[0].upper()}{size[1:]}", "", head, "", *_list_verdicts(goals)]
     lines += ["", f"| change | by | rounds | {' | '.join(HEADS)} |", "|---|---|" + "---:|" * (len(HEADS) + 1)]
     rows = list_costs(figures)
     for world, rival, values in rows:
@@ -94,12 +92,38 @@ def write_part(found: Mapping[str, Any], images: Path) -> list[str]:
             bars = [(f"{TITLES[world]}: {RIVALS[rival]}", values[CPU]) for world, rival, values in part]
             file.write_text(draw_bars(f"CPU seconds, {title}", bars), encoding="utf-8")
             lines += ["", f"![CPU seconds, {title}](img/{file.name})"]
-    judged = [each for each in found["goals"] if each["verdict"] in (REACHED, MISSED)]
-    missed = [each for each in judged if each["verdict"] == MISSED]
-    if missed:
-        lines += ["", f"Missed: {len(missed)} of {len(judged)}.", ""]
-        lines += [_explain(each) for each in missed]
+    return [*lines, *_explain_missed(goals)]
+
+
+def write_rules(found: Mapping[str, Any]) -> list[str]:
+    """Return the part about rules as Markdown."""
+    goals = judge_rules(found["rules"], found["shown"])
+    head = "A million joined rows, written for the first time and then all updated, with and without a suite"
+    head = f"{head} ([quality.md](quality.md#what-it-costs)). {_describe(found)}."
+    return ["## Rules", "", head, "", *_list_verdicts(goals), *_explain_missed(goals)]
+
+
+def _describe(found: Mapping[str, Any]) -> str:
+    """Return what the figures were measured on."""
+    return ", ".join(f"{name} {value}" for name, value in found["machine"].items())
+
+
+def _list_verdicts(goals: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return the table of the goals that were measured."""
+    lines = ["| | goal | bound | figure | verdict |", "|---|---|---:|---:|---|"]
+    for each in goals:
+        if each["verdict"] != OPEN:
+            verdict = f"**{each['verdict']}**" if each["verdict"] == MISSED else each["verdict"]
+            figure = format_figure(each["figure"])
+            lines.append(f"| {each['goal']} | {each['text']} | {each['bound']} | {figure} | {verdict} |")
     return lines
+
+
+def _explain_missed(goals: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return how many goals were missed, and a line for each of them."""
+    judged = [each for each in goals if each["verdict"] in (REACHED, MISSED)]
+    missed = [each for each in judged if each["verdict"] == MISSED]
+    return ["", f"Missed: {len(missed)} of {len(judged)}.", "", *map(_explain, missed)] if missed else []
 
 
 def _explain(goal: Mapping[str, Any]) -> str:
@@ -111,7 +135,8 @@ def _explain(goal: Mapping[str, Any]) -> str:
 
 def main(*files: str) -> int:
     """Write the page."""
-    parts = [write_part(json.loads(Path(file).read_text(encoding="utf-8")), DOCS / "img") for file in files]
+    read = [json.loads(Path(file).read_text(encoding="utf-8")) for file in files]
+    parts = [write_rules(each) if "rules" in each else write_part(each, DOCS / "img") for each in read]
     text = "\n".join([INTRODUCTION, *("\n".join([*part, ""]) for part in parts)])
     (DOCS / "benchmarks.md").write_text(text, encoding="utf-8")
     return 0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from itertools import count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,10 +20,11 @@ from differential.compare import canonical_row
 from differential.model import identity, judged, keyless, net_change, null_counts
 from differential.spec import Shape, World, target_types
 from differential.writer import assignments
+from enrich.base.spec import SourceSpec
 from enrich.storage.settings import hold_settings
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    from pyspark.sql import DataFrame, SparkSession
 
     from differential.trial import Engine
 
@@ -39,30 +41,45 @@ def enrich_engine(spark: SparkSession, *, other_ways: bool = False, **options: A
     runs = count(1)
 
     def run(base: Path, jobs: Sequence[str]) -> Mapping[str, Any]:
-        if next(runs) % 10 == 0:
+        number = next(runs)
+        if number % 10 == 0:
             _forget_tables(spark)
-        with on_other_ways(spark) if other_ways else nullcontext():
+        with on_other_ways(spark, number) if other_ways else nullcontext():
             return enrich.run(enrich.load_project(base), jobs=list(jobs), spark=spark, **options).to_dict()
 
     return run
 
 
 @contextmanager
-def on_other_ways(spark: SparkSession) -> Iterator[None]:
+def on_other_ways(spark: SparkSession, number: int = 0) -> Iterator[None]:
     """Switch every choice that makes runs cheaper to the other side, inside the block.
 
     The tables of these tests are so small that runs would never write deletion vectors, shuffle rows for a MERGE, nor
     filter a lookup before it is joined, nor cut the times of a key in pieces, nor shuffle the target for the rows of
     changed keys; what a run knows from the feed, it reads from the tables here; partners are always counted anew; and
     every commit is followed by OPTIMIZE. Adaptive execution is on, as for many rows, and hashes all joins that it can.
+    Nothing is read by ranges of keys, no count is spared, keys are counted one by one, and every commit with rows is a
+    MERGE with all clauses that compares nulls.
+
+    Two choices exclude others, so that runs take them by turns, by their ``number``: every second run is one about many
+    rows, and of each four two search no source for two rows with one key (no table of these tests has such).
     """
-    from enrich.frames import asof, difference, keys
-    from enrich.steps import state, work
+    from enrich.compiler import compile as compiler
+    from enrich.frames import asof, changes, columns, difference, keys
+    from enrich.steps import affected_keys, state, work
     from enrich.storage import shape, writes
+
+    merge = writes._merge
+
+    def merge_whole(session: SparkSession, uri: str, changed: writes.Changed) -> None:
+        every = {letter: changed.operations.get(letter, 0) for letter in "IUD"}
+        merge(session, uri, replace(changed, operations=every, has_nulls=True))
 
     hashing = {"spark.sql.adaptive.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
     with pytest.MonkeyPatch.context() as patch, hold_settings(spark, hashing):
         patch.setattr(writes, "_FEW", 0)
+        patch.setattr(writes, "touches_rows", bool)
+        patch.setattr(writes, "_merge", merge_whole)
         patch.setattr(shape, "SMALL_TABLE", -1)
         patch.setattr(shape, "find_need", lambda *_: "always")
         patch.setattr(work, "LARGE_LOOKUP", 0)
@@ -71,7 +88,27 @@ def on_other_ways(spark: SparkSession) -> Iterator[None]:
         patch.setattr(difference, "_SENT", -1)
         patch.setattr(state, "_keeps_partners", lambda *_: False)
         patch.setattr(keys, "find_known_rows", lambda *_: None)
+        patch.setattr(columns, "_is_exact_in_logs", lambda _: False)
+        patch.setattr(changes, "count_by_key", _count_one_by_one)
+        patch.setattr(affected_keys, "_count_left", lambda *given: _count_rows(given[-1]))
+        if number % 2:
+            patch.setattr(work, "FEW", -1)
+            patch.setattr(state, "find_moved_rows", lambda *_, **__: None)
+        if number % 4 > 1:
+            patch.setattr(compiler, "SourceSpec", lambda *given: replace(SourceSpec(*given), trusted=True))
         yield
+
+
+def _count_one_by_one(keys: DataFrame) -> DataFrame:
+    from pyspark.sql import functions as F
+
+    from enrich.frames.changes import KEYS, ROWS
+
+    return keys.groupBy(*keys.columns).agg(F.count("*").alias(ROWS), F.lit(1).alias(KEYS))
+
+
+def _count_rows(rows: DataFrame) -> tuple[int, Mapping[str, Any]]:
+    return rows.count(), {}
 
 
 def _forget_tables(spark: SparkSession) -> None:

@@ -160,10 +160,9 @@ def find_processors() -> int:
     """
     found = [len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1]
     for group in _list_groups("cpu"):
-        first, second = group / "cpu.cfs_quota_us", group / "cpu.cfs_period_us"
-        for limit in (_read_numbers(group / "cpu.max"), _read_numbers(first) + _read_numbers(second)):
-            if len(limit) == 2 and min(limit) > 0:
-                found.append(max(1, math.ceil(limit[0] / limit[1])))
+        files = (("cpu.max",), ("cpu.cfs_quota_us", "cpu.cfs_period_us"))
+        limits = [[number for name in names for number in _read_numbers(group / name)] for names in files]
+        found += [max(1, math.ceil(each[0] / each[1])) for each in limits if len(each) == 2 and min(each) > 0]
     return min(found)
 
 
