@@ -16,7 +16,7 @@ import pytest
 from enrich.storage.settings import hold_settings
 from kit.counts import COUNTED
 from kit.lab import Lab, Prepared
-from kit.sampling import MARKER, choose_tests
+from kit.sampling import ALWAYS, MARKER, choose_tests
 from kit.session import INTERPRETED, compile_quickly, forget_tables, small_session
 
 if TYPE_CHECKING:
@@ -35,6 +35,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     """Choose the seed of everything random once, for all processes."""
     config.addinivalue_line("markers", MARKER)
+    config.addinivalue_line("markers", ALWAYS)
     config.stash[COUNTED] = {}
     if "ENRICH_TEST_SEED" not in os.environ:
         os.environ["ENRICH_TEST_SEED"] = str(random.SystemRandom().randrange(1_000_000))

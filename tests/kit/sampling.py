@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+ALWAYS = "always: a test of a sampled module that is played every time, because nothing else shows what it shows"
 MARKER = "sampled(pool): with --sample, every sixth test function of the module, or module of the pool; at least one"
 
 _SHARE = 6
@@ -21,7 +22,7 @@ def choose_tests(items: list[pytest.Item], seed: int) -> tuple[list[pytest.Item]
     units: dict[str, tuple[str, str]] = {}
     for item in items:
         mark = item.get_closest_marker("sampled")
-        if mark is None:
+        if mark is None or item.get_closest_marker("always"):
             continue
         pool = mark.args[0] if mark.args else _name_module(item)
         unit = _name_module(item) if mark.args else str(getattr(item, "originalname", item.name))

@@ -18,6 +18,7 @@ from enrich.cli.checks import format_verification
 from enrich.operations.verification import Check, Discrepancy
 from enrich.report import read_report
 from enrich.steps import publish
+from enrich.storage import shape
 from enrich.storage.extents import measure_commit
 from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab
@@ -332,7 +333,9 @@ def test_plan_foretells_a_run_and_writes_nothing(consents: Lab, monkeypatch: pyt
     assert (blocked["exit_code"], "key_unique" in blocked["refused"]) == (3, True)
 
 
-def test_a_plan_counts_the_quarantine_and_where_its_rows_without_key_come_from(held: Lab) -> None:
+def test_a_plan_counts_the_quarantine_and_where_its_rows_without_key_come_from(
+    held: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lab = held
     lab.run()
     lab.put("accounts", {"id": "u1", "email": None, "note": "n"})
@@ -341,6 +344,10 @@ def test_a_plan_counts_the_quarantine_and_where_its_rows_without_key_come_from(h
     tables = [extent(lab, name) for name in ("consents", "customers", "customers__quarantine")]
     whole = {name: vars(feed)[name] + sum(each[name] for each in tables) for name in ("files", "bytes")}
     assert (found["strategy"], found["reads"]) == ("merge", whole)
+    assert found["writes"] == tables[1]  # it is small
+    monkeypatch.setattr(shape, "SMALL_TABLE", -1)
+    rows = len(lab.rows("customers"))
+    assert planned(lab)["forecast"]["writes"] == {"files": 2, "bytes": -(-tables[1]["bytes"] // rows)}
 
 
 def test_a_quarantine_that_a_run_has_written_ahead_is_no_difference(held: Lab) -> None:

@@ -261,6 +261,7 @@ TODAYS = [
 WRAPPED = [
     "{}", "({})", "concat({}, '')", "trim({} || ' ')", "cast({} as string)", "substr({}, 1, 5)", "left({}, 9)",
     "array({}, 'x')[0]", "named_struct('d', {}).d", "map('d', {})['d']", "coalesce({}, 'x')", "if(true, {}, 'x')",
+    "cast(array({}) as array<string>)[0]", "cast(struct({} as v) as struct<v:string>).v",
     "case when true then {} else 'x' end", "nvl({}, 'x')", "element_at(array({}), 1)", "greatest({}, '')",
 ]  # fmt: skip
 """What leaves such a text as it is."""

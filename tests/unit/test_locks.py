@@ -66,13 +66,13 @@ def test_a_lock_that_may_only_be_read_can_be_taken_and_is_respected(shared: Path
     if is_root:
         os.seteuid(65534)
     try:
-        with locks.hold_lock(str(shared), "kept", "run-2"), pytest.raises(Locked):  # noqa: SIM117
+        with locks.hold_lock(str(shared), "kept", "run-2"), pytest.raises(Locked, match="another run"):  # noqa: SIM117
             with locks.hold_lock(str(shared), "kept", "run-3"):
                 pass
     finally:
         if is_root:
             os.seteuid(0)
-    assert path.read_text() == note
+    assert path.read_text() == note == ""
 
 
 def test_a_link_in_the_place_of_a_lock_is_refused_and_what_it_points_to_stays(tmp_path: Path) -> None:

@@ -76,9 +76,10 @@ def kind_of_cast(wanted: str, operand: Kind) -> Kind | None:
         return operand
     if wanted in _MOMENTS:
         return None if operand is Kind.BUILT else Kind.FIXED
-    if wanted == "string" and operand is Kind.BYTES:
-        return Kind.BUILT
-    return operand if wanted in _CARRIERS else Kind.FIXED
+    if wanted not in _CARRIERS:
+        return Kind.FIXED
+    # An array, a struct or a map may have texts in it, whose bytes are read here.
+    return Kind.BUILT if operand is Kind.BYTES and wanted != "binary" else operand
 
 
 class Chain:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.result import COMPARE, CREATE, CURSOR, MERGE, NOTHING, REWRITE, Extent
@@ -26,7 +27,9 @@ class Forecast:
         why: The reason.
         reads: What the run would read at most: the files in which the sources' commits tell what changed, and the
             tables that it needs beside them. Statistics of the files may rule some of them out.
-        writes: Which files of the target it would write anew at most; None where that depends on the rows.
+        writes: What it would write, about: the files of a small target or of one that is written anew; else the
+            affected rows, each as large as the target's rows are on average, in one file more than they are spread
+            over. None where nobody knows: for a new target, and where a run writes what differs of all rows.
         optimize: Why it would run OPTIMIZE on the target after its commit; None when nothing calls for it yet.
         refresh: What a full refresh would read, where that is no more than the run reads for at least half of the
             target's rows; None elsewhere. The run does not turn into one: its rules would judge other rows (ADR 16).
@@ -80,7 +83,7 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
             why = (
                 "the target's table cannot hold the rows as they are" if task.outgrown else "the definition has changed"
             )
-            return Forecast(REWRITE, why, whole)
+            return Forecast(REWRITE, why, whole, there)
         return Forecast(
             COMPARE, "every row is computed and compared with the target", whole, None, _foresee_upkeep(task)
         )
@@ -89,12 +92,21 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
     held = extents.measure_table(beside.table.uri) if beside is not None else Extent()
     reads = sum((sizes[alias] for alias in read), _measure_feeds(work) + there + held)
     why = f"{', '.join(read)} must be read, too" if read else "the feeds hold all rows that are needed"
-    found = Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads, None, _foresee_upkeep(task))
+    writes = _estimate_rows(task, there, affected)
+    found = Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads, writes, _foresee_upkeep(task))
     if there.bytes <= shape.SMALL_TABLE:
         why = f"{why}; the target is small: files with changed rows are written anew"
         found = replace(found, why=why, writes=there)
     is_worth = _changes_half(task, affected) and whole.bytes <= reads.bytes
     return replace(found, refresh=whole if is_worth else None)
+
+
+def _estimate_rows(task: Task, there: Extent, affected: Affected) -> Extent | None:
+    """Estimate what affected rows take when they are written; None where the target has no rows to go by."""
+    state = task.recorded_state
+    if state is None or not state.rows:
+        return None
+    return Extent(min(there.files, affected.count) + 1, ceil(affected.count * there.bytes / state.rows))
 
 
 def _changes_half(task: Task, affected: Affected) -> bool:

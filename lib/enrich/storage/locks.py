@@ -65,6 +65,7 @@ def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> It
         raise EnvironmentFault(
             f"cannot open {path}: {error.strerror}", hint="check the permissions of the state directory"
         ) from error
+    noted = False
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -79,9 +80,12 @@ def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> It
             note = {"run_id": run_id, "host": socket.gethostname(), "pid": os.getpid(), "since": since}
             os.ftruncate(handle, 0)
             os.pwrite(handle, json.dumps(note).encode(), 0)
+            noted = True
         pass_point("lock.noted")
         yield
     finally:
+        if noted:  # who may only read the file cannot say that it holds the lock now
+            os.ftruncate(handle, 0)
         os.close(handle)
     pass_point("lock.released")
 
