@@ -129,6 +129,20 @@ def _ratio(tree: Tree, divisor: Tree) -> Expr:
     return Expr(f"{parts[0].text} / {parts[1].text}", value, pa.float64(), f"{parts[0].sql} / {parts[1].sql}")
 
 
+def _both(first: Tree, second: Tree) -> Expr:
+    """Two conditions, of which the second is not evaluated where the first is false."""
+    parts = build(first), build(second)
+
+    def value(scope: Scope) -> bool | None:
+        guard = parts[0].fn(scope)
+        if guard is False:
+            return False
+        other = parts[1].fn(scope)
+        return False if other is False else None if None in (guard, other) else True
+
+    return Expr(f"({parts[0].text} AND {parts[1].text})", value, None, f"({parts[0].sql} AND {parts[1].sql})")
+
+
 def _only_where(condition: Tree, tree: Tree) -> Expr:
     """``tree`` where the condition holds; elsewhere evaluating it fails."""
     where, inner = build(condition), build(tree)
@@ -155,6 +169,7 @@ _MAKERS: dict[str, Callable[..., Expr]] = {
     "coalesce": coalesce,
     "if": _if,
     "above": above,
+    "both": _both,
     "is_null": _is_null,
     "is_not_null": _is_not_null,
     "array": _array,

@@ -205,5 +205,8 @@ class JobMaker(Maker):
         number = self.rng.choice(self._numbers())
         if self.rng.random() < 0.5:
             number = ["coalesce", number, ["number", 1]]
-        select["per"] = ["ratio", ["number", 6], number]
-        return ["above", number, 0]
+        ratio = select["per"] = ["ratio", ["number", 6], number]
+        guard = ["above", number, 0]
+        if self.rng.random() < 0.5:  # what stands twice behind its guard is computed once, and not before it
+            return ["both", guard, ["both", ["above", ratio, 0], ["above", ratio, -1]]]
+        return guard
