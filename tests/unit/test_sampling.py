@@ -6,16 +6,17 @@ from typing import Any
 from kit.sampling import choose_tests
 
 
-def item(module: str, name: str, *marks: Any) -> Any:
+def item(module: str, name: str, *marks: Any, always: bool = False) -> Any:
     """Return what pytest would have collected; ``marks`` are the marker's arguments, None for no marker."""
     mark = None if marks == (None,) else SimpleNamespace(args=marks)
+    found = {"sampled": mark, "always": SimpleNamespace(args=()) if always else None}
     function = name.split("[", maxsplit=1)[0]
     return SimpleNamespace(
         nodeid=f"{module}::{name}",
         name=name,
         originalname=function,
         path=Path(module),
-        get_closest_marker=lambda _: mark,
+        get_closest_marker=found.__getitem__,
     )
 
 
@@ -24,6 +25,7 @@ ITEMS = [
     item("test_a.py", "test_1[y]"),
     item("test_a.py", "test_2"),
     item("test_b.py", "test_always", None),
+    item("test_e.py", "test_kept", always=True),
     item("test_c.py", "test_cells", "tables"),
     item("test_c.py", "test_lines", "tables"),
     item("test_d.py", "test_cells", "tables"),
@@ -43,7 +45,8 @@ def test_six_seeds_in_a_row_play_each_test_and_each_of_them_one_of_each_module_o
     assert set.union(*parts) == {each.nodeid for each in ITEMS}
     for part in parts:
         assert {nodeid.split("::")[0] for nodeid in part} >= {"test_a.py", "test_b.py", "test_e.py"}
-        assert sum(nodeid.startswith("test_e.py") for nodeid in part) == 1
+        assert sum(nodeid.startswith("test_e.py") for nodeid in part) == 2
+        assert {"test_b.py::test_always", "test_e.py::test_kept"} <= part
         assert sum(nodeid.endswith("::test_cells") for nodeid in part) == 1
 
 
