@@ -5,6 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 Costs = Mapping[str, Mapping[str, list[dict[str, Any]]]]
@@ -99,8 +100,11 @@ def _rows_a_second(figures: Figures) -> float | None:
     return None if wall is None else figures.scale * 1_000_000 / wall
 
 
-def _one(_: Figures) -> float:
-    return 1.0
+def _give(figure: float, _: Figures) -> float:
+    return figure
+
+
+_one = partial(_give, 1.0)
 
 
 def _ten_commits(figures: Figures) -> float | None:
@@ -245,6 +249,7 @@ def judge_rules(rows: Mapping[str, Any], shown: Mapping[str, str]) -> list[dict[
             ("a run that updates every row, by the run without (CPU)", run["cpu"], run["floor"], RULES_RUN),
             ("a first run, by its floor (CPU)", first["cpu"] / first["floor"], 1.0, RULES_FIRST),
         ):
-            goal = Goal("P8", f"{text}: {kind}", bound, lambda _, figure=figure: figure, why=_RULES)
-            found.append({**goal.judge(Figures(1.0, {})), "floor": floor})
+            given = partial(_give, figure), partial(_give, floor)
+            goal = Goal("P8", f"{text}: {kind}", bound, given[0], floor=given[1], why=_RULES)
+            found.append(goal.judge(Figures(1.0, {})))
     return found

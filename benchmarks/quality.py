@@ -198,8 +198,11 @@ def main() -> int:
 
 def _name_suite(suite: tuple[str, Rules]) -> tuple[str, str]:
     """Return a suite's name, and how the page calls it."""
-    patterns = sum("regex" in rule["kwargs"] for rule in suite[1])
-    return suite[0], f"{len(suite[1])} row rules, {patterns} of them patterns"
+    return suite[0], f"{len(suite[1])} row rules, {_count_patterns(suite[1])} of them patterns"
+
+
+def _count_patterns(suite: Rules) -> int:
+    return sum("regex" in rule["kwargs"] for rule in suite)
 
 
 def report(
@@ -225,9 +228,11 @@ def report(
         }
         ratios["floor"] = 1 + floors[name] / statistics.median(each["cpu"] for each in plain)
         rows[name] = {**middle, "ratios": ratios, "rounds": found}
-        patterns = sum("regex" in rule["kwargs"] for rule in suite)
         shown = f"{middle['run']:8.2f} {middle['rules']:8.2f} {middle['cpu']:8.2f}"
-        print(f"{len(suite):9} {patterns:8} {shown} " + " ".join(f"{ratio:7.3f}" for ratio in ratios.values()))
+        print(
+            f"{len(suite):9} {_count_patterns(suite):8} {shown} "
+            + " ".join(f"{ratio:7.3f}" for ratio in ratios.values())
+        )
     return rows
 
 

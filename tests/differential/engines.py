@@ -22,6 +22,7 @@ from differential.spec import Shape, World, target_types
 from differential.writer import assignments
 from enrich.base.spec import SourceSpec
 from enrich.storage.settings import hold_settings
+from kit.session import forget_tables
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -43,7 +44,7 @@ def enrich_engine(spark: SparkSession, *, other_ways: bool = False, **options: A
     def run(base: Path, jobs: Sequence[str]) -> Mapping[str, Any]:
         number = next(runs)
         if number % 10 == 0:
-            _forget_tables(spark)
+            forget_tables(spark)
         with on_other_ways(spark, number) if other_ways else nullcontext():
             return enrich.run(enrich.load_project(base), jobs=list(jobs), spark=spark, **options).to_dict()
 
@@ -51,7 +52,7 @@ def enrich_engine(spark: SparkSession, *, other_ways: bool = False, **options: A
 
 
 @contextmanager
-def on_other_ways(spark: SparkSession, number: int = 0) -> Iterator[None]:
+def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
     """Switch every choice that makes runs cheaper to the other side, inside the block.
 
     The tables of these tests are so small that runs would never write deletion vectors, shuffle rows for a MERGE, nor
@@ -90,7 +91,7 @@ def on_other_ways(spark: SparkSession, number: int = 0) -> Iterator[None]:
         patch.setattr(keys, "find_known_rows", lambda *_: None)
         patch.setattr(columns, "_is_exact_in_logs", lambda _: False)
         patch.setattr(changes, "count_by_key", _count_one_by_one)
-        patch.setattr(affected_keys, "_count_left", lambda *given: _count_rows(given[-1]))
+        patch.setattr(affected_keys, "_count_left", lambda _work, _changed, left: (left.count(), {}))
         if number % 2:
             patch.setattr(work, "FEW", -1)
             patch.setattr(state, "find_moved_rows", lambda *_, **__: None)
@@ -105,17 +106,6 @@ def _count_one_by_one(keys: DataFrame) -> DataFrame:
     from enrich.frames.changes import KEYS, ROWS
 
     return keys.groupBy(*keys.columns).agg(F.count("*").alias(ROWS), F.lit(1).alias(KEYS))
-
-
-def _count_rows(rows: DataFrame) -> tuple[int, Mapping[str, Any]]:
-    return rows.count(), {}
-
-
-def _forget_tables(spark: SparkSession) -> None:
-    """Empty Delta's cache of logs: for an hour it keeps a session and a snapshot for every table that a test made."""
-    jvm = spark._jvm
-    assert jvm is not None
-    jvm.org.apache.spark.sql.delta.DeltaLog.clearCache()
 
 
 def stand_in(world: World, spoil: Callable[[Shape, pa.Table], pa.Table] = lambda _, rows: rows) -> Engine:

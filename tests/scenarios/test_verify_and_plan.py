@@ -19,7 +19,7 @@ from enrich.operations.verification import Check, Discrepancy
 from enrich.report import read_report
 from enrich.steps import publish
 from enrich.storage import shape
-from enrich.storage.extents import measure_commit
+from enrich.storage.extents import measure_feed
 from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab
 from kit.project import CONF, hold_nulls, write_project
@@ -340,7 +340,7 @@ def test_a_plan_counts_the_quarantine_and_where_its_rows_without_key_come_from(
     lab.run()
     lab.put("accounts", {"id": "u1", "email": None, "note": "n"})
     found = planned(lab)["forecast"]
-    feed = measure_commit(lab.path("accounts"), DeltaTable(lab.path("accounts")).version(), as_feed=True)
+    feed = measure_feed(lab.path("accounts"), DeltaTable(lab.path("accounts")).version())
     tables = [extent(lab, name) for name in ("consents", "customers", "customers__quarantine")]
     whole = {name: vars(feed)[name] + sum(each[name] for each in tables) for name in ("files", "bytes")}
     assert (found["strategy"], found["reads"]) == ("merge", whole)

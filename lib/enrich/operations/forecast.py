@@ -75,7 +75,7 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
         return Forecast(CURSOR, "no change reaches the target", _measure_feeds(work), Extent())
     there = extents.measure_table(target.uri) if target is not None else Extent()
     sizes = {alias: extents.measure_table(each.uri) for alias, each in task.tables.items()}
-    whole = _measure_tables(task)
+    whole = sum(sizes.values(), there)
     if affected is None or task.everything:
         if target is None:
             return Forecast(CREATE, "there is no target yet", whole)
@@ -166,5 +166,5 @@ def _measure_feeds(work: Work) -> Extent:
         ranges += [task.again[alias]] if alias in task.again else []
         versions = {version for start, end in ranges for version in range(start + 1, end + 1)}
         for version in sorted(versions):
-            found += extents.measure_commit(task.tables[alias].uri, version, as_feed=True)
+            found += extents.measure_feed(task.tables[alias].uri, version)
     return found

@@ -20,7 +20,6 @@ from enrich.config.places import find_quarantine, identify
 from enrich.config.project import Project
 from enrich.operations.choice import choose_jobs, read_window
 from enrich.operations.forecast import IDLE, SWITCH, Forecast, foresee, foresee_count
-from enrich.operations.samples import find_missing_sample
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import foresee_mode, open_task
 from enrich.progress.since import Said
@@ -158,7 +157,7 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
             return JobPlan(name, refused=f"skipped: it reads job {other.job!r}, which would not succeed")
     after = tuple(other.job for other in before if other.has_work)
     try:
-        if (unmade := _list_sources_to_make(workplace, job, before)) is not None:
+        if (unmade := workplace.list_sources_to_make(job, _list_created(workplace, before))) is not None:
             mode = foresee_mode(job, *workplace.target(job), unmade, full_refresh=options.full_refresh)
             made = tuple(sorted({sample for sample in unmade.values() if sample is not None}))
             return JobPlan(name, mode, has_work=True, affected=None, after=after, samples=made)
@@ -177,27 +176,11 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
     return found
 
 
-def _list_sources_to_make(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> dict[str, str | None] | None:
-    """Return the sources of a job that do not exist yet and that the run makes first.
-
-    Returns:
-        Alias -> the file of sample data; None in its place when an earlier job of the run makes the source. None when
-        all sources exist, or when one does not and neither an earlier job nor sample data makes it.
-    """
+def _list_created(workplace: Workplace, before: Sequence[JobPlan]) -> set[str]:
+    """Return the tables that earlier jobs of a run make, as ``identify`` names them."""
     project = workplace.project
     new = [project.location(project.jobs[other.job].target.table) for other in before if other.mode == BOOTSTRAP]
-    created = {identify(each) for place in new for each in (place, find_quarantine(place))}
-    unmade: dict[str, str | None] = {}
-    for alias, source in job.sources.items():
-        if workplace.has_table(source.table):
-            continue
-        if identify(project.location(source.table)) in created:
-            unmade[alias] = None
-        elif (sample := find_missing_sample(project, source.table)) is not None:
-            unmade[alias] = sample.name
-        else:
-            return None
-    return unmade or None
+    return {identify(each) for place in new for each in (place, find_quarantine(place))}
 
 
 def _count_keys(task: Task, session: SparkSession, found: JobPlan) -> JobPlan:

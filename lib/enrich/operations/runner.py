@@ -21,7 +21,7 @@ from enrich.config.models import Job
 from enrich.config.project import Project
 from enrich.operations.choice import choose_accepted, choose_jobs, read_window
 from enrich.operations.retries import retry
-from enrich.operations.samples import create_sample_tables, find_missing_sample
+from enrich.operations.samples import create_sample_tables
 from enrich.operations.watching import Watch, open_watch
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import announce, open_task
@@ -150,10 +150,12 @@ class _Running:
 
     def run_job(self, name: str) -> JobResult:
         """Run one job and record its outcome; never raises for what a job can do wrong."""
-        for other in graph.find_upstream(self.workplace.project, name):
+        project = self.workplace.project
+        for other in graph.find_upstream(project, name):
             if why := self._find_obstacle(other):
                 return self.skip(name, f"it reads job {other!r}, which {why}")
-        if self.workplace.options.dry_run and (samples := self._list_samples_to_read(name)):
+        if self.workplace.options.dry_run and (unmade := self.workplace.list_sources_to_make(project.jobs[name])):
+            samples = ", ".join(sorted({each for each in unmade.values() if each is not None}))
             return self.skip(name, f"its sources are made first, from {samples}: a dry run makes none")
         self.watch.start(name)
         context.note_written(f"the target of {name!r} is unchanged")
@@ -183,17 +185,6 @@ class _Running:
         if result is not None and result.status == CREATED and self.workplace.options.dry_run:
             return "has yet to create its target: a dry run writes none"
         return None
-
-    def _list_samples_to_read(self, name: str) -> str:
-        """Return the files of sample data from which a run would first make the sources of a job that are missing.
-
-        Nothing where one is missing that no sample makes: that is the fault to be told.
-        """
-        workplace = self.workplace
-        sources = workplace.project.jobs[name].sources.values()
-        missing = [each.table for each in sources if not workplace.has_table(each.table)]
-        found = [find_missing_sample(workplace.project, each) for each in missing]
-        return ", ".join(sorted({each.name for each in found if each is not None})) if all(found) else ""
 
     def _describe_end(self, name: str, error: Exception) -> JobResult:
         """Return what became of a job that raised: what its log says, whatever went wrong after the commit."""

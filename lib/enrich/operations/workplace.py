@@ -7,7 +7,7 @@ are the runner's.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -181,6 +181,29 @@ class Workplace:
         """Return whether there is a table where a reference points to."""
         uri = self.uri(reference)
         return uri is not None and (isinstance(self.pins.get(identify(uri)), TableState) or tables.exists(uri))
+
+    def list_sources_to_make(self, job: Job, created: Collection[str] = ()) -> dict[str, str | None] | None:
+        """Return the sources of a job that do not exist yet and that a run makes first.
+
+        Args:
+            job: The job.
+            created: The tables that earlier jobs of the run make, as ``identify`` names them.
+
+        Returns:
+            Alias -> the file of sample data; None in its place when an earlier job of the run makes the source. None
+            when all sources exist, or when one does not and neither an earlier job nor sample data makes it.
+        """
+        unmade: dict[str, str | None] = {}
+        for alias, source in job.sources.items():
+            if self.has_table(source.table):
+                continue
+            if identify(self.project.location(source.table)) in created:
+                unmade[alias] = None
+            elif (sample := find_missing_sample(self.project, source.table)) is not None:
+                unmade[alias] = sample.name
+            else:
+                return None
+        return unmade or None
 
     def unpin(self, job: Job) -> None:
         """Let a job read the latest versions of its sources, except those that other jobs of this operation read."""

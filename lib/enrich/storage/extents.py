@@ -20,21 +20,24 @@ def measure_table(uri: str) -> Extent:
     return Extent(len(sizes), sum(filter(None, sizes)))
 
 
-def measure_commit(uri: str, version: int, *, as_feed: bool = False) -> Extent:
-    """Count the files that a commit wrote; as a feed, the files that tell what it changed.
+def measure_feed(uri: str, version: int) -> Extent:
+    """Count the files that tell what a commit changed; nothing where the log does not hold the commit (any more)."""
+    found = actions(uri, version) or []
+    told = [each["cdc"] for each in found if "cdc" in each]
+    told = told or [each[kind] for each in found for kind in ("add", "remove") if kind in each]
+    return Extent(len(told), sum(each.get("size") or 0 for each in told))
+
+
+def measure_commit(uri: str, version: int) -> Extent:
+    """Count the files that a commit wrote; nothing where the log does not hold the commit (any more).
 
     A commit that gives a deletion vector to a file removes the file and adds it again. It has written the vector, and
     not the file. (Delta's protocol, "Deletion Vectors".)
-
-    Nothing where the log does not hold the commit (any more).
     """
     found = actions(uri, version) or []
-    told = [each["cdc"] for each in found if "cdc" in each]
-    if as_feed:
-        told = told or [each[kind] for each in found for kind in ("add", "remove") if kind in each]
-        return Extent(len(told), sum(each.get("size") or 0 for each in told))
     removed = {each["remove"]["path"]: each["remove"] for each in found if "remove" in each}
     added = [each["add"] for each in found if "add" in each]
+    told = [each["cdc"] for each in found if "cdc" in each]
     told += [each for each in added if each["path"] not in removed]
     vectors = [each.get("deletionVector") or {} for each in added]
     known = {_name_vector(each.get("deletionVector") or {}) for each in removed.values()}
