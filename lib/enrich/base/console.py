@@ -163,6 +163,11 @@ def list_notes(job: JobResult) -> list[str]:
         for alias, window in job.sources.items()
         if window.gap is not None
     ]
+    lines += [
+        clean(f"the change feed of {alias} does not tell all: its rows at both ends were compared")
+        for alias, window in job.sources.items()
+        if window.compared
+    ]
     silent = [finding for finding in job.findings if finding.success is None and finding.error is None]
     if len(silent) == len(job.findings) > 1:
         lines.append(f"{len(silent)} rules, 0 rows checked")

@@ -99,17 +99,21 @@ class SourceWindow:
         to: The pinned version.
         changes: Net changed keys in the window (at the first run: rows).
         gap: Versions between the cursor and ``start`` that this run skips; None for none.
+        compared: True when the source's rows at both ends were compared, because its feed does not tell all.
     """
 
     start: int | None
     to: int
     changes: int = 0
     gap: tuple[int, int] | None = None
+    compared: bool = False
 
     def to_dict(self) -> dict[str, Any]:
         """Return the window as in the result JSON."""
         found: dict[str, Any] = {"from": self.start, "to": self.to, "changes": self.changes}
-        return found if self.gap is None else {**found, "gap": list(self.gap)}
+        if self.gap is not None:
+            found["gap"] = list(self.gap)
+        return {**found, "compared": True} if self.compared else found
 
 
 @dataclass(frozen=True)

@@ -111,6 +111,11 @@ def _list_plan_notes(job: JobPlan) -> list[str]:
         for alias, source in job.sources.items()
         if source.window.gap is not None
     ]
+    notes += [
+        f"the change feed of {alias} does not tell all: its rows at both ends are compared"
+        for alias, source in job.sources.items()
+        if source.window.compared
+    ]
     if job.forecast is not None and job.has_work:
         notes.append(_describe_forecast(job.forecast))
     if job.after:

@@ -61,6 +61,7 @@ class NetChanges:
         shrunk: Number of keys that have fewer rows than before.
         crowded: Number of keys of which more than one row came.
         ranges: Parts of ``keys`` -> the least and the greatest value, as ``count_with_ranges`` finds them.
+        compared: Whether the rows at both ends were compared, because the feed does not tell all.
     """
 
     images: DataFrame
@@ -74,6 +75,7 @@ class NetChanges:
     shrunk: int
     crowded: int
     ranges: Ranges
+    compared: bool = False
 
     def select_changed(self) -> DataFrame:
         """Return ``__enrich_j*`` alone."""
@@ -131,6 +133,7 @@ class Touched:
         persisted: Frames to release: what ``keys`` comes from.
         count: Number of ``keys``.
         null_keys: Number of keys with a null.
+        compared: Whether the rows at both ends were compared, because the feed does not tell all.
     """
 
     images: DataFrame
@@ -138,6 +141,7 @@ class Touched:
     persisted: tuple[DataFrame, ...]
     count: int
     null_keys: int
+    compared: bool = False
 
 
 def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:

@@ -71,8 +71,8 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
     if not task.everything and (affected is None or not affected.count):
         if task.lacks_state:
             found = foresee_count(task)
-            return replace(found, reads=found.reads + _measure_feeds(work))
-        return Forecast(CURSOR, "no change reaches the target", _measure_feeds(work), Extent())
+            return replace(found, reads=found.reads + _measure_feeds(work, changed))
+        return Forecast(CURSOR, "no change reaches the target", _measure_feeds(work, changed), Extent())
     there = extents.measure_table(target.uri) if target is not None else Extent()
     sizes = {alias: extents.measure_table(each.uri) for alias, each in task.tables.items()}
     whole = sum(sizes.values(), there)
@@ -90,7 +90,7 @@ def foresee(work: Work, changed: Changes, affected: Affected | None) -> Forecast
     read = sorted(_list_tables_read(work, changed, affected))
     beside = task.target.quarantine
     held = extents.measure_table(beside.table.uri) if beside is not None else Extent()
-    reads = sum((sizes[alias] for alias in read), _measure_feeds(work) + there + held)
+    reads = sum((sizes[alias] for alias in read), _measure_feeds(work, changed) + there + held)
     why = f"{', '.join(read)} must be read, too" if read else "the feeds hold all rows that are needed"
     writes = _estimate_rows(task, there, affected)
     found = Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads, writes, _foresee_upkeep(task))
@@ -158,10 +158,17 @@ def _measure_tables(task: Task) -> Extent:
     return sum((extents.measure_table(each.uri) for each in places), Extent())
 
 
-def _measure_feeds(work: Work) -> Extent:
-    """Measure the files in which the commits that a run reads, once more or for the first time, tell what changed."""
+def _measure_feeds(work: Work, changed: Changes) -> Extent:
+    """Measure the files in which the commits that a run reads, once more or for the first time, tell what changed.
+
+    Where a feed does not tell all, it is the source's table, about as large at the range's beginning as at its end.
+    """
     task, found = work.task, Extent()
     for alias, window in task.window.items():
+        if changed.window[alias].compared:
+            there = extents.measure_table(task.tables[alias].uri)
+            found += there + there
+            continue
         ranges = [(window.start, window.to)] if window.start is not None else []
         ranges += [task.again[alias]] if alias in task.again else []
         versions = {version for start, end in ranges for version in range(start + 1, end + 1)}

@@ -27,6 +27,10 @@ class Window(JsonModel):
     gap: tuple[int, int] | None = Field(
         None, description="Versions that --allow-gap left out: from the one after the first to the second."
     )
+    compared: bool = Field(
+        False,
+        description="The source's rows at both ends were compared, because its change feed does not tell all of them.",
+    )
 
 
 class FindingOfRun(JsonModel):

@@ -97,7 +97,9 @@ def read_changes(work: Work) -> Changes:
         if at.gap is not None and not task.everything:  # what the gap brought was never looked at
             found = _count_source(work, alias)
             come, nulls, surplus = found.rows + found.null_keys, found.null_keys, found.surplus
-        window[alias] = _describe_window(task, alias, count, _count_all_keys(net.get(alias), again.get(alias)))
+        widened = _count_all_keys(net.get(alias), again.get(alias))
+        compared = any(each[alias].compared for each in (net, again) if alias in each)
+        window[alias] = _describe_window(task, alias, count if widened is None else widened, compared=compared)
         driving = alias == task.spec.driving
         if nulls:
             findings.append(build_finding("key_not_null", "quarantine" if driving else "warn", (come, nulls), alias))
@@ -114,7 +116,7 @@ def _read_commits(work: Work, spec: HistorySpec) -> Changes:
     ledger, alias = history.read_ledger(work, spec), spec.driving
     found = ledger.touched
     count = ledger.come - ledger.keyless if work.task.everything else found.count
-    window = {alias: _describe_window(work.task, alias, count, None)}
+    window = {alias: _describe_window(work.task, alias, count)}
     work.result = replace(work.result, sources=window)
     work.expect_rows(found.count)
     pass_point("changes.after")
@@ -128,11 +130,11 @@ def _count_all_keys(net: NetChanges | None, again: Touched | None) -> int | None
     return again.count if net is None else net.select_changed().unionByName(again.keys).distinct().count()
 
 
-def _describe_window(task: Task, alias: str, count: int, widened: int | None) -> SourceWindow:
+def _describe_window(task: Task, alias: str, count: int, *, compared: bool = False) -> SourceWindow:
     """Return a source's window as the result shows it: from where ``--since`` widened it to."""
     at = task.window[alias]
     start = max(task.again[alias][0], 0) if alias in task.again else at.start
-    return SourceWindow(start, at.to, count if widened is None else widened, at.gap)
+    return SourceWindow(start, at.to, count, at.gap, compared)
 
 
 def _count_source(work: Work, alias: str) -> RowCounts:
@@ -171,7 +173,7 @@ def _read(
         log.info("the change feed of %s cannot be read completely; comparing the two snapshots instead", alias)
         try:
             feed = feed_rows.read_snapshot_difference(work.session, uri, window, names)
-            found = by(normalise.normalise_keys(feed, source), source)
+            found = replace(by(normalise.normalise_keys(feed, source), source), compared=True)
         except (PySparkException, Py4JJavaError) as error:
             if find_lack(error):
                 raise
