@@ -54,6 +54,9 @@ DEFAULTS = {
     "spark.ui.retainedJobs": "20",
     "spark.ui.retainedStages": "20",
     "spark.ui.retainedTasks": "200",
+    # The JVM makes no machine code of a method with more bytes; Spark then splits the work of a stage into small ones
+    # (docs/adr/0027-large-steps.md).
+    "spark.sql.codegen.hugeMethodLimit": "8000",
     # A process that runs many jobs compiles more classes than Spark keeps (1,000), and then each of them anew.
     "spark.sql.codegen.cache.maxEntries": "10000",
     # pyspark would tell the JVM, in five calls for every expression, where in our code it was built.
