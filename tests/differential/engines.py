@@ -59,16 +59,17 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
     filter a lookup before it is joined, nor cut the times of a key in pieces, nor shuffle the target for the rows of
     changed keys; what a run knows from the feed, it reads from the tables here; partners are always counted anew; and
     every commit is followed by OPTIMIZE. Adaptive execution is on, as for many rows, and hashes all joins that it can.
-    Nothing is read by ranges of keys, no count is spared, keys are counted one by one, and every commit with rows is a
-    MERGE with all clauses that compares nulls.
+    No count is spared, keys are counted one by one, and every commit with rows is a MERGE with all clauses, in which
+    nulls are compared.
 
-    Two choices exclude others, so that runs take them by turns, by their ``number``: every second run is one about many
-    rows, and of each four two search no source for two rows with one key (no table of these tests has such).
+    Some choices exclude others, so that runs take them by turns, by their ``number``. Every second run is one about
+    many rows, whose MERGE looks between bounds of the log; the others know no ranges of keys. And of each four two
+    search no source for two rows with one key (no table of these tests has such).
     """
     from enrich.compiler import compile as compiler
     from enrich.frames import asof, changes, columns, difference, keys
     from enrich.steps import affected_keys, state, work
-    from enrich.storage import shape, writes
+    from enrich.storage import shape, skipping, writes
 
     merge = writes._merge
 
@@ -89,12 +90,14 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
         patch.setattr(difference, "_SENT", -1)
         patch.setattr(state, "_keeps_partners", lambda *_: False)
         patch.setattr(keys, "find_known_rows", lambda *_: None)
-        patch.setattr(columns, "_is_exact_in_logs", lambda _: False)
         patch.setattr(changes, "count_by_key", _count_one_by_one)
         patch.setattr(affected_keys, "_count_left", lambda _work, _changed, left: (left.count(), {}))
         if number % 2:
+            patch.setattr(skipping, "WORTH", 0.0)
             patch.setattr(work, "FEW", -1)
             patch.setattr(state, "find_moved_rows", lambda *_, **__: None)
+        else:
+            patch.setattr(columns, "_is_exact_in_logs", lambda _: False)
         if number % 4 > 1:
             patch.setattr(compiler, "SourceSpec", lambda *given: replace(SourceSpec(*given), trusted=True))
         yield

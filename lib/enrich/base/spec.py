@@ -91,6 +91,21 @@ class KnownRows:
 
 
 @dataclass(frozen=True)
+class Range:
+    """The least and the greatest value of a column whose kind is exact in logs: whole numbers, short decimals, dates.
+
+    Attributes:
+        least: The least value; of dates, the days since 1970, because Python has not all dates.
+        most: The greatest.
+        is_day: Whether they are dates.
+    """
+
+    least: Any
+    most: Any
+    is_day: bool = False
+
+
+@dataclass(frozen=True)
 class Affected:
     """Keys whose target rows may differ.
 
@@ -106,7 +121,7 @@ class Affected:
     left: DataFrame
     right: DataFrame | None = None
     count: int = 0
-    ranges: Mapping[str, tuple[Any, Any]] = field(default_factory=dict)
+    ranges: Mapping[str, Range] = field(default_factory=dict)
     known: Mapping[str, KnownRows] = field(default_factory=dict)
 
 

@@ -12,13 +12,13 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType as SparkType
 
-from enrich.base.spec import SourceSpec, quote
+from enrich.base.spec import Range, SourceSpec, quote
 
 _DIGITS = 15
 """Digits of a decimal that a fraction of 64 bits keeps."""
 
-Ranges = Mapping[str, tuple[Column, Column]]
-"""Column -> the least and the greatest value, as columns that Spark folds to literals."""
+Ranges = Mapping[str, Range]
+"""Column -> the least and the greatest value."""
 
 
 def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column) -> tuple[Row, Ranges]:
@@ -38,11 +38,7 @@ def count_with_ranges(rows: DataFrame, names: Sequence[str], *more: Column) -> t
     found = aggregate(rows, F.count("*"), *more, *ends)
     first = 1 + len(more)
     pairs = zip(known, found[first::2], found[first + 1 :: 2], strict=True)
-    return found[:first], {
-        name: (_build_bound(least, is_day=name in days), _build_bound(most, is_day=name in days))
-        for name, least, most in pairs
-        if least is not None
-    }
+    return found[:first], {name: Range(least, most, name in days) for name, least, most in pairs if least is not None}
 
 
 def _is_exact_in_logs(kind: SparkType) -> bool:
@@ -50,11 +46,6 @@ def _is_exact_in_logs(kind: SparkType) -> bool:
     if isinstance(kind, T.DecimalType):
         return kind.precision <= _DIGITS
     return isinstance(kind, T.IntegralType | T.DateType)
-
-
-def _build_bound(value: Any, *, is_day: bool) -> Column:
-    """Return the end of a range. Days are numbers here: Python has not all, and Java's old calendar lacks ten."""
-    return F.date_from_unix_date(F.lit(value)) if is_day else F.lit(value)
 
 
 def aggregate(frame: DataFrame, *columns: Column) -> Row:
@@ -81,9 +72,23 @@ def mark_rows(names: Sequence[str]) -> dict[str, Column]:
 
 def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
     """Leave out rows whose keys are outside the ranges: literals, by which Delta skips files and Parquet row groups."""
-    for name, ends in ranges.items():
-        rows = rows.where(F.col(name).between(*ends))
+    for name, each in ranges.items():
+        rows = rows.where(is_within(F.col(name), each.least, each.most, is_day=each.is_day))
     return rows
+
+
+def is_within(column: Column, least: Any | None, most: Any | None, *, is_day: bool = False) -> Column:
+    """Tell whether a value is not outside bounds, of which one may be None; Spark folds them to literals.
+
+    Days are numbers here: Python has not all dates, and Java's old calendar lacks ten.
+    """
+
+    def build(value: Any) -> Column:
+        return F.date_from_unix_date(F.lit(value)) if is_day else F.lit(value)
+
+    sides = [column >= build(least)] if least is not None else []
+    sides += [column <= build(most)] if most is not None else []
+    return reduce(and_, sides)
 
 
 def pack_rows(rows: DataFrame, source: SourceSpec, names: Sequence[str]) -> DataFrame:

@@ -26,7 +26,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from enrich.base.spec import COPIES, OPERATION, Affected, quote
-from enrich.frames.columns import aggregate, keep_in_ranges, make_comparable
+from enrich.frames.columns import Ranges, count_with_ranges, keep_in_ranges, make_comparable
 from enrich.frames.identity import Identity, keep_affected
 
 _NEW, _OLD, _STEPS, _EMPTIED = "__enrich_new", "__enrich_old", "__enrich_steps", "__enrich_emptied"
@@ -52,6 +52,8 @@ class Difference:
         operations: Operation -> number of its rows in ``rows``, where there are any.
         nulls: When images were asked for, column -> by how many rows it is null in more of the table than before.
         images: When they were asked for, the changed rows as they are now, weight 1, and as they were, weight -1.
+        ranges: Parts of the identity -> the least and the greatest value in ``rows``, as ``count_with_ranges`` finds
+            them; empty where nothing was compared.
     """
 
     rows: DataFrame
@@ -63,6 +65,7 @@ class Difference:
     operations: Mapping[str, int] = field(default_factory=dict)
     nulls: Mapping[str, int] = field(default_factory=dict)
     images: tuple[tuple[DataFrame, int], ...] = ()
+    ranges: Ranges = field(default_factory=dict)
 
     @property
     def is_empty(self) -> bool:
@@ -114,8 +117,9 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     found = found.withColumn(_STEPS, _list_steps()).where(F.col(_STEPS).isNotNull()).localCheckpoint(eager=False)
     is_updated = (F.col(_WANTED) > 0) & (F.col(_THERE) > 0) & (F.col(_EQUAL) == 0)
     growth = F.col(_WANTED) - F.col(_THERE)
-    counts = aggregate(
+    (_, *counts), ranges = count_with_ranges(
         found,
+        names,
         F.coalesce(F.sum(F.greatest(growth, F.lit(0))), F.lit(0)),
         F.count_if(is_updated),
         F.coalesce(F.sum(F.greatest(-growth, F.lit(0))), F.lit(0)),
@@ -133,7 +137,7 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         were = found.where(F.col(_THERE) > 0)
         images = (now.select(f"{_WAS}.*"), 1), (were.select(f"{_WAS}.*"), -1)
     nulls = dict(zip(columns, counts[7:], strict=True)) if images else {}
-    return Difference(rows, inserted, updated, deleted, emptied, has_copies, operations, nulls, images)
+    return Difference(rows, inserted, updated, deleted, emptied, has_copies, operations, nulls, images, ranges)
 
 
 def _count_new_nulls(column: str) -> Column:

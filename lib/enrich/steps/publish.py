@@ -26,7 +26,6 @@ from enrich.base.result import (
 from enrich.base.spec import (
     FAILED_COLUMN,
     KEY_NOT_NULL,
-    OPERATION,
     RUN_ID_COLUMN,
     Affected,
     HistorySpec,
@@ -38,21 +37,19 @@ from enrich.compiler.schemas import strip_type
 from enrich.config.places import find_quarantine
 from enrich.frames import difference, history, join, quarantine
 from enrich.frames.difference import Difference
-from enrich.frames.identity import Identity
 from enrich.progress import cursor
 from enrich.progress.task import REPAIR, Task
 from enrich.quality.jobrules import MASS_CHANGE
 from enrich.steps import commits
 from enrich.steps.gate import JudgedRows
 from enrich.steps.joined_rows import make_no_rows
+from enrich.steps.matching import match_rows
 from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state, list_remembered
 from enrich.steps.work import Work, identify_rows, measure, read_target
 from enrich.storage import extents, tables, writes
 from enrich.storage.runs import INTENT, RunRow, RunsTable
 from enrich.storage.writes import CommitRecord
-
-_MATCHES = "__enrich_matches"
 
 
 @dataclass(frozen=True)
@@ -335,18 +332,8 @@ def _write_target(work: Work, found: StagedRun, commit: CommitRecord) -> None:
     if found.whole is not None:
         writes.overwrite_table(work.session, _describe_target(task, found.whole), found.whole, commit)
         return
-    writes.write_difference(work.session, task.place.uri, _match(found.target, identify_rows(task)), commit)
-
-
-def _match(found: Difference, identity: Identity) -> writes.Changed:
-    """Return the staged rows and what they match in the table, below ``t``.
-
-    Where rows may have copies, inserts match none: beside one there may be a ``D`` that takes all rows of its key.
-    """
-    if not found.has_copies:
-        return writes.Changed(found.rows, identity.of("t."), bool(identity.right), found.operations)
-    rows = found.rows.withColumn(_MATCHES, F.col(OPERATION) != "I")
-    return writes.Changed(rows, {**identity.of("t."), _MATCHES: F.lit(True)}, True, found.operations)
+    changed = match_rows(found.target, identify_rows(task), task.place.uri)
+    writes.write_difference(work.session, task.place.uri, changed, commit)
 
 
 def _enable_feed(work: Work) -> None:
@@ -388,4 +375,5 @@ def _put_quarantine(work: Work, found: StagedRun, own: CommitRecord) -> None:
         known = {name.lower() for name in tables.read_state(before.table.uri).columns}
         lacking = frozenset(name for name in task.spec.columns if name.lower() not in known)
         identity = replace(_identify_quarantined_rows(task, beside.rows), lacking=lacking)
-        writes.write_difference(work.session, before.table.uri, _match(beside, identity), own)
+        changed = match_rows(beside, identity, before.table.uri)
+        writes.write_difference(work.session, before.table.uri, changed, own)

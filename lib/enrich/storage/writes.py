@@ -66,12 +66,15 @@ class Changed:
         identity: Column of ``rows`` -> what it equals over the table's columns below ``t``; inserts match no row.
         has_nulls: Whether a part of the identity may be null, and then equals null.
         operations: Operation -> number of rows, where there are any.
+        near: Conditions over the table's columns below ``t`` that all rows meet which ``rows`` may match: by them files
+            are skipped. They are written to the log.
     """
 
     rows: DataFrame
     identity: Mapping[str, Column]
     has_nulls: bool
     operations: Mapping[str, int]
+    near: Sequence[Column] = ()
 
     @property
     def columns(self) -> list[str]:
@@ -130,7 +133,7 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     target = DeltaTable.forPath(session, uri)
     known = {name.lower() for name in target.toDF().columns}
     grows = any(name.lower() not in known for name in changed.columns)
-    builder = target.alias("t").merge(rows.alias("s"), reduce(and_, same))
+    builder = target.alias("t").merge(rows.alias("s"), reduce(and_, [*same, *changed.near]))
     if grows:
         builder = builder.withSchemaEvolution()
     if "D" in operations:

@@ -1,0 +1,98 @@
+"""The values of its log between which a table is looked into."""
+
+from __future__ import annotations
+
+from datetime import date, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+import pytest
+from deltalake import write_deltalake
+
+from enrich.base.spec import Range
+from enrich.storage import shape, skipping
+from enrich.storage.skipping import find_bounds
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+FILES = ((0, 9), (20, 29), (40, 49))
+
+
+@pytest.fixture
+def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
+    """Give a function that writes a table in three files, whose keys are made of numbers."""
+    monkeypatch.setattr(shape, "SMALL_TABLE", -1)
+
+    def write(kind: pa.DataType, make: Callable[[int], Any], **how: Any) -> str:
+        for ends in FILES:
+            rows = pa.table({"k": pa.array([make(end) for end in ends], kind), "v": pa.array(ends, pa.int64())})
+            write_deltalake(str(tmp_path / "t"), rows, mode="append", **how)
+        return str(tmp_path / "t")
+
+    return write
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected"),
+    [
+        ((22, 23), (20, 29)),
+        ((20, 29), (20, 29)),
+        ((5, 12), (0, 20)),
+        ((12, 12), (9, 20)),
+        ((-5, -3), (None, 0)),
+        ((60, 61), (49, None)),
+        ((9, 9), (9, 9)),
+    ],
+)
+def test_a_range_is_whole_between_the_nearest_values(
+    write: Callable[..., str],
+    monkeypatch: pytest.MonkeyPatch,
+    ends: tuple[int, int],
+    expected: tuple[int | None, int | None],
+) -> None:
+    monkeypatch.setattr(skipping, "WORTH", 0.0)
+    uri = write(pa.int64(), int)
+    assert find_bounds(uri, {"k": Range(*ends)}) == {"k": expected}
+
+
+@pytest.mark.parametrize("ends", [(5, 25), (25, 45), (0, 49), (-1, 50)], ids=str)
+def test_nothing_is_bounded_where_few_files_are_skipped(write: Callable[..., str], ends: tuple[int, int]) -> None:
+    assert find_bounds(write(pa.int64(), int), {"k": Range(*ends)}) == {}
+
+
+def test_files_that_some_column_excludes_are_skipped(write: Callable[..., str]) -> None:
+    uri = write(pa.int64(), int)
+    assert find_bounds(uri, {"k": Range(5, 25), "v": Range(25, 45)}) == {"k": (0, 29), "v": (20, 49)}
+
+
+def test_days_have_bounds(write: Callable[..., str]) -> None:
+    uri = write(pa.date32(), lambda number: date(1970, 1, 1) + timedelta(number))
+    assert find_bounds(uri, {"k": Range(22, 23, is_day=True)}) == {"k": (20, 29)}
+
+
+def test_decimals_have_bounds(write: Callable[..., str]) -> None:
+    uri = write(pa.decimal128(9, 2), lambda number: Decimal(number) / 4)
+    found = find_bounds(uri, {"k": Range(Decimal("5.25"), Decimal("5.50"))})
+    assert found == {"k": (Decimal("5.00"), Decimal("7.25"))}
+
+
+def test_other_kinds_small_tables_and_unknown_columns_have_none(
+    write: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    uri = write(pa.string(), str)
+    assert find_bounds(uri, {"k": Range(22, 23)}) == {}
+    assert find_bounds(uri, {"no": Range(22, 23)}) == {}
+    assert find_bounds(uri, {"v": Range(22, 23)})
+    monkeypatch.setattr(shape, "SMALL_TABLE", 2**20)
+    assert find_bounds(uri, {"v": Range(22, 23)}) == {}
+
+
+def test_a_file_without_statistics_is_never_outside(write: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(skipping, "WORTH", 0.0)
+    uri = write(pa.int64(), int)
+    without = pa.table({"k": pa.array([None], pa.int64()), "v": pa.array([1], pa.int64())})
+    write_deltalake(uri, without, mode="append")
+    assert find_bounds(uri, {"k": Range(60, 61)}) == {"k": (49, None)}
