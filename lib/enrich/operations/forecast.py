@@ -161,17 +161,23 @@ def _measure_tables(task: Task) -> Extent:
 def _measure_feeds(work: Work, changed: Changes) -> Extent:
     """Measure the files in which the commits that a run reads, once more or for the first time, tell what changed.
 
-    Where a feed does not tell all, it is the source's table, about as large at the range's beginning as at its end.
+    Where a feed does not tell all, it is the source's table at both ends of the range, each about as large as it is
+    now.
     """
     task, found = work.task, Extent()
     for alias, window in task.window.items():
-        if changed.window[alias].compared:
-            there = extents.measure_table(task.tables[alias].uri)
-            found += there + there
-            continue
-        ranges = [(window.start, window.to)] if window.start is not None else []
-        ranges += [task.again[alias]] if alias in task.again else []
-        versions = {version for start, end in ranges for version in range(start + 1, end + 1)}
+        read = []
+        if window.start is not None:
+            read.append(((window.start, window.to), alias in changed.net and changed.net[alias].compared))
+        if alias in task.again:
+            read.append((task.again[alias], alias in changed.again and changed.again[alias].compared))
+        versions: set[int] = set()
+        for (start, end), is_compared in read:
+            if is_compared:
+                there = extents.measure_table(task.tables[alias].uri)
+                found += there + there
+            else:
+                versions |= set(range(start + 1, end + 1))
         for version in sorted(versions):
             found += extents.measure_feed(task.tables[alias].uri, version)
     return found
