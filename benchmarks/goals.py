@@ -241,8 +241,8 @@ RULES_RUN, RULES_FIRST = 1.15, 1.3
 
 _RULES = (
     "Besides the conditions themselves, Great Expectations has to build them, and Spark has to plan and compile them"
-    " and to read the computed rows again. A run that updates rows evaluates them three times: on the affected rows, and"
-    " for the state on the rows that differ, as they are and as they were"
+    " and to read the computed rows again. A run that updates rows evaluates them three times: on the affected rows,"
+    " and for the state on the rows that differ, as they are and as they were"
 )
 
 
