@@ -95,8 +95,8 @@ class Range:
     """The least and the greatest value of a column whose kind is exact in logs: whole numbers, short decimals, dates.
 
     Attributes:
-        least: The least value; of dates, the days since 1970, because Python has not all dates.
-        most: The greatest.
+        least: The least value; of dates, the days since 1970, because Python has not all dates. None: no such end.
+        most: The greatest; None: no such end.
         is_day: Whether they are dates.
     """
 

@@ -73,21 +73,21 @@ def mark_rows(names: Sequence[str]) -> dict[str, Column]:
 def keep_in_ranges(rows: DataFrame, ranges: Ranges) -> DataFrame:
     """Leave out rows whose keys are outside the ranges: literals, by which Delta skips files and Parquet row groups."""
     for name, each in ranges.items():
-        rows = rows.where(is_within(F.col(name), each.least, each.most, is_day=each.is_day))
+        rows = rows.where(is_within(F.col(name), each))
     return rows
 
 
-def is_within(column: Column, least: Any | None, most: Any | None, *, is_day: bool = False) -> Column:
-    """Tell whether a value is not outside bounds, of which one may be None; Spark folds them to literals.
+def is_within(column: Column, ends: Range) -> Column:
+    """Tell whether a value is in a range, which has one end at least; Spark folds the ends to literals.
 
     Days are numbers here: Python has not all dates, and Java's old calendar lacks ten.
     """
 
     def build(value: Any) -> Column:
-        return F.date_from_unix_date(F.lit(value)) if is_day else F.lit(value)
+        return F.date_from_unix_date(F.lit(value)) if ends.is_day else F.lit(value)
 
-    sides = [column >= build(least)] if least is not None else []
-    sides += [column <= build(most)] if most is not None else []
+    sides = [column >= build(ends.least)] if ends.least is not None else []
+    sides += [column <= build(ends.most)] if ends.most is not None else []
     return reduce(and_, sides)
 
 

@@ -28,8 +28,5 @@ def match_rows(found: Difference, identity: Identity, uri: str) -> writes.Change
         return changed
     names = zip(identity.left, name_left_key(len(identity.left)), strict=True)
     ranges = {column: found.ranges[name] for column, name in names if name in found.ranges}
-    near = [
-        is_within(F.col("t." + quote(column)), *ends, is_day=ranges[column].is_day)
-        for column, ends in skipping.find_bounds(uri, ranges).items()
-    ]
-    return replace(changed, near=near)
+    bounds = skipping.find_bounds(uri, ranges)
+    return replace(changed, near=[is_within(F.col("t." + quote(column)), ends) for column, ends in bounds.items()])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from enrich.storage import shape
@@ -16,11 +17,8 @@ if TYPE_CHECKING:
 WORTH = 0.5
 """Share of a table's bytes from which on skipping is worth it: Spark compares all keys in other files with bounds."""
 
-Bounds = tuple[Any | None, Any | None]
-"""The lower and the upper bound, as ``Range`` has values; None where the log knows none so far out."""
 
-
-def find_bounds(uri: str, ranges: Mapping[str, Range]) -> dict[str, Bounds]:
+def find_bounds(uri: str, ranges: Mapping[str, Range]) -> dict[str, Range]:
     """Find the nearest values around ranges of columns that a table's log has of its files anyway.
 
     A commit records the condition of its MERGE, and keys have no business there. But the least and greatest values of
@@ -32,7 +30,8 @@ def find_bounds(uri: str, ranges: Mapping[str, Range]) -> dict[str, Bounds]:
         ranges: Top-level column -> the least and the greatest value that is looked for.
 
     Returns:
-        Column -> bounds by which files are skipped; none where few are, or the table is small.
+        Column -> bounds by which files are skipped, without the end that the log has no value for; none where few files
+        are skipped, or the table is small.
     """
     if not ranges:
         return {}
@@ -40,7 +39,7 @@ def find_bounds(uri: str, ranges: Mapping[str, Range]) -> dict[str, Bounds]:
     sizes = [size or 0 for size in files.column("size_bytes").to_pylist()]
     if sum(sizes) <= shape.SMALL_TABLE:
         return {}
-    found: dict[str, Bounds] = {}
+    found: dict[str, Range] = {}
     skipped: set[int] = set()
     for column, wanted in ranges.items():
         least, most = (_read_values(files, f"{end}.{column}") for end in ("min", "max"))
@@ -50,7 +49,7 @@ def find_bounds(uri: str, ranges: Mapping[str, Range]) -> dict[str, Bounds]:
         below = {i for i, value in enumerate(most) if lower is not None and value is not None and value < lower}
         above = {i for i, value in enumerate(least) if upper is not None and value is not None and value > upper}
         if below or above:
-            found[column] = lower, upper
+            found[column] = replace(wanted, least=lower, most=upper)
         skipped |= below | above
     return found if sum(sizes[i] for i in skipped) >= WORTH * sum(sizes) else {}
 
