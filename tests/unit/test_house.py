@@ -46,12 +46,12 @@ def pins() -> dict[str, str]:
     return {canonical(name): pin for name, pin in (line.split("==") for line in lines if line and line[0] != "#")}
 
 
-def test_modules_stay_under_400_lines():
+def test_modules_have_at_most_800_lines():
     sizes = {names(path): len(path.read_text().splitlines()) for path in MODULES}
-    assert {name: lines for name, lines in sizes.items() if lines >= 400} == {}
+    assert {name: lines for name, lines in sizes.items() if lines > 800} == {}
 
 
-def test_functions_stay_under_50_lines():
+def test_functions_have_at_most_80_lines():
     """Without the docstring: what it says is no burden on what it does."""
 
     def lines(function: ast.FunctionDef) -> int:
@@ -62,7 +62,7 @@ def test_functions_stay_under_50_lines():
         f"{names(path)}:{node.name}": lines(node)
         for path in MODULES
         for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.FunctionDef) and lines(node) >= 50
+        if isinstance(node, ast.FunctionDef) and lines(node) > 80
     }
     assert long == {}
 
