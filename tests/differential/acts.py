@@ -36,6 +36,7 @@ import pyarrow as pa
 from deltalake import DeltaTable, Field, write_deltalake
 from deltalake.schema import PrimitiveType
 
+from differential import reader
 from differential.alterations import Alteration, altered, plan_alterations
 from differential.columns import Column
 from differential.spec import CHAR, Shape, Table, World, not_null, target_types
@@ -56,8 +57,16 @@ RESHAPING = ("field", "varchar")
 _ADVICE = re.compile(r"`enrich (run [^` ]+ --full-refresh|verify [^` ]+ --repair)`")
 _PARTITIONABLE = ("int", "bool", "long", "code", "order", "day")
 _WEIGHTS = {
-    **{"partition": 5, "repartition": 6, "twice": 4, "restore": 4, "gain": 2, "field": 2, "varchar": 3},
-    **{"unfed": 3, "compact": 1, "checkpoint": 1},
+    "partition": 5,
+    "repartition": 6,
+    "twice": 4,
+    "restore": 4,
+    "gain": 2,
+    "field": 2,
+    "varchar": 3,
+    "unfed": 3,
+    "compact": 1,
+    "checkpoint": 1,
 }
 _PADDING = 12
 
@@ -162,7 +171,11 @@ class _Plan:
         can |= {"repartition": can["partition"], "twice": can["partition"], "compact": not table.is_mapped}
         if not can.get(action, True):
             return
-        details = {"restore": str(rng.choice((1, 2, 3, 5))), "gain": f"gained{window}", "field": rng.choice([*structs, ""])}
+        details = {
+            "restore": str(rng.choice((1, 2, 3, 5))),
+            "gain": f"gained{window}",
+            "field": rng.choice([*structs, ""]),
+        }
         if action == "twice":
             self.add(window, slot, table.name, "partition", columns)
             self.add(window, slot + 1, table.name, "repartition", rng.choice(("", rng.choice(parts))))
@@ -193,7 +206,9 @@ class _Plan:
         """Plan something that is done to a target."""
         shape = self.rng.choice(self.world.shapes)
         action = self.rng.choice(("rewind", "rewind", "foresee", "retain"))
-        self.add(window, 0, shape.name, action, f"gained{window}" if action == "foresee" else str(self.rng.randint(1, 4)))
+        self.add(
+            window, 0, shape.name, action, f"gained{window}" if action == "foresee" else str(self.rng.randint(1, 4))
+        )
 
 
 def _is_full(world: World, table: Table) -> bool:
@@ -290,7 +305,7 @@ def _expire(writer: SourceWriter, _: str) -> None:
     for file in (Path(writer.path) / "_delta_log").glob("*.json"):
         if file.stem.isdigit() and int(file.stem) < writer.version:
             file.unlink()
-    writer.floor = writer.version
+    writer.begin = writer.floor = writer.version
 
 
 def _vacuum(writer: SourceWriter, _: str) -> None:
@@ -320,13 +335,13 @@ _SOURCE_ACTS: dict[str, Callable[[SourceWriter, str], object]] = {
 
 def play_on_job(trial: Trial, act: Alteration) -> None:
     """Do something to a job's target, or let a run of it die."""
-    target = trial.targets[act.table]
+    target, path = trial.targets[act.table], trial.base / "lake" / act.table
     target.is_reshaped = True  # the run's counts are of what others have done as well
     if act.action == "die":
         with suppress(Crash), hooked(crash_on("target.before")):
             trial.engine(trial.base, [act.table])
-    elif (target.path / "_delta_log").is_dir():
-        _TARGET_ACTS[act.action](target.path, act.column)
+    elif reader.exists(path):
+        _TARGET_ACTS[act.action](path, act.column)
 
 
 def _sql(path: Path, *statements: str) -> None:
@@ -360,14 +375,19 @@ def _retain(path: Path, _: str) -> None:
 _TARGET_ACTS: dict[str, Callable[[Path, str], None]] = {"rewind": _rewind, "foresee": _foresee, "retain": _retain}
 
 
-def choose_since(trial: Trial) -> list[str]:
-    """Return what ``--since`` says of every source: a version that the targets contain."""
-    rng, found = trial.rng, {}
+def choose_since(trial: Trial, window: int) -> list[str]:
+    """Return what ``--since`` says of every source: a version that the targets contain; nothing where none is known."""
+    acts = {each.action for each in trial.script.alterations if each.window == window}
+    lost = any(writer.begin for writer in trial.writers.values())
+    if "since" not in acts or ("rewind" in acts and lost):
+        return []
+    found: dict[str, int] = {}
     for shape in trial.world.shapes:
         for alias, table in shape.aliases().items():
-            last = max(0, trial.writers[table].seen) if table in trial.writers else 0
-            rewound = any(each.action == "rewind" for each in trial.script.alterations)
-            version = 0 if rewound else rng.randint(0, last)
+            version = 0
+            if table in trial.writers and "rewind" not in acts:
+                writer = trial.writers[table]
+                version = trial.rng.randint(min(writer.begin, writer.seen), writer.seen)
             found[alias] = min(version, found.get(alias, version))
     return [f"{alias}=v{version}" for alias, version in found.items()]
 

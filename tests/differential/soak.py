@@ -45,7 +45,7 @@ from kit.session import INTERPRETED, compile_quickly, forget_tables, small_sessi
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-WINDOWS, RANDOM_JOBS, CUT = 5, 6, 2_000
+WINDOWS, RANDOM_JOBS, CUT, HISTORIES = 5, 6, 2_000, 3_000
 ADMINISTRATORS = "administrators"
 ACT_WINDOWS, ACT_JOBS, ACT_HISTORIES = 4, 3, 800
 
@@ -56,13 +56,13 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--progress", type=Path, required=True)
     parser.add_argument("--history-runs", type=int, default=1_000_000)
     parser.add_argument("--minutes", type=float, default=80.0)
-    parser.add_argument("--histories", type=int, default=3_000)
+    parser.add_argument("--histories", type=int, help="of a chunk")
     parser.add_argument("--seed", type=int, default=1, help="of the first chunk; every chunk has its own")
     parser.add_argument("--worlds", default="", help="play these alone, with commas between them")
     parser.add_argument("--lane", choices=("all", ADMINISTRATORS), default="all")
     parser.add_argument("--goal", type=int, default=20_000, help="histories of the lane of administrators")
     options = parser.parse_args(arguments)
-    done = _read(options.progress)
+    done, count = _read(options.progress), options.histories or HISTORIES
     compile_quickly()
     spark = small_session()
     engines = [enrich_engine(spark, other_ways=other) for other in (False, True)]
@@ -78,12 +78,13 @@ def main(arguments: list[str] | None = None) -> int:
         if acts:
             names = options.worlds.split(",") if options.worlds else list(WORLDS)
             mapped = number // len(names) % 2 == 1
-            line = _chunk_of_acts((names[number % len(names)], seed, ACT_HISTORIES), mapped, engines[seed % 2], spark)
+            chosen = names[number % len(names)], seed, options.histories or ACT_HISTORIES
+            line = _chunk_of_acts(chosen, mapped, engines[seed % 2], spark)
         else:
             name = _choose_world(done, options.worlds)
-            line = _chunk(name, seed, options.histories, engines[number // 4 % 2], spark)
+            line = _chunk(name, seed, count, engines[number // 4 % 2], spark)
         if number % 8 == 0 and not acts:
-            line["failures"] += _cuts(number // 8, seed, min(CUT, options.histories), spark)
+            line["failures"] += _cuts(number // 8, seed, min(CUT, count), spark)
         spark.range(1).count()  # a chunk that lost its JVM says nothing of the engine: fail here, before it is kept
         done.append(line)
         with options.progress.open("a", encoding="utf-8") as progress:

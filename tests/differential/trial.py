@@ -180,9 +180,8 @@ class Trial:
         sources = {name: writer.read() for name, writer in self.writers.items()}
         jobs = [shape.name for shape in self.world.shapes]
         self.rng.shuffle(jobs)  # like the order of their files, it does not matter
-        since = any(each.action == "since" and each.window == window for each in self.script.alterations)
-        options = {"since": acts.choose_since(self)} if since else {}
-        result = acts.follow_advice(self, self.engine(self.base, jobs, **options))
+        since = acts.choose_since(self, window)
+        result = acts.follow_advice(self, self.engine(self.base, jobs, **({"since": since} if since else {})))
         self.tally.engine_runs += 1
         for writer in self.writers.values():
             writer.seen = writer.version

@@ -45,6 +45,7 @@ class SourceWriter:
         skewed: The first version whose time the writer still tells as it is.
         seen: The version that the last run has read.
         floor: The earliest version that the table can be restored to.
+        begin: The earliest version that its log still has.
         believed: The rows as histories know them, where the table was restored to others; else None.
         layout: The partition columns that the next write gives the table; None: those that it has.
         widened: Structs that have gained a field.
@@ -58,7 +59,7 @@ class SourceWriter:
         self.past: dict[int, list[Row]] = {0: []}
         self.snapshots: dict[int, pa.Table] = {}
         self.skewed = 0
-        self.seen, self.floor, self.is_unfed = -1, 0, False
+        self.seen, self.floor, self.begin, self.is_unfed = -1, 0, 0, False
         self.believed: dict[str, Row] | None = None
         self.layout: list[str] | None = None
         self.widened: set[str] = set()
