@@ -288,6 +288,14 @@ def _unfeed(writer: SourceWriter, _: str) -> None:
     writer.feed(on=False)
 
 
+def _compact(writer: SourceWriter, _: str) -> None:
+    DeltaTable(writer.path).optimize.compact()
+
+
+def _checkpoint(writer: SourceWriter, _: str) -> None:
+    DeltaTable(writer.path).create_checkpoint()
+
+
 def _lose_commit(writer: SourceWriter, *, empty: bool) -> None:
     """Let a commit between the last run and the latest version be gone."""
     files = [
@@ -321,8 +329,8 @@ _SOURCE_ACTS: dict[str, Callable[[SourceWriter, str], object]] = {
     "field": _field,
     "varchar": _varchar,
     "unfed": _unfeed,
-    "compact": lambda writer, _: DeltaTable(writer.path).optimize.compact(),
-    "checkpoint": lambda writer, _: DeltaTable(writer.path).create_checkpoint(),
+    "compact": _compact,
+    "checkpoint": _checkpoint,
     "hole": lambda writer, _: _lose_commit(writer, empty=False),
     "empty": lambda writer, _: _lose_commit(writer, empty=True),
     "expire": _expire,
