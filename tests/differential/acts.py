@@ -64,7 +64,7 @@ _WEIGHTS = {
     "gain": 2,
     "field": 2,
     "varchar": 3,
-    "unfed": 3,
+    "unfed": 5,
     "compact": 1,
     "checkpoint": 1,
 }

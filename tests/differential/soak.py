@@ -47,7 +47,7 @@ if TYPE_CHECKING:
 
 WINDOWS, RANDOM_JOBS, CUT, HISTORIES = 5, 6, 2_000, 3_000
 ADMINISTRATORS = "administrators"
-ACT_WINDOWS, ACT_JOBS, ACT_HISTORIES = 4, 3, 800
+ACT_WINDOWS, ACT_JOBS, ACT_HISTORIES = 4, 3, 720
 
 
 def main(arguments: list[str] | None = None) -> int:
