@@ -3,7 +3,7 @@
 ==============  =======================================================================================
 partition       a source is overwritten with other partition columns, or with none: the same rows
 repartition     the same, in the commit in which rows change
-restore         a source goes back to an earlier version; the next write brings its rows back
+restore         a source goes back some versions, or to what a run has seen (``@0``); the next write undoes it
 gain            a column is added; the rows that are there have null in it
 field           a struct gains a field: null in the rows that are there
 varchar         a CHAR column becomes VARCHAR: Spark no longer fills it with blanks
@@ -13,7 +13,7 @@ checkpoint      a checkpoint
 hole, empty     a commit of the window is lost, or its file is empty, behind a checkpoint
 expire, vacuum  old commits, or the files that no longer belong to the table, are removed
 die             a run ends between the quarantine's commit and the target's
-since           the next run takes older commits once more
+since           the next run takes older commits once more, or those since a run (``@0``)
 rewind          a target is restored to an earlier version
 foresee         a target gains the column that a source will gain later, with a DEFAULT
 retain          a target forgets the numbers of its transactions after a second
@@ -129,6 +129,8 @@ def plan_acts(world: World, windows: int, seed: int) -> list[Alteration]:
             plan.found.append(Alteration(window, LATE, "", "since", ""))
         if window and rng.random() < 0.5:
             plan.meddle(window)
+        if window > 1 and rng.random() < 0.5:
+            plan.repeat(window)
     return plan.found
 
 
@@ -202,6 +204,19 @@ class _Plan:
         if held and window and self.rng.random() < 0.7:
             self.add(window, LATE, "", "since")
 
+    def repeat(self, window: int) -> None:
+        """Plan that a run which dies sees a source as the run before the last one did, and that no feed tells."""
+        pairs = [(s.name, table) for s in self.world.shapes if s.rules for table in s.aliases().values()]
+        open_to = {t.name for t in self.world.tables if not t.is_mapped and t.name not in self.told}
+        pairs = [(job, table) for job, table in pairs if table in open_to]
+        if pairs:
+            job, table = self.rng.choice(pairs)
+            before = f"@{window - 2}"
+            self.add(window - 1, 0, table, "unfed")
+            self.add(window, 0, table, "restore", before)
+            self.add(window, 0, job, "die")
+            self.add(window, LATE, "", "since", before)
+
     def meddle(self, window: int) -> None:
         """Plan something that is done to a target."""
         shape = self.rng.choice(self.world.shapes)
@@ -240,7 +255,8 @@ def _repartition(writer: SourceWriter, columns: str) -> None:
 
 
 def _restore(writer: SourceWriter, steps: str) -> None:
-    version = max(writer.floor, writer.version - int(steps))
+    version = writer.runs[int(steps[1:])] if steps.startswith("@") else writer.version - int(steps)
+    version = max(writer.floor, version)
     if version == writer.version:
         return
     rows = writer.past[max(each for each in writer.past if each <= version)]
@@ -299,7 +315,8 @@ def _checkpoint(writer: SourceWriter, _: str) -> None:
 def _lose_commit(writer: SourceWriter, *, empty: bool) -> None:
     """Let a commit between the last run and the latest version be gone."""
     files = [
-        Path(writer.path) / "_delta_log" / f"{number:020d}.json" for number in range(writer.seen + 1, writer.version)
+        Path(writer.path) / "_delta_log" / f"{number:020d}.json"
+        for number in range(writer.runs[-1] + 1, writer.version)
     ]
     if files:
         DeltaTable(writer.path).create_checkpoint()
@@ -385,7 +402,7 @@ _TARGET_ACTS: dict[str, Callable[[Path, str], None]] = {"rewind": _rewind, "fore
 
 def choose_since(trial: Trial, window: int) -> list[str]:
     """Return what ``--since`` says of every source: a version that the targets contain; nothing where none is known."""
-    acts = {each.action for each in trial.script.alterations if each.window == window}
+    acts = {each.action: each.column for each in trial.script.alterations if each.window == window}
     lost = any(writer.begin for writer in trial.writers.values())
     if "since" not in acts or ("rewind" in acts and lost):
         return []
@@ -395,7 +412,9 @@ def choose_since(trial: Trial, window: int) -> list[str]:
             version = 0
             if table in trial.writers and "rewind" not in acts:
                 writer = trial.writers[table]
-                version = trial.rng.randint(min(writer.begin, writer.seen), writer.seen)
+                last = writer.runs[int(acts["since"][1:]) if acts["since"] else -1]
+                version = last if acts["since"] else trial.rng.randint(min(writer.begin, last), last)
+                version = max(version, min(writer.begin, writer.runs[-1]))
             found[alias] = min(version, found.get(alias, version))
     return [f"{alias}=v{version}" for alias, version in found.items()]
 

@@ -80,4 +80,4 @@ def test_sources_hold_what_the_writer_says(name: str, *, mapped: bool, tmp_path:
             assert Counter(canonical_row(row, names, maps) for row in found) == Counter(
                 canonical_row(row, names, maps) for row in rows
             )
-            writer.seen = writer.version
+            writer.runs.append(writer.version)

@@ -184,7 +184,7 @@ class Trial:
         result = acts.follow_advice(self, self.engine(self.base, jobs, **({"since": since} if since else {})))
         self.tally.engine_runs += 1
         for writer in self.writers.values():
-            writer.seen = writer.version
+            writer.runs.append(writer.version)
         reports = {job["job"]: job for job in result["jobs"]}
         for shape in self.world.shapes:
             self._compare(shape, window, reports.get(shape.name), (tables, sources))

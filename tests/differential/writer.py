@@ -43,7 +43,7 @@ class SourceWriter:
         past: Version -> the rows after it; a version that is not there has those of the one before.
         snapshots: Version -> the rows as a reader has found them.
         skewed: The first version whose time the writer still tells as it is.
-        seen: The version that the last run has read.
+        runs: The versions that the runs have read.
         floor: The earliest version that the table can be restored to.
         begin: The earliest version that its log still has.
         believed: The rows as histories know them, where the table was restored to others; else None.
@@ -59,7 +59,8 @@ class SourceWriter:
         self.past: dict[int, list[Row]] = {0: []}
         self.snapshots: dict[int, pa.Table] = {}
         self.skewed = 0
-        self.seen, self.floor, self.begin, self.is_unfed = -1, 0, 0, False
+        self.floor, self.begin, self.is_unfed = 0, 0, False
+        self.runs: list[int] = []
         self.believed: dict[str, Row] | None = None
         self.layout: list[str] | None = None
         self.widened: set[str] = set()
@@ -73,7 +74,7 @@ class SourceWriter:
         other = copy.copy(self)
         other.path, other.rows, other.rng = str(path), dict(self.rows), copy.deepcopy(self.rng)
         other.past, other.snapshots = dict(self.past), dict(self.snapshots)
-        other.widened = set(self.widened)
+        other.widened, other.runs = set(self.widened), list(self.runs)
         return other
 
     @property
