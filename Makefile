@@ -68,6 +68,10 @@ format: $(READY) ## format the code and correct what the linter can correct
 soak: java $(READY) jars ## a million random history-runs, in parts of less than 85 minutes; call it again for the next part
 	@PYTHONPATH=tests $(BIN)/python -m differential.soak --progress soak.jsonl
 
+.PHONY: soak-acts
+soak-acts: java $(READY) jars ## 20,000 random histories among administrators who repartition, restore and lose commits, and runs that die
+	@PYTHONPATH=tests $(BIN)/python -m differential.soak --lane administrators --progress soak-acts.jsonl
+
 .PHONY: soak-faults
 soak-faults: java $(READY) jars ## every scenario and fault point of every kind of job, 100 kills, 10,000 acts of administrators, the demo (hours)
 	@ENRICH_SOAK=1 $(PYTEST) -o faulthandler_timeout=0 $(SOAKED)

@@ -53,7 +53,8 @@ def plan_alterations(world: World, windows: int, seed: int) -> list[Alteration]:
         other = rng.choice(tables)
         actions = ["gain"]
         gone = {each.table for each in found if each.action in ("forget", "widen")}
-        if other.name not in gone and not any(_uses_all(shape, other.name) for shape in world.shapes):
+        has_idle = any(column.name == IDLE for column in other.columns)
+        if has_idle and other.name not in gone and not any(_uses_all(shape, other.name) for shape in world.shapes):
             is_flat = not any(column.kind in ("ref", "items", "struct") for column in other.columns)
             actions += ["forget", "widen"] if is_flat else ["forget"]
         action = rng.choice(actions)

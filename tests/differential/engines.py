@@ -41,12 +41,12 @@ def enrich_engine(spark: SparkSession, *, other_ways: bool = False, **options: A
 
     runs = count(1)
 
-    def run(base: Path, jobs: Sequence[str]) -> Mapping[str, Any]:
+    def run(base: Path, jobs: Sequence[str], **more: Any) -> Mapping[str, Any]:
         number = next(runs)
         if number % 10 == 0:
             forget_tables(spark)
         with on_other_ways(spark, number) if other_ways else nullcontext():
-            return enrich.run(enrich.load_project(base), jobs=list(jobs), spark=spark, **options).to_dict()
+            return enrich.run(enrich.load_project(base), jobs=list(jobs), spark=spark, **options, **more).to_dict()
 
     return run
 
@@ -114,7 +114,7 @@ def _count_one_by_one(keys: DataFrame) -> DataFrame:
 def stand_in(world: World, spoil: Callable[[Shape, pa.Table], pa.Table] = lambda _, rows: rows) -> Engine:
     """Return an engine that rebuilds every target in DuckDB and writes the difference; ``spoil`` may make it wrong."""
 
-    def run(base: Path, jobs: Sequence[str]) -> Mapping[str, Any]:
+    def run(base: Path, jobs: Sequence[str], **_: Any) -> Mapping[str, Any]:
         tables = {t.name: reader.read(base / "lake" / t.name) for t in world.tables}
         reports = []
         for shape in world.shapes:

@@ -14,6 +14,8 @@ from differential.columns import TYPES, Column
 Row = dict[str, Any]
 Scope = dict[str, Any]
 
+CHAR = "__CHAR_VARCHAR_TYPE_STRING"
+"""Where Delta keeps, beside a text column, that it is CHAR or VARCHAR."""
 RID = Column("rid", "key", None, 0.0)
 """Physical identity of a source row, known to the writer alone: a key update is an update of the row with this rid."""
 
@@ -26,6 +28,7 @@ class Table:
         unique: Further column sets that the generator keeps free of duplicates (nulls aside).
         is_shared: All histories of a trial see its rows, and none changes them: a history of its own does.
         is_mapped: It is written with column mapping, so that its columns can be renamed and dropped.
+        chars: Text columns that are declared CHAR, and their lengths: Spark fills them with blanks.
         gained: Names of columns that it gained while it was played; histories know nothing of them.
     """
 
@@ -35,6 +38,7 @@ class Table:
     unique: tuple[tuple[str, ...], ...] = ()
     is_shared: bool = False
     is_mapped: bool = False
+    chars: tuple[tuple[str, int], ...] = ()
     gained: frozenset[str] = frozenset()
 
     @property
@@ -45,7 +49,8 @@ class Table:
     @property
     def schema(self) -> pa.Schema:
         """The Arrow schema with which the table is written."""
-        return pa.schema([(column.name, column.type) for column in self.all_columns])
+        told = {name: {CHAR: f"char({length})"} for name, length in self.chars}
+        return pa.schema([pa.field(each.name, each.type, metadata=told.get(each.name)) for each in self.all_columns])
 
     def column(self, name: str) -> Column:
         """Return the column called ``name``."""

@@ -13,7 +13,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from differential import oracle, reader
+from differential import acts, oracle, reader
 from differential.alterations import Alteration
 from differential.clocks import read_times, skew_times
 from differential.columns import SHARED, history_of, without_number
@@ -26,8 +26,8 @@ from differential.project import write_project
 from differential.spec import Row, Shape, World, target_types
 from differential.writer import SourceWriter, render_row
 
-Engine = Callable[[Path, Sequence[str]], Mapping[str, Any]]
-"""Runs the named jobs of the project in a directory and returns the result JSON."""
+Engine = Callable[..., Mapping[str, Any]]
+"""Runs the named jobs of the project in a directory, with options, and returns the result JSON."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +37,7 @@ class Script:
     Attributes:
         histories: Independent of each other, each with keys of its own.
         shared: The history of the tables that all of them share.
-        alterations: What becomes of the tables' columns.
+        alterations: What becomes of the tables' columns, and what else administrators do.
     """
 
     histories: Sequence[History]
@@ -79,7 +79,7 @@ class Trial:
         self.histories = list(self.script.histories)
         self.rng, self.style = random.Random(seed), style
         self.seen: dict[tuple[str, int], list[Row]] = {}
-        self.tally = Tally(histories=len(self.histories))
+        self.tally, self.refusals = Tally(histories=len(self.histories)), Counter[str]()
         write_project(base, world, self.rng)
         self.writers = {t.name: SourceWriter(base / "lake" / t.name, t, self.rng) for t in world.tables}
         self.targets = {shape.name: Target.of(world, shape, base / "lake") for shape in world.shapes}
@@ -118,16 +118,19 @@ class Trial:
                 cells = None if row is None else render_row(self._origin[name], number, rid, row)
                 slots[slot][name][f"h{number:05d}|{rid}"] = cells
                 changed.add(number)
-        alterations = [each for each in self.script.alterations if each.window == window and each.table in self.writers]
+        places = {*self.writers, *self.targets}
+        alterations = [each for each in self.script.alterations if each.window == window and each.table in places]
         last = max(slots, default=-1) + 1
         for slot in range(last + 1):
             for each in alterations:
                 if min(each.slot, last) == slot:
-                    self._alter(each)
+                    self._alter(each) if each.table in self.writers else acts.play_on_job(self, each)
             names = list(slots[slot])
             self.rng.shuffle(names)
             for name in names:
                 self.writers[name].write(slots[slot][name].items(), self.style)
+        for writer in self.writers.values():
+            writer.settle()
         if self.rng.random() < 0.2:
             self.rng.choice(list(self.writers.values())).optimize()
         self._skew_clocks()
@@ -169,16 +172,19 @@ class Trial:
         for target in self.targets.values():
             target.types = target_types(self.world, target.shape)
             lists = (join.table for join in target.shape.joins.values() if join.kind == "list")
-            target.is_reshaped |= alteration.table in lists
+            target.is_reshaped |= alteration.table in lists or alteration.action in acts.RESHAPING
 
     def run(self, window: int, changed: set[int]) -> Mapping[str, Any]:
         """Run all jobs once and compare with the sources as they were when the run started."""
-        tables: dict[str, list[Row]] = {name: list(w.rows.values()) for name, w in self.writers.items()}
+        tables: dict[str, list[Row]] = {name: w.view() for name, w in self.writers.items()}
         sources = {name: writer.read() for name, writer in self.writers.items()}
         jobs = [shape.name for shape in self.world.shapes]
         self.rng.shuffle(jobs)  # like the order of their files, it does not matter
-        result = self.engine(self.base, jobs)
+        since = acts.choose_since(self, window)
+        result = acts.follow_advice(self, self.engine(self.base, jobs, **({"since": since} if since else {})))
         self.tally.engine_runs += 1
+        for writer in self.writers.values():
+            writer.runs.append(writer.version)
         reports = {job["job"]: job for job in result["jobs"]}
         for shape in self.world.shapes:
             self._compare(shape, window, reports.get(shape.name), (tables, sources))

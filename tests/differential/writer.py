@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import copy
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 from deltalake import DeltaTable, write_deltalake
 
-from differential import alterations, log, reader
+from differential import acts, alterations, log, reader
 from differential.alterations import Alteration
 from differential.columns import DOMAINS, render, render_key
 from differential.spec import Row, Table
@@ -42,6 +43,13 @@ class SourceWriter:
         past: Version -> the rows after it; a version that is not there has those of the one before.
         snapshots: Version -> the rows as a reader has found them.
         skewed: The first version whose time the writer still tells as it is.
+        runs: The versions that the runs have read.
+        floor: The earliest version that the table can be restored to.
+        begin: The earliest version that its log still has.
+        believed: The rows as histories know them, where the table was restored to others; else None.
+        layout: The partition columns that the next write gives the table; None: those that it has.
+        widened: Structs that have gained a field.
+        is_unfed: Whether the change feed is off.
     """
 
     def __init__(self, path: Path, table: Table, rng: random.Random) -> None:
@@ -51,6 +59,11 @@ class SourceWriter:
         self.past: dict[int, list[Row]] = {0: []}
         self.snapshots: dict[int, pa.Table] = {}
         self.skewed = 0
+        self.floor, self.begin, self.is_unfed = 0, 0, False
+        self.runs: list[int] = []
+        self.believed: dict[str, Row] | None = None
+        self.layout: list[str] | None = None
+        self.widened: set[str] = set()
         conf = {"delta.enableChangeDataFeed": "true"}
         if table.is_mapped:
             conf["delta.columnMapping.mode"] = "name"
@@ -61,11 +74,20 @@ class SourceWriter:
         other = copy.copy(self)
         other.path, other.rows, other.rng = str(path), dict(self.rows), copy.deepcopy(self.rng)
         other.past, other.snapshots = dict(self.past), dict(self.snapshots)
+        other.widened, other.runs = set(self.widened), list(self.runs)
         return other
+
+    @property
+    def version(self) -> int:
+        """The table's latest version."""
+        return reader.version(Path(self.path))
 
     def write(self, changes: Iterable[Change], style: str | None = None) -> None:
         """Commit ``changes`` (rid -> new row, or None for a delete) in one commit, or two with ``delete_append``."""
         changed = {rid: None if row is None else self._fitted(rid, row) for rid, row in changes}
+        if self.believed is not None:
+            changed = {**self._leading_back(self.believed), **changed}
+            self.believed = None
         for rid, row in changed.items():
             if row is None:
                 self.rows.pop(rid, None)
@@ -75,14 +97,57 @@ class SourceWriter:
             log.overwrite(Path(self.path), self._arrow(self.rows.values()))
             self.commits += 1
         elif changed:
-            getattr(self, "_" + (style or self.rng.choice(STYLES)))(changed)
-        self.past[reader.version(Path(self.path))] = list(self.rows.values())
+            style = style or self.rng.choice(STYLES)
+            getattr(self, "_" + (style if self.layout is None else "overwrite"))(changed)
+        self.remember()
+
+    def _leading_back(self, believed: dict[str, Row]) -> dict[str, Row | None]:
+        """Return what makes of the rows that are there those that histories know."""
+        rids = dict.fromkeys([*self.rows, *believed])
+        return {rid: believed.get(rid) for rid in rids if believed.get(rid) is not self.rows.get(rid)}
+
+    def remember(self) -> None:
+        """Note what the latest version holds."""
+        self.past[self.version] = list(self.rows.values())
+
+    def lay_out(self) -> None:
+        """Write all rows with other partition columns, if that is due."""
+        if self.layout is not None:
+            self._overwrite({})
+            self.remember()
+
+    def feed(self, *, on: bool) -> None:
+        """Switch the change feed."""
+        self.is_unfed = not on
+        DeltaTable(self.path).alter.set_table_properties({"delta.enableChangeDataFeed": str(on).lower()})
+
+    def settle(self) -> None:
+        """Do what the window's commits have left undone."""
+        self.lay_out()
+        if self.is_unfed:
+            self.feed(on=True)
+
+    def reshape(self, table: Table, change: Callable[[Row], Row]) -> None:
+        """Give the table other columns, and the rows that are there, or will be again, other cells."""
+        self.rows = {rid: change(row) for rid, row in self.rows.items()}
+        if self.believed is not None:
+            self.believed = {rid: change(row) for rid, row in self.believed.items()}
+        self.table, self.floor = table, self.version + 1
+
+    def view(self) -> list[Row]:
+        """Return the rows as Spark finds them: CHAR columns are filled with blanks."""
+        rows = list(self.rows.values())
+        for name, length in self.table.chars:
+            rows = [{**row, name: None if row[name] is None else row[name].ljust(length)} for row in rows]
+        return rows
 
     def alter(self, alteration: Alteration) -> None:
         """Change the columns, and with them the rows that are there."""
+        if acts.play_on_source(self, alteration):
+            return
         alterations.commit(Path(self.path), alteration)
-        self.rows = {rid: alterations.after(self.table, alteration, row) for rid, row in self.rows.items()}
-        self.table = alterations.altered(self.table, alteration)
+        table = self.table
+        self.reshape(alterations.altered(table, alteration), lambda row: alterations.after(table, alteration, row))
         self.is_widened |= alteration.action == "widen"
 
     def optimize(self) -> None:
@@ -94,7 +159,11 @@ class SourceWriter:
         """Return the rows as a reader finds them."""
         if self.is_widened:
             return log.read(Path(self.path), self.table.schema)
-        return reader.read(Path(self.path))
+        found = reader.read(Path(self.path))
+        for name, length in self.table.chars:
+            place = found.column_names.index(name)
+            found = found.set_column(place, name, pc.utf8_rpad(found.column(name).cast(pa.string()), length))
+        return found
 
     def list_past(self, times: Sequence[int]) -> list[tuple[int, list[Row]]]:
         """Return the rows after each version, as they were written, with the version's time."""
@@ -118,7 +187,11 @@ class SourceWriter:
             if column.name in self.table.gained
         }
         names = {column.name for column in self.table.all_columns}
-        return {name: cell for name, cell in {**row, **more}.items() if name in names}
+        found = {name: cell for name, cell in {**row, **more}.items() if name in names}
+        for name in self.widened & found.keys():
+            if found[name] is not None:
+                found[name] = {**found[name], "more": (None, "x", "")[len(rid) % 3]}
+        return found
 
     def _arrow(self, rows: Iterable[Row]) -> pa.Table:
         return pa.Table.from_pylist(list(rows), schema=self.table.schema)
@@ -139,7 +212,11 @@ class SourceWriter:
     def _overwrite(self, _changed: dict[str, Row | None]) -> None:
         rows = list(self.rows.values())
         self.rng.shuffle(rows)
-        write_deltalake(self.path, self._arrow(rows), mode="overwrite")
+        layout: dict[str, Any] = {}
+        if self.layout is not None:
+            layout = {"partition_by": self.layout, "schema_mode": "overwrite"}
+            self.layout = None
+        write_deltalake(self.path, self._arrow(rows), mode="overwrite", **layout)
         self.commits += 1
 
     def _delete_append(self, changed: dict[str, Row | None]) -> None:

@@ -10,7 +10,7 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -25,6 +25,7 @@ from enrich.base.result import JobResult
 from enrich.operations.verification import Check
 from enrich.storage.settings import hold_settings
 from faults.shop import JOBS, KEYS, SOAK, SOURCES, TABLES, TIMELESS, Shop, open_shop
+from faults.stops import Crash, crash_on, hooked
 from kit.counts import COUNTED
 from kit.lab import Lab
 from kit.session import VACUUM_AT_ONCE
@@ -130,10 +131,12 @@ class Administrator:
         if harsh:
             return [
                 *(self.vacuum, self.expire, self.feed_off, self.recreate, self.drop_target, self.write_to_target),
-                *(self.drop_quarantine, self.refresh, self.vacuum_target, self.expire_target),
+                *(self.drop_quarantine, self.refresh, self.vacuum_target, self.expire_target, self.lose_commit),
             ]
         often = [self.overwrite, self.empty, self.optimize, self.restore, self.add_column, self.feed_off_and_on]
-        target = [self.restore_target, self.optimize_target, self.widen_target, self.restore_quarantine]
+        often += [self.repartition, self.die]
+        target = [self.restore_target, self.optimize_target, self.widen_target, self.retain_target]
+        target.append(self.restore_quarantine)
         return [*[self.change] * 6, *often * 3, self.checkpoint, *target, self.lose_state, self.old_state]
 
     def act(self, job: str, *, harsh: bool) -> None:
@@ -185,6 +188,16 @@ class Administrator:
         write_deltalake(self.lab.path(table), data, mode="overwrite")
         return True
 
+    def repartition(self, job: str) -> bool:
+        """Overwrite a source with other partition columns; one row goes, and one changes."""
+        table = self.random.choice(SOURCES[job])
+        columns = [name for name, kind in TABLES[table].items() if name != "id" and not pa.types.is_list(kind)]
+        rows = {row["id"]: row for row in self.lab.rows(table)[1:]} | {0: self.shop.row(table, 0)}
+        data = pa.Table.from_pylist(list(rows.values()), schema=self.lab.schema(table))
+        layout = self.random.choice([columns[:1], columns[:1], []])
+        write_deltalake(self.lab.path(table), data, mode="overwrite", schema_mode="overwrite", partition_by=layout)
+        return True
+
     def empty(self, job: str) -> bool:
         return bool(self.source(job).delete()["num_deleted_rows"])
 
@@ -220,6 +233,16 @@ class Administrator:
         for commit in old:
             commit.unlink()
         return bool(old)
+
+    def lose_commit(self, job: str) -> bool:
+        """Let the commit before the latest be gone, or its file be empty, behind a checkpoint."""
+        table = self.source(job)
+        lost = Path(self.lab.path(Path(table.table_uri).name)) / "_delta_log" / f"{table.version() - 1:020d}.json"
+        if not lost.exists():
+            return False
+        table.create_checkpoint()
+        lost.write_bytes(b"") if self.random.random() < 0.5 else lost.unlink()
+        return True
 
     def feed_off(self, job: str) -> bool:
         self.source(job).alter.set_table_properties({"delta.enableChangeDataFeed": "false"})
@@ -257,6 +280,10 @@ class Administrator:
             return False
         version = DeltaTable(self.lab.path(job)).version()
         return self.sql(f"ALTER TABLE {{}} ADD COLUMNS (_seen{version} string)", job)
+
+    def retain_target(self, job: str) -> bool:
+        short = "'delta.setTransactionRetentionDuration' = 'interval 1 seconds'"
+        return self.lab.exists(job) and self.sql(f"ALTER TABLE {{}} SET TBLPROPERTIES ({short})", job)
 
     def drop_target(self, job: str) -> bool:
         return self._drop(job)
@@ -321,11 +348,18 @@ class Administrator:
 
     # --- what every run must come to
 
-    def run(self, job: str, *, full_refresh: bool = False) -> JobResult:
+    def die(self, job: str) -> bool:
+        """Let a run end between the quarantine's commit and the target's; more changes come before the next one."""
+        with suppress(Crash), hooked(crash_on("target.before")):
+            self.lab.run(job)
+        self.shop.change(job)
+        return True
+
+    def run(self, job: str, *, full_refresh: bool = False, since: str | None = None) -> JobResult:
         """Run a job, and count it."""
-        result = self.lab.run(job, full_refresh=full_refresh)
+        result = self.lab.run(job, full_refresh=full_refresh, since=since)
         self.runs[f"{result.mode} {result.status}"] += 1
-        self.trail.append(f"run {job}: {result.mode} {result.status} {result.error or ''}")
+        self.trail.append(f"run {job} {since or ''}: {result.mode} {result.status} {result.error or ''}")
         return result
 
     def settle(self, result: JobResult) -> None:
@@ -402,7 +436,8 @@ def test_random_administrators(lab: Lab, pytestconfig: pytest.Config, part: int)
             administrator.random.shuffle(turns)
             for turn in turns:
                 administrator.act(job, harsh=turn)
-            administrator.settle(administrator.run(job))
+            since = administrator.random.choice((None, None, "beginning"))
+            administrator.settle(administrator.run(job, since=since))
             number += 1
     done = Counter({name: n for name, n in administrator.done.items() if "refused" not in name})
     counted = pytestconfig.stash[COUNTED]
