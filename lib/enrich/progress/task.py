@@ -236,6 +236,7 @@ class Task:
             None if self.target.quarantine is None else self.target.quarantine.table.version,
             state,
             quarantine[1],
+            None if self.target.table is None else self.target.table.table_id,
         )
 
     def _open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:
