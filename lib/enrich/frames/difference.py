@@ -225,7 +225,9 @@ def _pair(
     fields, kinds = _take_fields(fresh, _NEW), {each.name: each.dataType for each in _take_fields(stale, _OLD)}
     same = reduce(and_, [_compare(each.name, each.dataType, kinds[each.name]) for each in fields])
     lost = [(each.name, each.dataType) for each in fields if each.name in emptied_in]
-    emptied = reduce(or_, [tell_emptied(before.getField(n), kinds[n], now.getField(n), k) for n, k in lost], F.lit(False))
+    emptied = reduce(
+        or_, [tell_emptied(before.getField(n), kinds[n], now.getField(n), k) for n, k in lost], F.lit(False)
+    )
     return fresh.join(stale, on=condition, how="full").select(
         *[F.when(now.isNull(), F.col(f"{name}_old")).otherwise(F.col(name)).alias(name) for name in names],
         now,

@@ -15,16 +15,13 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enrich.base.errors import ConfigError, show_text
 from enrich.base.spec import DataType
 from enrich.base.state import State
 from enrich.storage.runs import RunsTable
-from enrich.storage.tables import TableState, changes_values, exists, open_log, read_history, read_open_state
-
-if TYPE_CHECKING:
-    from deltalake import DeltaTable
+from enrich.storage.tables import Log, TableState, changes_values, exists, open_log, read_history, read_open_state
 
 _FORMAT = 1
 _RECENT = 20
@@ -51,6 +48,8 @@ class Mark:
         gaps: Ranges, ends like ``start`` and ``to``, that a run was told to skip; until every row is compared again,
             the target may hold what was there before them.
         first: The version with which a history begins; None for other jobs.
+        chars: What the used columns were declared with, as in ``TableState``; None in records of old.
+        trusted: Whether two rows may share a key, because nobody looked for such rows; None in records of old.
     """
 
     table_id: str
@@ -61,14 +60,17 @@ class Mark:
     commit: str | None = None
     layout: dict[str, dict[str, str]] = field(default_factory=dict)
     first: int | None = None
+    chars: dict[str, list[str]] | None = None
+    trusted: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the source's part of the record; what need not be told only where there is something to say."""
         found = {"table_id": self.table_id, "from": self.start, "to": self.to, "columns": self.columns}
         layout = {name: there for name, there in self.layout.items() if there}
         more = {"layout": layout, "gaps": [list(gap) for gap in self.gaps]}
-        begins = {} if self.first is None else {"first": self.first}
-        return {**found, "commit": self.commit, **{name: each for name, each in more.items() if each}, **begins}
+        known = {"first": self.first, "chars": self.chars, "trusted": self.trusted}
+        more = {name: each for name, each in more.items() if each}
+        return {**found, "commit": self.commit, **more, **{n: each for n, each in known.items() if each is not None}}
 
     @staticmethod
     def from_dict(found: dict[str, Any]) -> Mark:
@@ -76,8 +78,8 @@ class Mark:
         gaps = tuple((start, to) for start, to in found.get("gaps", ()))
         columns, layout = found["columns"], found.get("layout", {})
         layout = {name: layout.get(name, {}) for name in columns}
-        first = found.get("first")
-        return Mark(found["table_id"], found["from"], found["to"], columns, gaps, found.get("commit"), layout, first)
+        known = {name: found.get(name) for name in ("commit", "first", "chars", "trusted")}
+        return Mark(found["table_id"], found["from"], found["to"], columns, gaps, layout=layout, **known)
 
 
 @dataclass(frozen=True)
@@ -328,16 +330,20 @@ class _Walked:
 def _open_history(
     uri: str, job: str, name: str, is_enough: Callable[[_Walked], bool]
 ) -> tuple[TableState, int | None, _Walked]:
-    """Open a table of ``job``; return its state, the highest number used, as ``find_number``, and what its history says.
+    """Open a table of ``job``; return its state, its highest number as ``find_number``, and what its history says.
 
     The latest commits are read; all of them where these are not enough.
     """
     log = open_log(uri)
     walked = _walk(read_history(log, _RECENT), job)
-    return read_open_state(log), find_number(log, job, name), walked if is_enough(walked) else _walk(read_history(log), job)
+    return (
+        read_open_state(log),
+        find_number(log, job, name),
+        walked if is_enough(walked) else _walk(read_history(log), job),
+    )
 
 
-def find_number(log: DeltaTable, job: str, name: str) -> int | None:
+def find_number(log: Log, job: str, name: str) -> int | None:
     """Return the highest number that the log says ``job`` has used for a table; None when it knows of none.
 
     Delta forgets the number after the table's ``delta.setTransactionRetentionDuration``; the records stay longer.

@@ -91,8 +91,8 @@ def _find_commit(task: Task, write: CommitAttempt) -> int | None:
 def refuse_if_beaten(task: Task) -> None:
     """Stop when the target has a newer number than the one that this run was planned on.
 
-    Delta skips or refuses a number that it knows, in the same instant as it commits. But it forgets it where a table has
-    a ``delta.setTransactionRetentionDuration``: so this is asked right before each commit, too.
+    Delta skips or refuses a number that it knows, in the same instant as it commits. But it forgets it where a table
+    has a ``delta.setTransactionRetentionDuration``: so this is asked right before each commit, too.
 
     Raises:
         Locked: Naming the run that was faster.
