@@ -15,7 +15,7 @@ from enrich.base.result import RunResult
 from enrich.progress import cursor, evolution
 from enrich.progress.task import Task
 from enrich.steps import outgrown
-from kit.commits import find_commit, rewrite_commit
+from kit.commits import find_commit, forget_numbers, rewrite_commit
 from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
 from kit.session import forget_tables
@@ -348,14 +348,7 @@ def counted(prepared: Prepared) -> Lab:
 def grow_old(lab: Lab) -> None:
     """Let hours pass: Delta forgets the numbers of all commits."""
     for table in map(Path, (lab.path("counted"), lab.path("counted__quarantine"))):
-        for version in range(DeltaTable(table).version() + 1):
-            rewrite_commit(
-                table,
-                version,
-                lambda each: {k: v | ({"lastUpdated": 1} if k == "txn" else {}) for k, v in each.items()},
-            )
-        for file in (table / "_delta_log").glob("*.crc"):
-            file.unlink()
+        forget_numbers(table)
         assert DeltaTable(table).transaction_version(cursor.name_application("counted")) is None
     forget_tables(lab.spark)
 

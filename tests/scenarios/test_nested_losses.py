@@ -13,16 +13,6 @@ from enrich.steps.work import Work, read_target
 from kit.lab import Lab, Prepared
 
 TEXT = pa.string()
-SHAPES = {
-    "a struct with a literal": "part: \"named_struct('name', p.name, 'one', 1)\", mail: m.mail",
-    "a list": "words: \"split(p.name, ',')\", mail: m.mail",
-    "a map": "sizes: \"map('name', p.name)\", mail: m.mail",
-    "structs in a map in a list": "deep: \"array(map('a', named_struct('n', p.name)))\", mail: m.mail",
-    "lost in a struct": "part: \"named_struct('id', p.id, 'inner', named_struct('mail', m.mail))\"",
-    "lost in a list": 'mails: "array(p.id, m.mail)"',
-    "lost in a map": "mails: \"map('a', m.mail)\"",
-    "lost in a struct in a list": "mails: \"array(named_struct('mail', m.mail, 'one', 1))\"",
-}
 JOB = """\
 job: {name}
 sources: {{p: {{table: people, key: id}}, m: {{table: mails, key: mail_id}}}}
@@ -32,17 +22,20 @@ select: {{id: p.id, {select}}}
 target: {{table: {name}}}
 rules: [{{rule: mass_change, at_most: 0.5}}]
 """
+NESTED = """\
+part: "named_struct('name', p.name, 'one', 1)", words: "split(p.name, ',')", sizes: "map('name', p.name)",
+  deep: "array(map('a', named_struct('n', p.name)))", mail: m.mail"""
 BY_KEY, BY_LIST = "{kind: foreign_key, on: p.mail_id}", "{kind: list, elements: p.mail_ids}"
 
 
 def open_people(lab: Lab) -> None:
-    """Run a job for each shape, then lose all mails."""
+    """Run the jobs, then lose all mails."""
     people = [{"id": f"{i}", "mail_id": mail, "name": "x", "mail_ids": [mail]} for i, mail in enumerate("aba")]
     lab.table("people", "id", {"id": TEXT, "mail_id": TEXT, "name": TEXT, "mail_ids": pa.list_(TEXT)}, people)
     mails = [{"mail_id": each, "mail": each.upper()} for each in "ab"]
     lab.table("mails", "mail_id", {"mail_id": TEXT, "mail": TEXT}, mails)
-    for i, select in enumerate(SHAPES.values()):
-        lab.job(JOB.format(name=f"j{i}", join=BY_KEY, select=select))
+    lab.job(JOB.format(name="beside", join=BY_KEY, select=NESTED))
+    lab.job(JOB.format(name="within", join=BY_KEY, select="part: \"named_struct('id', p.id, 'mail', m.mail)\""))
     lab.job(JOB.format(name="lists", join=BY_LIST, select="mails: m"))
     assert {each.status for each in lab.run_all().jobs} == {"created"}
     lab.drop("mails", "true")
@@ -76,16 +69,13 @@ def lose_nothing_of_nested(work: Work, rows: DataFrame) -> DataFrame | None:
 
 
 def test_what_nested_columns_lose_is_seen_in_every_run(people: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    every = {f"j{i}": (3, 3) for i in range(len(SHAPES))} | {"lists": (3, 3)}
+    every = dict.fromkeys(("beside", "within", "lists"), (3, 3))
     assert list_blocked(people) == every
-    assert list_blocked(people, full_refresh=True) == every
     redefine(people)
-    assert list_blocked(people, full_refresh=True) == every
-
     # A list of another shape is compared in what both have.
     people.spark.sql(f"ALTER TABLE delta.`{people.path('mails')}` ADD COLUMN (note STRING)")
     assert list_blocked(people, full_refresh=True) == every
 
     # The planted bug: with it, the comparison above fails.
     monkeypatch.setattr(publish, "_find_comparable_rows", lose_nothing_of_nested)
-    assert list_blocked(people, full_refresh=True, dry_run=True).keys() < every.keys()
+    assert list_blocked(people, full_refresh=True, dry_run=True) == {}
