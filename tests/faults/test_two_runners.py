@@ -6,6 +6,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -13,9 +14,12 @@ from deltalake import DeltaTable
 
 import enrich
 from enrich.base.result import JobResult
+from enrich.steps import commits
 from faults.shop import Shop, open_shop
 from faults.stops import Pause, hooked
+from kit.commits import forget_numbers
 from kit.lab import Lab, Prepared
+from kit.session import forget_tables
 
 pytestmark = pytest.mark.sampled("stories")
 
@@ -146,6 +150,52 @@ def test_who_sleeps_between_quarantine_and_target_has_lost(shop: Shop, unlocked:
     assert (result.status, result.exit_code) == ("locked", 4)
     assert versions(shop.lab) == after
     shop.assert_current("checked")
+
+
+def let_numbers_go(shop: Shop) -> None:
+    """Let Delta forget the numbers of all commits so far, as tables with a retention of their own do."""
+    for name in ("checked", "checked__quarantine"):
+        forget_numbers(Path(shop.lab.path(name)))
+    forget_tables(shop.lab.spark)
+
+
+@pytest.fixture
+def forgetful(shop: Shop, unlocked: None) -> Shop:
+    """Give the shop, without lock, with tables that keep their numbers for an hour."""
+    for name in ("checked", "checked__quarantine"):
+        properties = "('delta.setTransactionRetentionDuration' = 'interval 1 hours')"
+        shop.lab.spark.sql(f"ALTER TABLE delta.`{shop.lab.path(name)}` SET TBLPROPERTIES {properties}")
+    return shop
+
+
+@pytest.mark.parametrize("hit", [1, 2], ids=["in front of the quarantine's", "in front of the target's"])
+def test_who_sleeps_until_the_winners_number_is_forgotten_has_lost(forgetful: Shop, hit: int) -> None:
+    with halted(forgetful.lab, "merge.before", hit) as sleeper:
+        forgetful.change("checked")
+        assert forgetful.lab.run("checked").status == "updated"
+        let_numbers_go(forgetful)
+        after = versions(forgetful.lab)
+        result = sleeper.finished()
+    assert (result.status, result.exit_code) == ("locked", 4)
+    assert versions(forgetful.lab) == after
+    let_numbers_go(forgetful)
+    forgetful.assert_current("checked")
+    assert forgetful.lab.run("checked").exit_code == 0
+
+
+def test_planted_who_does_not_look_before_it_commits(forgetful: Shop, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What Delta and this look let through is drift, to the run itself and to the next one."""
+    with halted(forgetful.lab, "merge.before", 2) as sleeper:
+        forgetful.change("checked")
+        assert forgetful.lab.run("checked").status == "updated"
+        let_numbers_go(forgetful)
+        monkeypatch.setattr(commits, "_find_winner", lambda *_: None)
+        assert sleeper.finished().exit_code == 6
+    assert forgetful.lab.run("checked").exit_code == 6
+    repaired = enrich.verify(enrich.load_project(forgetful.lab.home), repair=True, spark=forgetful.lab.spark)
+    assert repaired.exit_code == 0
+    forgetful.lab.run("checked")
+    forgetful.assert_current("checked")
 
 
 def test_who_sleeps_after_its_commit_has_won(shop: Shop, unlocked: None) -> None:

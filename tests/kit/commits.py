@@ -46,3 +46,11 @@ def age_commit(table: Path, version: int, days: float) -> None:
         os.utime(table / path, (min(at, known), min(at, known)))
     (table / "_delta_log" / f".{version:020d}.json.crc").unlink(missing_ok=True)
     os.utime(find_commit(table, version), (at, at))
+
+
+def forget_numbers(table: Path) -> None:
+    """Let Delta forget the transaction numbers of all commits: they are old, and the table keeps none for so long."""
+    for file in sorted((table / "_delta_log").glob("*[0-9].json")):
+        edit_commit(table, int(file.stem), "txn", lastUpdated=1)
+    for file in (table / "_delta_log").glob("*.crc"):
+        file.unlink()

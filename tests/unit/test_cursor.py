@@ -51,7 +51,8 @@ def read(uri: Path) -> cursor.TargetState:
 def test_a_record_survives_its_json() -> None:
     found = record(3, 7, 2)
     mark = found.sources["items"]
-    told = replace(mark, gaps=((1, 2),), commit="abc", layout={"id": {".`id`": "c1"}})
+    told = replace(mark, gaps=((1, 2),), commit="abc", layout={"id": {".`id`": "c1"}}, chars={"id": ["char(2)"]})
+    told = replace(told, trusted=False)
     for each in (found, replace(found, sources={"items": told})):
         assert Cursor.from_dict(json.loads(each.to_json())) == each
     old = {
@@ -133,6 +134,37 @@ def test_a_forgotten_commit_counts_only_while_all_that_came_after_it_is_known(
     expire(uri, forgotten)
     assert [entry["version"] for entry in DeltaTable(uri).history()][-1] == forgotten
     assert read(uri).cursor == (record(2, 0) if known else None)
+
+
+@pytest.mark.parametrize(
+    ("noted", "kept_from", "known"),
+    [(False, 0, "log"), (True, 2, "runs"), (True, 3, "refresh"), (False, 2, None), (None, 3, None)],
+    ids=["in the log", "in the runs table", "only whose it is", "nowhere", "of another table"],
+)
+def test_a_number_that_delta_has_forgotten_is_looked_for(
+    tmp_path: Path, noted: bool | None, kept_from: int, known: str | None
+) -> None:
+    uri = tmp_path / "t"
+    commit(uri, 1, None)
+    commit(uri, 2, 0)
+    own = replace(record(2, 0), table_id=str(DeltaTable(uri).metadata().id) if noted else "another")
+    runs = RunsTable(str(tmp_path / "state"))
+    if noted is not False:
+        runs.append(RunRow("run2", JOB, str(uri), INTENT, own.to_dict(), 2))
+        runs.append(RunRow("run2", JOB, str(uri), OUTCOME, {"target_version": 1}, 2))
+        runs.append(RunRow("run3", JOB, str(uri), INTENT, record(3, 1).to_dict(), 3))
+    for version in range(2):
+        rewrite_commit(uri, version, lambda action: None if "txn" in action else action)
+    DeltaTable(uri).alter.set_table_properties({"team": "a"}, raise_if_not_exists=False)
+    DeltaTable(uri).alter.set_table_properties({"team": "b"}, raise_if_not_exists=False)
+    expire(uri, kept_from)
+    if known is None:
+        with pytest.raises(ConfigError, match="was not written by job 'kept'"):
+            read(uri)
+        return
+    found = read(uri)
+    assert found.number == 2
+    assert found.cursor == {"log": record(2, 0), "runs": own, "refresh": None}[known]
 
 
 def test_drift_that_the_log_has_forgotten_leaves_no_cursor(tmp_path: Path) -> None:

@@ -59,7 +59,7 @@ class NetChanges:
         rows: Rows come.
         grown: Number of keys that have more rows than before: only these can have become ambiguous.
         shrunk: Number of keys that have fewer rows than before.
-        crowded: Number of keys of which more than one row came.
+        crowded: Number of keys of which more than one row came, or that had more than one row, where that was asked.
         ranges: Parts of ``keys`` -> the least and the greatest value, as ``count_with_ranges`` finds them.
         compared: Whether the rows at both ends were compared, because the feed does not tell all.
     """
@@ -228,6 +228,21 @@ def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges) -> 
     keys = keep_in_ranges(_take_keys(rows, source), net.ranges)
     keys = keys.join(grown, on=keys.columns, how="left_semi")
     return count_rows(keys.toDF(*source.key), source, search=True).surplus
+
+
+def count_crowded_before(rows: DataFrame, source: SourceSpec, net: NetChanges) -> int:
+    """Count the changed keys that had more than one row before the window.
+
+    Args:
+        rows: The source at the window's end, without null keys.
+        source: The source.
+        net: What changed.
+    """
+    names = name_reference(len(source.key))
+    grown = net.keys.select(*names, (-F.col(WEIGHT)).alias(ROWS))
+    there = keep_in_ranges(_take_keys(rows, source), net.ranges).join(grown, on=names, how="left_semi")
+    had = there.withColumn(ROWS, F.lit(1)).unionByName(grown).groupBy(*names).agg(F.sum(ROWS).alias(ROWS))
+    return had.where(F.col(ROWS) > 1).count()
 
 
 def count_by_key(keys: DataFrame) -> DataFrame:

@@ -27,6 +27,7 @@ from pyspark.sql import types as T
 
 from enrich.base.spec import COPIES, OPERATION, Affected, quote
 from enrich.frames.columns import Ranges, count_with_ranges, keep_in_ranges, make_comparable
+from enrich.frames.emptied import tell_emptied
 from enrich.frames.identity import Identity, keep_affected
 
 _NEW, _OLD, _STEPS, _EMPTIED = "__enrich_new", "__enrich_old", "__enrich_steps", "__enrich_emptied"
@@ -80,7 +81,7 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     affected: Affected | None = None,
     *,
     has_copies: bool = False,
-    count_emptied: bool = False,
+    emptied_in: Collection[str] = (),
     remember: Collection[str] | None = None,
     counted: int | None = None,
 ) -> Difference:
@@ -89,12 +90,13 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     Args:
         new: The identity's columns and the table's columns, one row per identity; ``COPIES`` says how often a row
             shall stand in the table, once where there is no such column.
-        table: The table's rows at its pinned version; None when it does not exist.
+        table: The table's rows at its pinned version; None when it does not exist. A column that is no part of the
+            identity may have another type than in ``new``: then the rows differ.
         identity: How rows are told apart.
         affected: The affected identities; None for all. Rows that have a part of the identity that is not among these
             are always compared.
         has_copies: Whether rows of the table may share an identity.
-        count_emptied: Count the rows in which a value becomes null; not with ``has_copies``.
+        emptied_in: Count the rows in which a value of these columns becomes null; not with ``has_copies``.
         remember: Give the changed rows' images, these columns with their values and the others with true where there
             is one; None: no images. Not with ``has_copies``.
         counted: How many new rows there are, where that is known.
@@ -111,7 +113,7 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
         stale = _take_old_rows(table, new, identity, columns)
         stale = stale if affected is None else _keep_affected(stale, affected, identity)
         was = None if remember is None else _take_image(_OLD, columns, remember)
-        found = _pair(fresh, stale, identity, count_emptied=count_emptied, was=was)
+        found = _pair(fresh, stale, identity, emptied_in=emptied_in, was=was)
         found = _count_copies(found, names) if has_copies else found
     # A checkpoint and not a cache: MERGE would stage a cached source once more, and refuses one that it may not stage.
     found = found.withColumn(_STEPS, _list_steps()).where(F.col(_STEPS).isNotNull()).localCheckpoint(eager=False)
@@ -208,7 +210,7 @@ def _send_few_keys(affected: Affected) -> Affected:
 
 
 def _pair(
-    fresh: DataFrame, stale: DataFrame, identity: Identity, *, count_emptied: bool, was: Column | None
+    fresh: DataFrame, stale: DataFrame, identity: Identity, *, emptied_in: Collection[str], was: Column | None
 ) -> DataFrame:
     """Join new and old rows on their identity.
 
@@ -220,17 +222,12 @@ def _pair(
     stale = stale.withColumnsRenamed({name: f"{name}_old" for name in names})
     condition = reduce(and_, [identity.same(F.col(name), F.col(f"{name}_old")) for name in names])
     now, before = F.col(_NEW), F.col(_OLD)
-    fields = fresh.schema[_NEW].dataType.fields  # type: ignore[attr-defined]
-    same = reduce(
-        and_,
-        [
-            make_comparable(now.getField(each.name), each.dataType).eqNullSafe(
-                make_comparable(before.getField(each.name), each.dataType)
-            )
-            for each in fields
-        ],
+    fields, kinds = _take_fields(fresh, _NEW), {each.name: each.dataType for each in _take_fields(stale, _OLD)}
+    same = reduce(and_, [_compare(each.name, each.dataType, kinds[each.name]) for each in fields])
+    lost = [(each.name, each.dataType) for each in fields if each.name in emptied_in]
+    emptied = reduce(
+        or_, [tell_emptied(before.getField(n), kinds[n], now.getField(n), k) for n, k in lost], F.lit(False)
     )
-    emptied = _tell_emptied(fields) if count_emptied else F.lit(False)
     return fresh.join(stale, on=condition, how="full").select(
         *[F.when(now.isNull(), F.col(f"{name}_old")).otherwise(F.col(name)).alias(name) for name in names],
         now,
@@ -253,18 +250,15 @@ def _count_copies(pairs: DataFrame, names: Sequence[str]) -> DataFrame:
     )
 
 
-def _tell_emptied(columns: Sequence[T.StructField]) -> Column:
-    """Tell whether a value of the old row is null in the new one; in lists of structs, whether nulls become more."""
-    now, before = F.col(_NEW), F.col(_OLD)
-    parts = []
-    for name, kind in [(each.name, each.dataType) for each in columns]:
-        parts.append(before.getField(name).isNotNull() & now.getField(name).isNull())
-        if isinstance(kind, T.ArrayType) and isinstance(kind.elementType, T.StructType):
-            fields = kind.elementType.names
-            parts.append(_count_holes(now.getField(name), fields) > _count_holes(before.getField(name), fields))
-    return F.coalesce(reduce(or_, parts), F.lit(False))
+def _take_fields(rows: DataFrame, column: str) -> Sequence[T.StructField]:
+    """Return the fields of a struct column."""
+    fields: Sequence[T.StructField] = rows.schema[column].dataType.fields  # type: ignore[attr-defined]
+    return fields
 
 
-def _count_holes(items: Column, fields: Sequence[str]) -> Column:
-    """Count the elements of a list of structs that have a null in one of their fields."""
-    return F.size(F.filter(items, lambda each: reduce(or_, [each.getField(field).isNull() for field in fields])))
+def _compare(name: str, kind: T.DataType, was: T.DataType) -> Column:
+    """Tell whether a column of the new row says the same as in the old one. Whether a part may be null is no matter."""
+    if kind.simpleString().lower() != was.simpleString().lower():
+        return F.lit(False)
+    now, before = (make_comparable(F.col(row).getField(name), kind) for row in (_NEW, _OLD))
+    return now.eqNullSafe(before)

@@ -130,7 +130,7 @@ def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[s
     from enrich.frames import keys, order
 
     task, spec = work.task, work.task.spec
-    left_out = {alias for alias, window in task.window.items() if window.gap is not None}
+    left_out = {alias for alias, window in task.window.items() if window.gap is not None} | task.unsearched
     # A quarantine has rows without a key, which no feed names: they are looked for in the driving source.
     read = left_out | ({spec.driving} if task.target.quarantine is not None else set())
     if isinstance(spec, MirrorSpec):

@@ -168,7 +168,7 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
             found = replace(found, has_work=True, forecast=SWITCH)
         if task.lacks_state and task.target.table is not None:
             found = replace(found, has_work=True, forecast=foresee_count(task))
-        if task.everything or task.moved or task.again:
+        if task.everything or task.moved or task.again or task.ends_trust:
             found = workplace.open_inside(task, lambda complete, session: _count_keys(complete, session, found))
     except Exception as error:  # noqa: BLE001 - a refusal is what a plan is asked for
         known = workplace.describe(job, error)

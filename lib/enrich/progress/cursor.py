@@ -3,7 +3,8 @@
 A run's number, ``txnVersion`` of the job's ``txnAppId``, and the same JSON as the intent stand in the commit that
 carries the rows: rows and cursor become visible together or not at all. The latest commit of ours in the target's
 history is the cursor. A RESTORE of the target to a version leads back to what that version had consumed (Delta does
-not roll the number back); a RESTORE to a time, and a data change by anyone else, is drift.
+not roll the number back); a RESTORE to a time, and a data change by anyone else, is drift. Where a table has a
+``delta.setTransactionRetentionDuration``, Delta forgets the number: then the records in the log tell the highest one.
 
 The quarantine's commits carry such a record, too, and a number of their own. The target's record names the number of
 the quarantine's rows that belong to its own: with another number there, the two contain different versions.
@@ -20,10 +21,12 @@ from enrich.base.errors import ConfigError, show_text
 from enrich.base.spec import DataType
 from enrich.base.state import State
 from enrich.storage.runs import RunsTable
-from enrich.storage.tables import TableState, changes_values, exists, open_log, read_history, read_open_state
+from enrich.storage.tables import Log, TableState, changes_values, exists, open_log, read_history, read_open_state
 
 _FORMAT = 1
 _RECENT = 20
+NUMBER, BESIDE = "number", "quarantine_number"
+"""Where a record has the number of the commit that it stands in: a target's, a quarantine's."""
 UPKEEP = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
 """What comes every day and changes no value, as Delta defines it; others' other commits are read for what they do.
 
@@ -45,6 +48,8 @@ class Mark:
         gaps: Ranges, ends like ``start`` and ``to``, that a run was told to skip; until every row is compared again,
             the target may hold what was there before them.
         first: The version with which a history begins; None for other jobs.
+        chars: What the used columns were declared with, as in ``TableState``; None in records of old.
+        trusted: Whether two rows may share a key, because nobody looked for such rows; None in records of old.
     """
 
     table_id: str
@@ -55,14 +60,17 @@ class Mark:
     commit: str | None = None
     layout: dict[str, dict[str, str]] = field(default_factory=dict)
     first: int | None = None
+    chars: dict[str, list[str]] | None = None
+    trusted: bool | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the source's part of the record; what need not be told only where there is something to say."""
         found = {"table_id": self.table_id, "from": self.start, "to": self.to, "columns": self.columns}
         layout = {name: there for name, there in self.layout.items() if there}
         more = {"layout": layout, "gaps": [list(gap) for gap in self.gaps]}
-        begins = {} if self.first is None else {"first": self.first}
-        return {**found, "commit": self.commit, **{name: each for name, each in more.items() if each}, **begins}
+        known = {"first": self.first, "chars": self.chars, "trusted": self.trusted}
+        more = {name: each for name, each in more.items() if each}
+        return {**found, "commit": self.commit, **more, **{n: each for n, each in known.items() if each is not None}}
 
     @staticmethod
     def from_dict(found: dict[str, Any]) -> Mark:
@@ -70,8 +78,8 @@ class Mark:
         gaps = tuple((start, to) for start, to in found.get("gaps", ()))
         columns, layout = found["columns"], found.get("layout", {})
         layout = {name: layout.get(name, {}) for name in columns}
-        first = found.get("first")
-        return Mark(found["table_id"], found["from"], found["to"], columns, gaps, found.get("commit"), layout, first)
+        known = {name: found.get(name) for name in ("commit", "first", "chars", "trusted")}
+        return Mark(found["table_id"], found["from"], found["to"], columns, gaps, layout=layout, **known)
 
 
 @dataclass(frozen=True)
@@ -89,6 +97,7 @@ class Cursor:
         state: What the whole target holds; None in records of old.
         quarantine_run: The run that made the quarantine's commit of that number: one that was dropped or put back comes
             to a number a second time. None without a quarantine, and in records of old.
+        table_id: The target's identity; None when the run created it, and in records of old.
     """
 
     run_id: str
@@ -102,6 +111,7 @@ class Cursor:
     quarantine_base: int | None = None
     state: State | None = None
     quarantine_run: str | None = None
+    table_id: str | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as it stands in the commit's ``userMetadata`` and in the runs table."""
@@ -117,6 +127,7 @@ class Cursor:
             "quarantine_number": self.quarantine,
             "quarantine_base": self.quarantine_base,
             "quarantine_run": self.quarantine_run,
+            "table_id": self.table_id,
             **self._describe_state(),
         }
 
@@ -145,6 +156,7 @@ class Cursor:
             found.get("quarantine_base"),
             State.from_dict(found["state"], found["state_rules"]) if "state" in found else None,
             found.get("quarantine_run"),
+            found.get("table_id"),
         )
 
 
@@ -216,16 +228,17 @@ def read(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
     Raises:
         ConfigError: The table was never written by this job.
     """
-    table, number, walked = _open_history(
-        uri, job, lambda walked: walked.is_explained, hint="move it away, or choose another target table"
-    )
+    table, number, walked = _open_history(uri, job, NUMBER, lambda walked: walked.is_explained)
+    known = None
+    if number is None:
+        number, known = _find_forgotten(runs, label, job, (table, walked))
     found, others = walked.record, walked.others
     if found is not None and not walked.is_explained:
         found = None  # what came between its plan and its commit is forgotten
     elif found is not None and walked.base is not None:
-        others += list_others_between(walked.entries, (walked.base, walked.version), job)
+        others += list_others_between(walked.entries, (walked.base, walked.version))
     elif found is None and not walked.restored:
-        found = _find_expired(runs.read_committed(label, number), walked.oldest)
+        found = _find_expired(known or runs.read_committed(label, number), walked.oldest)
     cursor = None if found is None else Cursor.from_dict(found)
     return TargetState(table, cursor, number, list_changing(uri, others, () if cursor is None else cursor.columns))
 
@@ -240,6 +253,23 @@ def _find_expired(committed: tuple[dict[str, Any], int | None] | None, oldest: i
     return committed[0] if committed[1] + 1 == oldest else None
 
 
+def _find_forgotten(
+    runs: RunsTable, label: str, job: str, there: tuple[TableState, _Walked]
+) -> tuple[int, tuple[dict[str, Any], int | None]]:
+    """Return the last number, with what the runs table says of it, of a table whose log knows no number any more.
+
+    Raises:
+        ConfigError: It was never written by this job, or nothing tells that it was.
+    """
+    (table, walked), number = there, runs.last_number(label, committed=True)
+    known = runs.read_committed(label, number)
+    if known is None or known[0].get("job") != job:
+        raise _describe_foreign(table.uri, job, walked.entries)
+    if _find_expired(known, walked.oldest) is None and known[0].get("table_id") != table.table_id:
+        raise _describe_foreign(table.uri, job, walked.entries)
+    return number, known
+
+
 def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
     """Read the state of a job's quarantine; None when there is none.
 
@@ -250,7 +280,9 @@ def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:
     """
     if not exists(uri):
         return None
-    table, number, walked = _open_history(uri, job, lambda walked: walked.record is not None, hint="move it away")
+    table, number, walked = _open_history(uri, job, BESIDE, lambda walked: walked.record is not None)
+    if number is None:
+        raise _describe_foreign(uri, job, walked.entries)
     # The log forgets records and keeps the latest number; but a RESTORE does not take that number back.
     found, present = None, None if walked.restored or walked.unclear else number
     if walked.record is not None and not walked.unclear:
@@ -296,26 +328,48 @@ class _Walked:
 
 
 def _open_history(
-    uri: str, job: str, is_enough: Callable[[_Walked], bool], *, hint: str
-) -> tuple[TableState, int, _Walked]:
-    """Open a table of ``job``; return its state, the highest number used, and what its history says.
+    uri: str, job: str, name: str, is_enough: Callable[[_Walked], bool]
+) -> tuple[TableState, int | None, _Walked]:
+    """Open a table of ``job``; return its state, its highest number as ``find_number``, and what its history says.
 
     The latest commits are read; all of them where these are not enough.
-
-    Raises:
-        ConfigError: The table was never written by this job.
     """
     log = open_log(uri)
-    number = log.transaction_version(name_application(job))
-    if number is None:
-        recent = map(_read_metadata, read_history(log, _RECENT))
-        other = next((show_text(str(found["job"])) for found in recent if "job" in found), None)
-        if other is not None:
-            hint = f"give the job its old name {other!r} again, or {hint}"
-        by = f"was not written by job {job!r}" if other is None else f"was written by job {other!r}, not by job {job!r}"
-        raise ConfigError(f"{uri} exists and {by}", hint=hint)
     walked = _walk(read_history(log, _RECENT), job)
-    return read_open_state(log), number, walked if is_enough(walked) else _walk(read_history(log), job)
+    return (
+        read_open_state(log),
+        find_number(log, job, name),
+        walked if is_enough(walked) else _walk(read_history(log), job),
+    )
+
+
+def find_number(log: Log, job: str, name: str) -> int | None:
+    """Return the highest number that the log says ``job`` has used for a table; None when it knows of none.
+
+    Delta forgets the number after the table's ``delta.setTransactionRetentionDuration``; the records stay longer.
+
+    Args:
+        log: The table's log.
+        job: The job.
+        name: Where a record has the number of its own commit: ``NUMBER``, or ``BESIDE`` in a quarantine.
+    """
+    number: int | None = log.transaction_version(name_application(job))
+    if number is not None:
+        return number
+    records = (read_record(entry, job) for entry in read_history(log))
+    # Records of old name no number of a quarantine: the target's is higher.
+    return max((record.get(name) or record[NUMBER] for record in records if record is not None), default=None)
+
+
+def _describe_foreign(uri: str, job: str, entries: Iterable[dict[str, Any]]) -> ConfigError:
+    """Return the error of a table that stands where a job writes, and of which nothing says that the job wrote it."""
+    others = (show_text(str(found["job"])) for found in map(_read_metadata, entries) if "job" in found)
+    other = next(others, None)
+    hint = "move it away, or choose another target table"
+    if other is None:
+        return ConfigError(f"{uri} exists and was not written by job {job!r}", hint=hint)
+    hint = f"give the job its old name {other!r} again, or {hint}"
+    return ConfigError(f"{uri} exists and was written by job {other!r}, not by job {job!r}", hint=hint)
 
 
 def _walk(entries: list[dict[str, Any]], job: str) -> _Walked:
@@ -350,10 +404,13 @@ def find_base(entry: dict[str, Any]) -> int | None:
     return max(base, read) if overwrites and base is not None and isinstance(read, int) else base
 
 
-def list_others_between(entries: list[dict[str, Any]], bounds: tuple[int, int], job: str) -> tuple[int, ...]:
-    """Return others' commits between two versions, both excluded, latest first, but for upkeep."""
+def list_others_between(entries: list[dict[str, Any]], bounds: tuple[int, int]) -> tuple[int, ...]:
+    """Return the commits between a plan's version and its commit, both excluded, latest first, but for upkeep.
+
+    None of them may be another run's of the same job, either: that is what the number is for.
+    """
     inside = [entry for entry in entries if bounds[0] < int(entry["version"]) < bounds[1]]
-    return tuple(int(e["version"]) for e in inside if e.get("operation") not in UPKEEP and not read_record(e, job))
+    return tuple(int(entry["version"]) for entry in inside if entry.get("operation") not in UPKEEP)
 
 
 def list_changing(uri: str, others: Iterable[int], columns: Sequence[str]) -> tuple[int, ...]:

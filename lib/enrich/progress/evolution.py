@@ -8,6 +8,7 @@ from enrich.base.errors import RefreshNeeded
 from enrich.base.spec import DataType, JobSpec, JoinSpec
 from enrich.compiler.schemas import strip_type
 from enrich.progress.cursor import Cursor
+from enrich.storage.tables import TableState, state_at
 
 
 def check(job: str, schemas: Mapping[str, Mapping[str, DataType]], cursor: Cursor) -> None:
@@ -33,6 +34,24 @@ def find_retyped(cursor: Cursor, alias: str, columns: Mapping[str, DataType]) ->
     mark = cursor.sources.get(alias)
     before = mark.columns if mark is not None else {}
     return [name for name, kind in before.items() if name in columns and strip_type(columns[name]) != strip_type(kind)]
+
+
+def find_recast(cursor: Cursor, tables: Mapping[str, TableState]) -> list[str]:
+    """Return the sources whose values Spark reads otherwise than when the target was written: as CHAR, or no more.
+
+    Where neither record nor log tells what a column was declared with, it may have been anything.
+    """
+    found = []
+    for alias, mark in cursor.sources.items():
+        before, table = mark.chars, tables[alias]
+        if before is None and mark.to != table.version:
+            state = state_at(table.uri, mark.to)
+            before = None if state is None else state.chars
+        elif before is None:
+            before = table.chars
+        if before is None or any(before.get(name) != table.chars.get(name) for name in mark.columns):
+            found.append(alias)
+    return found
 
 
 def fits(cursor: Cursor, spec: JobSpec) -> bool:

@@ -87,6 +87,8 @@ def open_task(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -
     continuity.check(cursor, task.definition, task.tables)
     if evolution.find_reshaped(cursor, task.spec):
         return open_whole(task)  # every list is written anew, its elements in their new shape
+    if not isinstance(task.spec, HistorySpec) and evolution.find_recast(cursor, task.tables):
+        return open_whole(task)  # what CHAR fills with blanks is other values, of rows that no feed names
     beside = continuity.find_contained(target, cursor, task.spec, task.tables)
     if beside is None:
         return _open_without_quarantine(task)

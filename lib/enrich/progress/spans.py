@@ -38,7 +38,7 @@ def begin(job: str, alias: str, table: TableState, target: TargetState) -> Span:
         return Span(first, first, whole=True)
     # Without a record, only the very first version forgets nothing for sure.
     wanted = 0 if mark is None or mark.first is None else mark.first
-    found = find_feed_start(table, wanted)
+    found = find_feed_start(table, wanted, used=None if mark is None else mark.columns)
     if mark is not None and mark.table_id != table.table_id:
         raise _describe_replaced(job, alias)
     if found > wanted:
@@ -87,7 +87,7 @@ def find_since(task: Task, asked: Asked | None) -> dict[str, int]:
     if found >= mark.to:
         return {alias: found}
     wanted = max(found, mark.to if mark.first is None else mark.first)
-    begin = min(mark.to, find_feed_start(task.tables[alias], wanted, readable=False))
+    begin = min(mark.to, find_feed_start(task.tables[alias], wanted, readable=False, used=mark.columns))
     # A replay may end before that: then there is nothing to take again.
     begin = min(begin, max(found, task.until.get(alias, begin)))
     if begin > found:
@@ -111,7 +111,7 @@ def go_on(job: str, alias: str, task: Task, *, allow_gap: bool) -> tuple[Span, S
             hint=f"give --since {alias}=v{first} or a later one",
         )
     skips = start > mark.to  # as --since asked for it
-    found = find_feed_start(table, wanted, readable=skips)
+    found = find_feed_start(table, wanted, readable=skips, used=mark.columns)
     if found > wanted and again is not None and not task.apart:
         raise HistoryError(
             f"the change feed of source {alias!r} of {job!r} is whole only after version {found}",
@@ -134,7 +134,7 @@ def look_back(alias: str, task: Task) -> Span:
     """Return the span of a comparison: as far back as the feed can be read."""
     mark = task.target.marks[alias]
     first = mark.to if mark.first is None else mark.first
-    found = find_feed_start(task.tables[alias], first)
+    found = find_feed_start(task.tables[alias], first, used=mark.columns)
     return Span(first, found, whole=found == first, compares=found > first)
 
 

@@ -99,6 +99,8 @@ class Task:
         optimize: When the run puts the target's files in shape after its commit; None: never.
         span: What a history is computed from; None for other jobs, and before mode and window are decided.
         outgrown: True when the target's table cannot hold the job's rows, going by what Spark knows of their types.
+        anew: True when rows of a history that nothing has changed may have to be written anew: all that is recorded is
+            compared.
     """
 
     job: Job
@@ -120,6 +122,7 @@ class Task:
     optimize: Optimize | None = None
     span: Span | None = None
     outgrown: bool = False
+    anew: bool = False
 
     @property
     def spec(self) -> JobSpec:
@@ -129,7 +132,7 @@ class Task:
     @property
     def everything(self) -> bool:
         """True when all keys are computed anew."""
-        return self.mode not in _BY_CHANGES or any(start == BEFORE_ALL for start, _ in self.again.values())
+        return self.mode not in _BY_CHANGES or self.anew or any(start == BEFORE_ALL for start, _ in self.again.values())
 
     @property
     def moved(self) -> tuple[str, ...]:
@@ -137,9 +140,22 @@ class Task:
         return tuple(alias for alias, each in self.window.items() if each.start != each.to or each.gap is not None)
 
     @property
+    def unsearched(self) -> frozenset[str]:
+        """Aliases that the job does not trust, but did until now, or may have: two rows may share a key there."""
+        checked = {alias for alias, source in self.spec.sources.items() if not source.trusted}
+        return frozenset(
+            alias for alias in checked & self.target.marks.keys() if self.target.marks[alias].trusted is not False
+        )
+
+    @property
+    def ends_trust(self) -> bool:
+        """True when a source is known to have been trusted so far, and is not any more."""
+        return any(self.target.marks[alias].trusted for alias in self.unsearched)
+
+    @property
     def is_idle(self) -> bool:
         """True when there is nothing to compute, nor anything to record."""
-        busy = self.everything or self.moved or self.again or self.needs_feed or self.retry
+        busy = self.everything or self.moved or self.again or self.needs_feed or self.retry or self.ends_trust
         return not (busy or self.lacks_state)
 
     @property
@@ -181,7 +197,8 @@ class Task:
     def advances(self) -> bool:
         """True when the run has something to record even if no row differs."""
         closes = self.everything and any(mark.gaps for mark in self.target.marks.values())
-        return self.mode not in _BY_CHANGES or bool(self.moved) or bool(self.apart) or closes or self.lacks_state
+        records = bool(self.moved) or bool(self.apart) or self.lacks_state or self.ends_trust
+        return self.mode not in _BY_CHANGES or records or closes
 
     @property
     def needs_feed(self) -> bool:
@@ -223,7 +240,10 @@ class Task:
             commit = table.commit if each.to == table.version else None
             layout = {name: table.layout[name] for name in columns}
             first = None if self.span is None else self.span.first
-            marks[alias] = Mark(table.table_id, each.start, each.to, columns, gaps, commit, layout, first)
+            chars = {name: table.chars[name] for name in columns if name in table.chars}
+            trusted = self.spec.sources[alias].trusted
+            mark = Mark(table.table_id, each.start, each.to, columns, gaps, commit, layout, first, chars, trusted)
+            marks[alias] = mark
         return Cursor(
             self.run_id,
             self.job.job,
@@ -236,6 +256,7 @@ class Task:
             None if self.target.quarantine is None else self.target.quarantine.table.version,
             state,
             quarantine[1],
+            None if self.target.table is None else self.target.table.table_id,
         )
 
     def _open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:

@@ -91,17 +91,35 @@ def _find_commit(task: Task, write: CommitAttempt) -> int | None:
 def refuse_if_beaten(task: Task) -> None:
     """Stop when the target has a newer number than the one that this run was planned on.
 
+    Delta skips or refuses a number that it knows, in the same instant as it commits. But it forgets it where a table
+    has a ``delta.setTransactionRetentionDuration``: so this is asked right before each commit, too.
+
     Raises:
         Locked: Naming the run that was faster.
     """
-    uri = task.place.uri
-    if uri is None or not tables.exists(uri):
-        return
-    found = tables.open_log(uri)
-    number = found.transaction_version(cursor.name_application(task.job.job)) or 0
-    if number != task.target.number:
-        winner = cursor.find_writer(tables.read_history(found, 20))
+    if winner := _find_winner(task, task.place.uri, cursor.NUMBER, task.target.number):
         raise Locked(f"run {winner} has written the target of {task.job.job!r} meanwhile", hint="run again")
+
+
+def refuse_if_beaten_beside(task: Task) -> None:
+    """Stop when the quarantine has a newer number than this run was planned on, as ``refuse_if_beaten``.
+
+    Raises:
+        Conflict: Another run is between its two commits, or has ended there.
+    """
+    beside = task.target.quarantine
+    if beside is not None and _find_winner(task, beside.table.uri, cursor.BESIDE, beside.number):
+        raise Conflict(f"another run is writing the quarantine of {task.job.job!r}", hint="run again")
+
+
+def _find_winner(task: Task, uri: str | None, name: str, planned: int) -> str | None:
+    """Return the run that has written a table since this one was planned; None when none has."""
+    if uri is None or not tables.exists(uri):
+        return None
+    log = tables.open_log(uri)
+    if cursor.find_number(log, task.job.job, name) in (None, planned):
+        return None
+    return cursor.find_writer(tables.read_history(log, 20))
 
 
 def refuse_drift(task: Task, version: int) -> None:
@@ -119,7 +137,7 @@ def refuse_drift(task: Task, version: int) -> None:
     entries = tables.read_history(found, found.version() - table.version)
     base = next((cursor.find_base(each) for each in entries if int(each["version"]) == version), None)
     between = (table.version if base is None else base, version)
-    others = cursor.list_others_between(entries, between, task.job.job)
+    others = cursor.list_others_between(entries, between)
     changing = cursor.list_changing(task.place.uri, others, task.spec.columns)
     if changing:
         raise describe_drift(task.job.job, changing)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from py4j.protocol import Py4JJavaError
@@ -16,7 +16,7 @@ from enrich.base.errors import HistoryError, RefreshNeeded
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack
 from enrich.base.result import Finding
-from enrich.base.spec import COMMIT, FAILED_COLUMN, WEIGHT, HistorySpec, name_left_key, name_reference
+from enrich.base.spec import COMMIT, FAILED_COLUMN, WEIGHT, HistorySpec, name_left_key, name_reference, quote
 from enrich.frames import changes as net_changes
 from enrich.frames import history, normalise, quarantine
 from enrich.frames.changes import Touched
@@ -139,6 +139,8 @@ def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
         base = base.dropDuplicates([*name_left_key(len(spec.key)), FROM])
     surplus = 0 if spec.source.trusted else history.count_surplus(spec, base, events)
     touched, come, keyless = _count(work, spec, images, keys)
+    if work.task.unsearched and not work.task.everything:
+        surplus = max(surplus, *_search_ends(work, spec, images))
     return Ledger(base, events, identities, touched, come, keyless, surplus)
 
 
@@ -151,11 +153,26 @@ def _count(work: Work, spec: HistorySpec, images: DataFrame, keys: DataFrame) ->
         F.count_if(lacks_key),
     ]
     come, keyless, null_images = map(int, aggregate(images, *sums))
-    if work.task.everything:
+    if work.task.everything or work.task.unsearched:
         rows = net_changes.count_rows(work.read_source(spec.driving), spec.source, search=False)
         come, keyless = rows.rows + rows.null_keys, rows.null_keys
     names = name_reference(len(spec.key))
     return Touched(images, keys.toDF(*names), (), keys.count(), null_images), come, keyless
+
+
+def _search_ends(work: Work, spec: HistorySpec, images: DataFrame) -> tuple[int, int]:
+    """Count the rows beyond the first of their key in the whole source, at the window's end and at its start.
+
+    The rows at its start are those at its end, less what came and with what went since.
+    """
+    now = work.read_source(spec.driving).withColumn(WEIGHT, F.lit(1))
+    went = images.select(*[F.col(quote(name)) for name in spec.source.columns], (-F.col(WEIGHT)).alias(WEIGHT))
+    sides = [now, now.unionByName(went)]
+    names = [quote(name) for name in spec.key]
+    counted = [each.where(~history.is_keyless(spec)).groupBy(*names).agg(F.sum(WEIGHT).alias(WEIGHT)) for each in sides]
+    above = F.sum(F.when(F.col(WEIGHT) > 1, F.col(WEIGHT) - 1))
+    end, start = (int(aggregate(each, F.coalesce(above, F.lit(0)))[0]) for each in counted)
+    return end, start
 
 
 def _read_times(work: Work, spec: HistorySpec, ends: tuple[int, int]) -> Mapping[int, int]:
@@ -218,9 +235,17 @@ def _read_recorded(work: Work, spec: HistorySpec) -> DataFrame:
     """
     target, beside = read_target(work), _read_quarantined(work, spec, _find_belonging_version(work))
     assert target is not None  # noqa: S101 - only a first run has none
+    target = target.select(*[F.col(quote(name)) for name in _list_recorded(work, target.columns)])
     if beside is not None:
         target = target.unionByName(beside, allowMissingColumns=True)
     return history.take_versions(spec, target, _list_kinds(work, spec))
+
+
+def _list_recorded(work: Work, names: Iterable[str]) -> list[str]:
+    """Return those of some columns that the job has written: what another writer has put into others is not its own."""
+    cursor = work.task.target.cursor
+    known = {name.lower() for name in (work.task.spec.columns if cursor is None else cursor.columns)}
+    return [name for name in names if name.lower() in known]
 
 
 def _list_kinds(work: Work, spec: HistorySpec) -> dict[str, T.DataType]:
@@ -265,7 +290,7 @@ def _read_quarantined(work: Work, spec: HistorySpec, version: int | None) -> Dat
     there = work.task.target.quarantine
     if there is None or version is None:
         return None
-    names = [name for name in spec.columns if name in there.table.columns]
+    names = _list_recorded(work, [name for name in spec.columns if name in there.table.columns])
     if version == there.table.version:
         rows = tables.read_snapshot(work.session, there.table.uri, version, [*names, FAILED_COLUMN])
         return rows.where(~quarantine.is_keyless()).drop(FAILED_COLUMN)

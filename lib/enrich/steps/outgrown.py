@@ -6,17 +6,17 @@ needs a table that is written anew, even where the lookup itself is not shown.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import ExitStack
 from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
 from enrich.base.errors import HistoryError, RefreshNeeded
-from enrich.base.spec import DataType
+from enrich.base.spec import DataType, HistorySpec
 from enrich.compiler.schemas import strip_type
 from enrich.progress.prepare import open_whole
-from enrich.progress.task import FULL_REFRESH, Task
+from enrich.progress.task import FULL_REFRESH, REPAIR, Task
 from enrich.steps.joined_rows import make_no_rows
 from enrich.steps.work import Work
 
@@ -33,10 +33,12 @@ def fit_to_target(task: Task, session: SparkSession) -> Task:
         return task
     there = {name.lower(): strip_type(kind) for name, kind in table.columns.items()}
     recorded = {name.lower() for name in task.target.cursor.columns} if task.target.cursor is not None else set()
-    shared = [name for name in task.spec.columns if name.lower() in there]
+    shared = _share(task.spec.columns, there)
     added = [name for name in shared if name.lower() not in recorded]
     nested = [name for name in shared if _outline(there[name.lower()]) is not None]
-    if not added and not nested:
+    beside = {} if task.target.quarantine is None else task.target.quarantine.table.columns
+    adopts = bool(added) or any(each.lower() not in recorded for each in _share(task.spec.columns, beside))
+    if not adopts and not nested:
         return task
     kinds = _find_types(task, session)
     foreign = [name for name in added if kinds[name] != there[name.lower()]]
@@ -49,14 +51,31 @@ def fit_to_target(task: Task, session: SparkSession) -> Task:
             " the column that the job has now",
             hint=f"run `enrich run {task.job.job} --full-refresh`, which takes its place",
         )
-    if not outgrown:
-        return task
-    if task.everything:  # a comparison
+    if outgrown and task.mode == REPAIR:
         raise HistoryError(
             f"the lists in column {outgrown[0]!r} have other fields, or in another order, than in the target",
             hint=f"run `enrich run {task.job.job} --full-refresh`, which writes them again",
         )
-    return replace(open_whole(task), again={}, apart={}, outgrown=True)
+    if outgrown:
+        return replace(_take_whole(task), outgrown=True)
+    return _adopt_columns(task) if adopts and not task.everything else task
+
+
+def _share(ours: Collection[str], theirs: Collection[str]) -> list[str]:
+    known = {name.lower() for name in theirs}
+    return [name for name in ours if name.lower() in known]
+
+
+def _take_whole(task: Task) -> Task:
+    return replace(open_whole(task), again={}, apart={})
+
+
+def _adopt_columns(task: Task) -> Task:
+    """Compute all rows: a column that becomes the job's may have another writer's values, or a DEFAULT's, in any.
+
+    A history is not read from its beginning for that, which may be forgotten: what is recorded is compared.
+    """
+    return replace(task, anew=True) if isinstance(task.spec, HistorySpec) else _take_whole(task)
 
 
 def _find_types(task: Task, session: SparkSession) -> Mapping[str, DataType]:

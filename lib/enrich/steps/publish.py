@@ -98,7 +98,7 @@ def stage_difference(work: Work, changed: Changes, verdict: JudgedRows, affected
         identity,
         affected,
         has_copies=repairs,
-        count_emptied=is_limited and not repairs,
+        emptied_in=_list_recorded(task) if is_limited and not repairs else (),
         remember=list_remembered(task),
         counted=verdict.tally.get("rows"),
     )
@@ -107,12 +107,20 @@ def stage_difference(work: Work, changed: Changes, verdict: JudgedRows, affected
     return StagedRun(found, beside, replaces, whole, compared=old is not None)
 
 
+def _list_recorded(task: Task) -> list[str]:
+    """Return the columns whose values in the target are this job's, and not another writer's; all without a record."""
+    cursor = task.target.cursor
+    known = {name.lower() for name in (task.spec.columns if cursor is None else cursor.columns)}
+    return [name for name in task.spec.columns if name.lower() in known]
+
+
 def _find_comparable_rows(work: Work, rows: DataFrame) -> DataFrame | None:
-    """Return the target's rows when they can be compared with ``rows``: the same key, and the same types."""
+    """Return the target's rows when they can be compared with ``rows``: the same key, of the same types."""
     table, identity = read_target(work), identify_rows(work.task)
-    if table is None or any(name not in table.columns for name in (*identity.left, *identity.right)):
+    keys = (*identity.left, *identity.right)
+    if table is None or any(name not in table.columns for name in keys):
         return None
-    same = all(table.schema[name].dataType == rows.schema[name].dataType for name in table.columns)
+    same = all(table.schema[name].dataType == rows.schema[name].dataType for name in keys)
     return table if same else None
 
 
@@ -226,7 +234,8 @@ def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable
     record = _write_intent(task, found, runs)
     if found.quarantine is not None:
         _write_quarantine(work, found, record)
-    commit = CommitRecord(cursor.name_application(task.job.job), record.number, record.to_json())
+    application, text = cursor.name_application(task.job.job), record.to_json()
+    commit = CommitRecord(application, record.number, text, lambda: commits.refuse_if_beaten(task))
     result = replace(result, number=record.number, strategy=_name_strategy(task, found), state=found.state)
 
     def landed(version: int) -> None:
@@ -349,7 +358,8 @@ def _write_quarantine(work: Work, found: StagedRun, record: cursor.Cursor) -> No
     assert record.quarantine is not None  # noqa: S101 - only records of old name none
     pass_point("quarantine.before")
     commits.refuse_if_beaten(task)
-    own = CommitRecord(cursor.name_application(task.job.job), record.quarantine, record.to_json())
+    application, text = cursor.name_application(task.job.job), record.to_json()
+    own = CommitRecord(application, record.quarantine, text, lambda: commits.refuse_if_beaten_beside(task))
     commits.commit_and_prove(
         task,
         commits.CommitAttempt(

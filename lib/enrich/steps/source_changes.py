@@ -94,7 +94,11 @@ def read_changes(work: Work) -> Changes:
             count, come, nulls = net[alias].count, net[alias].rows, net[alias].null_keys
             search = net[alias].grown and not source.trusted
             surplus = net_changes.count_surplus_rows(work.snapshot(alias), source, net[alias]) if search else 0
-        if at.gap is not None and not task.everything:  # what the gap brought was never looked at
+        # What a gap brought was never looked at, nor what a source that was trusted until now has.
+        if not task.everything and (at.gap is not None or alias in task.unsearched):
+            if alias in net:
+                before = net_changes.count_crowded_before(work.snapshot(alias), source, net[alias])
+                net[alias] = replace(net[alias], crowded=net[alias].crowded + before)
             found = _count_source(work, alias)
             come, nulls, surplus = found.rows + found.null_keys, found.null_keys, found.surplus
         widened = _count_all_keys(net.get(alias), again.get(alias))

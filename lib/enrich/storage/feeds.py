@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -22,13 +22,16 @@ _TO_B85 = str.maketrans(_Z85, _B85)
 _UUID_LETTERS = 20
 
 
-def find_feed_start(table: TableState, stop: int = 0, *, readable: bool = True) -> int:
+def find_feed_start(
+    table: TableState, stop: int = 0, *, readable: bool = True, used: Collection[str] | None = None
+) -> int:
     """Return the first version, not before ``stop``, from which on the feed up to ``table``'s version is whole.
 
     Args:
         table: The state at the version where the feed ends.
         stop: How far to look back.
         readable: Whether rows and time of ``stop`` itself must be there, too; those of later versions always must.
+        used: The columns whose values are read; None: all.
 
     Raises:
         RunFailed: The storage did not answer.
@@ -38,7 +41,7 @@ def find_feed_start(table: TableState, stop: int = 0, *, readable: bool = True) 
     whole = [version]
     while table.has_change_feed and version > stop:
         found = tables.actions(uri, version)
-        if found is None or not _tells_all(uri, version, found):
+        if found is None or not _tells_all(uri, version, found, used):
             break
         missing -= set(list_files(found, "add"))
         missing |= {path for path in list_files(found, "remove") if not _exist(uri, [path])}
@@ -55,16 +58,16 @@ def _has_snapshot(uri: str, version: int) -> bool:
     return tables.actions(uri, version) is not None and tables.state_at(uri, version) is not None
 
 
-def _tells_all(uri: str, version: int, found: Sequence[Mapping[str, Any]]) -> bool:
+def _tells_all(uri: str, version: int, found: Sequence[Mapping[str, Any]], used: Collection[str] | None) -> bool:
     """Return whether the feed has all that a commit changed."""
-    if any("metaData" in each for each in found) and not _keeps_columns(uri, version):
+    if any("metaData" in each for each in found) and not _keeps_columns(uri, version, used):
         return False
     recorded = list(list_files(found, "cdc"))
     changing = [each for each in found for kind in ("add", "remove") if each.get(kind, {}).get("dataChange")]
     return _exist(uri, recorded or [*list_files(changing, "add"), *list_files(changing, "remove")])
 
 
-def _keeps_columns(uri: str, version: int) -> bool:
+def _keeps_columns(uri: str, version: int, used: Collection[str] | None) -> bool:
     """Return whether the feed was on before a commit too, and all columns kept their types and their values."""
     before, after = tables.state_at(uri, version - 1), tables.state_at(uri, version)
     if before is None or after is None or not before.has_change_feed or not after.has_change_feed:
@@ -72,6 +75,7 @@ def _keeps_columns(uri: str, version: int) -> bool:
     if before.table_id != after.table_id:
         return False
     kept = all(after.columns.get(name) == kind for name, kind in before.columns.items())
+    kept = kept and all(after.chars.get(name) == before.chars.get(name) for name in used or before.columns)
     return kept and all(after.layout.get(name) == there for name, there in before.layout.items())
 
 

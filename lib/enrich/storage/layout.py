@@ -1,16 +1,20 @@
-"""Under which names the values of a table's columns stand in its files (column mapping).
+"""What a table's schema says of its values beside their types: their names in the files, and CHAR.
 
-The names suffice, ids need no comparison: Delta gives a column that is dropped and added again a new physical name.
+The names (column mapping) suffice, ids need no comparison: Delta gives a column that is dropped and added again a new
+physical name. A CHAR(5) is a string in the log; Spark fills its values with blanks when it reads them.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
 from enrich.base.spec import DataType, quote
 
 _PHYSICAL = "delta.columnMapping.physicalName"
+_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
+_CHAR = re.compile(r"(?i)\bchar\s*\(")
 
 
 def find_physical_names(fields: Sequence[dict[str, Any]], path: str = "") -> dict[str, str]:
@@ -23,6 +27,16 @@ def find_physical_names(fields: Sequence[dict[str, Any]], path: str = "") -> dic
             found[inside] = physical
         found |= find_physical_names(_fields_inside(field["type"]), inside)
     return found
+
+
+def find_char_types(field: dict[str, Any]) -> list[str]:
+    """Return the types with a CHAR in them that a column, and the fields inside it, were declared with.
+
+    A VARCHAR is left out: its length decides what may be written, and not what is read.
+    """
+    declared = str((field.get("metadata") or {}).get(_DECLARED, ""))
+    inside = [each for part in _fields_inside(field["type"]) for each in find_char_types(part)]
+    return [declared, *inside] if _CHAR.search(declared) else inside
 
 
 def _fields_inside(kind: DataType) -> list[dict[str, Any]]:

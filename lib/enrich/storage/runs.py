@@ -215,10 +215,11 @@ class RunsTable:
             return None
         return json.loads(intents[-1]["document"]), outcomes[intents[-1]["run_id"]].get("target_version")
 
-    def last_number(self, target: str) -> int:
-        """Return the highest number that an intent for ``target`` has used; 0 when there is none."""
-        rows = self._select("SELECT target, max(number) AS number FROM this WHERE event = 'intent' GROUP BY target")
-        return next((row["number"] for row in rows if row["target"] == target), 0)
+    def last_number(self, target: str, *, committed: bool = False) -> int:
+        """Return the highest number that an intent for ``target`` has used, or that was committed; 0 without any."""
+        event = OUTCOME if committed else INTENT
+        rows = self._select(f"SELECT target, max(number) AS number FROM this WHERE event = '{event}' GROUP BY target")  # noqa: S608 - a constant
+        return next((row["number"] or 0 for row in rows if row["target"] == target), 0)
 
     def read_latest(self) -> dict[str, dict[str, Any]]:
         """Return the status of the last outcome of each target, and when it ended."""

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote, urlparse
 
 from enrich.base.errors import ConfigError
@@ -19,7 +19,7 @@ from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, describe_unreadable, is_denied
 from enrich.base.spec import DataType, quote
 from enrich.base.stores import find_options
-from enrich.storage.layout import find_physical_names
+from enrich.storage.layout import find_char_types, find_physical_names
 from enrich.storage.stores import find_local_path, list_objects, read_file
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from deltalake import DeltaTable
     from pyspark.sql import DataFrame, SparkSession
 
+Log: TypeAlias = "DeltaTable"
+"""A table's log, opened at a version."""
 CHANGE_FEED = "delta.enableChangeDataFeed"
 _IN_COMMIT = "delta.enableInCommitTimestamps"
 _IN_COMMIT_SINCE = "delta.inCommitTimestampEnablementVersion"
@@ -47,6 +49,8 @@ class TableState:
         commit: What tells the version's commit from any other that could stand in its place.
         layout: Column -> the names in the files of itself and of the fields inside it, where they are others than the
             visible ones (column mapping). Other names there mean other values: renamed, or dropped and added again.
+        chars: Column -> the types with a CHAR in them that it was declared with, of columns that have any. Others mean
+            that Spark reads other values, without any change of data.
     """
 
     uri: str
@@ -56,6 +60,7 @@ class TableState:
     properties: dict[str, str]
     commit: str | None
     layout: dict[str, dict[str, str]]
+    chars: dict[str, list[str]]
 
     @property
     def has_change_feed(self) -> bool:
@@ -172,8 +177,9 @@ def read_open_state(log: DeltaTable) -> TableState:
     schema = json.loads(log.schema().to_json())
     columns = {field["name"]: _type_of(field) for field in schema["fields"]}
     layout = {field["name"]: find_physical_names([field]) for field in schema["fields"]}
+    chars = {field["name"]: found for field in schema["fields"] if (found := find_char_types(field))}
     uri, version, properties = _locate(log), log.version(), dict(metadata.configuration)
-    return TableState(uri, str(metadata.id), version, columns, properties, fingerprint(uri, version), layout)
+    return TableState(uri, str(metadata.id), version, columns, properties, fingerprint(uri, version), layout, chars)
 
 
 def _locate(log: DeltaTable) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from functools import reduce
@@ -38,11 +38,13 @@ class CommitRecord:
         application: ``txnAppId``.
         number: ``txnVersion``.
         metadata: ``userMetadata``, the cursor as JSON.
+        require: Called right before the table is written; raises what must stop that.
     """
 
     application: str
     number: int
     metadata: str
+    require: Callable[[], None] = lambda: None
 
 
 def _record_commit(session: SparkSession, commit: CommitRecord) -> AbstractContextManager[None]:
@@ -100,6 +102,7 @@ def write_difference(session: SparkSession, uri: str, changed: Changed, commit: 
     _allow_types(session, f"delta.{quote(uri)}", uri, changed.rows)
     with _record_commit(session, commit):
         pass_point("merge.before")
+        commit.require()
         if touches_rows(changed.operations):
             _merge(session, uri, changed)
         else:
@@ -179,6 +182,7 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
     try:
         with _record_commit(session, commit):
             pass_point("create.before")
+            commit.require()
             session.sql(" ".join(parts))
             pass_point("create.after")
     finally:
@@ -197,6 +201,7 @@ def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, com
     with _record_commit(session, commit):
         writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
         pass_point("overwrite.before")
+        commit.require()
         writer.save(table.uri)
         pass_point("overwrite.after")
     if table.cluster_by:

@@ -1,0 +1,381 @@
+"""What changes around a target without a change of data: trust, CHAR, other writers' columns, a forgotten number."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from deltalake import DeltaTable
+
+import enrich
+from enrich.base.result import RunResult
+from enrich.progress import cursor, evolution
+from enrich.progress.task import Task
+from enrich.steps import outgrown
+from kit.commits import find_commit, forget_numbers, rewrite_commit
+from kit.lab import Lab, Prepared
+from kit.project import hold_nulls
+from kit.session import forget_tables
+
+FEED = "TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true')"
+
+
+def tell(lab: Lab, *statements: str) -> None:
+    """Let another writer do something; ``{name}`` stands for a table."""
+    names = {each.name: f"delta.`{each}`" for each in (lab.home / "lake").glob("*") if not each.name.startswith("_")}
+    for statement in statements:
+        lab.spark.sql(statement.format(**names))
+
+
+def create(lab: Lab, name: str, columns: str, rows: str) -> None:
+    lab.spark.sql(f"CREATE TABLE delta.`{lab.path(name)}` ({columns}) USING delta {FEED}")
+    tell(lab, f"INSERT INTO {{{name}}} VALUES {rows}")
+
+
+def ask(lab: Lab, query: str) -> list[tuple[Any, ...]]:
+    """Return what Spark reads, in order."""
+    names = {each.name: f"delta.`{each}`" for each in (lab.home / "lake").glob("*") if not each.name.startswith("_")}
+    return sorted((tuple(row) for row in lab.spark.sql(query.format(**names)).collect()), key=repr)
+
+
+def compare(lab: Lab) -> dict[str, str]:
+    """Return the jobs that `verify` does not find equal, with what it says."""
+    found = enrich.verify(enrich.load_project(lab.home), spark=lab.spark).jobs
+    return {each.job: str(each.error) for each in found if each.status != "equal"}
+
+
+def forget(lab: Lab, table: str, *names: str) -> None:
+    """Let the last record of a target lack what records of old lack about a source."""
+
+    def change(action: dict[str, Any]) -> dict[str, Any]:
+        if "commitInfo" in action and "userMetadata" in action["commitInfo"]:
+            record = json.loads(action["commitInfo"]["userMetadata"])
+            record["sources"] = {
+                alias: {key: value for key, value in mark.items() if key not in names}
+                for alias, mark in record["sources"].items()
+            }
+            action["commitInfo"]["userMetadata"] = json.dumps(record)
+        return action
+
+    rewrite_commit(Path(lab.path(table)), DeltaTable(lab.path(table)).version(), change)
+
+
+def codes(found: RunResult) -> dict[str, int]:
+    return {each.job: each.exit_code for each in found.jobs}
+
+
+TRUSTED = {
+    "live": "sources: {{o: {{table: orders, key: id{trust}}}}}\nfrom: o\n"
+    "select: {{id: o.id, x: o.x}}\nwhere: not o.gone\n",
+    "looks": "sources:\n  a: {{table: bills, key: bill}}\n  b: {{table: orders, key: id{trust}}}\n"
+    "  c: {{table: orders, key: id{trust}}}\nfrom: a\njoin:\n  b: {{kind: foreign_key, on: a.id}}\n"
+    "  c: {{kind: foreign_key, on: a.other}}\n"
+    "select: {{bill: a.bill, x: b.x, y: c.x}}\nwhere: not coalesce(b.gone, false) and not coalesce(c.gone, false)\n",
+    "lists": "sources:\n  a: {{table: bills, key: bill}}\n  b: {{table: orders, key: id{trust}}}\nfrom: a\n"
+    "join: {{b: {{kind: list, elements: a.ids}}}}\nselect: {{bill: a.bill, items: b}}\n",
+    "values": "kind: mirror\nsources: {{o: {{table: orders, key: id{trust}}}}}\nfrom: o\n"
+    "mirror: {{value: x, conflict: first}}\n",
+    "past": "kind: history\nsources: {{o: {{table: orders, key: id{trust}}}}}\nfrom: o\n",
+}
+
+
+def trust(lab: Lab, word: str) -> None:
+    for name, text in TRUSTED.items():
+        lab.job(f"job: {name}\n{text.format(trust=word)}target: {{table: {name}}}\n")
+
+
+def open_trusted(lab: Lab) -> None:
+    create(lab, "orders", "id INT, x INT, gone BOOLEAN", "(1, 1, false), (1, 0, true), (2, 2, false)")
+    create(lab, "bills", "bill INT, id INT, other INT, ids ARRAY<INT>", "(7, 1, 2, array(1, 2)), (8, 2, 2, array(2))")
+    trust(lab, ", unique: trusted")
+    assert codes(lab.run_all()) == dict.fromkeys(TRUSTED, 0)
+
+
+@pytest.fixture
+def trusted(prepared: Prepared) -> Lab:
+    return prepared("trusted", open_trusted)
+
+
+LIVE = [(1, 1), (2, 2)]
+
+
+def test_when_trust_ends_the_whole_source_is_searched_though_nothing_else_changes(trusted: Lab) -> None:
+    trust(trusted, "")
+    for _ in range(2):
+        found = trusted.run_all()
+        assert codes(found) == dict.fromkeys(TRUSTED, 3)
+        assert {each.expectation for job in found.jobs for each in job.findings} == {"key_unique"}
+    tell(trusted, "UPDATE {orders} SET x = 99 WHERE id = 1 AND gone")
+    assert codes(trusted.run_all()) == dict.fromkeys(TRUSTED, 3)
+    assert ask(trusted, "SELECT id, x FROM {live}") == LIVE
+
+    # Without the second row, jobs go on; what was trusted before the window is no reason to take its rows for all.
+    tell(trusted, "DELETE FROM {orders} WHERE gone", "INSERT INTO {orders} VALUES (3, 3, false)")
+    assert codes(trusted.run_all()) == dict.fromkeys(TRUSTED, 0) | {"past": 3}, "a history begins with both"
+    assert ask(trusted, "SELECT id, x FROM {live}") == [*LIVE, (3, 3)]
+    assert compare(trusted).keys() <= {"past"}
+    again = {each.job: each.strategy for each in trusted.run_all().jobs if each.job != "past"}
+    assert set(again.values()) == {"nothing"}, "the search is recorded, and not made again"
+
+
+def test_a_record_of_old_says_nothing_of_trust(trusted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    tell(trusted, "DELETE FROM {orders} WHERE gone")
+    assert codes(trusted.run_all()) == dict.fromkeys(TRUSTED, 0)
+    for name in TRUSTED:
+        forget(trusted, name, "trusted")
+    trust(trusted, "")
+    assert {each.strategy for each in trusted.run_all().jobs} == {"nothing"}, "that alone is nothing to do"
+    tell(trusted, "INSERT INTO {orders} VALUES (1, 0, true)", "UPDATE {orders} SET x = 5 WHERE id = 2")
+    assert codes(trusted.run_all()) == dict.fromkeys(TRUSTED, 3)
+    tell(trusted, "DELETE FROM {orders} WHERE gone")
+    assert codes(trusted.run_all()) == dict.fromkeys(TRUSTED, 0)
+    assert compare(trusted) == {}
+    (mark,) = [cursor.Cursor.from_dict(json.loads(trusted.log("live")[0]["userMetadata"])).sources["o"]]
+    assert mark.trusted is False
+
+
+def test_planted_trust_that_is_not_recorded(trusted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Task, "unsearched", frozenset())
+    trust(trusted, "")
+    tell(trusted, "UPDATE {orders} SET x = 99 WHERE id = 1 AND gone")
+    trusted.run_all("live")
+    assert ask(trusted, "SELECT id, x FROM {live}") != LIVE
+
+
+GAINING = """\
+job: gaining
+sources: {o: {table: orders, key: id}, m: {table: mails, key: mail_id}}
+from: o
+join: {m: {kind: foreign_key, on: o.mail_id}}
+target: {table: gaining}
+expectations: named
+rules: [{rule: mass_change, at_most: 0}]
+"""
+KEEPING = "job: keeping\nkind: history\nsources: {o: {table: orders, key: id}}\nfrom: o\ntarget: {table: keeping}\n"
+KEEPING += "expectations: named\n"
+GAINED = [(1, "a", None, "A"), (2, "b", None, None), (4, "a", 1, "A"), (5, "b", None, None)]
+
+
+def open_gaining(lab: Lab) -> None:
+    """Let another writer give columns and values to targets and quarantines, and accept that."""
+    create(lab, "orders", "id INT, mail_id STRING, name STRING", "(1, 'a', 'x'), (2, 'b', 'x'), (3, 'a', null)")
+    create(lab, "mails", "mail_id STRING, size INT", "('a', 1), ('b', 2)")
+    lab.suite("named", hold_nulls("name"))
+    lab.job(GAINING)
+    lab.job(KEEPING)
+    assert codes(lab.run_all()) == {"gaining": 0, "keeping": 0}
+    for name in ("gaining", "keeping"):
+        tell(lab, f"ALTER TABLE {{{name}}} ADD COLUMNS (NOTE INT, m_mail STRING)", f"UPDATE {{{name}}} SET NOTE = 7")
+        beside = f"{{{name}__quarantine}}"
+        tell(lab, f"ALTER TABLE {beside} ADD COLUMNS (note INT, m_mail STRING)", f"UPDATE {beside} SET note = 7")
+        tell(
+            lab,
+            f"ALTER TABLE {{{name}}} SET TBLPROPERTIES ('delta.feature.allowColumnDefaults' = 'supported')",
+            f"ALTER TABLE {{{name}}} ALTER COLUMN m_mail SET DEFAULT 'foreign'",
+        )
+    assert codes(lab.run_all()) == {"gaining": 6, "keeping": 6}
+    assert enrich.verify(enrich.load_project(lab.home), repair=True, spark=lab.spark).exit_code == 0
+    tell(lab, "INSERT INTO {orders} VALUES (4, 'a', 'x')")
+    assert codes(lab.run_all()) == {"gaining": 0, "keeping": 0}
+    assert ask(lab, "SELECT m_mail FROM {gaining} WHERE id = 4") == [("foreign",)]
+
+
+@pytest.fixture
+def gaining(prepared: Prepared) -> Lab:
+    return prepared("gaining", open_gaining)
+
+
+def gain(lab: Lab) -> RunResult:
+    """Let the sources gain these columns, with values in some rows, and run."""
+    tell(
+        lab,
+        "ALTER TABLE {orders} ADD COLUMNS (note INT)",
+        "UPDATE {orders} SET note = 1 WHERE id = 4",
+        "INSERT INTO {orders} VALUES (5, 'b', 'x', null)",
+        "ALTER TABLE {mails} ADD COLUMNS (mail STRING)",
+        "UPDATE {mails} SET mail = 'A' WHERE mail_id = 'a'",
+    )
+    return lab.run_all()
+
+
+def test_columns_of_another_writer_become_the_sources(gaining: Lab) -> None:
+    planned = enrich.plan(enrich.load_project(gaining.home), spark=gaining.spark)
+    assert planned.exit_code == 0
+    found = gain(gaining)
+    assert codes(found) == {"gaining": 0, "keeping": 0}, [each.error for each in found.jobs]
+    joined, kept = found.jobs
+    assert ask(gaining, "SELECT id, mail_id, note, m_mail FROM {gaining}") == GAINED
+    assert ask(gaining, "SELECT id, note, m_mail FROM {gaining__quarantine}") == [(3, None, "A")]
+    assert joined.state is not None
+    assert joined.state.nulls == {"id": 0, "mail_id": 0, "name": 0, "m_size": 0, "note": 3, "m_mail": 2}
+    assert ask(gaining, "SELECT id, note FROM {keeping}") == [(1, None), (2, None), (4, 1), (4, None), (5, None)]
+    assert ask(gaining, "SELECT id, note FROM {keeping__quarantine}") == [(3, None)]
+    assert kept.state is not None
+    assert kept.state.nulls["note"] == 4
+    assert compare(gaining) == {}
+
+    # From here on by changes.
+    tell(gaining, "UPDATE {orders} SET note = 2 WHERE id = 5")
+    assert {each.mode for each in gaining.run_all().jobs} == {"incremental"}
+    assert compare(gaining) == {}
+
+
+def test_planted_columns_of_another_writer_that_are_taken_as_they_are(
+    gaining: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(outgrown, "_adopt_columns", lambda task: task)
+    gain(gaining)
+    assert ask(gaining, "SELECT id, mail_id, note, m_mail FROM {gaining}") != GAINED
+    assert compare(gaining).keys() == {"gaining", "keeping"}
+
+
+CHARS = {
+    "plain": "sources: {g: {table: goods, key: id}}\nfrom: g\nselect: {id: g.id, code: g.code, inner: g.part.c}\n",
+    "keyed": "sources: {g: {table: goods, key: code}}\nfrom: g\nselect: {code: g.code, id: g.id}\n",
+    "looked": "sources: {b: {table: bills, key: bill}, g: {table: goods, key: id}}\nfrom: b\n"
+    "join: {g: {kind: foreign_key, on: b.id}}\nselect: {bill: b.bill, code: \"concat('<', g.code, '>')\"}\n",
+    "listed": "sources: {b: {table: bills, key: bill}, g: {table: goods, key: id}}\nfrom: b\n"
+    "join: {g: {kind: list, elements: b.ids}}\nselect: {bill: b.bill, items: g}\n",
+    "mirrored": "kind: mirror\nsources: {g: {table: goods, key: id}}\nfrom: g\nmirror: {value: code}\n",
+    "history": "kind: history\nsources: {g: {table: goods, key: id}}\nfrom: g\nhistory: {columns: [code]}\n",
+    "apart": "sources: {g: {table: goods, key: id}}\nfrom: g\nselect: {id: g.id, x: g.x}\n",
+    "aside": "kind: history\nsources: {g: {table: goods, key: id}}\nfrom: g\nhistory: {columns: [x]}\n",
+}
+
+
+def open_chars(lab: Lab) -> None:
+    create(
+        lab,
+        "goods",
+        "id INT, code CHAR(5), part STRUCT<c: CHAR(3)>, x INT",
+        "(1, 'a', named_struct('c', 'u'), 1), (2, 'b', null, 1)",
+    )
+    create(lab, "bills", "bill INT, id INT, ids ARRAY<INT>", "(7, 1, array(1, 2))")
+    for name, text in CHARS.items():
+        lab.job(f"job: {name}\n{text}target: {{table: {name}}}\n")
+    assert codes(lab.run_all()) == dict.fromkeys(CHARS, 0)
+    tell(lab, "INSERT INTO {goods} VALUES (3, 'c', null, 1)")  # the feed has what the snapshot has
+    assert codes(lab.run_all()) == dict.fromkeys(CHARS, 0)
+    assert ask(lab, "SELECT id, code, inner FROM {plain}") == CODES
+
+
+@pytest.fixture
+def chars(prepared: Prepared) -> Lab:
+    return prepared("chars", open_chars)
+
+
+CODES = [(1, "a    ", "u  "), (2, "b    ", None), (3, "c    ", None)]
+NOW = [(1, "a", "u  "), (2, "b", None), (3, "c", None), (4, "longer", None)]
+
+
+@pytest.mark.parametrize("old", [False, True], ids=["recorded", "records of old"])
+def test_char_that_becomes_varchar_changes_every_row(chars: Lab, *, old: bool) -> None:
+    for name in CHARS if old else ():
+        forget(chars, name, "chars")
+    tell(chars, "ALTER TABLE {goods} ALTER COLUMN code TYPE VARCHAR(10)")
+    tell(chars, "INSERT INTO {goods} VALUES (4, 'longer', null, 1)")
+    found = chars.run_all()
+    assert codes(found) == dict.fromkeys(CHARS, 0) | {"history": 5}
+    by_changes = {each.job for each in found.jobs if each.mode == "incremental"}
+    assert by_changes == {"apart", "aside"}, "who does not use the column goes on"
+    assert ask(chars, "SELECT id, code, inner FROM {plain}") == NOW
+    assert ask(chars, "SELECT code FROM {keyed}") == [("a",), ("b",), ("c",), ("longer",)]
+    assert ask(chars, "SELECT code FROM {looked}") == [("<a>",)]
+    assert ask(chars, "SELECT items.code FROM {listed}") == [(["a", "b"],)]
+    assert ask(chars, "SELECT code FROM {mirrored}") == [("a",), ("b",), ("c",), ("longer",)]
+
+    refused = found.jobs[-1] if found.jobs[-1].job == "history" else next(e for e in found.jobs if e.job == "history")
+    assert "`enrich run history --allow-gap`" in str(refused.error)
+    assert chars.run("history", allow_gap=True).exit_code == 0
+    ended = ask(chars, "SELECT id, code, valid_to IS NULL FROM {history}")
+    assert ended == sorted([(n, c, False) for n, c, _ in CODES] + [(n, c, True) for n, c, _ in NOW], key=repr)
+    assert compare(chars) == {}
+    assert {each.strategy for each in chars.run_all().jobs} == {"nothing"}
+
+
+def test_varchar_that_becomes_char_and_string_changes_every_row(chars: Lab) -> None:
+    tell(chars, "ALTER TABLE {goods} ALTER COLUMN code TYPE STRING")
+    assert codes(chars.run_all("plain")) == {"plain": 0}
+    assert ask(chars, "SELECT id, code, inner FROM {plain}") == NOW[:3]
+    goods = Path(chars.path("goods"))
+    actions = map(json.loads, find_commit(goods, 0).read_text().splitlines())
+    declared = next(each for each in actions if "metaData" in each)
+    told = [{"commitInfo": {"operation": "CHANGE COLUMN"}}, declared]
+    find_commit(goods, DeltaTable(goods).version() + 1).write_text("\n".join(map(json.dumps, told)))
+    forget_tables(chars.spark)
+    assert codes(chars.run_all("plain")) == {"plain": 0}
+    assert ask(chars, "SELECT id, code, inner FROM {plain}") == CODES
+
+
+def test_planted_char_that_nobody_looks_at(chars: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evolution, "find_recast", lambda *_: [])
+    tell(chars, "ALTER TABLE {goods} ALTER COLUMN code TYPE VARCHAR(10)")
+    chars.run_all("plain")
+    assert ask(chars, "SELECT id, code, inner FROM {plain}") != NOW[:3]
+
+
+COUNTED = """\
+job: counted
+sources: {o: {table: orders, key: id}}
+from: o
+target: {table: counted}
+expectations: named
+"""
+
+
+def open_counted(lab: Lab) -> None:
+    lab.table(
+        "orders", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": 1, "name": "x"}, {"id": 2, "name": None}]
+    )
+    lab.suite("named", hold_nulls("name"))
+    lab.job(COUNTED)
+    assert lab.run().status == "created"
+    for table in ("counted", "counted__quarantine"):
+        tell(
+            lab,
+            f"ALTER TABLE {{{table}}} SET TBLPROPERTIES ('delta.setTransactionRetentionDuration'='interval 1 hours')",
+        )
+
+
+@pytest.fixture
+def counted(prepared: Prepared) -> Lab:
+    return prepared("counted", open_counted)
+
+
+def grow_old(lab: Lab) -> None:
+    """Let hours pass: Delta forgets the numbers of all commits."""
+    for table in map(Path, (lab.path("counted"), lab.path("counted__quarantine"))):
+        forget_numbers(table)
+        assert DeltaTable(table).transaction_version(cursor.name_application("counted")) is None
+    forget_tables(lab.spark)
+
+
+def test_a_target_that_forgets_its_number_goes_on(counted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+    for i in (3, 5):
+        grow_old(counted)
+        assert counted.run().strategy == "nothing"
+        counted.put("orders", {"id": i, "name": "x"}, {"id": i + 1, "name": None})
+        done = counted.run()
+        assert (done.exit_code, done.counts.inserted, done.counts.quarantined) == (0, 1, 1), done.error
+    grow_old(counted)
+    for table in ("counted", "counted__quarantine"):
+        DeltaTable(counted.path(table)).create_checkpoint()
+    forget_tables(counted.spark)
+    assert counted.run(full_refresh=True).exit_code == 0
+    grow_old(counted)
+    counted.put("orders", {"id": 7, "name": "x"})
+    assert counted.run().exit_code == 0
+    assert compare(counted) == {}
+    assert [row["id"] for row in counted.rows("counted")] == [1, 3, 5, 7]
+    numbers = [json.loads(each["userMetadata"])["number"] for each in counted.log("counted") if "userMetadata" in each]
+    assert numbers == sorted(set(numbers), reverse=True)
+
+    # The planted bug.
+    grow_old(counted)
+    counted.put("orders", {"id": 8, "name": "x"})
+    application = cursor.name_application("counted")
+    monkeypatch.setattr(cursor, "find_number", lambda log, *_: log.transaction_version(application))
+    assert counted.run().exit_code == 2
