@@ -10,7 +10,7 @@ from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location
 from enrich.progress.continuity import goes_on
 from enrich.progress.cursor import Mark
-from enrich.storage import retention, tables
+from enrich.storage import feeds, retention, tables
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,15 @@ def measure_lag(alias: str, table: str, place: Location, mark: Mark | None) -> S
     behind = None if newest is None else (commits[max(commits)] - newest) / 1000
     if consumed + 1 < min(commits, default=0):
         return replace(known, lag_seconds=behind, days_left=0.0)
+    known = replace(known, seconds=seconds, lag_seconds=behind)
+    try:  # whoever runs VACUUM may have left less than the properties say
+        if feeds.has_lost_changes(state.uri, consumed, state.version):
+            return replace(known, days_left=0.0)
+    except EnrichError:
+        return known
     kept = retention.compute_retention(state.properties)
     left = None if kept is None or seconds is None else max(0.0, round((kept - seconds) / 86400, 2))
-    return replace(known, seconds=seconds, lag_seconds=behind, days_left=left)
+    return replace(known, days_left=left)
 
 
 def name_way_on(job: Job) -> str:
