@@ -103,7 +103,7 @@ def test_a_row_is_out_for_one_reason() -> None:
 
 
 def test_a_cell_has_the_reason_of_the_first_source_that_it_lacks() -> None:
-    lookups = {"a": OK, "b": GONE, "c": NONE}
+    lookups = {"a": OK, "b": GONE, "c": NONE, "d": OK}
     explain = partial(explain_cell, lookups=lookups, driving="d")
     assert explain(NONE, ["a"], is_null=True) == NONE
     assert explain(OK, ["a", "b", "c"], is_null=True) == Reason("deleted_at", version=3, source="b")

@@ -68,7 +68,7 @@ class CommandLine(click.Group):
         except BrokenPipeError:
             silence(sys.stdout)
             code = 0
-        except BaseException as error:  # noqa: BLE001  # the last line of defence: no traceback, of a panic neither
+        except BaseException as error:  # the last line of defence: no traceback, of a panic neither
             if isinstance(error, SystemExit) and not isinstance(error, Interrupted):
                 raise
             code = report_error(*explain_end(error))

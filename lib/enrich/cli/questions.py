@@ -34,9 +34,7 @@ class _TakesKey(click.Command):
         """Read the command line; a word that begins like an option and is none is refused, as everywhere."""
         known = {name for param in self.get_params(ctx) for name in param.opts}
         given = [each for each in takewhile(lambda each: each != "--", args) if each.startswith("-")]
-        ctx.ignore_unknown_options = all(
-            _NEGATIVE.fullmatch(each) or each.partition("=")[0] in known for each in given
-        )
+        ctx.ignore_unknown_options = all(_NEGATIVE.fullmatch(each) or each.partition("=")[0] in known for each in given)
         return super().parse_args(ctx, args)
 
 

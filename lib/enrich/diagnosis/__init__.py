@@ -6,7 +6,7 @@ Nothing is written, and no value is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from enrich.base.extras import SPARK, require_extra

@@ -13,9 +13,15 @@ from enrich.base.errors import suggest
 from enrich.expressions.functions import FUNCTIONS
 from enrich.expressions.grammar import Grammar, NameResolver
 from enrich.expressions.lexer import ExpressionError, Token, tokenize
+from enrich.expressions.refusals import explain_function
 from enrich.expressions.second import check_again
 
 __all__ = ["FUNCTIONS", "Expression", "ExpressionError", "Scope", "check_condition", "parse_expression"]
+
+
+_WITHOUT_PARENTHESES = frozenset(
+    {"current_date", "current_time", "current_timestamp", "current_user", "localtimestamp", "session_user", "user"}
+)
 
 
 @dataclass(frozen=True)
@@ -62,6 +68,7 @@ class Scope:
         if first == "key" and self.key:
             return parts
         if first not in self.reserved:
+            _refuse_constant(parts, where)
             raise ExpressionError(f"unknown name {first!r} {where} of the expression", hint=self._hint(parts))
         if len(parts) == 1 and first not in self.lists:
             raise ExpressionError(
@@ -88,9 +95,17 @@ class _Columns:
     def resolve(self, parts: tuple[str, ...], where: str) -> tuple[str, ...]:
         if parts[0] in self.reserved:
             return parts
+        _refuse_constant(parts, where)
         raise ExpressionError(
             f"unknown column {parts[0]!r} {where} of the condition", hint=suggest(parts[0], self.reserved, "")
         )
+
+
+def _refuse_constant(parts: tuple[str, ...], where: str) -> None:
+    """Refuse a function that Spark calls without parentheses, such as ``current_date``, as what it is."""
+    known = explain_function(parts[0]) if len(parts) == 1 and parts[0].lower() in _WITHOUT_PARENTHESES else None
+    if known is not None:
+        raise ExpressionError(f"{parts[0]} {where} of the expression {known[0]}", hint=known[1])
 
 
 def parse_expression(text: str, scope: NameResolver) -> Expression:
