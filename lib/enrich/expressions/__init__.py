@@ -68,8 +68,9 @@ class Scope:
         if first == "key" and self.key:
             return parts
         if first not in self.reserved:
-            _refuse_constant(parts, where)
-            raise ExpressionError(f"unknown name {first!r} {where} of the expression", hint=self._hint(parts))
+            raise ExpressionError(
+                f"unknown name {first!r} {where} of the expression", hint=_explain_constant(parts) or self._hint(parts)
+            )
         if len(parts) == 1 and first not in self.lists:
             raise ExpressionError(
                 f"{first!r} {where} of the expression is a whole source", hint=f"name a column of it: {first}.column"
@@ -95,17 +96,16 @@ class _Columns:
     def resolve(self, parts: tuple[str, ...], where: str) -> tuple[str, ...]:
         if parts[0] in self.reserved:
             return parts
-        _refuse_constant(parts, where)
         raise ExpressionError(
-            f"unknown column {parts[0]!r} {where} of the condition", hint=suggest(parts[0], self.reserved, "")
+            f"unknown column {parts[0]!r} {where} of the condition",
+            hint=_explain_constant(parts) or suggest(parts[0], self.reserved, ""),
         )
 
 
-def _refuse_constant(parts: tuple[str, ...], where: str) -> None:
-    """Refuse a function that Spark calls without parentheses, such as ``current_date``, as what it is."""
+def _explain_constant(parts: tuple[str, ...]) -> str | None:
+    """Return what a function is that Spark calls without parentheses (``current_date``); None for other names."""
     known = explain_function(parts[0]) if len(parts) == 1 and parts[0].lower() in _WITHOUT_PARENTHESES else None
-    if known is not None:
-        raise ExpressionError(f"{parts[0]} {where} of the expression {known[0]}", hint=known[1])
+    return None if known is None else f"as a function of Spark, it {known[0]}; {known[1]}"
 
 
 def parse_expression(text: str, scope: NameResolver) -> Expression:

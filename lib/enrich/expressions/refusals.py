@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enrich.expressions.functions import split_words
+from enrich.expressions.lexer import ExpressionError
 
 _ELSEWHERE = "compute it in a table of its own, which the job reads"
 
@@ -20,7 +21,7 @@ _KINDS: tuple[tuple[str, str, str], ...] = (
         theta_sketch_agg theta_union_agg try_avg try_sum var_pop var_samp variance
         """,
         "is an aggregate of many rows, and an expression sees one row",
-        f"{_ELSEWHERE}; of a list's elements there are array_max, array_min, size, aggregate, of columns greatest, least",
+        f"{_ELSEWHERE}; of a list there are array_max, array_min, size, aggregate, of columns greatest, least",
     ),
     (
         "cume_dist dense_rank lag lead nth_value ntile percent_rank rank row_number",
@@ -66,3 +67,14 @@ _WHY: dict[str, tuple[str, str]] = {
 def explain_function(name: str) -> tuple[str, str] | None:
     """Return what a function is that no expression may call, and what helps; None for a name that is not known."""
     return _WHY.get(name.lower())
+
+
+def refuse_function(name: str, where: str, known: tuple[str, str]) -> ExpressionError:
+    """Return the error of a function that is known and not allowed.
+
+    Args:
+        name: As it is written.
+        where: Where it is.
+        known: What ``explain_function`` said.
+    """
+    return ExpressionError(f"{name} is not allowed {where} of the expression: it {known[0]}", hint=known[1])
