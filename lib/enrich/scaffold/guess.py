@@ -182,9 +182,7 @@ def _guess_links(source: KnownTable, lookup: KnownTable) -> Iterator[Link]:
             continue
         counted = f"{matches.found:,} of {matches.values:,} different values are in {lookup.alias}"
         name = column if field is None else f"{field} in {column}"
-        basis = (
-            f"{name} {likeness} the key {key} of {lookup.alias}; {counted if matches.values else 'it has no value'}"
-        )
+        basis = f"{name} {likeness} the key {key} of {lookup.alias}; {counted if matches.values else 'it has no value'}"
         link = "table" if shared else "list" if is_list else "foreign_key"
         yield Link(source, column, lookup, link, basis, share, field)
 

@@ -81,7 +81,8 @@ def measure_matches(
     value = "r" if field is None else f"r[{_quote_text(field)}]"
     statement = (
         "SELECT count(DISTINCT r) AS values, count(DISTINCT CASE WHEN k IS NOT NULL THEN r END) AS found"  # noqa: S608
-        f" FROM (SELECT DISTINCT r FROM (SELECT {value} AS r FROM (SELECT {reference} AS r FROM a LIMIT {SAMPLED_ROWS}))"
+        f" FROM (SELECT DISTINCT r FROM (SELECT {value} AS r FROM"
+        f" (SELECT {reference} AS r FROM a LIMIT {SAMPLED_ROWS}))"
         f" WHERE r IS NOT NULL LIMIT {SAMPLED_VALUES}) LEFT JOIN (SELECT {quote_name(key)} AS k FROM b) ON r = k"
     )
     builder = QueryBuilder().register("a", open_log(uri)).register("b", open_log(place))
