@@ -15,10 +15,10 @@ from enrich.base.errors import ConfigError
 from enrich.base.spec import DataType
 from enrich.compiler.ddl import read_ddl_type
 from enrich.compiler.schemas import fields_of, find, kind_of, name_of
+from enrich.compiler.signatures import COMMON, JOINED, OPERATORS, PREDICATES, SIGNATURES, Signature, letter_of
 from enrich.expressions import ExpressionError
 from enrich.expressions.functions import LAMBDAS, SEPARATORS, UNITS, WITH_UNIT, split_words
 from enrich.expressions.lexer import Token, locate, tokenize
-from enrich.compiler.signatures import COMMON, JOINED, OPERATORS, PREDICATES, SIGNATURES, Signature, letter_of
 from enrich.expressions.types import TypeGrammar
 
 Known = DataType | None
