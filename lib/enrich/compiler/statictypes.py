@@ -34,7 +34,7 @@ _MONTHS = split_words("year years quarter quarters month months")
 _ELEMENTS = split_words("transform filter exists forall any_match array_sort")
 _CONDITIONS = split_words("filter exists forall map_filter")
 _PREDICATES = split_words("exists forall")
-_SAME = split_words("filter map_filter array_sort array_distinct array_compact slice sort_array reverse")
+_SAME = split_words("filter map_filter array_sort array_distinct array_compact slice sort_array")
 _ONE_OF = {"coalesce": 0, "ifnull": 0, "nvl": 0, "greatest": 0, "least": 0, "array": 0, "if": 1, "nvl2": 1}
 """Functions of which all arguments, from this one on, must have one type, which Spark finds."""
 _TAKING = split_words("element_at get try_element_at")
@@ -486,6 +486,8 @@ def _find_result(name: str, arguments: Sequence[Known]) -> Known:
     first, found = arguments[0], SIGNATURES[name].result if name in SIGNATURES else None
     if name in _SAME:
         found = None if first == "void" else first
+    elif name == "reverse":
+        found = first if letter_of(first) == "A" else None
     elif name in _PREDICATES:
         found = "boolean"
     elif name == "transform" and len(arguments) == 2:
