@@ -41,7 +41,7 @@ def run_job(task: Task, session: SparkSession, runs: RunsTable) -> JobResult:
         try:
             staged = compute(work)
         except gate.Closed as closed:
-            return gate.refuse_run(work.result, closed.findings)
+            return gate.refuse_run(work.result, closed.findings, task)
 
         # Nothing that the job uses has changed: move the cursor, touch no row.
         if staged is None:

@@ -168,7 +168,7 @@ def test_ls_needs_neither_java_nor_heavy_imports(start: Start, bare_project: Pat
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib"), "PATH": "", "ENRICH_PROJECT_DIR": str(bare_project)}
     environment.pop("JAVA_HOME", None)
     done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=60, check=False
+        [sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=300, check=False
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "loaded"

@@ -165,7 +165,7 @@ def test_init_validate_and_schema_import_no_spark(start: Start, tmp_path: Path, 
     )
     known = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
     command = [sys.executable, "-c", code]
-    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=known, timeout=120, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path, env=known, timeout=300, check=False)
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1] == "loaded"
 

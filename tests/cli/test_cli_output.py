@@ -237,7 +237,7 @@ def test_a_reader_that_has_gone_is_no_error(start: Start) -> None:
     command = f"'{sys.executable}' -m enrich --project-dir '{ROOT}' ls | true; echo ${{PIPESTATUS[0]}}"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, env=environment, timeout=60, check=False
+        ["bash", "-c", command], capture_output=True, text=True, env=environment, timeout=300, check=False
     )
     assert (done.stdout, done.stderr) == ("0\n", "")
 
@@ -246,7 +246,7 @@ def test_a_closed_stdout_is_no_crash(start: Start) -> None:
     command = f"'{sys.executable}' -m enrich --project-dir '{ROOT}' ls >&-; echo $?"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, env=environment, timeout=60, check=False
+        ["bash", "-c", command], capture_output=True, text=True, env=environment, timeout=300, check=False
     )
     assert (done.stdout, done.stderr) == ("0\n", "")
 
@@ -256,7 +256,7 @@ def test_a_full_disk_behind_stdout_is_an_environment_error() -> None:
     command = f"'{sys.executable}' -m enrich --project-dir '{ROOT}' ls > /dev/full; echo $?"
     environment = {**os.environ, "PYTHONPATH": str(ROOT / "lib")}
     done = subprocess.run(
-        ["bash", "-c", command], capture_output=True, text=True, env=environment, timeout=60, check=False
+        ["bash", "-c", command], capture_output=True, text=True, env=environment, timeout=300, check=False
     )
     assert done.stdout == "7\n"
     assert "could not be written" in done.stderr
@@ -280,7 +280,7 @@ def on_a_terminal(command: list[str], **environment: str) -> str:
     outer, inner = os.openpty()
     known = {name: value for name, value in os.environ.items() if name not in ("NO_COLOR", "FORCE_COLOR")}
     known |= {"PYTHONPATH": str(ROOT / "lib"), "TERM": "xterm", **environment}
-    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=inner, env=known, timeout=60, check=False)
+    subprocess.run(command, stdout=subprocess.DEVNULL, stderr=inner, env=known, timeout=300, check=False)
     os.close(inner)
     with os.fdopen(outer, "rb", buffering=0) as terminal:
         return terminal.read(65536).decode()

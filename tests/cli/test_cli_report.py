@@ -193,7 +193,7 @@ def test_a_real_terminal_shows_keys_without_jvm_and_nothing_heavy(ran: Path, tmp
         with suppress(OSError):  # the end of a terminal
             while part := screen.read1():
                 shown += part
-        code = process.wait(timeout=60)
+        code = process.wait(timeout=300)
         stderr.seek(0)
         imported = stderr.read()
     assert code == 0, imported[-2000:]

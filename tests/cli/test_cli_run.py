@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import re
 import signal
 import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -20,6 +17,7 @@ from cli.shop import ACCOUNTS, CONSENTS, write_table
 from enrich.testing import Lake
 from kit import command
 from kit.command import Call, Start
+from kit.patience import wait_until
 from kit.processes import alive, descendants, needs_proc
 from kit.project import files_below
 
@@ -49,14 +47,18 @@ def add(project: Path, name: str, *rows: dict[str, object]) -> None:
     write_table(project / "lake" / name, list(rows), CONSENTS if name == "consents" else ACCOUNTS)
 
 
-@contextmanager
-def cpu_seconds() -> Iterator[list[float]]:
-    """Measure the processor time of the processes that are started inside; other programs' load does not count."""
-    spent: list[float] = []
-    before = os.times()
-    yield spent
-    after = os.times()
-    spent.append(after.children_user + after.children_system - before.children_user - before.children_system)
+def list_heavy_imports(project: Path) -> set[str]:
+    """Return which of the packages that are slow to import a run with nothing to do imports."""
+    code = (
+        "import sys\nfrom enrich.cli import main\nsys.argv[0] = 'enrich'\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    assert end.code == 0, end.code\n"
+        "print('\\n' + ' '.join(sys.modules))"
+    )
+    words = [sys.executable, "-c", code, "--project-dir", str(project), "run", "--output", "json"]
+    done = subprocess.run(
+        words, capture_output=True, text=True, env=command.environment(PATH="", JAVA_HOME=None), check=True
+    )
+    return {"pyspark", "delta", "pyarrow", "pandas", "great_expectations"} & set(done.stdout.splitlines()[-1].split())
 
 
 def test_a_first_run_then_a_change_then_nothing(
@@ -91,9 +93,8 @@ def test_a_first_run_then_a_change_then_nothing(
     # From here on without Java: nothing to do needs none, and work is exit 7.
     hidden = {"PATH": "", "JAVA_HOME": None}
     version = DeltaTable(str(project / "lake" / "customers")).version()
-    with cpu_seconds() as spent:
-        idle = start("--project-dir", project, "run", "--output", "json", **hidden)
-    assert spent[0] < 1.0, "a run with nothing to do is back within a second"
+    idle = start("--project-dir", project, "run", "--output", "json", **hidden)
+    assert list_heavy_imports(project) == set(), "what takes a second to import is not needed to find nothing to do"
     assert page.stat().st_mtime_ns == written
     assert (idle.returncode, json.loads(idle.stdout)["jobs"][0]["status"]) == (0, "unchanged"), idle.stderr
     assert start("--project-dir", project, "run", "--quiet", "--skip-code", "99", **hidden).returncode == 99
@@ -211,9 +212,7 @@ def test_a_skip_that_cannot_be_recorded_stays_a_skip(call: Call, bare_project: P
 
 @needs_proc
 @pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
-def test_a_signal_ends_the_run_within_ten_seconds_and_takes_the_jvm_along(
-    project: Path, sent: signal.Signals, code: int
-) -> None:
+def test_a_signal_ends_the_run_and_takes_the_jvm_along(project: Path, sent: signal.Signals, code: int) -> None:
     conf = project / "conf" / "dev.yml"
     conf.write_text(f"{conf.read_text()}lineage: {{file: events.jsonl}}\nmetrics: {{file: enrich.prom}}\n")
     line = command.line("--project-dir", project, "run", "--output", "json")
@@ -226,18 +225,12 @@ def test_a_signal_ends_the_run_within_ten_seconds_and_takes_the_jvm_along(
         started = descendants(process.pid)
         assert started, "there is a JVM to take along"
         process.send_signal(sent)
-        begun = time.monotonic()
-        out, err = process.communicate(timeout=60)
-        took = time.monotonic() - begun
+        out, err = process.communicate(timeout=300)
     assert process.returncode == code, out + err
-    assert took < 10
     assert len(err.splitlines()) == 1, "one line, no traceback"
     answer = json.loads(out)
     assert answer["exit_code"] == code
     events = [json.loads(event)["eventType"] for event in (project / "events.jsonl").read_text().splitlines()]
     assert events == ["START", "ABORT"]
-    deadline = time.monotonic() + 10
-    while any(map(alive, started)) and time.monotonic() < deadline:
-        time.sleep(0.1)
-    assert not any(map(alive, started))
+    wait_until(lambda: not any(map(alive, started)), "the end of the JVM")
     assert not (project / "lake" / "customers").exists()

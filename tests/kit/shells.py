@@ -71,6 +71,6 @@ def ask_fish(line: str, cwd: Path, known: dict[str, str]) -> list[str]:
     """Return what fish offers at the end of ``line``; fish itself has a command for this."""
     script = '_ENRICH_COMPLETE=fish_source enrich | source; complete -C "$argv[1]"'
     done = subprocess.run(
-        ["fish", "-N", "-c", script, line], cwd=cwd, env=known, capture_output=True, text=True, timeout=120, check=True
+        ["fish", "-N", "-c", script, line], cwd=cwd, env=known, capture_output=True, text=True, timeout=300, check=True
     )
     return [text.split("\t")[0] for text in done.stdout.splitlines()]

@@ -241,7 +241,7 @@ def test_the_run_afterwards_goes_on_from_there_without_a_jvm(played: tuple[Path,
         capture_output=True,
         text=True,
         env=environment,
-        timeout=120,
+        timeout=300,
         check=False,
     )
     assert done.returncode == 0, done.stdout + done.stderr

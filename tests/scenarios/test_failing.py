@@ -255,7 +255,7 @@ def test_rows_of_other_joins(lake: Lab) -> None:
     check_against_why(lake, pairs)
 
     mirrored = ask("mirrored")
-    assert [each.reasons for each in mirrored.rules] == [{"matched": 1}, {"value_null_in_lookup": 1}]
+    assert [each.reasons for each in mirrored.rules] == [{"matched": 1}, {"value_null": 1}]
     check_against_why(lake, mirrored)
 
 
@@ -307,4 +307,4 @@ def test_a_source_that_has_gained_a_column_since(lake: Lab) -> None:
     assert told.reason == "arrived_after_window"
     assert enrich.why(project, "everything", "p8", "title", spark=lake.spark).columns["title"].reason != "matched"
     answer = enrich.failing(project, "everything", spark=lake.spark)
-    assert answer.rules[0].reasons == {"value_null_in_lookup": 1}
+    assert answer.rules[0].reasons == {"value_null": 1}

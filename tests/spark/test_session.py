@@ -23,6 +23,7 @@ from enrich.config.sparkconf import FORCED, is_inherited
 from enrich.spark import session as module
 from enrich.spark.session import TELLTALES, activate, get_session, open_job_session
 from enrich.storage.settings import hold_settings
+from kit.patience import wait_until
 from kit.processes import alive, living, needs_proc
 
 # Hands over the session's facts as lines that start with `=`; anything else on stdout would break `--output json`.
@@ -432,14 +433,11 @@ def test_sigkill_of_python_alone_leaves_no_jvm_even_in_a_job(tmp_path, busy):
     with child:
         assert child.stdout is not None
         assert child.stdout.readline() == "up\n"
-        time.sleep(2)
+        time.sleep(2)  # most likely it is in the job then
         (jvm,) = (each.pid for each in living() if each.parent == child.pid and each.name == "java")
         child.send_signal(signal.SIGKILL)
         child.wait(10)
-        until = time.monotonic() + 20
-        while alive(jvm) and time.monotonic() < until:
-            time.sleep(0.1)
-        assert not alive(jvm)
+        wait_until(lambda: not alive(jvm), "the end of the JVM")
 
 
 def test_a_job_hashes_the_smaller_side_of_a_join_that_fits(spark: SparkSession) -> None:

@@ -43,7 +43,7 @@ main()
 def start_without(blocked: tuple[str, ...], *args: object) -> subprocess.CompletedProcess[str]:
     """Run a command in a Python that cannot import some packages."""
     command = [sys.executable, "-c", BLOCKER, ",".join(blocked), *map(str, args)]
-    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=120, check=False)
+    return subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=300, check=False)
 
 
 @pytest.fixture
@@ -88,7 +88,7 @@ def test_what_reads_files_and_logs_needs_no_extra_and_no_posix(project, blocked)
     commands = [["--project-dir", str(project), *args] for args in LIGHT] + [["init", str(project / "new")]]
     code = BLOCKER.replace("main\nmain()", "cli") + ONE_AFTER_THE_OTHER.format(commands=commands)
     command = [sys.executable, "-c", code, ",".join(blocked)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=120, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=300, check=True)
     ended = [line for line in done.stdout.splitlines() if line.startswith("ENDED")]
     assert ended == [f"ENDED 0 {' '.join(args)}" for args in commands], done.stderr
 
@@ -98,7 +98,7 @@ def test_the_job_graph_is_read_from_python_without_extras(project):
         f"project = enrich.load_project({str(project)!r})\nprint(list(project.jobs), *sys.modules)"
     )
     command = [sys.executable, "-c", code, ",".join(HEAVY)]
-    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=60, check=True)
+    done = subprocess.run(command, capture_output=True, text=True, env=environment(), timeout=300, check=True)
     assert done.stdout.startswith("['customers']")
     assert not set(HEAVY) & set(done.stdout.split())
 
@@ -202,7 +202,7 @@ def test_another_distributions_package_is_named_at_start(tmp_path, first):
     code = f"import sys; from pathlib import Path; {only_here}; sys.path.insert(0, {str(tmp_path)!r})"
     command = [sys.executable, "-c", f"{code}; from enrich.cli import main; main()", "ls"]
     known = environment(PYTHONPATH=str(tmp_path))
-    done = subprocess.run(command, capture_output=True, text=True, env=known, cwd=tmp_path, timeout=60, check=False)
+    done = subprocess.run(command, capture_output=True, text=True, env=known, cwd=tmp_path, timeout=300, check=False)
     assert done.returncode == 7, done.stderr
     assert "pip uninstall enrich" in done.stderr
     assert "Traceback" not in done.stderr

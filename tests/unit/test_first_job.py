@@ -64,6 +64,31 @@ def test_all_kinds_of_joins_are_found_and_the_job_is_valid(tmp_path: Path) -> No
     assert not [value for value in ("Switzerland", "m9", "t9") if value in text]
 
 
+@pytest.mark.parametrize(
+    ("column", "values", "wanted"),
+    [
+        ("tag_ids", [["t1"], None], ("carts.tag_ids", None)),
+        ("tags", [["t1", "t2"], []], ("carts.tags", None)),
+        ("seen", [["t1", "t2"], ["t9"]], ("carts.seen", None)),
+        ("lines", [[{"tag_id": "t1", "amount": 2}], None], ("carts.lines", "tag_id")),
+        ("lines", [[{"amount": 2, "`it's`": 1, "tag": "t2"}], []], ("carts.lines", "tag")),
+        ("tags", [[{"id": "t1", "amount": 2}], []], ("carts.tags", "id")),
+        ("words", [["a", "b", "t1"], ["c"]], None),
+    ],
+)
+def test_lists_of_ids_and_of_structs_are_found(
+    tmp_path: Path, column: str, values: list[Any], wanted: tuple[str, str | None] | None
+) -> None:
+    put(tmp_path, carts={"cart_id": ["c1", "c2"], column: values}, tags=TAGS)
+    done, project, _ = guess(tmp_path, "carts", "tags")
+    (job,) = project.jobs.values()
+    assert {(join.kind, join.elements, join.element_key) for join in job.join.values()} == (
+        {("list", *wanted)} if wanted else set()
+    )
+    assert inspection.validate(project) == []
+    assert bool(done.notes) == (wanted is None)
+
+
 def test_equal_keys_are_a_table_join(tmp_path: Path) -> None:
     put(tmp_path, consents={"customer_id": ["a", "b"], "ok": [True, False]}, accounts={"customer_id": ["a", "c"]})
     _, project, _ = guess(tmp_path, "consents", "accounts")
@@ -123,7 +148,7 @@ def test_what_is_sampled_is_said_and_bounded(tmp_path: Path, monkeypatch: pytest
     assert "# product_id is unique in the first 3 of 4 rows" in text
     monkeypatch.setattr(probe, "SAMPLED_VALUES", 1)
     assert probe.measure_matches(
-        str(tmp_path / "lake" / "merchants"), "country_code", str(tmp_path / "lake" / "products"), "product_id"
+        str(tmp_path / "lake" / "merchants"), "country_code", (str(tmp_path / "lake" / "products"), "product_id")
     ) == probe.Matches(1, 0)
 
 

@@ -51,6 +51,42 @@ def test_modules_have_at_most_800_lines():
     assert {name: lines for name, lines in sizes.items() if lines > 800} == {}
 
 
+CLOCKS = {"monotonic", "monotonic_ns", "perf_counter", "perf_counter_ns", "process_time", "thread_time", "times"}
+
+
+def find_clock_asserts(tree: ast.AST) -> list[int]:
+    """Return the lines of asserts over what a clock said, directly or by a name in the same module."""
+
+    def reads(node: ast.AST, known: set[str]) -> bool:
+        return any(
+            (isinstance(each, ast.Call) and isinstance(each.func, ast.Attribute) and each.func.attr in CLOCKS)
+            or (isinstance(each, ast.Name) and each.id in known)
+            for each in ast.walk(node)
+        )
+
+    found: list[int] = []
+    for function in (each for each in ast.walk(tree) if isinstance(each, ast.FunctionDef)):
+        known: set[str] = set()
+        nodes = (each for each in ast.walk(function) if isinstance(each, ast.stmt))
+        for node in sorted(nodes, key=lambda each: each.lineno):
+            if isinstance(node, ast.Assign) and reads(node.value, known):
+                known |= {name.id for target in node.targets for name in ast.walk(target) if isinstance(name, ast.Name)}
+            if isinstance(node, ast.Assert) and reads(node.test, known):
+                found.append(node.lineno)
+    return found
+
+
+def test_no_test_looks_at_a_clock():
+    """What is about time is a benchmark: a test that measures fails where the machine is slow."""
+    outside = {"world", "world.py"}  # other systems, which only make test-world starts
+    tests = [path for path in sorted((ROOT / "tests").rglob("*.py")) if outside.isdisjoint(path.parts)]
+    found = {names(path): lines for path in tests if (lines := find_clock_asserts(ast.parse(path.read_text())))}
+    assert found == {}
+    planted = "def test_x():\n    begun = time.monotonic()\n    took = time.monotonic() - begun\n    assert took < 5\n"
+    assert find_clock_asserts(ast.parse(planted)) == [4]
+    assert find_clock_asserts(ast.parse("def test_x():\n    assert os.times().user < 1\n")) == [2]
+
+
 def test_functions_have_at_most_80_lines():
     """Without the docstring: what it says is no burden on what it does."""
 

@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from enrich.base.result import Finding, JobResult, Quarantine, resolve_threshold
+from enrich.base.spec import SourceSpec
 from enrich.config.models import Rule
 from enrich.quality import jobrules
 from enrich.steps import gate
@@ -87,17 +91,29 @@ def test_findings_keep_their_places() -> None:
     ]
 
 
+SOURCE = SourceSpec("a", ("it`s", "n"), {"it`s": "string", "n": "long"}, normalise=("unpad", "lower"))
+TASK: Any = SimpleNamespace(
+    tables={"a": SimpleNamespace(uri="/lake/a b", version=7)}, spec=SimpleNamespace(sources={"a": SOURCE})
+)
+
+
 def test_the_error_says_how_to_let_a_wanted_change_through() -> None:
     rules = [rule("match_rate", join=alias, at_least=0.5, action="fail") for alias in "ab"]
     closed_by = [
         jobrules.judge_counts(each, 10, 9)
         for each in jobrules.list_unjudged([*rules, rule("mass_change", at_most=1)], ())
     ]
-    refused = gate.refuse_run(JobResult("j", "blocked"), closed_by)
+    refused = gate.refuse_run(JobResult("j", "blocked"), closed_by, TASK)
     assert "match_rate (a): 9 of 10 rows; match_rate (b): 9 of 10 rows; mass_change: 9 of 10 rows" in str(refused.error)
     assert str(refused.error).endswith("`enrich run j --accept match_rate --accept mass_change`")
     built_in = Finding(None, "key_unique", None, "fail", 3, 1, success=False, source="a")
-    assert "--accept" not in str(gate.refuse_run(JobResult("j", "blocked"), [*closed_by, built_in]).error)
+    told = str(gate.refuse_run(JobResult("j", "blocked"), [*closed_by, built_in], TASK).error)
+    assert "--accept" not in told
+    assert told.endswith(
+        "This lists the doubled keys of a: SELECT lower(regexp_replace(`it``s`, '(?s)^0+(?=.)', '')) AS `it``s`, `n`,"
+        " count(*) AS count FROM delta.`/lake/a b` VERSION AS OF 7 WHERE `it``s` IS NOT NULL AND `n` IS NOT NULL"
+        " GROUP BY ALL HAVING count(*) > 1"
+    )
 
 
 def test_a_row_with_two_reasons_counts_once_and_for_both() -> None:

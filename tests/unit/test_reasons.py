@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
+from functools import partial
+
 import pytest
 
 from enrich import ConfigError
@@ -30,10 +34,17 @@ ONE, TWO = ("id",), ("country", "number")
         (["country=x,number=1", "number=2"], TWO, {"country": "x,number=1", "number": "2"}),
         ({"country": "x,number=1", "Number": 2}, TWO, {"country": "x,number=1", "number": "2"}),
         ("a=1,a.b=2,a=b=3", ("a", "a.b", "a=b"), {"a": "1", "a.b": "2", "a=b": "3"}),
+        (101, ONE, {"id": "101"}),
+        ([101], ONE, {"id": "101"}),
+        (["u1"], ONE, {"id": "u1"}),
+        (Decimal("1.50"), ONE, {"id": "1.50"}),
+        (b"\x00\xff", ONE, {"id": "00ff"}),
+        (("DE", 7), TWO, {"country": "DE", "number": "7"}),
+        ([dt.date(2026, 1, 2), -7], TWO, {"country": "2026-01-02", "number": "-7"}),
     ],
 )
 def test_a_key_is_read(key: object, columns: tuple[str, ...], expected: dict[str, str]) -> None:
-    assert key_of(key, columns) == expected  # type: ignore[arg-type]
+    assert key_of(key, columns) == expected
 
 
 @pytest.mark.parametrize(
@@ -50,11 +61,14 @@ def test_a_key_is_read(key: object, columns: tuple[str, ...], expected: dict[str
         (["other=secret"], ONE),
         ({"country": "secret"}, TWO),
         ({"country": "secret", "number": 1, "x": 2}, TWO),
+        ([1, "secret"], ONE),
+        ([101, "number=1"], TWO),
+        (["secret", "number=1"], TWO),
     ],
 )
 def test_what_is_no_key_is_refused_without_being_quoted(key: object, columns: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as caught:
-        key_of(key, columns)  # type: ignore[arg-type]
+        key_of(key, columns)
     assert caught.value.exit_code == 2
     assert all(name in str(caught.value) for name in columns)
     assert "secret" not in str(caught.value)
@@ -89,17 +103,20 @@ def test_a_row_is_out_for_one_reason() -> None:
 
 
 def test_a_cell_has_the_reason_of_the_first_source_that_it_lacks() -> None:
-    lookups = {"a": OK, "b": GONE, "c": NONE}
-    assert explain_cell(NONE, ["a"], lookups, is_null=True) == NONE
-    assert explain_cell(OK, ["a", "b", "c"], lookups, is_null=True) == Reason("deleted_at", version=3, source="b")
-    assert explain_cell(OK, ["a"], lookups, is_null=True) == Reason("value_null_in_lookup", source="a")
-    assert explain_cell(OK, ["a"], lookups, is_null=False) == OK
-    assert explain_cell(OK, [], lookups, is_null=True) == Reason("value_null_in_lookup")
+    lookups = {"a": OK, "b": GONE, "c": NONE, "d": OK}
+    explain = partial(explain_cell, lookups=lookups, driving="d")
+    assert explain(NONE, ["a"], is_null=True) == NONE
+    assert explain(OK, ["a", "b", "c"], is_null=True) == Reason("deleted_at", version=3, source="b")
+    assert explain(OK, ["a"], is_null=True) == Reason("value_null_in_lookup", source="a")
+    assert explain(OK, ["a"], is_null=False) == OK
+    assert explain(OK, ["d", "a"], is_null=True) == Reason("value_null_in_lookup", source="a")
+    assert explain(OK, ["d"], is_null=True) == Reason("value_null", source="d")
+    assert explain(OK, [], is_null=True) == Reason("value_null")
 
 
 def test_keys_are_in_no_json() -> None:
     found = Reason("near_miss", kind="case", found="secret")
-    answer = Why("job", 3, OK, {"a": found}, {"x": explain_cell(OK, ["a"], {"a": found}, is_null=True)})
+    answer = Why("job", 3, OK, {"a": found}, {"x": explain_cell(OK, ["a"], {"a": found}, is_null=True, driving="d")})
     assert "secret" not in str(answer.to_dict())
     assert "secret" not in repr(answer)
     assert answer.to_dict() == {

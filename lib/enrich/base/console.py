@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
-from enrich.base.result import Compaction, Extent, Finding, JobResult, RunResult, SourceWindow
+from enrich.base.result import UNCHANGED, Compaction, Extent, Finding, JobResult, RunResult, SourceWindow
 
 _CHANGED = ("created", "updated")
 _COLOURS = {
@@ -169,7 +169,9 @@ def list_notes(job: JobResult) -> list[str]:
         if window.compared
     ]
     silent = [finding for finding in job.findings if finding.success is None and finding.error is None]
-    if len(silent) == len(job.findings) > 1:
+    if job.status == UNCHANGED and len(silent) == len(job.findings):
+        pass  # no row was to be judged
+    elif len(silent) == len(job.findings) > 1:
         lines.append(f"{len(silent)} rules, 0 rows checked")
     else:
         lines += [format_finding(finding) for finding in job.findings if finding.success is not True]

@@ -31,7 +31,12 @@ _LACKS = (
     (
         r"(IOException|FileSystemException|FSError|OSError).{0,500}(No space left on device|Disk quota exceeded)",
         "a disk is full",
-        "make room where the tables are and in spark.local.dir, and run again",
+        "make room where the tables, the state directory and temporary files are, and run again",
+    ),
+    (
+        r"(IOException|FileSystemException|FSError|OSError).{0,500}Read-only file system",
+        "a file system is read-only",
+        "mount it for writing where the tables and the state directory are, and run again",
     ),
     (
         r"java\.lang\.OutOfMemoryError|SparkOutOfMemoryError|UNABLE_TO_ACQUIRE_MEMORY|^MemoryError",

@@ -130,17 +130,19 @@ def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **a
     return skip_code if is_idle and skip_code is not None else code
 
 
-@cli.command(epilog="Example: enrich ls --output json")
+@cli.command(epilog="Example: enrich ls --select '+consents_with_email' --output json")
+@add_job_options
 @output_option
 @add_place_options
-def ls(ctx: click.Context, /, *, output: str) -> int:
-    """List the jobs in the order in which they run.
+def ls(ctx: click.Context, /, *, output: str, **asked: Any) -> int:
+    """List the jobs, all or those that the options choose, in the order in which they run.
 
     Reads only the project's files.
     """
 
     def work() -> int:
-        jobs = listing.list_jobs(load_chosen_project(ctx))
+        project, names = choose_jobs(ctx, asked)
+        jobs = [job for job in listing.list_jobs(project) if job["job"] in names]
         return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, listing.format_jobs(jobs))
 
     return answer(ctx, output, work)

@@ -47,6 +47,7 @@ class CommandLine(click.Group):
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
         """Run a command and exit with its code."""
+        part_from_natives()
         tolerate_any_text()
         take_signals()
         begin_log(sys.argv[1:] if args is None else args)
@@ -67,7 +68,9 @@ class CommandLine(click.Group):
         except BrokenPipeError:
             silence(sys.stdout)
             code = 0
-        except (Exception, Interrupted) as error:  # noqa: BLE001  # the last line of defence: no traceback
+        except BaseException as error:  # the last line of defence: no traceback, of a panic neither
+            if isinstance(error, SystemExit) and not isinstance(error, Interrupted):
+                raise
             code = report_error(*explain_end(error))
         flush()
         sys.exit(int(code or 0))
@@ -119,6 +122,24 @@ def explain_end(error: BaseException) -> tuple[EnrichError, int]:
 
 
 # --- streams ---------------------------------------------------------------------------------------------------------
+
+
+def part_from_natives() -> None:
+    """Write to stderr by a handle of our own, and point the one that native libraries know to nowhere.
+
+    When a write fails, delta-rs also prints a panic with its stack there, beside the error that it raises.
+    """
+    try:
+        if sys.stderr is None or sys.stderr.fileno() != 2:
+            return
+        sys.stderr.flush()
+        ours = os.fdopen(os.dup(2), "w", encoding=sys.stderr.encoding, errors=sys.stderr.errors, buffering=1)
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, 2)
+        os.close(nowhere)
+    except (OSError, ValueError):  # captured by a test, or closed already
+        return
+    sys.stderr = ours
 
 
 def tolerate_any_text() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from itertools import takewhile
 from typing import Any
 
 import click
@@ -22,9 +24,21 @@ from enrich.cli.results import answer, say_found
 from enrich.diagnosis.text import format_answer, format_checkup, format_failing, format_keys
 
 _NEAR_MISSES = "the keys of near misses"
+_NEGATIVE = re.compile(r"-[.]?[0-9][0-9.eE+:T -]*")
 
 
-@click.command(epilog="Example: enrich why consents_with_email user_4 email")
+class _TakesKey(click.Command):
+    """A command with a key among its arguments, which may be a negative number: that is no option."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Read the command line; a word that begins like an option and is none is refused, as everywhere."""
+        known = {name for param in self.get_params(ctx) for name in param.opts}
+        given = [each for each in takewhile(lambda each: each != "--", args) if each.startswith("-")]
+        ctx.ignore_unknown_options = all(_NEGATIVE.fullmatch(each) or each.partition("=")[0] in known for each in given)
+        return super().parse_args(ctx, args)
+
+
+@click.command(cls=_TakesKey, epilog="Example: enrich why consents_with_email user_4 email")
 @click.argument("job", shell_complete=complete_jobs)
 @click.argument("key", required=False, metavar="KEY")
 @click.argument("column", required=False, metavar="[COLUMN]")

@@ -180,6 +180,7 @@ class _Joins(Steps):
         job = self.job
         self.see(job.from_)
         steps = [self.step(alias, join) for alias, join in job.join.items()]
+        self.is_sound = not self.columns.faults
         outputs = self._outputs(steps)
         where = self.expression(job.where, "where") if job.where is not None else None
         kind = self.type_of(where, "where") if where is not None else None

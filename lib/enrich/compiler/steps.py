@@ -25,8 +25,11 @@ from enrich.config.durations import scale_bounds
 from enrich.config.models import Job, Join
 from enrich.expressions import Expression, Scope
 
-Typer = Callable[[Mapping[str, DataType], str], DataType]
-"""Column -> type of a frame, and an expression over it -> its type, as Spark finds it; raises ConfigError."""
+Typer = Callable[[Mapping[str, DataType], str], DataType | None]
+"""Column -> type of a frame, and an expression over it -> its type, as Spark finds it; raises ConfigError.
+
+None where it is not known without Spark.
+"""
 
 
 class Steps:
@@ -36,6 +39,7 @@ class Steps:
         complete: False when a type was left unchecked because only Spark can find it and there is no session.
         referring: Lookup -> the expressions that refer to it.
         versions: Lookup of an as-of join -> what tells how long its versions hold, as written.
+        is_sound: False when the joins have a fault, so that types after them are not known; None while they are read.
     """
 
     def __init__(self, job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]], typer: Typer | None) -> None:
@@ -47,6 +51,7 @@ class Steps:
         self.complete = True
         self.referring: dict[str, list[Expression]] = {}
         self.versions: dict[str, list[str | None]] = {}
+        self.is_sound: bool | None = None
 
     def list_written(self, alias: str) -> list[Any]:
         """Return what a join says, for the hash of the definition."""
@@ -74,14 +79,17 @@ class Steps:
             return known
         if self.columns.open:
             return None
-        if self.typer is None or self.columns.faults:
+        is_sound = not self.columns.faults if self.is_sound is None else self.is_sound
+        if self.typer is None or not is_sound:
             self.complete = False
             return None
         try:
-            return strip_type(self.typer(self.frame, expression.text))
+            found = self.typer(self.frame, expression.text)
         except ConfigError as error:
             self.columns.fault(error.message, *path)
             return None
+        self.complete = self.complete and found is not None
+        return None if found is None else strip_type(found)
 
     def step(self, alias: str, join: Join) -> Step:
         """Resolve one join, and note what its expressions read."""

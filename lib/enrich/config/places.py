@@ -30,7 +30,9 @@ _NAME = re.compile(r"\w[\w-]*")
 _TIME_TRAVEL = re.compile(r"@(?:v\d+|\d{17})/?$")
 _LONGEST = 255
 """Bytes that a file system gives to a name."""
-_FORBIDDEN = re.compile(r"[*?\[\]{}#%\\\x00-\x1f\x7f]")
+_FORBIDDEN = re.compile(r"[*?\[\]{}#%\\|^\x00-\x1f\x7f]")
+_UNREADABLE = re.compile(r"[\[\]|^\\\x00-\x1f\x7f]|%[0-9A-Fa-f]{2}")
+"""What delta-rs 1.6 cannot open below a directory of that name; other letters do no harm there."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +72,7 @@ def resolve_directory(text: str, base: Path) -> str:
     if ":" in text.split("/", 1)[0]:
         raise ConfigError("it is neither a path nor a URI; a path is written ./x or /x, a URI scheme://bucket/x")
     _check_characters(text)
-    return os.path.normpath(base / text)
+    return _require_readable(os.path.normpath(base / text))
 
 
 def parse_catalog_schema(text: str) -> tuple[str, ...]:
@@ -104,7 +106,7 @@ def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...]
         return _normalise_uri(reference, f"scheme {match.group(1)!r}")
     if reference.startswith(("/", "./")):
         _check_characters(reference)
-        return _refuse_root(os.path.normpath(base / reference))
+        return _require_readable(_refuse_root(os.path.normpath(base / reference)))
     if "/" in reference:
         raise ConfigError(f"{named} is not a name; write ./{show_text(reference)} for a path")
     parts = tuple(reference.split("."))
@@ -176,6 +178,20 @@ def _check_characters(text: str) -> None:
     if _TIME_TRAVEL.search(text):
         raise ConfigError("a path must not end in '@v<number>' or '@<time>': Delta reads that as a version")
     check_lengths(text.split("/"))
+
+
+def _require_readable(path: str) -> str:
+    """Return a path, unless it leads through a directory that delta-rs cannot open tables in.
+
+    A file names such a directory by chance only: the project stands in it, or a link leads there.
+    """
+    for each in (path, os.path.realpath(path)):
+        if bad := _UNREADABLE.search(each):
+            raise ConfigError(
+                f"tables cannot be below {show_text(each)!r}: the library that reads their logs cannot open a directory"
+                f" with {bad.group()!r} in its name; rename that directory, or give one elsewhere"
+            )
+    return path
 
 
 def check_lengths(names: Iterable[str], suffix: str = "") -> None:

@@ -6,7 +6,7 @@ Nothing is written, and no value is told.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from enrich.base.extras import SPARK, require_extra
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 def why(
     project: Project,
     job: str,
-    key: str | Mapping[str, object] | Sequence[str],
+    key: object,
     column: str | None = None,
     *,
     spark: SparkSession | None = None,
@@ -37,9 +37,10 @@ def why(
     Args:
         project: What ``load_project`` gave.
         job: The job's name.
-        key: The target's key: its text; for a composite one ``"k1=v1,k2=v2"``, ``["k1=v1", "k2=v2"]`` or a mapping.
-            A list or mapping of the columns that hold the lookup's key asks for a row that only the lookup of a right
-            or full foreign-key join has.
+        key: The target's key: its text or value (``"u1"``, ``101``, a date); for a composite one ``"k1=v1,k2=v2"``,
+            ``["k1=v1", "k2=v2"]``, a mapping, or a list of the values in the order of the key's columns. A list of
+            ``NAME=VALUE`` or a mapping with the columns that hold the lookup's key asks for a row that only the lookup
+            of a right or full foreign-key join has.
         column: A target column; None for all.
         spark: A Delta-capable session, left as it was found; None: the active one, or one is built.
         show_keys: Keep the keys of near misses in the reasons' ``found``.

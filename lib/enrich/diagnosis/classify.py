@@ -47,10 +47,12 @@ class Subject:
     Attributes:
         cells: The rule's target columns, in its order, each with the sources that it depends on.
         assumed: Alias -> the reason of rows that refer to it not even with a null.
+        driving: The driving source.
     """
 
     cells: tuple[tuple[str, tuple[str, ...]], ...]
     assumed: Mapping[str, Reason]
+    driving: str
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -81,7 +83,7 @@ class Subject:
         }
         lookups = {**self.assumed, **told}
         for (_, aliases), is_null in zip(self.cells, facts, strict=False):
-            found = explain_cell(Reason(MATCHED), aliases, lookups, is_null=bool(is_null))
+            found = explain_cell(Reason(MATCHED), aliases, lookups, is_null=bool(is_null), driving=self.driving)
             if found.reason != MATCHED:
                 return found
         return Reason(MATCHED)
@@ -168,6 +170,7 @@ def _classify_side(work: Work, side: Side, failing: DataFrame, rules: Sequence[S
         rule.index: Subject(
             tuple((cell, tuple(find_dependencies(spec, side, cell))) for cell in find_cells(rule, spec.columns)),
             assumed,
+            spec.driving,
         )
         for rule in rules
     }

@@ -77,7 +77,13 @@ def ask(
             needed.append((pair.alias, lookups[pair.alias]))
         row = explain_row(live, needed, _find_rules(work, side, affected))
         cells = {
-            each: explain_cell(row, find_dependencies(spec, side, each), lookups, is_null=nulls.get(each, True))
+            each: explain_cell(
+                row,
+                find_dependencies(spec, side, each),
+                lookups,
+                is_null=nulls.get(each, True),
+                driving=spec.driving,
+            )
             for each in columns
         }
         return Why(name, version, row, lookups, cells)

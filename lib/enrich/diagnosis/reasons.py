@@ -18,6 +18,7 @@ ENDED = "ended"
 GONE = "gone"
 OUT_OF_INTERVAL = "out_of_interval"
 VALUE_NULL_IN_LOOKUP = "value_null_in_lookup"
+VALUE_NULL = "value_null"
 FILTERED_BY_WHERE = "filtered_by_where"
 QUARANTINED = "quarantined"
 NOT_YET_RUN = "not_yet_run"
@@ -34,6 +35,7 @@ REASONS = {
     GONE: "the version of the row's moment says that the thing does not exist",
     OUT_OF_INTERVAL: "the source has rows that match, and none of them is within the interval",
     VALUE_NULL_IN_LOOKUP: "there is a partner, and its value is null",
+    VALUE_NULL: "the value is null in the driving source, or the expression gives null",
     FILTERED_BY_WHERE: "the job's where removes the row",
     QUARANTINED: "the row is in the quarantine",
     NOT_YET_RUN: "the target does not exist yet",
@@ -143,16 +145,20 @@ def explain_row(live: bool | None, needed: Iterable[tuple[str, Reason]], rules: 
     return Reason(FILTERED_BY_WHERE)
 
 
-def explain_cell(row: Reason, aliases: Sequence[str], lookups: Mapping[str, Reason], *, is_null: bool) -> Reason:
+def explain_cell(
+    row: Reason, aliases: Sequence[str], lookups: Mapping[str, Reason], *, is_null: bool, driving: str
+) -> Reason:
     """Return why a cell is as it is; where the row is not in the target, neither is the cell.
 
-    ``aliases`` are the sources that the column depends on, in the order of the joins.
+    ``aliases`` are the sources that the column depends on, in the order of the joins; ``driving`` is no lookup.
     """
     if row.reason != MATCHED:
         return row
     for alias in aliases:
         if lookups[alias].reason != MATCHED:
             return replace(lookups[alias], source=alias)
+    if is_null and (not aliases or aliases[-1] == driving):
+        return Reason(VALUE_NULL, source=aliases[-1] if aliases else None)
     if is_null:
-        return Reason(VALUE_NULL_IN_LOOKUP, source=aliases[-1] if aliases else None)
+        return Reason(VALUE_NULL_IN_LOOKUP, source=aliases[-1])
     return Reason(MATCHED)

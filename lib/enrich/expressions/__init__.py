@@ -13,9 +13,15 @@ from enrich.base.errors import suggest
 from enrich.expressions.functions import FUNCTIONS
 from enrich.expressions.grammar import Grammar, NameResolver
 from enrich.expressions.lexer import ExpressionError, Token, tokenize
+from enrich.expressions.refusals import explain_function
 from enrich.expressions.second import check_again
 
 __all__ = ["FUNCTIONS", "Expression", "ExpressionError", "Scope", "check_condition", "parse_expression"]
+
+
+_WITHOUT_PARENTHESES = frozenset(
+    {"current_date", "current_time", "current_timestamp", "current_user", "localtimestamp", "session_user", "user"}
+)
 
 
 @dataclass(frozen=True)
@@ -62,7 +68,9 @@ class Scope:
         if first == "key" and self.key:
             return parts
         if first not in self.reserved:
-            raise ExpressionError(f"unknown name {first!r} {where} of the expression", hint=self._hint(parts))
+            raise ExpressionError(
+                f"unknown name {first!r} {where} of the expression", hint=_explain_constant(parts) or self._hint(parts)
+            )
         if len(parts) == 1 and first not in self.lists:
             raise ExpressionError(
                 f"{first!r} {where} of the expression is a whole source", hint=f"name a column of it: {first}.column"
@@ -89,8 +97,15 @@ class _Columns:
         if parts[0] in self.reserved:
             return parts
         raise ExpressionError(
-            f"unknown column {parts[0]!r} {where} of the condition", hint=suggest(parts[0], self.reserved, "")
+            f"unknown column {parts[0]!r} {where} of the condition",
+            hint=_explain_constant(parts) or suggest(parts[0], self.reserved, ""),
         )
+
+
+def _explain_constant(parts: tuple[str, ...]) -> str | None:
+    """Return what a function is that Spark calls without parentheses (``current_date``); None for other names."""
+    known = explain_function(parts[0]) if len(parts) == 1 and parts[0].lower() in _WITHOUT_PARENTHESES else None
+    return None if known is None else f"as a function of Spark, it {known[0]}; {known[1]}"
 
 
 def parse_expression(text: str, scope: NameResolver) -> Expression:

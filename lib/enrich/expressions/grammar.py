@@ -15,6 +15,7 @@ from enrich.base.errors import suggest
 from enrich.expressions.clock import Chain, Kind, casts_argument, kind_of_call, kind_of_cast
 from enrich.expressions.functions import FIELDS, FUNCTIONS, LAMBDAS, SEPARATORS, UNITS, WITH_UNIT, split_words
 from enrich.expressions.lexer import ExpressionError, Token, locate
+from enrich.expressions.refusals import explain_function, refuse_function
 from enrich.expressions.types import TypeGrammar
 
 _BINARY = split_words("+ - * / % || & | ^ << >> = == != <> < <= > >= <=> and or div")
@@ -273,6 +274,8 @@ class Grammar(TypeGrammar):
         token = self._token
         name = token.lower
         if name not in FUNCTIONS:
+            if known := explain_function(name):
+                raise refuse_function(token.text, locate(token.start), known)
             hint = suggest(name, FUNCTIONS, "docs/expressions.md lists those that are")
             self._fail(f"function {token.text!r} is not allowed", hint=hint)
         self._at += 2

@@ -13,6 +13,7 @@ from enrich.base.extras import EXPECTATIONS, has_extra
 from enrich.base.failures import describe_error
 from enrich.base.spec import DataType
 from enrich.compiler import check_file, compile_job
+from enrich.compiler.statictypes import check_types
 from enrich.config import CatalogName, Project, sort_jobs
 from enrich.config.models import Job
 from enrich.config.places import find_quarantine
@@ -226,7 +227,7 @@ def _check_job(
     except ConfigError as error:
         faults += error.faults
     try:
-        plan = compile_job(job, columns)
+        plan = compile_job(job, columns, check_types)
     except ConfigError as error:
         return faults + list(error.faults)
     suite = project.suite(job)

@@ -288,7 +288,7 @@ class _Checking:
             try:
                 found = pipeline.compute(work)
             except gate.Closed as closed:
-                raise Blocked(str(gate.refuse_run(work.result, closed.findings).error)) from None
+                raise Blocked(str(gate.refuse_run(work.result, closed.findings, work.task).error)) from None
             assert found is not None  # noqa: S101 - a repair computes all rows
             target, quarantine = _tell_discrepancy(found.target), _tell_discrepancy(found.quarantine)
             assert found.state is not None  # noqa: S101 - counted with the difference

@@ -10,7 +10,8 @@ from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location
 from enrich.progress.continuity import goes_on
 from enrich.progress.cursor import Mark
-from enrich.storage import retention, tables
+from enrich.storage import feeds, retention, tables
+from enrich.storage.tables import TableState
 
 
 @dataclass(frozen=True)
@@ -80,9 +81,18 @@ def measure_lag(alias: str, table: str, place: Location, mark: Mark | None) -> S
     behind = None if newest is None else (commits[max(commits)] - newest) / 1000
     if consumed + 1 < min(commits, default=0):
         return replace(known, lag_seconds=behind, days_left=0.0)
+    return replace(known, seconds=seconds, lag_seconds=behind, days_left=_count_days(state, consumed, seconds))
+
+
+def _count_days(state: TableState, consumed: int, seconds: float | None) -> float | None:
+    """Return for how many days what is not consumed yet stays readable; whoever ran VACUUM may have left less."""
+    try:
+        if feeds.has_lost_changes(state.uri, consumed, state.version):
+            return 0.0
+    except EnrichError:
+        return None
     kept = retention.compute_retention(state.properties)
-    left = None if kept is None or seconds is None else max(0.0, round((kept - seconds) / 86400, 2))
-    return replace(known, seconds=seconds, lag_seconds=behind, days_left=left)
+    return None if kept is None or seconds is None else max(0.0, round((kept - seconds) / 86400, 2))
 
 
 def name_way_on(job: Job) -> str:

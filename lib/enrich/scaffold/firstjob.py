@@ -197,7 +197,8 @@ def _format_join(link: Link) -> str:
     if link.kind == "table":
         return "kind: table, how: left"
     if link.kind == "list":
-        return f"kind: list, elements: {column}"
+        field = "" if link.field is None else f", element_key: {format_text(link.field)}"
+        return f"kind: list, elements: {column}{field}"
     return f"kind: foreign_key, on: {column}, how: left"
 
 

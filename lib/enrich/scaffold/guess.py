@@ -15,8 +15,8 @@ from itertools import combinations
 
 from enrich.base.console import format_count
 from enrich.base.errors import ConfigError
-from enrich.base.spec import DataType
-from enrich.compiler.schemas import kind_of, strip_type
+from enrich.base.spec import TEXT_TYPE, DataType
+from enrich.compiler.schemas import fields_of, kind_of, strip_type
 from enrich.storage import probe, tables
 from enrich.storage.probe import SAMPLED_ROWS
 
@@ -26,8 +26,8 @@ _MOST_COLUMNS = 24
 _MOST_IN_PAIRS = 6
 _ENDINGS = ("id", "key", "code", "uuid", "number", "no", "nr")
 _GENERIC = frozenset({"id", "key", "code", "uuid", "guid", "number", "pk"})
-_LEAST_SHARE = 0.05
-"""A name that only ends like a reference needs this share of matches, too."""
+_LEAST = {"ends like": 0.05, "holds values of": 0.5}
+"""The share of matches that a column needs whose name alone does not say what it refers to."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +61,7 @@ class Link:
         kind: ``table``, ``foreign_key`` or ``list``.
         basis: What the guess rests on.
         share: How many of the values that were looked up are keys, 0 to 1; None where there was none.
+        field: Of a list of structs, the field that holds the key.
     """
 
     source: KnownTable
@@ -69,6 +70,7 @@ class Link:
     kind: str
     basis: str
     share: float | None
+    field: str | None = None
 
 
 def fold(name: str) -> str:
@@ -162,24 +164,40 @@ def _guess_links(source: KnownTable, lookup: KnownTable) -> Iterator[Link]:
     if len(lookup.key) > 1:
         return
     (key,) = lookup.key
-    for column, kind in source.columns.items():
-        is_list = kind_of(kind) == "array" and not isinstance(kind, str)
-        inner = kind["elementType"] if is_list and not isinstance(kind, str) else kind
-        if strip_type(inner) != strip_type(lookup.columns[key]):
+    for column, field, kind in _list_references(source):
+        is_list = kind_of(source.columns[column]) == "array"
+        if strip_type(kind) != strip_type(lookup.columns[key]):
             continue
-        likeness = _compare_names(column, lookup, is_list=is_list)
+        likeness = _compare_names(field or column, lookup, is_list=is_list and field is None)
+        if likeness is None and field is not None:  # `lines: [{id: ...}]` may say of what they are by the list's name
+            likeness = _compare_names(column, lookup, is_list=True) if fold(field) in _GENERIC else None
+        if likeness is None and is_list and kind == TEXT_TYPE:
+            likeness = "holds values of"
         if likeness is None:
             continue
         shared = (column,) == source.key and fold(column) == fold(key) and not is_list
-        matches = probe.measure_matches(source.uri, column, lookup.uri, key, is_list=is_list)
+        matches = probe.measure_matches(source.uri, column, (lookup.uri, key), is_list=is_list, field=field)
         share = matches.found / matches.values if matches.values else None
-        if likeness != "has the name of" and (share or 0) < _LEAST_SHARE:
+        if (share or 0) < _LEAST.get(likeness, 0):
             continue
         counted = f"{matches.found:,} of {matches.values:,} different values are in {lookup.alias}"
-        basis = (
-            f"{column} {likeness} the key {key} of {lookup.alias}; {counted if matches.values else 'it has no value'}"
-        )
-        yield Link(source, column, lookup, "table" if shared else "list" if is_list else "foreign_key", basis, share)
+        name = column if field is None else f"{field} in {column}"
+        basis = f"{name} {likeness} the key {key} of {lookup.alias}; {counted if matches.values else 'it has no value'}"
+        link = "table" if shared else "list" if is_list else "foreign_key"
+        yield Link(source, column, lookup, link, basis, share, field)
+
+
+def _list_references(source: KnownTable) -> Iterator[tuple[str, str | None, DataType]]:
+    """Yield what may hold a key: columns, elements of lists, and fields of structs in lists, with their types."""
+    for column, kind in source.columns.items():
+        if isinstance(kind, str) or kind_of(kind) != "array":
+            yield column, None, kind
+            continue
+        element: DataType = kind["elementType"]
+        if isinstance(element, str):
+            yield column, None, element
+        elif kind_of(element) == "struct":
+            yield from ((column, name, each) for name, each in (fields_of(element) or {}).items())
 
 
 def _compare_names(column: str, lookup: KnownTable, *, is_list: bool) -> str | None:

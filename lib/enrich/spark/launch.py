@@ -42,6 +42,18 @@ def launch_jvm(settings: Mapping[str, str]) -> Any:
             ) from error
 
 
+def keep_remains_private() -> tuple[str, ...]:
+    """Return the options by which a JVM leaves nothing outside this process's directory, also when it dies.
+
+    Its temporary files would stay in ``/tmp``. What it writes when it crashes (``hs_err_pid*.log``, a core) would stand
+    in the current directory, which may be the project's, and holds the environment and pieces of memory.
+    """
+    temporary = make_private_directory() / "java"
+    temporary.mkdir(exist_ok=True)
+    report = temporary / "hs_err_pid%p.log"
+    return f'"-Djava.io.tmpdir={temporary}"', f'"-XX:ErrorFile={report}"', "-XX:-CreateCoredumpOnCrash"
+
+
 @contextmanager
 def keep_sigint() -> Iterator[None]:
     """Keep a handler of SIGINT that somebody has set.

@@ -37,7 +37,7 @@ from enrich.spark.fit import (
 )
 from enrich.spark.jars import Release, condense, find_delta_jars, find_spark_home
 from enrich.spark.java import require_java
-from enrich.spark.launch import keep_sigint, launch_jvm
+from enrich.spark.launch import keep_remains_private, keep_sigint, launch_jvm
 from enrich.spark.logstore import find_log_store_jars
 from enrich.spark.scratch import make_private_directory
 
@@ -335,7 +335,7 @@ def _choose_launch_settings(
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
     # The JVM takes the last of two equal options: the configuration's.
     # Spark walks an expression by recursion; the longest that a job file may hold needs more than the usual 1 MB.
-    options = ["-Xss4m", "-Duser.timezone=UTC", f'"-Dlog4j2.configurationFile={log4j}"']
+    options = ["-Xss4m", "-Duser.timezone=UTC", f'"-Dlog4j2.configurationFile={log4j}"', *keep_remains_private()]
     given = conf.get("spark.driver.extraJavaOptions")
     said = " ".join(filter(None, [given, conf.get("spark.driver.defaultJavaOptions")]))
     options += choose_fit(size, master, said).options

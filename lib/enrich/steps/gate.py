@@ -17,10 +17,12 @@ from enrich.frames.columns import aggregate
 from enrich.frames.identity import drop_affected
 from enrich.quality import jobrules
 from enrich.quality.suites import TARGET
+from enrich.steps.doubled import suggest_queries
 from enrich.steps.joined_rows import Rows, select_live_rows
 from enrich.steps.work import Work, build_finding, identify_rows, measure, read_target
 
 if TYPE_CHECKING:
+    from enrich.progress.task import Task
     from enrich.quality.judge import SuiteVerdict
 
 
@@ -72,7 +74,7 @@ def require_open(work: Work, findings: Iterable[Finding], closing: Iterable[Find
         raise Closed(closing)
 
 
-def refuse_run(result: JobResult, closed_by: Iterable[Finding]) -> JobResult:
+def refuse_run(result: JobResult, closed_by: Iterable[Finding], task: Task) -> JobResult:
     """End a job whose gate is closed: nothing is written, the same changes are judged again next time."""
     closed_by = tuple(closed_by)
     rules = "; ".join(dict.fromkeys(_describe(each) for each in closed_by))
@@ -80,6 +82,7 @@ def refuse_run(result: JobResult, closed_by: Iterable[Finding]) -> JobResult:
     if all(each.rule is not None for each in closed_by):
         accepted = " ".join(dict.fromkeys(f"--accept {each.expectation}" for each in closed_by))
         hint += f". If the change is intended, accept it once: `enrich run {result.job} {accepted}`"
+    hint += suggest_queries(task, closed_by)
     return replace(result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=3)
 
 

@@ -62,6 +62,21 @@ def _tells_all(uri: str, version: int, found: Sequence[Mapping[str, Any]], used:
     """Return whether the feed has all that a commit changed."""
     if any("metaData" in each for each in found) and not _keeps_columns(uri, version, used):
         return False
+    return _has_files(uri, found)
+
+
+def has_lost_changes(uri: str, consumed: int, latest: int) -> bool:
+    """Return whether files or commits are gone in which the versions after ``consumed`` tell what they changed.
+
+    Raises:
+        RunFailed: The storage did not answer.
+    """
+    commits = (tables.actions(uri, version) for version in range(consumed + 1, latest + 1))
+    return any(found is None or not _has_files(uri, found) for found in commits)
+
+
+def _has_files(uri: str, found: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the files are there in which a commit tells what it changed."""
     recorded = list(list_files(found, "cdc"))
     changing = [each for each in found for kind in ("add", "remove") if each.get(kind, {}).get("dataChange")]
     return _exist(uri, recorded or [*list_files(changing, "add"), *list_files(changing, "remove")])

@@ -61,32 +61,41 @@ def measure_uniqueness(uri: str, columns: Sequence[str]) -> Uniqueness:
     return Uniqueness(found["rows"], found["keys"])
 
 
-def measure_matches(uri: str, column: str, lookup: str, key: str, *, is_list: bool = False) -> Matches:
+def measure_matches(
+    uri: str, column: str, lookup: tuple[str, str], *, is_list: bool = False, field: str | None = None
+) -> Matches:
     """Count how many of the first different values of a column, or of the elements of its lists, are keys of a lookup.
 
     Args:
         uri: The table that refers to the lookup.
         column: Its column.
-        lookup: Where the lookup is.
-        key: The lookup's key column.
-        is_list: The column holds arrays of keys.
+        lookup: Where the lookup is, and its key column.
+        is_list: The column holds arrays of keys, or of structs.
+        field: The field of these structs that holds the key.
     """
     from deltalake import QueryBuilder
     from deltalake.exceptions import DeltaError
 
-    name = quote_name(column)
+    name, (place, key) = quote_name(column), lookup
     reference = f"unnest({name})" if is_list else name
+    value = "r" if field is None else f"r[{_quote_text(field)}]"
     statement = (
         "SELECT count(DISTINCT r) AS values, count(DISTINCT CASE WHEN k IS NOT NULL THEN r END) AS found"  # noqa: S608
-        f" FROM (SELECT DISTINCT r FROM (SELECT {reference} AS r FROM a LIMIT {SAMPLED_ROWS})"
+        f" FROM (SELECT DISTINCT r FROM (SELECT {value} AS r FROM"
+        f" (SELECT {reference} AS r FROM a LIMIT {SAMPLED_ROWS}))"
         f" WHERE r IS NOT NULL LIMIT {SAMPLED_VALUES}) LEFT JOIN (SELECT {quote_name(key)} AS k FROM b) ON r = k"
     )
-    builder = QueryBuilder().register("a", open_log(uri)).register("b", open_log(lookup))
+    builder = QueryBuilder().register("a", open_log(uri)).register("b", open_log(place))
     try:
         row = builder.execute(statement).read_all().to_struct_array().to_pylist()[0]
     except (DeltaError, OSError, ValueError) as error:
         raise _refuse(uri, error) from None
     return Matches(int(row["values"]), int(row["found"]))
+
+
+def _quote_text(text: str) -> str:
+    """Quote a text as DataFusion wants it."""
+    return "'" + text.replace("'", "''") + "'"
 
 
 def _count(uri: str, statement: str) -> dict[str, int]:

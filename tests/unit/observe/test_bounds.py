@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import threading
-import time
 
 import pytest
 
@@ -17,10 +16,9 @@ def test_work_is_waited_for() -> None:
 
 
 def test_work_that_takes_longer_is_left_behind() -> None:
-    go, begun = threading.Event(), time.monotonic()
+    go = threading.Event()
     with pytest.raises(TooLate):
-        run_within(0.2, lambda: go.wait(10))
-    assert 0.2 <= time.monotonic() - begun < 2
+        run_within(0.2, go.wait)  # for ever
     (left,) = [each for each in threading.enumerate() if each.name == "enrich-observe"]
     assert left.daemon, "it must not keep the process alive"
     go.set()

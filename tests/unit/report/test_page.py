@@ -189,7 +189,7 @@ def opened(path: Path, home: Path) -> tuple[str, list[str]]:
     ]
     command += ["--host-resolver-rules=MAP * ~NOTFOUND , EXCLUDE 127.0.0.1", "--virtual-time-budget=2000"]
     command += [f"--user-data-dir={home / 'profile'}", f"--log-net-log={log}", "--dump-dom", path.as_uri()]
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=120, check=True)
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, timeout=300, check=True)
     found = json.loads(log.read_text(encoding="utf-8", errors="replace"))
     kind = found["constants"]["logEventTypes"]["URL_REQUEST_START_JOB"]
     urls = {event.get("params", {}).get("url", "") for event in found["events"] if event["type"] == kind}

@@ -1,0 +1,242 @@
+"""What ``validate`` knows of types without Spark; tests/spark/test_static_types.py asks Spark the same."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from enrich import ConfigError, load_project
+from enrich.base.errors import Fault
+from enrich.base.spec import DataType
+from enrich.compiler import compile_job
+from enrich.compiler.schemas import build_struct
+from enrich.compiler.statictypes import check_types
+from enrich.expressions import FUNCTIONS, ExpressionError, Scope, parse_expression
+from enrich.expressions.refusals import explain_function
+
+CASES = Path(__file__).with_name("test_expressions_accepted.txt").read_text("utf-8").splitlines()
+ACCEPTED = [line.rpartition(" ##")[0] for line in CASES if not line.startswith("#")]
+
+
+def array(element: DataType) -> dict[str, Any]:
+    return {"type": "array", "elementType": element, "containsNull": True}
+
+
+def mapping(key: DataType, value: DataType) -> dict[str, Any]:
+    return {"type": "map", "keyType": key, "valueType": value, "valueContainsNull": True}
+
+
+COMMON: dict[str, DataType] = {"s": "string", "i": "integer", "dt": "date", "d": "double"}
+PLACE = build_struct({"x": "integer", "y": build_struct({"z": "string"})})
+ITEMS = array(build_struct({"name": "string", "n": "integer", "subs": array(build_struct({"z": "integer"}))}))
+MORE: dict[str, DataType] = {
+    "f": "boolean", "ts": "timestamp", "xs": array("integer"), "ys": array("integer"), "items": ITEMS, "st": PLACE,
+    "m": mapping("string", "string"), "mi": mapping("string", "integer"), "dec": "decimal(10,2)", "bin": "binary",
+    "words": array("string"), "big": "long", "js": "string", "url": "string", "s2": "string", "j": "integer",
+}  # fmt: skip
+FRAME: dict[str, DataType] = {
+    "a": build_struct({**COMMON, **MORE}),
+    "b": build_struct(COMMON),
+    "user": build_struct({"id": "integer", "user": "string", "current_date": "string"}),
+    "consents": build_struct({"consents": mapping("string", "boolean")}),
+    "key": build_struct({"id": "integer", "part": "string"}),
+    "addresses": array(build_struct({"id": "integer", "street": "string", "city": "string"})),
+}
+SCOPE = Scope(frozenset({"a", "b"}), frozenset({"addresses"}))
+
+
+@pytest.mark.parametrize("text", ACCEPTED)
+def test_what_spark_runs_is_not_refused(text: str) -> None:
+    check_types(FRAME, text)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("a.i + 1 > 2 and not a.f", "boolean"),
+        ("a.i between 1 and 2 or a.s is null", "boolean"),
+        ("a.s > 5", "boolean"),  # the text is read as a number
+        ("-a.i * 2 + a.big", "long"),
+        ("a.i / 2", "double"),
+        ("a.s || a.i", "string"),
+        ("case when a.f then a.dt else '2026-01-01' end", "date"),
+        ("coalesce(a.i, a.big)", "long"),
+        ("upper(a.items[0].name)", "string"),
+        ("a.m['k']", "string"),
+        ("element_at(a.xs, 1)", "integer"),
+        ("transform(a.items, x -> x.n + 1)[0]", "integer"),
+        ("a.s::date", "date"),
+        ("a.items.n", array("integer")),
+        ("a.dec + 1", None),  # the precision is not looked at
+        ("named_struct('x', 1)", None),
+    ],
+)
+def test_types_that_are_sure_are_told(text: str, kind: DataType | None) -> None:
+    parse_expression(text, SCOPE)
+    assert check_types(FRAME, text) == kind
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("a.ts = 5", "'=' cannot compare timestamp and int at character 6"),
+        ("a.dt > 5", "'>' cannot compare date and int"),
+        ("a.f < 1", "cannot compare boolean and int"),
+        ("a.xs <=> 1", "cannot compare array<int> and int"),
+        ("a.words = a.xs", "cannot compare array<string> and array<int>"),
+        ("a.st = 1", "cannot compare struct<x:int,y:struct<z:string>> and int"),
+        ("a.m = a.m", "cannot compare map<string,string> and map<string,string>"),
+        ("a.ts in (timestamp '2026-01-01 00:00:00', 5)", "'in' cannot compare"),
+        ("a.i not in (a.xs)", "'in' cannot compare"),
+        ("a.dt not between 1 and 5", "'between' cannot compare date and int"),
+        ("a.ts is distinct from 5", "cannot compare timestamp and int"),
+        ("a.f + 1", "'+' cannot take boolean and int"),
+        ("1 - a.st", "'-' cannot take int and struct"),
+        ("a.ts * 2", "'*' cannot take timestamp and int"),
+        ("-a.words", "'-' cannot take array<string>"),
+        ("a.words like 'x%'", "'like' cannot take array<string> and string"),
+        ("a.i and a.f", "'and' is about conditions, and this is int"),
+        ("a.f or a.dt", "'or' is about conditions, and this is date"),
+        ("not a.i", "'not' is about conditions"),
+        ("a.i is true", "is about conditions"),
+        ("case when a.i then 1 end", "'when' is about conditions"),
+        ("case a.ts when 5 then 1 end", "cannot compare timestamp and int"),
+        ("case when a.f then a.i else a.ts end", "'case' gives int and timestamp, which have no type in common"),
+        ("coalesce(a.xs, a.i)", "'coalesce' gives array<int> and int"),
+        ("if(a.i, 1, 2)", "'if' is about a condition, and this is int"),
+        ("nullif(a.dt, 1)", "cannot compare date and int"),
+        ("cast(a.f as date)", "boolean cannot be cast to date"),
+        ("a.xs::int", "array<int> cannot be cast to int"),
+        ("try_cast(a.st as timestamp)", "cannot be cast to timestamp"),
+        ("a.xs['x']", "the place in a list is a whole number, not string"),
+        ("a.m[a.xs]", "the key of a map is a simple value, not array<int>"),
+        ("a.s[0]", "string has no elements"),
+        ("a.items[0].nope", "has no field 'nope'; it has name, n, subs"),
+        ("element_at(a.items, 1).nope", "has no field 'nope'"),
+        ("transform(a.items, x -> x.nope)", "has no field 'nope'"),
+        ("filter(a.xs, x -> x + 1)", "the lambda of filter is a condition, and this is int"),
+        ("exists(a.items, x -> x.n = a.ts)", "cannot compare int and timestamp"),
+        ("transform(a.s, x -> x)", "argument 1 of transform cannot be string"),
+        ("upper(a.xs)", "argument 1 of upper cannot be array<int>"),
+        ("year(a.i)", "argument 1 of year cannot be int"),
+        ("size(a.s)", "argument 1 of size cannot be string"),
+        ("date_add(a.dt, a.ts)", "argument 2 of date_add cannot be timestamp"),
+        ("abs(a.f)", "argument 1 of abs cannot be boolean"),
+        ("substring(a.s)", "substring cannot take 1 argument "),
+        ("upper(year(a.f))", "argument 1 of year cannot be boolean"),
+    ],
+)
+def test_what_spark_refuses_is_found(text: str, said: str) -> None:
+    parse_expression(text, SCOPE)
+    with pytest.raises(ConfigError) as caught:
+        check_types(FRAME, text)
+    assert said in str(caught.value)
+
+
+# --- the places of a job ---------------------------------------------------------------------------------------------
+
+TABLES: dict[str, dict[str, DataType]] = {
+    "o": {"id": "long", "n": "integer", "at": "timestamp", "tags": array("string"), "person": "string", "f": "boolean"},
+    "p": {"person": "string", "since": "timestamp", "left": "boolean", "n": "integer"},
+    "t": {"tag": "string", "label": "string"},
+}
+JOB = """\
+job: wide
+sources:
+  o: {{table: o, key: id}}
+  p: {{table: p, key: {key}}}
+  t: {{table: t, key: tag}}
+from: o
+join:
+  p: {{{p}}}
+  t: {{kind: list, elements: "{elements}"}}
+select:
+  id: o.id
+  x: "{x}"
+  y: "{y}"
+where: "{where}"
+target: {{table: wide}}
+"""
+FOREIGN = "kind: foreign_key, on: {on}"
+AS_OF = "kind: as_of, on: {on}, at: {at}, valid_from: since, gone: {gone}"
+GOOD = {"elements": "o.tags", "x": "o.n", "y": "o.n", "where": "o.n > 1"}
+
+
+def find_faults(base: Path, join: str = FOREIGN, **parts: str) -> list[Fault]:
+    """Return what ``validate`` finds in the job with these parts."""
+    given = GOOD | parts
+    on, at, gone = (given.pop(name, text) for name, text in (("on", "o.person"), ("at", "o.at"), ("gone", "p.left")))
+    key = "person" if join == FOREIGN else "[person, since]"
+    text = JOB.format(**given, key=key, p=join.format(on=f'"{on}"', at=f'"{at}"', gone=f'"{gone}"'))
+    for name, content in {"jobs/wide.yml": text, "conf/dev.yml": "lake: ./lake\n"}.items():
+        (base / name).parent.mkdir(exist_ok=True)
+        (base / name).write_text(content)
+    job = load_project(base).jobs["wide"]
+    try:
+        compile_job(job, {alias: TABLES[alias] for alias in job.sources}, check_types)
+    except ConfigError as error:
+        return list(error.faults)
+    return []
+
+
+@pytest.mark.parametrize(
+    ("join", "parts", "lines"),
+    [
+        (FOREIGN, {}, []),
+        (AS_OF, {}, []),
+        (FOREIGN, {"x": "o.at = 5"}, [12]),
+        (FOREIGN, {"x": "o.at = 5", "y": "upper(o.tags)", "where": "o.f + 1 > 2"}, [12, 13, 14]),
+        (FOREIGN, {"where": "o.n + 1"}, [14]),
+        (FOREIGN, {"x": "size(t) > o.at"}, [12]),
+        (FOREIGN, {"x": "t[0].label = o.f"}, []),  # a text is read as a boolean
+        (FOREIGN, {"x": "t[0].nope"}, [12]),
+        (FOREIGN, {"on": "case when o.at = 5 then o.person end"}, [8]),
+        (FOREIGN, {"on": "o.n + 1"}, [8]),
+        (FOREIGN, {"on": "upper(o.person)"}, []),
+        (FOREIGN, {"elements": "filter(o.tags, x -> x = o.tags)"}, [9]),
+        (FOREIGN, {"elements": "upper(o.person)"}, [9]),
+        (AS_OF, {"at": "o.at + 1"}, [8]),
+        (AS_OF, {"at": "o.at::date"}, [8]),
+        (AS_OF, {"gone": "p.n + 1"}, [8]),
+        (AS_OF, {"gone": "p.n = p.since"}, [8]),
+    ],
+)
+def test_each_place_of_a_job_is_looked_at(tmp_path: Path, join: str, parts: dict[str, str], lines: list[int]) -> None:
+    found = [fault.where for fault in find_faults(tmp_path, join, **parts)]
+    assert found == [f"jobs/wide.yml:{line}" for line in lines]
+
+
+# --- functions that are no scalars -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("sum(a.i)", "is an aggregate of many rows"),
+        ("COUNT(*)", "is an aggregate of many rows"),
+        ("max(a.i) over (partition by a.s)", "array_max"),
+        ("any(a.f)", "is an aggregate"),
+        ("row_number() over (order by a.i)", "is a window function"),
+        ("lag(a.i)", "is a window function"),
+        ("explode(a.xs)", "makes several rows of one"),
+        ("current_date()", "the time of the run"),
+        ("now()", "another value tomorrow"),
+        ("current_timestamp", "the time of the run"),
+        ("rand()", "is random"),
+        ("uuid()", "is random"),
+        ("current_user()", "depends on who runs the job"),
+        ("input_file_name()", "from which files"),
+    ],
+)
+def test_functions_are_refused_as_what_they_are(text: str, said: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        parse_expression(text, SCOPE)
+    assert said in str(caught.value)
+    assert "did you mean" not in str(caught.value)
+
+
+def test_no_function_is_both_allowed_and_refused() -> None:
+    assert [name for name in FUNCTIONS if explain_function(name)] == []
+    assert explain_function("sigum") is None
