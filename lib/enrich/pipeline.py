@@ -41,7 +41,7 @@ def run_job(task: Task, session: SparkSession, runs: RunsTable) -> JobResult:
         try:
             staged = compute(work)
         except gate.Closed as closed:
-            return gate.refuse_run(work.result, closed.findings)
+            return gate.refuse_run(work.result, closed.findings, task.asked)
 
         # Nothing that the job uses has changed: move the cursor, touch no row.
         if staged is None:
@@ -83,4 +83,5 @@ def compute(work: Work) -> publish.StagedRun | None:
     # Rules about the whole target; too much of it gone points at an emptied source.
     gate.judge_target(work, judged, counted.state.rules, counted.scanned)
     gate.check_mass_change(work, staged.target, compared=staged.compared)
+    gate.require_accepted(work)
     return replace(staged, state=counted.state)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
+from enrich.base import hints
 from enrich.base.errors import Conflict, EnrichError, EnvironmentFault, RefreshNeeded, RunFailed
 from enrich.base.extras import find_missing_extra
 from enrich.base.traces import tell_frames
@@ -103,7 +104,7 @@ def deny(place: str) -> EnvironmentFault:
     """Return the error of a place that this user may not read or write."""
     return EnvironmentFault(
         f"a permission is missing: {place} cannot be read or written",
-        hint="give it to the user that runs enrich; `enrich doctor` checks the directories",
+        hint=f"give it to the user that runs enrich; `{hints.doctor()}` checks the directories",
     )
 
 
@@ -153,8 +154,8 @@ def describe_error(error: Exception, job: str) -> EnrichError:
     if gone := _find_gone(error):
         return RefreshNeeded(
             f"job {job!r} needs files or commits of a version that do not exist any more ({gone})",
-            hint=f"run `enrich run {job} --full-refresh`",
-            instead=f"run `enrich plan {job}`, which says what can still be read",
+            hint=f"run `{hints.refresh(job)}`",
+            instead=f"run `{hints.plan(job)}`, which says what can still be read",
         )
     if is_conflict(error):
         return RunFailed(f"other writers kept changing the target of {job!r}", hint="run again when they are done")
@@ -163,7 +164,7 @@ def describe_error(error: Exception, job: str) -> EnrichError:
             f"executors with computed rows of {job!r} were lost", hint="run again, with more memory for executors"
         )
     return RunFailed(
-        f"job {job!r} failed: {_name_class(error)}", hint="run again; `enrich validate` checks files and tables"
+        f"job {job!r} failed: {_name_class(error)}", hint=f"run again; `{hints.validate()}` checks files and tables"
     )
 
 

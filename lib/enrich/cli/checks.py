@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 import enrich
+from enrich.base import hints
 from enrich.base.console import clean, format_extent, format_table, format_window
 from enrich.cli.options import (
     add_job_options,
@@ -166,7 +167,7 @@ def _list_check_notes(job: Check) -> list[str]:
         notes.append(
             "the quarantine contains other versions than the target"
             f" ({', '.join(f'{alias} {version}' for alias, version in job.ahead.items())}), so its rows do not count:"
-            f" a run is at work, or has ended between its two commits; run `enrich run {job.job}`"
+            f" a run is at work, or has ended between its two commits; run `{hints.run(job.job)}`"
         )
     if job.others and job.status != "repaired":
         notes.append(f"another writer made versions {', '.join(map(str, sorted(job.others)))} of the target")

@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 import enrich
+from enrich.base import hints
 from enrich.base.console import format_run
 from enrich.base.errors import ConfigError
 from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
@@ -173,7 +174,7 @@ def status(ctx: click.Context, /, *, output: str, max_lag: str | None) -> int:
         say_found(output, found, listing.format_status(jobs))
         refused = {job["job"]: job["refused"] for job in jobs}
         for job, why in late.items():
-            say_error(f"{job} is late: {why}; {refused[job] or f'run `enrich run {job}`'}", job)
+            say_error(f"{job} is late: {why}; {refused[job] or f'run `{hints.run(job)}`'}", job)
         return code
 
     return answer(ctx, output, work)

@@ -203,7 +203,7 @@ def _count_keys(task: Task, session: SparkSession, found: JobPlan) -> JobPlan:
         try:
             gate.require_open(work, changed.findings)
         except gate.Closed as closed:
-            refused = gate.refuse_run(work.result, closed.findings)
+            refused = gate.refuse_run(work.result, closed.findings, work.task.asked)
             return replace(found, refused=refused.error, exit_code=refused.exit_code)
         return found
 

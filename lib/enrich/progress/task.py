@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from enrich.base.hints import NO_OPTIONS, RunOptions
 from enrich.base.result import Finding, JobResult, SourceWindow
 from enrich.base.spec import JobSpec, quote
 from enrich.base.state import State
@@ -99,6 +100,7 @@ class Task:
         optimize: When the run puts the target's files in shape after its commit; None: never.
         span: What a history is computed from; None for other jobs, and before mode and window are decided.
         outgrown: True when the target's table cannot hold the job's rows, going by what Spark knows of their types.
+        asked: What the run was asked for, for the commands that it proposes.
     """
 
     job: Job
@@ -120,6 +122,7 @@ class Task:
     optimize: Optimize | None = None
     span: Span | None = None
     outgrown: bool = False
+    asked: RunOptions = NO_OPTIONS
 
     @property
     def spec(self) -> JobSpec:

@@ -12,6 +12,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 
+from enrich.base import hints
 from enrich.base.errors import HistoryError
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack
@@ -182,7 +183,7 @@ def _read(
                 raise  # both ends are there: another attempt may succeed, and a full refresh is not needed
             raise HistoryError(
                 f"source {alias!r} cannot be read from version {window[0]} to {window[1]} ({type(error).__name__})",
-                hint=f"run `enrich run {work.task.job.job} --full-refresh`",
+                hint=f"run `{hints.refresh(work.task.job.job)}`",
             ) from error
     pass_point("feed_of_source.after")
     for frame in found.persisted:
