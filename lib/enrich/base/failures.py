@@ -126,6 +126,13 @@ def describe_unreadable(uri: str, error: Exception) -> EnrichError:
     return RunFailed(f"cannot read the log of {uri} ({type(error).__name__})", hint="check the storage")
 
 
+def tell_unreadable(error: Exception) -> str:
+    """Return why versions of a table cannot be read, in words or with Spark's condition."""
+    return (
+        "files or commits of these versions are gone" if is_gone(error) else find_condition(error) or "no reason given"
+    )
+
+
 def is_no_verdict(error: Exception) -> bool:
     """Tell whether an error is about the machine, or files or computed rows that are gone, and not about values."""
     return find_lack(error) is not None or is_gone(error) or has_lost_rows(error)
@@ -152,8 +159,9 @@ def describe_error(error: Exception, job: str) -> EnrichError:
     if lacking := find_lack(error):
         return lacking
     if gone := _find_gone(error):
+        condition = f" ({gone})" if gone.isupper() else ""
         return RefreshNeeded(
-            f"job {job!r} needs files or commits of a version that do not exist any more ({gone})",
+            f"job {job!r} needs files or commits of a version that do not exist any more{condition}",
             hint=f"run `{hints.refresh(job)}`",
             instead=f"run `{hints.plan(job)}`, which says what can still be read",
         )

@@ -85,6 +85,11 @@ def failing(job: str, rule: int | None = None) -> str:
     return _spell("failing", job, *([] if rule is None else [str(rule)]))
 
 
+def test(file: str) -> str:
+    """Play one scenario."""
+    return _spell("test", file)
+
+
 def list_jobs() -> str:
     """List the jobs."""
     return _spell("ls")

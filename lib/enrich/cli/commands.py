@@ -124,7 +124,7 @@ def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **a
 
     def work() -> RunResult:
         project, jobs = choose_jobs(ctx, asked)
-        return enrich.run(project, jobs=jobs, on_result=keep_results(done, log), **asked)
+        return enrich.run(project, jobs=jobs, on_result=keep_results(done, log, output), **asked)
 
     code = deliver(ctx, output, done, work, partial(format_run, quiet=quiet), path=path, run_id=None)
     is_idle = code == 0 and all(job.status == UNCHANGED for job in done)

@@ -113,7 +113,7 @@ def format_load(table: str, found: LoadResult) -> str:
     ```
     """
     if found.status == REFUSED:
-        say_error(found.error or "")
+        say_error(f"{table}: {found.error}")
         return clean(f"{table}: refused, {format_count(found.read, 'row')} read")
     version = "" if found.version is None else f", version {found.version}"
     counts = f"{format_count(found.inserted, 'row')} inserted, {found.updated} updated, {found.deleted} deleted"

@@ -15,7 +15,7 @@ from pyspark.sql import types as T
 from enrich.base import hints
 from enrich.base.errors import HistoryError, RefreshNeeded
 from enrich.base.failpoints import pass_point
-from enrich.base.failures import find_lack
+from enrich.base.failures import find_lack, tell_unreadable
 from enrich.base.result import Finding
 from enrich.base.spec import COMMIT, FAILED_COLUMN, WEIGHT, HistorySpec, name_left_key, name_reference
 from enrich.frames import changes as net_changes
@@ -78,8 +78,8 @@ def read_ledger(work: Work, spec: HistorySpec) -> Ledger:
             found = _build_ledger(work, spec)  # it may have been a task that failed, and not the feed
         except (PySparkException, Py4JJavaError) as again:
             raise find_lack(again) or HistoryError(
-                f"the feed of source {spec.driving!r} cannot be read after version {_start(work)}"
-                f" ({type(error).__name__})",
+                f"the feed of source {spec.driving!r} cannot be read after version {_start(work)}:"
+                f" {tell_unreadable(again)}",
                 hint=f"run `{hints.plan(spec.job)}` to see what can be read",
             ) from error
     pass_point("feed_of_source.after")
