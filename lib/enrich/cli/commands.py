@@ -121,12 +121,13 @@ def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **a
     """Bring the targets of all jobs, or of the jobs named, up to date."""
     log_to_stderr(log_format, quiet=quiet)
     path, skip_code, done = asked.pop("result_file"), asked.pop("skip_code"), list[JobResult]()
+    head, show = {"run_id": None, "dry_run": asked["dry_run"]}, partial(format_run, quiet=quiet)
 
     def work() -> RunResult:
         project, jobs = choose_jobs(ctx, asked)
         return enrich.run(project, jobs=jobs, on_result=keep_results(done, log, output), **asked)
 
-    code = deliver(ctx, output, done, work, partial(format_run, quiet=quiet), path=path, run_id=None)
+    code = deliver(ctx, output, done, work, show, path=path, **head)
     is_idle = code == 0 and all(job.status == UNCHANGED for job in done)
     return skip_code if is_idle and skip_code is not None else code
 

@@ -61,7 +61,7 @@ def maintain(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool
         project, jobs = choose_jobs(ctx, asked)
         return enrich.maintain(project, jobs=jobs, on_result=keep, **asked)
 
-    return deliver(ctx, output, done, work, format_maintenance, run_id=None)
+    return deliver(ctx, output, done, work, format_maintenance, run_id=None, dry_run=asked["dry_run"])
 
 
 def format_maintenance(found: MaintainResult) -> str:

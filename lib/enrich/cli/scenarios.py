@@ -55,7 +55,8 @@ def play_tests(
             say_result(outcome.format_outcome(each))
         if not each.has_passed:
             (first, *others), file = each.list_differences(), each.scenario.file
+            path = file if Path(file).exists() else str(project.dir / file)
             more = f" and {format_count(len(others), 'other difference')}" if others else ""
-            say_failure(f"{file}:{first.line}: {first.what}: not as expected{more}; `{hints.test(file)}`", output=form)
+            say_failure(f"{file}:{first.line}: {first.what}: not as expected{more}; `{hints.test(path)}`", output=form)
     say_result(outcome.format_end(found) if form == "text" else outcome.format_junit(found))
     return 0 if all(each.has_passed for each in found) else NOT_AS_EXPECTED
