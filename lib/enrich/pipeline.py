@@ -83,4 +83,5 @@ def compute(work: Work) -> publish.StagedRun | None:
     # Rules about the whole target; too much of it gone points at an emptied source.
     gate.judge_target(work, judged, counted.state.rules, counted.scanned)
     gate.check_mass_change(work, staged.target, compared=staged.compared)
+    gate.require_accepted(work)
     return replace(staged, state=counted.state)

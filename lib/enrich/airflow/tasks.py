@@ -6,6 +6,7 @@ import os
 from collections.abc import Iterable, Mapping
 from urllib.parse import quote
 
+from enrich.base import hints
 from enrich.base.errors import ConfigError, did_you_mean
 from enrich.config.graph import find_edges, sort_jobs
 from enrich.config.places import CatalogName, Location
@@ -35,7 +36,7 @@ def plan_tasks(project: Project, jobs: Iterable[str] | None = None) -> dict[str,
     """
     wanted = set(project.jobs if jobs is None else jobs)
     for name in sorted(wanted - project.jobs.keys()):
-        hint = "`enrich ls` lists the jobs"
+        hint = f"`{hints.list_jobs()}` lists the jobs"
         raise ConfigError(f"there is no job {name!r}{did_you_mean(name, project.jobs, hint)}")
     if not wanted:
         raise ConfigError("jobs is empty", hint="leave it out for all jobs of the project")

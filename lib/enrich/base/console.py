@@ -134,6 +134,8 @@ def format_run(result: RunResult, *, quiet: bool = False) -> str:
     shown = [first]
     for line, job in zip(lines, result.jobs, strict=True):
         shown += [line, *(f"  {note}" for note in list_notes(job))]
+    if result.dry_run:
+        shown.append("dry run: nothing was written; this is what a run would do")
     if not quiet:
         shown.append(clean(f"run {result.run_id}, deployment {result.deployment}: {format_outcome(result)}"))
     return "\n".join(shown)
@@ -213,6 +215,8 @@ def format_finding(finding: Finding) -> str:
     if finding.bound is not None and finding.success is False:
         end, bound = finding.bound
         verdict += f", at least {bound} must pass" if end == "at_least" else f", at most {bound} may fail"
+    if finding.tolerated:
+        verdict += ", which is tolerated"
     if finding.accepted:
         verdict += ", accepted for this run"
     return f"{finding.action} {name}{source}: {verdict}"

@@ -7,6 +7,7 @@ import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 
 _run: ContextVar[str | None] = ContextVar("enrich_run", default=None)
 _job: ContextVar[str | None] = ContextVar("enrich_job", default=None)
@@ -47,9 +48,15 @@ def current() -> tuple[str | None, str | None]:
 
 
 @contextmanager
-def work_at(target: str) -> Iterator[None]:
-    """Let the commands in messages that are made inside be for a deployment; as they stand they are for ``dev``."""
-    token = _call.set(shlex.join(["enrich", *(["--target", target] if target != "dev" else [])]))
+def work_at(target: str, directory: Path | None = None) -> Iterator[None]:
+    """Let the commands in messages that are made inside be for a deployment; as they stand they are for ``dev``.
+
+    Args:
+        target: The deployment.
+        directory: The project's, where it was named; None where it is the one in which the command is called.
+    """
+    place = [] if directory is None else ["--project-dir", str(directory.absolute())]
+    token = _call.set(shlex.join(["enrich", *place, *(["--target", target] if target != "dev" else [])]))
     try:
         yield
     finally:
@@ -57,7 +64,7 @@ def work_at(target: str) -> Iterator[None]:
 
 
 def begin_command() -> str:
-    """Return the words with which a command begins: ``enrich``, and what names the deployment."""
+    """Return the words with which a command begins: ``enrich``, and what names project and deployment."""
     return _call.get()
 
 

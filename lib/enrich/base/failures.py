@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from itertools import takewhile
 
+from enrich.base import hints
 from enrich.base.errors import Conflict, EnrichError, EnvironmentFault, RefreshNeeded, RunFailed
 from enrich.base.extras import find_missing_extra
 from enrich.base.traces import tell_frames
@@ -108,7 +109,7 @@ def deny(place: str) -> EnvironmentFault:
     """Return the error of a place that this user may not read or write."""
     return EnvironmentFault(
         f"a permission is missing: {place} cannot be read or written",
-        hint="give it to the user that runs enrich; `enrich doctor` checks the directories",
+        hint=f"give it to the user that runs enrich; `{hints.doctor()}` checks the directories",
     )
 
 
@@ -128,6 +129,13 @@ def describe_unreadable(uri: str, error: Exception) -> EnrichError:
     if is_denied(error):
         return deny(uri)
     return RunFailed(f"cannot read the log of {uri} ({type(error).__name__})", hint="check the storage")
+
+
+def tell_unreadable(error: Exception) -> str:
+    """Return why versions of a table cannot be read, in words or with Spark's condition."""
+    return (
+        "files or commits of these versions are gone" if is_gone(error) else find_condition(error) or "no reason given"
+    )
 
 
 def is_no_verdict(error: Exception) -> bool:
@@ -156,10 +164,11 @@ def describe_error(error: Exception, job: str) -> EnrichError:
     if lacking := find_lack(error):
         return lacking
     if gone := _find_gone(error):
+        condition = f" ({gone})" if gone.isupper() else ""
         return RefreshNeeded(
-            f"job {job!r} needs files or commits of a version that do not exist any more ({gone})",
-            hint=f"run `enrich run {job} --full-refresh`",
-            instead=f"run `enrich plan {job}`, which says what can still be read",
+            f"job {job!r} needs files or commits of a version that do not exist any more{condition}",
+            hint=f"run `{hints.refresh(job)}`",
+            instead=f"run `{hints.plan(job)}`, which says what can still be read",
         )
     if is_conflict(error):
         return RunFailed(f"other writers kept changing the target of {job!r}", hint="run again when they are done")
@@ -168,7 +177,7 @@ def describe_error(error: Exception, job: str) -> EnrichError:
             f"executors with computed rows of {job!r} were lost", hint="run again, with more memory for executors"
         )
     return RunFailed(
-        f"job {job!r} failed: {_name_class(error)}", hint="run again; `enrich validate` checks files and tables"
+        f"job {job!r} failed: {_name_class(error)}", hint=f"run again; `{hints.validate()}` checks files and tables"
     )
 
 

@@ -40,6 +40,7 @@ class Finding:
         accepted: True when the rule would block and the run was told to accept it.
         scope: ``changed`` when it judged what the run touched, ``target`` when it judged the whole target.
         scanned: True when the whole target was read for it.
+        tolerated: True when rows failed, and no more than ``tolerate`` allows: there is nothing to act upon.
     """
 
     index: int | None
@@ -57,6 +58,12 @@ class Finding:
     accepted: bool = False
     scope: str = "changed"
     scanned: bool = False
+    tolerated: bool = False
+
+    @property
+    def is_failing(self) -> bool:
+        """True when it is to be acted upon: rows failed that are not tolerated, or the rule raised an error."""
+        return self.error is not None or (self.success is False and not self.tolerated)
 
     @property
     def place(self) -> tuple[int, int]:
@@ -79,6 +86,8 @@ class Finding:
             found["accepted"] = True
         if self.scanned:
             found["scanned"] = True
+        if self.tolerated:
+            found["tolerated"] = True
         return found
 
 
@@ -292,11 +301,12 @@ def name_deployment(name: str) -> dict[str, str]:
 
 @dataclass(frozen=True)
 class RunResult:
-    """What one ``enrich run`` did."""
+    """What one ``enrich run`` did; of a dry run, which writes nothing, what a run would do."""
 
     run_id: str
     deployment: str
     jobs: tuple[JobResult, ...] = ()
+    dry_run: bool = False
 
     @property
     def exit_code(self) -> int:
@@ -307,4 +317,4 @@ class RunResult:
         """Return the result JSON of ``enrich run --output json``."""
         jobs = [job.to_dict() for job in self.jobs]
         head = {"run_id": self.run_id, **name_deployment(self.deployment)}
-        return {**head, "exit_code": self.exit_code, "jobs": jobs}
+        return {**head, "exit_code": self.exit_code, "dry_run": self.dry_run, "jobs": jobs}

@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 import enrich
+from enrich.base import hints
 from enrich.base.console import clean, format_extent, format_table, format_window
 from enrich.cli.options import (
     add_job_options,
@@ -18,7 +19,7 @@ from enrich.cli.options import (
     choose_jobs,
     output_option,
 )
-from enrich.cli.process import keep_results, log_to_stderr, stop_if_interrupted
+from enrich.cli.process import keep_results, log_to_stderr, say_failure, stop_if_interrupted
 from enrich.cli.results import deliver
 from enrich.operations.forecast import Forecast
 from enrich.operations.planning import JobPlan, PlanResult
@@ -48,6 +49,9 @@ def plan(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **
         found = enrich.plan(project, jobs=jobs, **asked)
         done.extend(found.jobs)
         stop_if_interrupted()
+        for job in found.jobs:
+            if job.exit_code:
+                say_failure(f"{job.job}: refused: {job.refused}", job.job, output=output)
         return found
 
     return deliver(ctx, output, done, work, format_plan)
@@ -72,7 +76,7 @@ def verify(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, 
 
     def work() -> VerifyResult:
         project, jobs = choose_jobs(ctx, asked)
-        return enrich.verify(project, jobs=jobs, on_result=keep_results(done, log), **asked)
+        return enrich.verify(project, jobs=jobs, on_result=keep_results(done, log, output), **asked)
 
     return deliver(ctx, output, done, work, format_verification)
 
@@ -166,7 +170,7 @@ def _list_check_notes(job: Check) -> list[str]:
         notes.append(
             "the quarantine contains other versions than the target"
             f" ({', '.join(f'{alias} {version}' for alias, version in job.ahead.items())}), so its rows do not count:"
-            f" a run is at work, or has ended between its two commits; run `enrich run {job.job}`"
+            f" a run is at work, or has ended between its two commits; run `{hints.run(job.job)}`"
         )
     if job.others and job.status != "repaired":
         notes.append(f"another writer made versions {', '.join(map(str, sorted(job.others)))} of the target")

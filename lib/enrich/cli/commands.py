@@ -11,6 +11,7 @@ from typing import Any
 import click
 
 import enrich
+from enrich.base import hints
 from enrich.base.console import format_run
 from enrich.base.errors import ConfigError
 from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
@@ -120,12 +121,13 @@ def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **a
     """Bring the targets of all jobs, or of the jobs named, up to date."""
     log_to_stderr(log_format, quiet=quiet)
     path, skip_code, done = asked.pop("result_file"), asked.pop("skip_code"), list[JobResult]()
+    head, show = {"run_id": None, "dry_run": asked["dry_run"]}, partial(format_run, quiet=quiet)
 
     def work() -> RunResult:
         project, jobs = choose_jobs(ctx, asked)
-        return enrich.run(project, jobs=jobs, on_result=keep_results(done, log), **asked)
+        return enrich.run(project, jobs=jobs, on_result=keep_results(done, log, output), **asked)
 
-    code = deliver(ctx, output, done, work, partial(format_run, quiet=quiet), path=path, run_id=None)
+    code = deliver(ctx, output, done, work, show, path=path, **head)
     is_idle = code == 0 and all(job.status == UNCHANGED for job in done)
     return skip_code if is_idle and skip_code is not None else code
 
@@ -175,7 +177,7 @@ def status(ctx: click.Context, /, *, output: str, max_lag: str | None) -> int:
         say_found(output, found, listing.format_status(jobs))
         refused = {job["job"]: job["refused"] for job in jobs}
         for job, why in late.items():
-            say_error(f"{job} is late: {why}; {refused[job] or f'run `enrich run {job}`'}", job)
+            say_error(f"{job} is late: {why}; {refused[job] or f'run `{hints.run(job)}`'}", job)
         return code
 
     return answer(ctx, output, work)

@@ -102,7 +102,7 @@ def load(  # noqa: PLR0913 - the options that are no part of `DumpOptions`
         project = load_chosen_project(ctx)
         return enrich.load(project, table, paths, key=key, options=DumpOptions(**asked), dry_run=dry_run, check=check)
 
-    return deliver(ctx, output, [], work, partial(format_load, table), run_id=None)
+    return deliver(ctx, output, [], work, partial(format_load, table), run_id=None, dry_run=dry_run)
 
 
 def format_load(table: str, found: LoadResult) -> str:
@@ -113,8 +113,9 @@ def format_load(table: str, found: LoadResult) -> str:
     ```
     """
     if found.status == REFUSED:
-        say_error(found.error or "")
-        return clean(f"{table}: refused, {format_count(found.read, 'row')} read")
+        say_error(f"{table}: {found.error}")
+        dry = "; dry run: a run would be refused, too" if found.dry_run else ""
+        return clean(f"{table}: refused, {format_count(found.read, 'row')} read{dry}")
     version = "" if found.version is None else f", version {found.version}"
     counts = f"{format_count(found.inserted, 'row')} inserted, {found.updated} updated, {found.deleted} deleted"
     lines = [f"{table}: {found.status}{version}: {counts}, {found.unchanged} unchanged"]

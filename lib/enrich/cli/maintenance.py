@@ -17,7 +17,7 @@ from enrich.cli.options import (
     choose_jobs,
     output_option,
 )
-from enrich.cli.process import log_to_stderr, stop_if_interrupted
+from enrich.cli.process import log_to_stderr, say_failure, stop_if_interrupted
 from enrich.cli.results import deliver
 from enrich.operations.maintenance import MaintainResult, Upkeep
 
@@ -53,13 +53,15 @@ def maintain(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool
     def keep(each: Upkeep) -> None:
         done.append(each)
         log.info("%s: %s", clean(each.table), each.status)
+        if each.exit_code:
+            say_failure(f"{each.table}: {each.status}: {each.error}", each.job, output=output)
         stop_if_interrupted()
 
     def work() -> MaintainResult:
         project, jobs = choose_jobs(ctx, asked)
         return enrich.maintain(project, jobs=jobs, on_result=keep, **asked)
 
-    return deliver(ctx, output, done, work, format_maintenance, run_id=None)
+    return deliver(ctx, output, done, work, format_maintenance, run_id=None, dry_run=asked["dry_run"])
 
 
 def format_maintenance(found: MaintainResult) -> str:

@@ -71,7 +71,7 @@ def add_place_options(command: Command) -> Command:
             "project_dir": project_dir or given.get("project_dir"),
             "target": target or given.get("target") or DEFAULT_TARGET,
         }
-        with work_at(ctx.obj["target"]):
+        with work_at(ctx.obj["target"], ctx.obj["project_dir"]):
             return ctx.invoke(command, ctx, *args, **named)
 
     return placed  # type: ignore[return-value]  # the same command with two options more

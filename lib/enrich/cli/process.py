@@ -206,6 +206,24 @@ def say_error(text: str, job: str | None = None) -> None:
         put(click.style("error: ", fg="red") + clean(text), sys.stderr)
 
 
+def say_failure(text: str, job: str | None = None, *, output: str = "text") -> None:
+    """Say on stderr why a command does not end with 0: stdout may have been thrown away, as in a crontab.
+
+    Args:
+        text: What went wrong, and the next step.
+        job: The job that it is about.
+        output: The format of the result, which says the same.
+    """
+    if not is_seen(output):
+        say_error(text, job)
+
+
+def is_seen(output: str) -> bool:
+    """Return whether who reads stderr reads the result on stdout, too: as text, on the same terminal."""
+    streams = (sys.stdout, sys.stderr)
+    return output == "text" and not logs_json() and all(each is not None and each.isatty() for each in streams)
+
+
 class _Lines(logging.Formatter):
     """``10:57:09 message``, without anything that a terminal would obey."""
 
@@ -280,7 +298,7 @@ def log_to_stderr(log_format: str, *, quiet: bool) -> None:
     handler = _Stderr()
     handler.setFormatter(_JsonLines() if log_format == "json" else _Lines())
     if log_format == "text":
-        handler.addFilter(lambda record: not (quiet and hasattr(record, "status")))  # stdout says how a job ended
+        handler.addFilter(lambda record: not (quiet and getattr(record, "seen", False)))
     logging.captureWarnings(log_format == "json")
     log.handlers = [handler]
     log.setLevel(logging.DEBUG if _with_frames else logging.WARNING if quiet else logging.INFO)
@@ -334,15 +352,26 @@ def stop_if_interrupted() -> None:
         raise Interrupted(code)
 
 
-def keep_results(done: list[Any], log: logging.Logger) -> Callable[[Any], None]:
-    """Return what is called with each job's result: it is kept in ``done``, and a signal that came ends the command."""
+def keep_results(done: list[Any], log: logging.Logger, output: str) -> Callable[[Any], None]:
+    """Return what is called with each job's result: it is kept in ``done``, and a signal that came ends the command.
+
+    How the job has ended is logged, with the reason and the next step where it has not succeeded. A line of JSON has
+    them by themselves; a terminal that shows the result, whose format is ``output``, shows them there.
+    """
 
     def keep(result: Any) -> None:
         if result.exit_code:
             stop_if_interrupted()  # the job "failed" because its JVM was taken away
+        is_stopped = result.error is not None and any(each.exit_code for each in done)  # skipped because of another job
         done.append(result)
+        level = logging.ERROR if result.exit_code else logging.WARNING if is_stopped else logging.INFO
+        seen, why = is_seen(output), result.error or ""
+        if level == logging.INFO or seen or logs_json():
+            why = result.status
+        elif not why.startswith(result.status):
+            why = f"{result.status}: {why}" if why else result.status
         told = {name: getattr(result, name) for name in ("job", "status", "exit_code", "error")}
-        log.log(logging.ERROR if result.exit_code else logging.INFO, "%s: %s", result.job, result.status, extra=told)
+        log.log(level, "%s: %s", result.job, why, extra={**told, "seen": seen})
         stop_if_interrupted()
 
     return keep

@@ -19,7 +19,7 @@ from enrich.cli.options import (
     output_option,
     refuse_stored_keys,
 )
-from enrich.cli.process import log_to_stderr
+from enrich.cli.process import log_to_stderr, say_failure
 from enrich.cli.results import answer, say_found
 from enrich.diagnosis.text import format_answer, format_checkup, format_failing, format_keys
 
@@ -119,6 +119,9 @@ def doctor(ctx: click.Context, /, *, output: str) -> int:
     def work() -> int:
         found = enrich.diagnose(load_chosen_project(ctx))
         say_found(output, found.to_dict(), format_checkup(found))
+        for each in found.found:
+            if each.exit_code:
+                say_failure("; ".join(filter(None, (f"{each.about}: {each.message}", each.repair))), output=output)
         return found.exit_code
 
     return answer(ctx, output, work)

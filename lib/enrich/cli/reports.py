@@ -14,11 +14,12 @@ import click
 from click.core import ParameterSource
 
 from enrich import diagnosis
+from enrich.base import hints
 from enrich.base.console import clean
 from enrich.base.errors import ConfigError
 from enrich.base.files import WholeFile
 from enrich.cli.options import refuse_stored_keys
-from enrich.cli.process import convert_error, log_to_stderr, put, say_result, stop_if_interrupted
+from enrich.cli.process import convert_error, log_to_stderr, put, say_failure, say_result, stop_if_interrupted
 from enrich.cli.results import format_json_line
 from enrich.cli.selection import build_graph, choose
 from enrich.config import Project
@@ -27,9 +28,11 @@ from enrich.report.junit import format_junit
 from enrich.report.keys import format_quarantined_keys
 from enrich.report.latest import find_latest
 from enrich.report.markdown import format_markdown
+from enrich.report.models import JobReport
 from enrich.report.page import render_page
 from enrich.report.reasons import Causes, list_failing
 from enrich.report.text import format_report
+from enrich.report.words import format_rule
 
 NOT_PASSED = 3
 """The exit code of ``--fail-on``: that of a run that a rule has blocked."""
@@ -103,8 +106,22 @@ def make_report(project: Project, wanted: Wanted) -> int:
         say_result("\n" + "\n\n".join(format_quarantined_keys(project, project.jobs[name]) for name in chosen))
     if wanted.open and page_file is not None:
         _open(page_file.path)
-    is_failed = wanted.fail_on is not None and report.verdict in FAIL_ON[wanted.fail_on]
-    return NOT_PASSED if is_failed else 0
+    wanting = FAIL_ON[wanted.fail_on] if wanted.fail_on is not None else ()
+    for job in report.jobs:
+        if job.verdict in wanting:
+            say_failure(_describe_verdict(job), job.job, output=wanted.format)
+    return NOT_PASSED if report.verdict in wanting else 0
+
+
+def _describe_verdict(job: JobReport) -> str:
+    """Return a job's verdict, what it is about, and the next step."""
+    why = job.last.error if job.last is not None and job.verdict != "warned" else None
+    failing = [rule for rule in (job.now.rules if job.now is not None else ()) if rule.verdict == "warned"]
+    if why is None:
+        rules = ", ".join(dict.fromkeys(map(format_rule, failing)))
+        ask = hints.failing(job.job) if failing else hints.report(job.job)
+        why = f"{job.headline}{f' ({rules})' if rules else ''}; `{ask}` says more"
+    return f"{job.job}: {job.verdict}: {why}"
 
 
 def _ask_for_reasons(project: Project, jobs: Sequence[str]) -> dict[str, Sequence[Causes]]:

@@ -7,8 +7,10 @@ from pathlib import Path
 
 import click
 
+from enrich.base import hints
+from enrich.base.console import format_count
 from enrich.cli.options import add_option, add_place_options, load_chosen_project
-from enrich.cli.process import log_to_stderr, say_result, stop_if_interrupted
+from enrich.cli.process import log_to_stderr, say_failure, say_result, stop_if_interrupted
 
 NOT_AS_EXPECTED = 6
 """The exit code of a scenario that differs: that of ``enrich verify``, which compares as well."""
@@ -51,5 +53,10 @@ def play_tests(
         found.append(each)
         if form == "text":
             say_result(outcome.format_outcome(each))
+        if not each.has_passed:
+            (first, *others), file = each.list_differences(), each.scenario.file
+            path = file if Path(file).exists() else str(project.dir / file)
+            more = f" and {format_count(len(others), 'other difference')}" if others else ""
+            say_failure(f"{file}:{first.line}: {first.what}: not as expected{more}; `{hints.test(path)}`", output=form)
     say_result(outcome.format_end(found) if form == "text" else outcome.format_junit(found))
     return 0 if all(each.has_passed for each in found) else NOT_AS_EXPECTED

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from fnmatch import fnmatchcase
 
+from enrich.base import hints
 from enrich.base.errors import ConfigError, suggest
 from enrich.config import Project
 from enrich.config.graph import find_upstream, sort_jobs
@@ -38,7 +39,7 @@ def choose(graph: Graph, names: Iterable[str], select: Iterable[str], exclude: I
     for pattern in exclude:
         wanted -= match_jobs(graph, pattern, "--exclude")
     if not wanted:
-        raise ConfigError("the selection leaves no job to run", hint="`enrich ls` lists the jobs")
+        raise ConfigError("the selection leaves no job to run", hint=f"`{hints.list_jobs()}` lists the jobs")
     return [name for name in graph if name in wanted]
 
 
@@ -59,4 +60,4 @@ def match_jobs(graph: Graph, pattern: str, option: str) -> set[str]:
 
 
 def _refuse_unknown(message: str, name: str, graph: Graph) -> ConfigError:
-    return ConfigError(message, hint=suggest(name, graph, "`enrich ls` lists the jobs"))
+    return ConfigError(message, hint=suggest(name, graph, f"`{hints.list_jobs()}` lists the jobs"))

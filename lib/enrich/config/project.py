@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from enrich.base import hints
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.stores import remember_settings
 from enrich.config import places
@@ -135,11 +136,11 @@ def find_project(path: str | os.PathLike[str] | None = None) -> Path:
         raise ConfigError(f"the project directory cannot be read: {type(error).__name__}") from None
     if path is None:
         message = f"no project here: neither {start} nor a directory above it has jobs/ and conf/"
-        raise ConfigError(message, hint="change into a project, give --project-dir DIR, or run `enrich init`")
+        raise ConfigError(message, hint=f"change into a project, give --project-dir DIR, or run `{hints.init()}`")
     missing = "no such directory"
     if start.is_dir():
         missing = " and ".join(f"{part}/" for part in ("jobs", "conf") if not (start / part).is_dir()) + " is missing"
-    raise ConfigError(f"{start} is not a project: {missing}", hint="run `enrich init` to make one")
+    raise ConfigError(f"{start} is not a project: {missing}", hint=f"run `{hints.init(str(start))}` to make one")
 
 
 @dataclass

@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Collection
 from pathlib import Path
 
+from enrich.base import hints
 from enrich.base.errors import ConfigError
 
 MARKER = ".enrich-demo"
@@ -54,4 +55,4 @@ def _delete_content(directory: Path) -> None:
 
 
 def _refuse(directory: Path, what: str) -> ConfigError:
-    return ConfigError(f"{str(directory)!r} {what}", hint="name another directory: enrich demo DIR")
+    return ConfigError(f"{str(directory)!r} {what}", hint=f"name another directory: `{hints.demo('another-demo')}`")

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from itertools import pairwise
 
+from enrich.base import hints
 from enrich.base.console import format_count
-from enrich.base.context import begin_command
 from enrich.base.errors import EnrichError
 from enrich.base.failures import describe_error
 from enrich.base.result import SKIPPED
@@ -21,7 +21,7 @@ from enrich.config.places import CatalogName, find_quarantine, identify
 from enrich.diagnosis.checkup import ADVICE, FAULT, UNKNOWN, Diagnosis, describe_fault, settle
 from enrich.operations.inspection import JobStatus, read_status
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.lag import name_way_on
+from enrich.progress.lag import find_way_on
 from enrich.storage import retention, shape, tables
 from enrich.storage.runs import RunsTable
 from enrich.storage.tables import TableState
@@ -122,8 +122,7 @@ def _check_retention(project: Project, job: Job, status: JobStatus, pause: float
     for lag in status.sources:
         if lag.days_left == 0:
             message = f"changes that {job.job!r} has not taken yet may be gone already"
-            call = f"{begin_command()} run {job.job}"
-            repair = f"{call}; if it is refused, {call} {name_way_on(job)}"
+            repair = f"{hints.run(job.job)}; if it is refused, {hints.run(job.job, find_way_on(job))}"
             yield Diagnosis("retention", FAULT, lag.table, message, repair, _HISTORY)
     for source in job.sources.values():
         try:
@@ -186,7 +185,7 @@ def _check_shape(project: Project, job: Job, status: JobStatus) -> Iterator[Diag
         yield Diagnosis("shape", ADVICE, place, message, tables.suggest_properties(place, {_VECTORS: "true"}))
     rows = status.state["rows"] if status.state is not None else None
     if why := shape.find_need(measured, rows, project.settings.optimize):
-        yield Diagnosis("shape", ADVICE, place, why, f"{begin_command()} maintain {job.job}")
+        yield Diagnosis("shape", ADVICE, place, why, hints.maintain(job.job))
 
 
 def _extend(uri: str, days: int) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from enrich.base import hints
 from enrich.base.console import format_bytes
-from enrich.base.context import begin_command
 from enrich.base.errors import EnvironmentFault
 from enrich.base.extras import SPARK, install
 from enrich.config import Project
@@ -151,9 +151,7 @@ def _check_directory(path: Path) -> Iterator[Diagnosis]:
     free = shutil.disk_usage(nearest).free
     if free < _LEAST_FREE:
         message = f"{format_bytes(free)} are free there"
-        yield Diagnosis(
-            "directories", ADVICE, str(path), message, f"make room: `{begin_command()} maintain` removes old files"
-        )
+        yield Diagnosis("directories", ADVICE, str(path), message, f"make room: `{hints.maintain()}` removes old files")
 
 
 def _check_log_store(project: Project) -> Iterator[Diagnosis]:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from enrich.base import hints
 from enrich.base.console import clean, format_count, format_reasons, format_table
-from enrich.base.context import begin_command
 from enrich.diagnosis.reasons import DELETED_AT, MATCHED, REASONS
 
 if TYPE_CHECKING:
@@ -92,8 +92,8 @@ def _format_rule(job: str, rule: RuleCauses) -> str:
     shown = [f"{first}: {format_reasons(rule.reasons, rule.near_misses)}", *_indent(table)]
     if rule.rows:
         shown += _format_rows(rule)
-    column = f" {clean(rule.column)}" if rule.column is not None and not {".", "`"} & set(rule.column) else ""
-    shown.append(f"  to ask about one row: {begin_command()} why {clean(job)} --key NAME=VALUE{column}")
+    column = [rule.column] if rule.column is not None and not {".", "`"} & set(rule.column) else []
+    shown.append(clean(f"  to ask about one row: {hints.why(job, '--key', 'NAME=VALUE', *column)}"))
     if not rule.rows:
         shown.append("  to see which rows: --show-keys, on a terminal")
     return "\n".join(shown)
@@ -136,8 +136,7 @@ def format_join(report: KeyReport, found: JoinKeys) -> str:
     lines += [f"  {kind}: {quote_key(ours)} nearly matches {quote_key(theirs)}" for kind, ours, theirs in found.pairs]
     if found.suggestion is not None:
         heals = format_count(found.suggestion.heals, "reference")
-        call = f"{begin_command()} run {report.job} --full-refresh"
-        lines.append(f"  to make {heals} match, write in {report.file} and run `{call}`:")
+        lines.append(f"  to make {heals} match, write in {report.file} and run `{hints.refresh(report.job)}`:")
         lines += ["    sources:", *[f"      {line}" for line in found.suggestion.lines.values()]]
     if found.refused is not None:
         steps = ", ".join(found.refused.normalise)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Sequence
 
 from pyspark.sql import DataFrame, SparkSession
 
+from enrich.base import hints
 from enrich.base.errors import ConfigError, HistoryError
 from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.spec import quote
@@ -51,7 +52,7 @@ def _find_version(task: Task) -> int:
     """
     if task.target.table is None:
         name = task.job.job
-        raise HistoryError(f"job {name!r} has no target yet", hint=f"run `enrich run {name}` to create it")
+        raise HistoryError(f"job {name!r} has no target yet", hint=f"run `{hints.run(name)}` to create it")
     return task.target.table.version
 
 
@@ -100,7 +101,7 @@ def _choose_rules(project: Project, name: str, index: int | None) -> tuple[Suite
     if chosen:
         return chosen
     listed = ", ".join(f"{rule.index} ({rule.label})" for rule in rules)
-    hint = f"the rules that do are {listed}" if listed else "`enrich report` shows what the others found"
+    hint = f"the rules that do are {listed}" if listed else f"`{hints.report()}` shows what the others found"
     if index is None:
         raise ConfigError(f"no rule of job {name!r} judges each row by itself", hint=hint)
     is_there = any(rule.index == index for rule in suite.rules)

@@ -145,7 +145,7 @@ def describe_parent() -> dict[str, Any]:
 def describe_test(finding: Finding) -> test_run.TestExecution:
     """Return a finding as a test of the standard, with counts and no values."""
     columns = finding.column_list or ((finding.column,) if finding.column else ())
-    status = "skip" if finding.success is None and finding.error is None else "pass" if finding.success else "fail"
+    status = "skip" if finding.success is None and finding.error is None else "fail" if finding.is_failing else "pass"
     params = {"action": finding.action, "scope": finding.scope, "checked": finding.checked, "failed": finding.failed}
     place = "".join(f" in {alias}" for alias in [finding.source] if alias is not None)
     return test_run.TestExecution(

@@ -130,7 +130,7 @@ def update_figures(figures: JobFigures, result: JobResult, lags: Mapping[str, fl
     if result.exit_code == 0 or result.status == BLOCKED:
         figures.put("quarantine_rows", {(): result.quarantine.rows if result.quarantine is not None else 0})
     if any(each.success is not None or each.error is not None for each in result.findings):
-        failing = [each.action for each in result.findings if each.success is False or each.error is not None]
+        failing = [each.action for each in result.findings if each.is_failing]
         figures.put("findings_failing", {(("action", each),): failing.count(each) for each in _ACTIONS})
     if result.state is not None:
         _put_state(figures, result)

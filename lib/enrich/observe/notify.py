@@ -106,7 +106,7 @@ def build_event(
 
 
 def _describe_job(result: JobResult, event: str, previous: str | None) -> dict[str, Any]:
-    failing = [each.to_dict() for each in result.findings if each.success is False or each.error is not None]
+    failing = [each.to_dict() for each in result.findings if each.is_failing]
     return {
         "job": result.job,
         "event": event,

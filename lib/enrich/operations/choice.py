@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from enrich.base import hints
 from enrich.base.errors import ConfigError, refuse_text, suggest
 from enrich.config import graph
 from enrich.config.project import Project
@@ -19,7 +20,7 @@ def choose_jobs(project: Project, jobs: Sequence[str] | None, exclude: Iterable[
     for name in [*wanted, *out]:
         if name not in project.jobs:
             raise ConfigError(
-                f"there is no job {name!r}", hint=suggest(name, project.jobs, "`enrich ls` lists the jobs")
+                f"there is no job {name!r}", hint=suggest(name, project.jobs, f"`{hints.list_jobs()}` lists the jobs")
             )
     return graph.sort_jobs([name for name in wanted if name not in out], project)
 

@@ -11,7 +11,7 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from enrich.base import context
+from enrich.base import context, hints
 from enrich.base.errors import ConfigError, Conflict, EnrichError, RunFailed
 from enrich.base.extras import SPARK, require_extra
 from enrich.base.failures import find_condition, find_lack, is_conflict
@@ -375,4 +375,6 @@ def _describe(error: Exception, label: str) -> EnrichError:
     if is_conflict(error):
         return RunFailed(f"other writers kept changing {label}", hint="run again when they are done")
     what = " ".join(filter(None, (type(error).__name__, find_condition(error))))
-    return RunFailed(f"{label} could not be loaded: {what}", hint="run again; `enrich doctor` checks the environment")
+    return RunFailed(
+        f"{label} could not be loaded: {what}", hint=f"run again; `{hints.doctor()}` checks the environment"
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from enrich.base import context
+from enrich.base import context, hints
 from enrich.base.errors import ConfigError, EnrichError, Fault, Locked
 from enrich.base.extras import EXPECTATIONS, has_extra
 from enrich.base.failures import describe_error
@@ -21,7 +21,7 @@ from enrich.operations.samples import is_free, read_samples
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import TargetState, read_quarantine_state
 from enrich.progress.cursor import read as read_cursor
-from enrich.progress.lag import SourceLag, measure_lag, name_way_on
+from enrich.progress.lag import SourceLag, find_way_on, measure_lag
 from enrich.progress.prepare import check_free, check_sources, open_task
 from enrich.quality.suites import check_columns
 from enrich.storage import tables
@@ -136,18 +136,18 @@ def _find_warning(job: Job, target: TargetState, lags: tuple[SourceLag, ...], re
     found = [] if refused is None else [refused]
     if target.others:
         versions = ", ".join(str(version) for version in sorted(target.others)[:5])
-        found.append(f"changed by another writer (version {versions}): run `enrich verify {name} --repair`")
+        found.append(f"changed by another writer (version {versions}): run `{hints.repair(name)}`")
     for lag in lags:
         ranges = ", ".join(f"{start + 1} to {end}" for start, end in lag.gaps)
         if ranges:
-            found.append(f"versions {ranges} of {lag.alias} were left out: run `enrich verify {name} --repair`")
+            found.append(f"versions {ranges} of {lag.alias} were left out: run `{hints.repair(name)}`")
         if refused is None and lag.days_left == 0:
             found.append(
-                f"changes of {lag.alias} that are waiting may be gone already: run `enrich run {name}`; if it is"
-                f" refused, run `enrich run {name} {name_way_on(job)}`"
+                f"changes of {lag.alias} that are waiting may be gone already: run `{hints.run(name)}`; if it is"
+                f" refused, run `{hints.run(name, find_way_on(job))}`"
             )
         elif refused is None and lag.days_left is not None and lag.days_left < 1:
-            found.append(f"source {lag.alias} forgets changes that are waiting within a day: run `enrich run {name}`")
+            found.append(f"source {lag.alias} forgets changes that are waiting within a day: run `{hints.run(name)}`")
     return context.complete_commands("; ".join(found)) or None
 
 

@@ -100,7 +100,7 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
         from enrich import report
 
         report.write_latest(project)
-    return RunResult(running.workplace.run_id, project.deployment, tuple(results))
+    return RunResult(running.workplace.run_id, project.deployment, tuple(results), dry_run)
 
 
 @dataclass

@@ -14,7 +14,7 @@ from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from enrich.base import context
+from enrich.base import context, hints
 from enrich.base.errors import Blocked, EnrichError, find_gravest
 from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.result import FAILED, LOCKED, UPDATED, name_deployment
@@ -321,6 +321,6 @@ def _judge(check: Check) -> Check:
         counts.append("counts in its recorded state")
     error = EnrichError(
         f"the target of {check.job!r} is not what its job gives at the recorded versions: {', '.join(counts)}",
-        hint=f"run `enrich verify {check.job} --repair`",
+        hint=f"run `{hints.repair(check.job)}`",
     )
     return replace(check, status=DIFFERENT, error=str(error), exit_code=_DIFFERS)

@@ -12,7 +12,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
-from enrich.base import context
+from enrich.base import context, hints
 from enrich.base.errors import ConfigError, EnrichError, HistoryError, RefreshNeeded
 from enrich.base.extras import SPARK, require_extra
 from enrich.base.failpoints import pass_point
@@ -60,6 +60,13 @@ class Options:
     retry_quarantined: bool = False
     accepted: frozenset[str] = frozenset()
     bounds: Bounds = field(default_factory=Bounds)
+
+    def spell_for(self, job: Job) -> hints.RunOptions:
+        """Return what another command for one of the jobs asks for again; what says nothing of this job is left out."""
+        accept = sorted(self.accepted & {rule.rule for rule in job.rules if rule.blocks})
+        since, until = (self.bounds.spell(option, job.sources) for option in ("since", "until"))
+        allow_gap = self.bounds.allow_gap and (since is not None or job.kind == "history")
+        return hints.RunOptions(self.full_refresh, since, until, allow_gap, self.retry_quarantined, tuple(accept))
 
 
 @dataclass
@@ -239,7 +246,8 @@ class Workplace:
             raise ConfigError.of(faults)
         task = Task(job, compiled, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run, self._note)
         task = replace(task, until=until, optimize=self.project.settings.optimize)
-        return replace(task, accepted=self.options.accepted, retry=self._wants_retry(job))
+        task = replace(task, accepted=self.options.accepted, retry=self._wants_retry(job))
+        return replace(task, asked=self.options.spell_for(job))
 
     def _list_coming_feeds(self, job: Job) -> set[str]:
         """Return the sources whose change feed the run switches on before this job, where nothing is really written."""
@@ -271,9 +279,9 @@ class Workplace:
             return None
         makers = (name for name in jobs if identify(self.project.location(jobs[name].target.table)) == identify(place))
         if writer := next(makers, None):
-            return f"job {writer} writes it: run `enrich run {writer}` first"
+            return f"job {writer} writes it: run `{hints.run(writer)}` first"
         sample = find_missing_sample(self.project, reference)
-        return f"`enrich run` makes it from {sample.name}" if sample else None
+        return f"`{hints.run()}` makes it from {sample.name}" if sample else None
 
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""

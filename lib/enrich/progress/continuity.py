@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
+from enrich.base import hints
 from enrich.base.errors import ANOTHER_TARGET, Locked, RefreshNeeded
 from enrich.base.spec import JobSpec
 from enrich.progress import evolution
@@ -41,7 +42,7 @@ def describe_unmade(cursor: Cursor, unmade: Collection[str]) -> RefreshNeeded:
 def _describe_redefined(cursor: Cursor) -> RefreshNeeded:
     return RefreshNeeded(
         f"the definition of {cursor.job!r} changed since its target was written",
-        hint=f"run `enrich run {cursor.job} --full-refresh`",
+        hint=f"run `{hints.refresh(cursor.job)}`",
         instead=f"take the change back, or {ANOTHER_TARGET}",
     )
 
@@ -50,7 +51,7 @@ def _describe_replaced(cursor: Cursor, alias: str, more: str = "") -> RefreshNee
     return RefreshNeeded(
         f"source {alias!r} of {cursor.job!r} is another table than the one consumed up to version"
         f" {cursor.sources[alias].to}{more}",
-        hint=f"run `enrich run {cursor.job} --full-refresh`",
+        hint=f"run `{hints.refresh(cursor.job)}`",
         instead=f"put the right table back, or {ANOTHER_TARGET}",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from enrich.base import hints
 from enrich.base.errors import RefreshNeeded
 from enrich.base.spec import DataType, JobSpec, JoinSpec
 from enrich.compiler.schemas import strip_type
@@ -25,7 +26,7 @@ def check(job: str, schemas: Mapping[str, Mapping[str, DataType]], cursor: Curso
             what = "is gone" if name in gone else "has another type"
             raise RefreshNeeded(
                 f"column {name!r} of source {alias!r} {what} since the target was written",
-                hint=f"correct the job file if it names the column, then run `enrich run {job} --full-refresh`",
+                hint=f"correct the job file if it names the column, then run `{hints.refresh(job)}`",
             )
 
 

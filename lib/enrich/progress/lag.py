@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
+from enrich.base import hints
 from enrich.base.errors import EnrichError
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location
@@ -95,9 +96,9 @@ def _count_days(state: TableState, consumed: int, seconds: float | None) -> floa
     return None if kept is None or seconds is None else max(0.0, round((kept - seconds) / 86400, 2))
 
 
-def name_way_on(job: Job) -> str:
-    """Return the option with which a job goes on whose source has forgotten changes.
+def find_way_on(job: Job) -> hints.RunOptions:
+    """Return the options with which a job goes on whose source has forgotten changes.
 
     A full refresh of a history would forget them as well, and is refused.
     """
-    return "--allow-gap" if job.kind == "history" else "--full-refresh"
+    return hints.RunOptions(allow_gap=True) if job.kind == "history" else hints.FULL_REFRESH

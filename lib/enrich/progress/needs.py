@@ -11,6 +11,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 from itertools import chain
 
+from enrich.base import hints
 from enrich.base.errors import HistoryError
 from enrich.progress.cursor import Cursor, TargetState, read_records
 from enrich.storage.retention import compute_file_retention
@@ -44,7 +45,7 @@ class Need:
             raise HistoryError(
                 f"nothing is removed: job {self.job!r} has yet to read what came after version {self.version}, and the"
                 " table's log no longer holds all of that",
-                hint=f"run `enrich run {self.job}`",
+                hint=f"run `{hints.run(self.job)}`",
             )
         left = [each for each in (*self.earlier, self.version) if each < latest and each + 1 in commits]
         return min(left, default=None)
@@ -64,9 +65,7 @@ def list_needs(job: str, target: TargetState, quarantine: str | None) -> dict[st
     if target.table is None:
         return {}
     if target.cursor is None:
-        raise HistoryError(
-            f"nobody knows what the target of {job!r} has consumed", hint=f"run `enrich run {job} --full-refresh`"
-        )
+        raise HistoryError(f"nobody knows what the target of {job!r} has consumed", hint=f"run `{hints.refresh(job)}`")
     cursors = [target.cursor, *_list_restorable(target.table.uri, job)]
     beside = target.quarantine
     if beside is not None and quarantine is not None:

@@ -6,6 +6,7 @@ import logging
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 
+from enrich.base import hints
 from enrich.base.errors import ConfigError, DriftError, Fault, HistoryError, RefreshNeeded
 from enrich.base.result import SourceWindow
 from enrich.base.spec import HistorySpec
@@ -130,7 +131,7 @@ def _open_without_quarantine(task: Task) -> Task:
         return open_whole(task)
     except HistoryError as refused:
         name, alias = task.job.job, task.spec.driving
-        hint = f"run `enrich verify {name} --repair`"
+        hint = f"run `{hints.repair(name)}`"
         if task.target.quarantine is None:
             begin = spans.look_back(alias, task).start
             hint += (
@@ -147,7 +148,7 @@ def describe_drift(job: str, others: Iterable[int]) -> DriftError:
     versions = ", ".join(str(version) for version in sorted(others)[:5])
     return DriftError(
         f"the target of {job!r} was changed by another writer (version {versions})",
-        hint=f"run `enrich verify {job} --repair`, which undoes it, or `enrich run {job} --full-refresh`",
+        hint=f"run `{hints.repair(job)}`, which undoes it",
     )
 
 
@@ -159,14 +160,14 @@ def reopen_task(task: Task) -> Task:
     """
     if task.target.table is None:
         raise HistoryError(
-            f"job {task.job.job!r} has no target yet", hint=f"run `enrich run {task.job.job}` to create it"
+            f"job {task.job.job!r} has no target yet", hint=f"run `{hints.run(task.job.job)}` to create it"
         )
     cursor = _require_cursor(task.job.job, task.target, task.place)
     continuity.check(cursor, task.definition, task.tables)
     if lists := evolution.find_reshaped(cursor, task.spec):
         raise HistoryError(
             f"source {lists[0]!r} has gained a column since the target was written, and its lists show all columns",
-            hint=f"run `enrich run {task.job.job}`, which writes them again",
+            hint=f"run `{hints.run(task.job.job)}`, which writes them again",
         )
     window = {alias: SourceWindow(mark.start, mark.to) for alias, mark in cursor.sources.items()}
     task = replace(task, mode=REPAIR, window=window)
@@ -186,7 +187,7 @@ def _require_cursor(job: str, target: TargetState, place: TargetPlace) -> Cursor
     if target.cursor is None:
         raise RefreshNeeded(
             f"neither the log of {place.label} nor the runs table says what the target has consumed",
-            hint=f"run `enrich run {job} --full-refresh`",
+            hint=f"run `{hints.refresh(job)}`",
         )
     return target.cursor
 
@@ -210,7 +211,8 @@ def _continue_task(task: Task, contained: tuple[Cursor, Cursor], bounds: Bounds)
             raise ConfigError(
                 f"--since would leave out changes of source {alias!r} of {name!r}: versions {found.gap[0] + 1} to"
                 f" {found.gap[1]} are not in the target yet",
-                hint="run without --since to take them, or accept the loss with --allow-gap",
+                hint=f"run `{hints.run(name, replace(task.asked, since=None))}` to take them, or accept the loss with"
+                f" --allow-gap: `{hints.run(name, replace(task.asked, allow_gap=True))}`",
             )
         window[alias] = SourceWindow(found.start, found.to, gap=found.gap)
         if ranges := [
@@ -236,9 +238,9 @@ def announce(task: Task) -> None:
     for alias, each in task.window.items():
         if each.gap is not None:
             log.warning(
-                "%s: versions %d to %d of source %s are left out: rows may be missing or outdated until"
-                " `enrich verify %s --repair` or a full refresh",
-                *(task.job.job, each.gap[0] + 1, each.gap[1], alias, task.job.job),
+                "%s: versions %d to %d of source %s are left out: rows may be missing or outdated until `%s` or a full"
+                " refresh",
+                *(task.job.job, each.gap[0] + 1, each.gap[1], alias, hints.repair(task.job.job)),
             )
 
 

@@ -57,6 +57,9 @@ class Instant:
 class Beginning:
     """Before the first version."""
 
+    def __str__(self) -> str:
+        return "beginning"
+
 
 Moment = Version | Instant | Beginning
 Said = str | Iterable[str] | None
@@ -79,6 +82,11 @@ class Asked:
     def of(self, alias: str) -> Moment | None:
         """Return what the option says of a source; None for nothing."""
         return self.named.get(alias, self.every)
+
+    def spell(self, aliases: Collection[str]) -> str | None:
+        """Return the option's value for a job with these sources, as on a command line; None where it says nothing."""
+        named = [f"{alias}={each}" for alias, each in self.named.items() if alias in aliases]
+        return ",".join([*([str(self.every)] if self.every is not None else []), *named]) or None
 
     def tell_instants(self) -> str | None:
         """Return the instants that the option means, for the log; None when it names none."""
@@ -105,6 +113,11 @@ class Bounds:
     def replays(self) -> bool:
         """True when the run is told both ends."""
         return self.since is not None and self.until is not None
+
+    def spell(self, option: str, aliases: Collection[str]) -> str | None:
+        """Return the value of ``since`` or ``until`` for a job with these sources, as on a command line."""
+        asked: Asked | None = getattr(self, option)
+        return None if asked is None else asked.spell(aliases)
 
     def is_point(self, alias: str) -> bool:
         """Return whether both ends of a source's window are one moment.

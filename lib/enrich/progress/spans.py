@@ -13,7 +13,9 @@ verify                   as a full refresh; where the feed is lost like a run ov
 from __future__ import annotations
 
 import logging
+from dataclasses import replace
 
+from enrich.base import hints
 from enrich.base.errors import ANOTHER_TARGET, HistoryError
 from enrich.base.result import SourceWindow
 from enrich.progress.cursor import TargetState
@@ -108,14 +110,15 @@ def go_on(job: str, alias: str, task: Task, *, allow_gap: bool) -> tuple[Span, S
     if wanted < first:
         raise HistoryError(
             f"--since is before version {first} of source {alias!r}, with which the history of {job!r} begins",
-            hint=f"give --since {alias}=v{first} or a later one",
+            hint=f"run `{hints.run(job, replace(task.asked, since=f'{alias}=v{first}'))}`, or name a later version",
         )
     skips = start > mark.to  # as --since asked for it
     found = find_feed_start(table, wanted, readable=skips, used=mark.columns)
     if found > wanted and again is not None and not task.apart:
         raise HistoryError(
             f"the change feed of source {alias!r} of {job!r} is whole only after version {found}",
-            hint=f"give --since {alias}=v{found} or a later one, or leave it out",
+            hint=f"run `{hints.run(job, replace(task.asked, since=f'{alias}=v{found}'))}`, or name a later version, or"
+            " leave --since out",
         )
     if found == wanted and not skips:
         return Span(first, wanted), at
@@ -123,7 +126,8 @@ def go_on(job: str, alias: str, task: Task, *, allow_gap: bool) -> tuple[Span, S
         lost = min(wanted, mark.to) + 1
         raise HistoryError(
             f"the change feed of source {alias!r} of {job!r} is lost from version {lost} to {found}",
-            hint=f"run `enrich run {job} --allow-gap`, which records what differs as a change of version {found}",
+            hint=f"run `{hints.run(job, replace(task.asked, allow_gap=True))}`, which records what differs as a change"
+            f" of version {found}",
         )
     # What the quarantine alone lacks, or has more than the target, is derived from the recorded versions.
     start, gap = max(found, mark.to), (mark.to, found) if found > mark.to else None

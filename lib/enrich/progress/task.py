@@ -7,6 +7,7 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from enrich.base.hints import NO_OPTIONS, RunOptions
 from enrich.base.result import Finding, JobResult, SourceWindow
 from enrich.base.spec import JobSpec, quote
 from enrich.base.state import State
@@ -101,6 +102,7 @@ class Task:
         outgrown: True when the target's table cannot hold the job's rows, going by what Spark knows of their types.
         anew: True when rows of a history that nothing has changed may have to be written anew: all that is recorded is
             compared.
+        asked: What the run was asked for, for the commands that it proposes.
     """
 
     job: Job
@@ -123,6 +125,7 @@ class Task:
     span: Span | None = None
     outgrown: bool = False
     anew: bool = False
+    asked: RunOptions = NO_OPTIONS
 
     @property
     def spec(self) -> JobSpec:

@@ -23,6 +23,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
+from enrich.base import hints
 from enrich.base.errors import ConfigError, RefreshNeeded
 from enrich.progress.since import Asked, Beginning, Moment, Version
 from enrich.storage import tables
@@ -104,7 +105,7 @@ def find_version(moment: Moment, option: str, job: str, alias: str, commits: Map
     if is_forgotten:
         raise RefreshNeeded(
             f"{option} {moment}: the log of source {alias!r} begins only with version {first}",
-            hint=f"run `enrich run {job} --full-refresh`",
+            hint=f"run `{hints.refresh(job)}`",
             instead=f"name a later version in {option}, or leave it out",
         )
     return found
@@ -163,8 +164,8 @@ def pin_sources(
             if state is None:
                 raise RefreshNeeded(
                     f"the log of source {alias!r} of {job!r} does not know version {to} any more",
-                    hint=f"run `enrich run {job} --full-refresh`",
-                    instead=f"run `enrich run {job}`, which goes on to the latest version",
+                    hint=f"run `{hints.refresh(job)}`",
+                    instead=f"run `{hints.run(job)}`, which goes on to the latest version",
                 )
             found |= dict.fromkeys(same, state)
     return found

@@ -93,7 +93,9 @@ def judge(
         if chosen:
             found.update(judge_whole(rows if scope == CHANGED else published(reasons), chosen))
     scanned = {rule.index for rule in suite.rules if rule.judged_scope == TARGET and rule not in open_rules}
-    findings = tuple(replace(found[rule.index], scanned=scans and rule.index in scanned) for rule in suite.rules)
+    findings = tuple(
+        replace(tolerate(rule, found[rule.index]), scanned=scans and rule.index in scanned) for rule in suite.rules
+    )
     return SuiteVerdict(findings, list_closing(suite, findings), reasons, labels, open_rules, counts)
 
 
@@ -117,7 +119,7 @@ def judge_state(
             counts = RuleCounts(entry.checked, entry.checked, entry.failed, label)
             found[rule.index] = _judge_counts(rule, counts)
         found[rule.index] = replace(found[rule.index], scanned=rule.index in scanned)
-    findings = tuple(found[rule.index] for rule in suite.rules)
+    findings = tuple(tolerate(rule, found[rule.index]) for rule in suite.rules)
     return replace(verdict, findings=findings, closing=list_closing(suite, findings))
 
 
@@ -134,14 +136,20 @@ def list_closing(suite: Suite, findings: tuple[Finding, ...]) -> tuple[Finding, 
     return tuple(each for rule, each in zip(suite.rules, findings, strict=True) if closes_gate(rule, each))
 
 
-def closes_gate(rule: SuiteRule, finding: Finding) -> bool:
-    """Tell whether one rule's finding blocks the run: an error always, a failure of ``fail`` beyond ``tolerate``.
+def tolerate(rule: SuiteRule, finding: Finding) -> Finding:
+    """Return a finding with whether the rule tolerates it, which is asked when GX says that the rule has failed.
 
     ``tolerate`` is rows when whole, else a share of the checked ones.
     """
+    if rule.tolerate is None or finding.success is not False or finding.error is not None:
+        return finding
+    return replace(finding, tolerated=finding.failed <= resolve_threshold(rule.tolerate, finding.checked))
+
+
+def closes_gate(rule: SuiteRule, finding: Finding) -> bool:
+    """Tell whether one rule's finding blocks the run: an error always, a failure of ``fail`` that is not tolerated."""
     is_failed = rule.action == FAIL and finding.success is False
-    is_tolerated = rule.tolerate is not None and finding.failed <= resolve_threshold(rule.tolerate, finding.checked)
-    return finding.error is not None or (is_failed and not is_tolerated)
+    return finding.error is not None or (is_failed and not finding.tolerated)
 
 
 def collect_reasons(

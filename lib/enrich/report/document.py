@@ -145,7 +145,7 @@ def _decide_verdict(
         return "never_run"
     if status in _VERDICT_OF_STATUS:
         return _VERDICT_OF_STATUS[status]
-    wanting = any(rule.verdict in ("error", "blocked", "held", "warned", "tolerated") for rule in rules)
+    wanting = any(rule.verdict in ("error", "blocked", "held", "warned") for rule in rules)
     failing = now is not None and any(rule.verdict == "warned" for rule in now.rules)
     if wanting or failing or (in_quarantine is not None and in_quarantine.rows):
         return "warned"
@@ -177,7 +177,8 @@ def _build_rule(finding: Mapping[str, Any], trend: tuple[int | None, ...], *, bl
     columns = read_list(finding.get("column_list"))
     by_row = _counts_rows(finding.get("expectation"))
     action = read_name(finding.get("action"))
-    verdict = _decide_rule_verdict(success, error, action, blocked=blocked)
+    is_tolerated = finding.get("tolerated") is True
+    verdict = "tolerated" if is_tolerated else _decide_rule_verdict(success, error, action, blocked=blocked)
     return RuleReport(
         index=read_number(finding.get("index")),
         expectation=read_name(finding.get("expectation")),

@@ -33,9 +33,9 @@ def write_job_headline(
     table = _tell_table(now)
     told = [_ENDS.get(verdict, ""), _STATUSES.get(status, ""), table]
     if rules and verdict not in ("failed", "skipped"):
-        failing = sum(rule.success is False or rule.run_verdict == "error" for rule in rules)
-        passing = sum(rule.run_verdict == "passed" for rule in rules)
-        counts = {"failed": failing, "passed": passing, "judged no row": len(rules) - failing - passing}
+        words = {"passed": "passed", "tolerated": "tolerated", "not_checked": "judged no row"}
+        counts = {"failed": 0, **dict.fromkeys(words.values(), 0)}
+        counts |= Counter(words.get(rule.run_verdict, "failed") for rule in rules)
         said = ", ".join(f"{count} {what}" for what, count in counts.items() if count)
         told.append(f"this run: {said}" if table else f"{format_count(len(rules), 'rule')}: {said}")
     if in_quarantine is not None and in_quarantine.rows:

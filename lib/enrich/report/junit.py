@@ -36,7 +36,7 @@ def format_junit(report: Report) -> str:
 
     Rules that are ``warned`` or worse are failures; those that raised are errors; those that judged no row are skipped.
     The case ``job`` fails with the job, and also where a job is ``warned`` by something that is no rule's failure:
-    quarantined rows, or rows that are tolerated.
+    quarantined rows.
     """
     root = ET.Element("testsuites", name=_clean(f"enrich {report.deployment}"))
     for job in report.jobs:

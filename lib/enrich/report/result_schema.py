@@ -51,6 +51,7 @@ class FindingOfRun(JsonModel):
     at_most: int | float | None = Field(None, description="Threshold of a job rule: a share, or a number of rows.")
     accepted: Literal[True] | None = Field(None, description="Without --accept, it would have blocked the run.")
     scanned: Literal[True] | None = Field(None, description="The whole target was read for it.")
+    tolerated: Literal[True] | None = Field(None, description="Rows failed, and no more than tolerate allows.")
 
 
 class LookupOfRun(JsonModel):
@@ -114,6 +115,7 @@ class ResultOfRun(JsonModel):
     target: str = Field(description="The same as deployment; an older name.")
     deployment: str = Field(description="The deployment: conf/<deployment>.yml.")
     exit_code: ExitCode = Field(description="The most serious exit code of the jobs; --skip-code does not change it.")
+    dry_run: bool = Field(False, description="Nothing was written: this is what a run would do.")
     jobs: list[JobOfRun] = Field(description="In the order in which they ran.")
     error: str | None = Field(None, description="Why the run did not begin, or did not end by itself.")
 

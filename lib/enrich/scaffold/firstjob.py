@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from enrich.base import hints
 from enrich.base.errors import ConfigError
 from enrich.compiler.schemas import incomparable
 from enrich.config.checks import NOT_IN_NAME, RESERVED_COLUMNS
@@ -89,7 +90,7 @@ def _open_project(references: Sequence[str], directory: Path | None, target: str
         if not first.is_dir():
             raise ConfigError(
                 f"there is no project here, and {references[0]!r} is no directory of a Delta table on this machine",
-                hint="`enrich init DIR` writes a project; set 'lake' in its conf/dev.yml",
+                hint=f"`{hints.init('shop')}` writes a project into a directory; set 'lake' in its conf/dev.yml",
             ) from None
         lake = _shorten(str(first.parent), home)
         conf = f"{_CONF_SCHEMA}lake: {format_text(lake)}\nspark:\n  master: local[*]\n"

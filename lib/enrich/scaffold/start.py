@@ -14,7 +14,7 @@ TEMPLATE = Path(__file__).parent / "template"
 _HIDDEN = "github"
 """A directory of the template whose copy begins with a dot: packaging tools leave hidden files out."""
 
-_ELSEWHERE = "name another directory: enrich init DIR"
+_ELSEWHERE = "name another directory"
 
 IGNORED = "lake/\n"
 """What ``.gitignore`` of a new project says: tables do not belong into version control."""

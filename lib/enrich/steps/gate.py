@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from enrich.base import hints
 from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup
 from enrich.base.spec import FAILED_COLUMN, Affected, JoinSpec, name_left_key, name_partners, quote
 from enrich.base.state import LookupState, RuleState
@@ -58,6 +59,9 @@ class Closed(Exception):
 def require_open(work: Work, findings: Iterable[Finding], closing: Iterable[Finding] | None = None) -> None:
     """Note findings in the run's result, and stop the run when one of them closes the gate.
 
+    The job's own rules can be accepted, so one of them does not stop the run: what the later ones say is told with it,
+    or each acceptance would lead to the next refusal. ``require_accepted`` stops it in the end.
+
     Args:
         work: The job's run.
         findings: What the rules found.
@@ -70,18 +74,32 @@ def require_open(work: Work, findings: Iterable[Finding], closing: Iterable[Find
     work.result = work.result.with_findings(findings)
     if closing is None:
         closing = [each for each in findings if each.action == "fail" and each.success is False]
-    if closing := tuple(closing):
-        raise Closed(closing)
+    work.closing += closing
+    if any(each.rule is None for each in work.closing):
+        raise Closed(work.closing)
+
+
+def require_accepted(work: Work) -> None:
+    """Stop the run when one of the job's own rules has closed the gate.
+
+    Raises:
+        Closed: As ``require_open``.
+    """
+    if work.closing:
+        raise Closed(work.closing)
 
 
 def refuse_run(result: JobResult, closed_by: Iterable[Finding], task: Task) -> JobResult:
     """End a job whose gate is closed: nothing is written, the same changes are judged again next time."""
     closed_by = tuple(closed_by)
     rules = "; ".join(dict.fromkeys(_describe(each) for each in closed_by))
-    hint = "correct the rows or the rule and run again; the target is unchanged"
     if all(each.rule is not None for each in closed_by):
-        accepted = " ".join(dict.fromkeys(f"--accept {each.expectation}" for each in closed_by))
-        hint += f". If the change is intended, accept it once: `enrich run {result.job} {accepted}`"
+        accepting = hints.run(result.job, task.asked.accepting(each.expectation for each in closed_by))
+        hint = "correct the rows or the rule and run again; the target is unchanged"
+        hint += f". If the change is intended, accept it once: `{accepting}`"
+    else:
+        again = hints.run(result.job, task.asked)
+        hint = f"the target is unchanged: correct the rows or the rule, then run `{again}`"
     hint += suggest_queries(task, closed_by)
     return replace(result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=3)
 
@@ -104,7 +122,7 @@ def check_job_rules(work: Work, rows: Rows, lookups: Mapping[str, LookupState]) 
         lookups: How each join goes over all driving rows, for rules of scope ``target``.
 
     Raises:
-        Closed: One of them has closed the gate, a mirror has conflicts that it may not have, or rows share a key.
+        Closed: A mirror has conflicts that it may not have, or rows share a key.
     """
     found = [*rows.findings, *_find_shared_keys(work, rows)]
     for finding in jobrules.list_unjudged(work.task.job.rules, work.task.accepted):
@@ -171,9 +189,6 @@ def check_mass_change(work: Work, target: difference.Difference, *, compared: bo
         work: The job's run.
         target: The difference to the target.
         compared: False when old and new rows cannot be compared; then only how many there are tells what is lost.
-
-    Raises:
-        Closed: It would be too much: this points at an emptied source.
     """
     rules = jobrules.list_unjudged(work.task.job.rules, work.task.accepted)
     asked = [finding for finding in rules if finding.expectation == jobrules.MASS_CHANGE]

@@ -12,9 +12,10 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from enrich.base import hints
 from enrich.base.errors import HistoryError, RefreshNeeded
 from enrich.base.failpoints import pass_point
-from enrich.base.failures import find_lack
+from enrich.base.failures import find_lack, tell_unreadable
 from enrich.base.result import Finding
 from enrich.base.spec import COMMIT, FAILED_COLUMN, WEIGHT, HistorySpec, name_left_key, name_reference, quote
 from enrich.frames import changes as net_changes
@@ -77,9 +78,9 @@ def read_ledger(work: Work, spec: HistorySpec) -> Ledger:
             found = _build_ledger(work, spec)  # it may have been a task that failed, and not the feed
         except (PySparkException, Py4JJavaError) as again:
             raise find_lack(again) or HistoryError(
-                f"the feed of source {spec.driving!r} cannot be read after version {_start(work)}"
-                f" ({type(error).__name__})",
-                hint=f"run `enrich plan {spec.job}` to see what can be read",
+                f"the feed of source {spec.driving!r} cannot be read after version {_start(work)}:"
+                f" {tell_unreadable(again)}",
+                hint=f"run `{hints.plan(spec.job)}` to see what can be read",
             ) from error
     pass_point("feed_of_source.after")
     return found
@@ -189,7 +190,7 @@ def _read_times(work: Work, spec: HistorySpec, ends: tuple[int, int]) -> Mapping
     if lacking:
         raise HistoryError(
             f"the log of source {spec.driving!r} does not know version {lacking[0]} any more",
-            hint=f"run `enrich plan {spec.job}` to see what can be read",
+            hint=f"run `{hints.plan(spec.job)}` to see what can be read",
         )
     return {version: known[version] for version in range(first, ends[1] + 1)}
 
@@ -275,8 +276,8 @@ def _refuse_without_rows(work: Work) -> RefreshNeeded:
     return RefreshNeeded(
         f"the quarantine of {name!r} is not at the same source version as the target,"
         " and its older rows cannot be read any more",
-        hint=f"run `enrich run {name} --full-refresh`, which computes all versions from the source",
-        instead=f"drop the quarantine, then run `enrich verify {name} --repair`: what it held is taken from what"
+        hint=f"run `{hints.refresh(name)}`, which computes all versions from the source",
+        instead=f"drop the quarantine, then run `{hints.repair(name)}`: what it held is taken from what"
         " the source still tells, and what ended before that is lost",
     )
 

@@ -9,6 +9,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame
 
+from enrich.base import hints
 from enrich.base.errors import Conflict, EnrichError, HistoryError, RefreshNeeded, RunFailed, SourceMoved
 from enrich.base.failures import find_lack, is_gone
 from enrich.progress.task import REPAIR, Task
@@ -62,8 +63,8 @@ def _describe_lost_end(work: Work, alias: str) -> EnrichError:
     task, end = work.task, work.task.window[alias].to
     said = f"source {alias!r} cannot be read at version {end}: files of it are gone"
     if task.mode == REPAIR:
-        hint = f"run `enrich run {task.job.job} --full-refresh`"
-        instead = f"run `enrich run {task.job.job}`, which goes on to the latest version, and verify then"
+        hint = f"run `{hints.refresh(task.job.job)}`"
+        instead = f"run `{hints.run(task.job.job)}`, which goes on to the latest version, and verify then"
         return RefreshNeeded(f"{said}, and the target was computed from it", hint=hint, instead=instead)
     if alias in task.until:
         return HistoryError(f"{said}, and --until ends there", hint="name a later version")

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
+from enrich.base import hints
 from enrich.base.errors import HistoryError, RefreshNeeded
 from enrich.base.spec import DataType, HistorySpec
 from enrich.compiler.schemas import strip_type
@@ -49,12 +50,12 @@ def fit_to_target(task: Task, session: SparkSession) -> Task:
         raise RefreshNeeded(
             f"column {foreign[0]!r} of the target of {task.job.job!r} is of another writer, and of another type than"
             " the column that the job has now",
-            hint=f"run `enrich run {task.job.job} --full-refresh`, which takes its place",
+            hint=f"run `{hints.refresh(task.job.job)}`, which takes its place",
         )
     if outgrown and task.mode == REPAIR:
         raise HistoryError(
             f"the lists in column {outgrown[0]!r} have other fields, or in another order, than in the target",
-            hint=f"run `enrich run {task.job.job} --full-refresh`, which writes them again",
+            hint=f"run `{hints.refresh(task.job.job)}`, which writes them again",
         )
     if outgrown:
         return replace(_take_whole(task), outgrown=True)

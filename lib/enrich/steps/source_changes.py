@@ -12,9 +12,10 @@ from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
 
+from enrich.base import hints
 from enrich.base.errors import HistoryError
 from enrich.base.failpoints import pass_point
-from enrich.base.failures import find_lack
+from enrich.base.failures import find_lack, tell_unreadable
 from enrich.base.result import Finding, SourceWindow
 from enrich.base.spec import (
     HistorySpec,
@@ -185,8 +186,8 @@ def _read(
             if not isinstance(error, AnalysisException) and can_read(work, alias, window[0]):
                 raise  # both ends are there: another attempt may succeed, and a full refresh is not needed
             raise HistoryError(
-                f"source {alias!r} cannot be read from version {window[0]} to {window[1]} ({type(error).__name__})",
-                hint=f"run `enrich run {work.task.job.job} --full-refresh`",
+                f"source {alias!r} cannot be read from version {window[0]} to {window[1]}: {tell_unreadable(error)}",
+                hint=f"run `{hints.refresh(work.task.job.job)}`",
             ) from error
     pass_point("feed_of_source.after")
     for frame in found.persisted:

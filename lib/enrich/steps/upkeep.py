@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 from dataclasses import replace
 
+from enrich.base import hints
 from enrich.base.result import APPEND, MERGE, Compaction, JobResult
 from enrich.steps.work import Work, measure
 from enrich.storage import shape, upkeep
@@ -29,8 +30,8 @@ def keep_in_shape(work: Work, result: JobResult) -> JobResult:
         return result if why is None else replace(result, optimized=_optimize(work, uri, why))
     except Exception as error:  # noqa: BLE001 - the job is done, and another run or `enrich maintain` can do this
         log.warning(
-            "%s: the rows are committed, but OPTIMIZE failed (%s); `enrich maintain %s` tries it again",
-            *(result.job, type(error).__name__, result.job),
+            "%s: the rows are committed, but OPTIMIZE failed (%s); `%s` tries it again",
+            *(result.job, type(error).__name__, hints.maintain(result.job)),
         )
         return result
 

@@ -44,6 +44,7 @@ class Work:
         result: What is known of the run's result; grows from stage to stage.
         seconds: Stage -> how long it took; fills as the stages end.
         adapts: Whether the run chooses adaptive execution by the number of rows that it is about.
+        closing: What has closed the gate so far; the run goes on to its last rule, so that all of it is told at once.
     """
 
     task: Task
@@ -52,6 +53,7 @@ class Work:
     result: JobResult = field(init=False)
     seconds: dict[str, float] = field(default_factory=dict)
     adapts: bool = field(init=False)
+    closing: list[Finding] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         task = self.task

@@ -14,6 +14,7 @@ from pyspark.sql import types as T
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
 from pyspark.sql.types import DataType, StructField
 
+from enrich.base import hints
 from enrich.base.errors import EnvironmentFault
 from enrich.base.spec import COMMIT, WEIGHT, quote
 from enrich.storage import tables
@@ -80,7 +81,7 @@ def _know_delta(uri: str) -> Iterator[None]:
     except (Py4JError, TypeError) as error:  # TypeError: what is called as a class of Java is none
         raise EnvironmentFault(
             f"this release of Delta reads the change feed of {uri} in a way that enrich does not know",
-            hint="`enrich doctor` shows the versions; docs/install.md says which ones work together",
+            hint=f"`{hints.doctor()}` shows the versions; docs/install.md says which ones work together",
         ) from error
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from enrich.base import hints
 from enrich.base.errors import RunFailed
 from enrich.storage.tables import open_log, query_rows, quote_name
 
@@ -110,4 +111,6 @@ def _count(uri: str, statement: str) -> dict[str, int]:
 
 def _refuse(uri: str, error: Exception) -> RunFailed:
     message = f"the rows of {uri} cannot be read without Spark ({type(error).__name__})"
-    return RunFailed(message, hint="write the job file by hand; `enrich init DIR` writes examples")
+    return RunFailed(
+        message, hint=f"write the job file by hand; `{hints.init('examples')}` writes some into a directory"
+    )

@@ -15,6 +15,7 @@ from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
+from enrich.base import hints
 from enrich.base.errors import HistoryError
 from enrich.base.failpoints import pass_point
 from enrich.base.result import Compaction, Extent
@@ -149,7 +150,7 @@ def _leave_needed(uri: str, paths: Iterable[str], window: tuple[int, int]) -> li
         if found is None:
             raise HistoryError(
                 f"nothing is removed: the log of {uri} no longer holds version {version}, so what must stay is unknown",
-                hint="run `enrich maintain` again",
+                hint=f"run `{hints.maintain()}` again",
             )
         needed = {_name(path) for kind in ("remove", "cdc") for path in list_files(found, kind)}
         left = {path: name for path, name in left.items() if name not in needed}

@@ -44,7 +44,11 @@ class PlayedScenario:
     @property
     def has_passed(self) -> bool:
         """True when nothing differs."""
-        return not any(each.differences for each in self.rounds)
+        return not self.list_differences()
+
+    def list_differences(self) -> list[Mismatch]:
+        """Return what is not as expected, round by round."""
+        return [difference for each in self.rounds for difference in each.differences]
 
 
 def choose_scenarios(project: Project, paths: Collection[Path], texts: Collection[str]) -> list[Scenario]:
