@@ -40,6 +40,7 @@ class Finding:
         accepted: True when the rule would block and the run was told to accept it.
         scope: ``changed`` when it judged what the run touched, ``target`` when it judged the whole target.
         scanned: True when the whole target was read for it.
+        where: ``file:line`` of the rule in its suite; in messages alone.
     """
 
     index: int | None
@@ -57,6 +58,7 @@ class Finding:
     accepted: bool = False
     scope: str = "changed"
     scanned: bool = False
+    where: str | None = field(default=None, compare=False)
 
     @property
     def place(self) -> tuple[int, int]:

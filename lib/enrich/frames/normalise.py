@@ -12,8 +12,8 @@ unpad       cuts leading zeros; a key of zeros alone stays one ``0``            
 ==========  =====================================================================  ==================  ==========
 
 A null stays null, and what becomes empty is an empty text. A text whose bytes are no UTF-8 stays as it is, byte for
-byte: the functions would put one character in the place of all bytes that are none, and make one key of two. What refers
-to a normalised key (a foreign key, an id in a list) is normalised in the same way before the two are compared.
+byte: the functions would put one character in the place of all bytes that are none, and make one key of two. What
+refers to a normalised key (a foreign key, an id in a list) is normalised in the same way before the two are compared.
 """
 
 from __future__ import annotations

@@ -86,7 +86,7 @@ def open_task(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -
     cursor = _require_continuable(name, target, task.place)
     continuity.check(cursor, task.definition, task.tables)
     if evolution.find_reshaped(cursor, task.spec):
-        return open_whole(task)  # every list is written anew, its elements in their new shape
+        return open_whole(task)  # every list is computed anew, its elements in their new shape
     beside = continuity.find_contained(target, cursor, task.spec, task.tables)
     if beside is None:
         return _open_without_quarantine(task)
@@ -163,8 +163,8 @@ def reopen_task(task: Task) -> Task:
     continuity.check(cursor, task.definition, task.tables)
     if lists := evolution.find_reshaped(cursor, task.spec):
         raise HistoryError(
-            f"source {lists[0]!r} has gained a column since the target was written, and its lists show all columns",
-            hint=f"run `enrich run {task.job.job}`, which writes them again",
+            f"source {lists[0]!r} has gained a column since the target was written, and its lists have all columns",
+            hint=f"run `enrich run {task.job.job}`, which computes them again",
         )
     window = {alias: SourceWindow(mark.start, mark.to) for alias, mark in cursor.sources.items()}
     task = replace(task, mode=REPAIR, window=window)
