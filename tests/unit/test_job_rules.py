@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from enrich.base import hints
 from enrich.base.result import Finding, JobResult, Quarantine, resolve_threshold
 from enrich.base.spec import SourceSpec
 from enrich.config.models import Rule
@@ -93,7 +94,7 @@ def test_findings_keep_their_places() -> None:
 
 SOURCE = SourceSpec("a", ("it`s", "n"), {"it`s": "string", "n": "long"}, normalise=("unpad", "lower"))
 TASK: Any = SimpleNamespace(
-    tables={"a": SimpleNamespace(uri="/lake/a b", version=7)}, spec=SimpleNamespace(sources={"a": SOURCE})
+    tables={"a": SimpleNamespace(uri="/lake/a b", version=7)}, spec=SimpleNamespace(sources={"a": SOURCE}), asked=hints.NO_OPTIONS
 )
 
 

@@ -41,6 +41,7 @@ class Finding:
         scope: ``changed`` when it judged what the run touched, ``target`` when it judged the whole target.
         scanned: True when the whole target was read for it.
         tolerated: True when rows failed, and no more than ``tolerate`` allows: there is nothing to act upon.
+        where: ``file:line`` of the rule in its suite; in messages alone.
     """
 
     index: int | None
@@ -59,6 +60,7 @@ class Finding:
     scope: str = "changed"
     scanned: bool = False
     tolerated: bool = False
+    where: str | None = field(default=None, compare=False)
 
     @property
     def is_failing(self) -> bool:

@@ -245,6 +245,9 @@ class JoinSpec:
         identity: Target columns that hold the left key, in the driving key's order.
         right_identity: Target columns that hold the lookup's key of a right or full foreign-key join, or of an interval
             join; else empty.
+        read_whole: The lists that an expression reads as a whole, all columns of their lookups: an output, the
+            condition, or what a later join refers by.
+        where_is_plain: True when the condition only compares values of one type, and so cannot fail.
     """
 
     job: str
@@ -255,6 +258,8 @@ class JoinSpec:
     where: str | None
     identity: tuple[str, ...]
     right_identity: tuple[str, ...] = ()
+    read_whole: frozenset[str] = frozenset()
+    where_is_plain: bool = False
 
     @property
     def has_key(self) -> bool:

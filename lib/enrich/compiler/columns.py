@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Mapping
 
 from enrich.base.errors import Fault, did_you_mean
@@ -9,6 +10,11 @@ from enrich.base.spec import TEXT_TYPE, DataType
 from enrich.compiler.schemas import fields_of, find, incomparable, kind_of, may_be_key, name_of, strip_type
 from enrich.config.models import Job
 from enrich.expressions import Expression, ExpressionError, Scope, parse_expression
+from enrich.expressions.comparisons import Operand
+
+_NUMBERS = frozenset({"number", "byte", "short", "integer", "long", "float", "double"})
+_SHORT_DECIMAL = 18
+"""Digits of decimals that Spark brings to one scale with each other, and with all whole numbers, without loss."""
 
 
 class Columns:
@@ -143,7 +149,29 @@ class Columns:
         """Return the type of a path; None for anything that only Spark can type."""
         if not expression.is_path or self.open:
             return None
-        alias, *rest = next(iter(expression.paths))
+        return self._type_path(next(iter(expression.paths)))
+
+    def only_compares(self, expression: Expression) -> bool:
+        """Return whether an expression does nothing but compare values of one type, and so cannot fail.
+
+        Where types differ, Spark casts one of the two, and a text may be no number.
+        """
+        if expression.comparisons is None or self.open:
+            return False
+        return all(len({self._name_family(each) for each in group}) <= 1 for group in expression.comparisons)
+
+    def _name_family(self, operand: Operand) -> object:
+        """Return what is compared without a cast that can fail: the numbers, or values of one type."""
+        kind = operand if isinstance(operand, str) else self._type_path(operand)
+        if kind is None:
+            return operand  # equal to itself alone
+        digits = re.match(r"decimal\((\d+)", kind) if isinstance(kind, str) else None
+        is_number = kind in _NUMBERS or (digits is not None and int(digits[1]) <= _SHORT_DECIMAL)
+        return "number" if is_number else str(kind)
+
+    def _type_path(self, path: tuple[str, ...]) -> DataType | None:
+        """Return the type of what a path refers to; None where only Spark knows it."""
+        alias, *rest = path
         if alias == "key":
             driving = self.job.sources[self.job.from_]
             name = find(rest[0], driving.key) if rest else driving.key[0]

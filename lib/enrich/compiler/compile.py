@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
@@ -189,8 +190,18 @@ class _Joins(Steps):
         sources = _collect_sources(job, self.columns, self.keys)
         identity, right = self._identity(outputs, steps)
         items = tuple(Output(name, each.text, each.paths, each.is_path) for name, each in outputs.items())
+        texts = [*outputs.values(), *([where] if where else []), *chain.from_iterable(self.referring.values())]
         spec = JoinSpec(
-            job.job, sources, job.from_, tuple(steps), items, where.text if where else None, identity, right
+            job.job,
+            sources,
+            job.from_,
+            tuple(steps),
+            items,
+            where.text if where else None,
+            identity,
+            right,
+            read_whole=frozenset(p[0] for t in texts for p in t.paths if len(p) == 1 and self.columns.is_list(p[0])),
+            where_is_plain=where is None or self.columns.only_compares(where),
         )
         _check_names(spec.columns, self.columns, ("select",) if job.select is not None else ("target",))
         if job.select is not None or not self.columns.open:

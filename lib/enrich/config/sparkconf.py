@@ -32,6 +32,9 @@ FORCED = {
     "spark.sql.variable.substitute": "false",
     # Spark's default is INT96, with nanoseconds: other readers of a target see year 1 as 1754, and skip no row groups.
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Spark would hand literals to Parquet as `java.sql.Date`, whose calendar has no 1582-10-05 to 14: row groups with
+    # the keys that a run looks for would be skipped.
+    "spark.sql.datetime.java8API.enabled": "true",
 }
 """Settings of every job's session that are not Spark's default."""
 

@@ -153,11 +153,16 @@ def _ask_of_interval(sources: join.Sources, step: Step, near_by: Interval, affec
 
 
 def _ask_of_step(work: Work, step: Step, affected: Affected, names: tuple[str, ...]) -> Question:
-    """Return what rows refer to in a lookup, also those that an earlier join removes, with nulls."""
+    """Return what rows refer to in a lookup, also those that an earlier join removes, with nulls.
+
+    Not where that is computed in a way that may fail: a run computes it for no removed row.
+    """
     sources = work.now
     spec, key = sources.spec, sources.spec.sources[step.alias].key
-    keeps_all = {"inner": "left", "right": "full"}
-    earlier = [replace(each, how=keeps_all.get(each.how, each.how)) for each in order.list_earlier_steps(spec, step)]
+    keeps_all, earlier, is_plain = {"inner": "left", "right": "full"}, list[Step](), step.is_plain
+    for each in reversed(order.list_earlier_steps(spec, step)):
+        earlier.insert(0, replace(each, how=keeps_all.get(each.how, each.how)) if is_plain else each)
+        is_plain = is_plain and each.is_plain
     rows = join.refer(join.apply_steps(sources, affected, earlier), spec, step)
     rows = drop_nulls(rows.select(*names, *name_reference(len(key))), names)
     if step.kind == "as_of":

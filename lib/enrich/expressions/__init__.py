@@ -10,6 +10,7 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from enrich.base.errors import suggest
+from enrich.expressions.comparisons import Operand, list_comparisons
 from enrich.expressions.functions import FUNCTIONS
 from enrich.expressions.grammar import Grammar, NameResolver
 from enrich.expressions.lexer import ExpressionError, Token, tokenize
@@ -35,12 +36,14 @@ class Expression:
         paths: Every column reference: ``(alias, column, field…)``, ``("key",)``, ``("key", column)``, or ``(alias,)``
             for a list.
         is_path: Whether the whole expression is one dotted reference without function, operator or subscript.
+        comparisons: What is compared with what, where comparing is all that it does; None otherwise.
     """
 
     text: str
     canonical: str
     paths: frozenset[tuple[str, ...]]
     is_path: bool
+    comparisons: tuple[frozenset[Operand], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,8 @@ def parse_expression(text: str, scope: NameResolver) -> Expression:
     )
     # Joined by single blanks: own work, as a definition must not change with another release of a parser.
     canonical = " ".join(_write_token(token, at in grammar.identifiers) for at, token in enumerate(tokens[:-1]))
-    return Expression(text, canonical, frozenset(grammar.paths), is_path)
+    comparisons = list_comparisons(tokens[:-1], grammar.identifiers)
+    return Expression(text, canonical, frozenset(grammar.paths), is_path, comparisons)
 
 
 def check_condition(text: str, columns: Collection[str]) -> Expression:

@@ -22,7 +22,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import Step
-from enrich.frames.columns import has_null
+from enrich.frames.columns import evaluate_where, has_null
 
 SALT = "__enrich_salt"
 """Of a row: 0 when it may have a partner; anything else spreads rows that cannot."""
@@ -156,7 +156,8 @@ def is_gone(step: Step) -> Column:
     """Return whether the version of a lookup's struct says that the thing does not exist; null is not true."""
     if step.gone is None:
         return F.lit(False)
-    return F.coalesce(F.when(F.col(step.alias).isNotNull(), F.expr(step.gone)), F.lit(False))
+    said = evaluate_where(F.col(step.alias).isNotNull(), step.gone, is_plain=step.is_plain)
+    return F.coalesce(said, F.lit(False))
 
 
 def judge_moments(step: Step, rows: DataFrame, lookup: DataFrame, wanted: Sequence[str], verdict: str) -> DataFrame:

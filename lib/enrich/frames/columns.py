@@ -97,6 +97,23 @@ def pack_rows(rows: DataFrame, source: SourceSpec, names: Sequence[str]) -> Data
     return rows.select(*keys, F.struct(*[F.col(quote(column)) for column in source.columns]).alias(source.alias))
 
 
+def evaluate_where(is_there: Column, expression: str, *, is_plain: bool = False) -> Column:
+    """Evaluate an expression on some rows alone, and give null on the others: on those that a join drops it may fail.
+
+    A condition is not enough. Where rows are filtered later on, Spark turns outer joins into inner ones, moves what was
+    computed on one side alone below the join, and then knows that each row there is a row. It moves nothing past what
+    it takes for random, as the number of a partition is, and does not look whether that is ever less than zero.
+
+    Args:
+        is_there: Whether it is evaluated.
+        expression: A Spark SQL expression.
+        is_plain: It cannot fail, so Spark may move it to where it spares most.
+    """
+    if is_plain:
+        return F.when(is_there, F.expr(expression))
+    return F.when(is_there & (F.spark_partition_id() >= 0), F.expr(expression))
+
+
 def has_null(names: Sequence[str]) -> Column:
     """Return whether any of some columns is null. NaN is no null."""
     return reduce(or_, [F.col(quote(name)).isNull() for name in names])

@@ -36,7 +36,7 @@ from enrich.base.spec import (
     name_right_key,
 )
 from enrich.frames import asof, interval, normalise
-from enrich.frames.columns import drop_nulls, has_null
+from enrich.frames.columns import drop_nulls, evaluate_where, has_null
 from enrich.frames.elements import COUNTED, collect_elements, join_back, keep_first_of_each_id
 from enrich.frames.order import leave_own_rows_out, list_deciding_steps, list_earlier_steps
 from enrich.frames.sources import Sources as Sources  # noqa: PLC0414 - its users know it as a part of this module
@@ -53,11 +53,10 @@ def join_all(sources: Sources, affected: Affected | None) -> DataFrame:
     """
     spec = sources.spec
     rows = _add_key(spec, apply_steps(sources, affected, spec.steps))
-    condition = F.coalesce(F.expr(spec.where), F.lit(False)) if spec.where is not None else F.lit(True)
     identity = _list_identity(rows)
     # A row that the condition keeps out must not fail in an expression that the condition guards.
     outputs = [F.when(F.col(LIVE), F.expr(output.expression)).alias(output.name) for output in spec.outputs]
-    rows = rows.withColumn(LIVE, F.col(ALIVE) & condition)
+    rows = rows.withColumn(LIVE, _meet_condition(spec))
     return rows.select(*identity, LIVE, *[name_partners(step.alias) for step in spec.steps], *outputs)
 
 
@@ -84,7 +83,7 @@ def join_keyless(sources: Sources, rows: DataFrame) -> DataFrame:
         kind = interval.read_lookup(sources, spec.interval_step).schema[alias].dataType
         start, steps = start.withColumn(alias, F.lit(None).cast(kind)), [each for each in steps if each.alias != alias]
     joined = _add_key(spec, _apply_each(sources, start.withColumns(_mark_alive()), None, steps))
-    condition = F.col(ALIVE) & (F.expr(spec.where) if spec.where is not None else F.lit(True))
+    condition = _meet_condition(spec)
     # As for rows with a key, joins and condition guard what can fail; columns are shown whatever they say.
     return joined.select(
         *[
@@ -92,6 +91,16 @@ def join_keyless(sources: Sources, rows: DataFrame) -> DataFrame:
             for each in spec.outputs
         ]
     )
+
+
+def _meet_condition(spec: JoinSpec) -> Column:
+    """Tell whether the joins and the condition keep a row."""
+    if spec.where is None:
+        return F.col(ALIVE)
+    # What cannot fail may go below the joins, to where it leaves rows out before they are read.
+    is_free = spec.where_is_plain or not spec.steps
+    is_met = F.expr(spec.where) if is_free else evaluate_where(F.col(ALIVE), spec.where)
+    return F.col(ALIVE) & F.coalesce(is_met, F.lit(False))
 
 
 def apply_steps(sources: Sources, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
@@ -186,24 +195,21 @@ def refer(rows: DataFrame, spec: JoinSpec, step: Step, carried: Sequence[str] = 
         parts = [item if step.element_key is None else item.getField(step.element_key)]
         # As a column of its own: where the exploded expression reads fields of structs, Spark's optimiser may lose
         # other columns below it (INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND in Spark 4.1).
-        rows = rows.withColumn("__enrich_items", _guard(step.elements or ""))
+        rows = rows.withColumn("__enrich_items", _guard(step, step.elements or ""))
         rows = rows.where(items.isNull() | (F.size(items) > 0))
         rows = rows.select(*identity, F.explode_outer(items).alias("__enrich_item"))
     else:
         parts = [F.col(name) for name in name_left_key(len(spec.key_columns))]
-        parts = parts if step.kind == "table" else [_guard(part) for part in step.references]
+        parts = parts if step.kind == "table" else [_guard(step, part) for part in step.references]
     if step.kind in ("foreign_key", "as_of", "list"):
         parts = normalise.normalise_references(parts, spec.sources[step.alias])
     names = name_reference(len(parts))
     return rows.select(*identity, *[part.alias(name) for part, name in zip(parts, names, strict=True)], *carried)
 
 
-def _guard(expression: str) -> Column:
-    """Evaluate an expression on live rows alone: it must not fail on one that an earlier join has removed.
-
-    Filtering such rows is not enough, for Spark evaluates conditions of the left side alone before a join.
-    """
-    return F.when(F.col(ALIVE), F.expr(expression))
+def _guard(step: Step, expression: str) -> Column:
+    """Evaluate what a join refers by on live rows alone: it must not fail on one that an earlier join has removed."""
+    return evaluate_where(F.col(ALIVE), expression, is_plain=step.is_plain)
 
 
 def _add_key(spec: JoinSpec, rows: DataFrame) -> DataFrame:
@@ -250,7 +256,7 @@ def _join_foreign_key(sources: Sources, rows: DataFrame, affected: Affected | No
     names, keys = name_reference(len(step.references)), name_left_key(len(spec.key_columns))
     wanted = [f"__enrich_f{i}" for i in range(len(names))]
     rows = _add_key(spec, rows)
-    parts = [_guard(part) for part in step.references]
+    parts = [_guard(step, part) for part in step.references]
     parts = normalise.normalise_references(parts, spec.sources[step.alias])
     rows = rows.withColumns(dict(zip(wanted, parts, strict=True)))
     rows = rows.drop("key") if spec.has_key else rows
@@ -320,7 +326,7 @@ def _join_list(sources: Sources, rows: DataFrame, _affected: Affected | None, st
     spec = sources.spec
     (name,) = name_reference(1)
     rows = _add_key(spec, rows)
-    rows = rows.withColumn("__enrich_items", _guard(step.elements or ""))
+    rows = rows.withColumn("__enrich_items", _guard(step, step.elements or ""))
     rows = sources.keep(rows.drop("key") if spec.has_key else rows)
     identity = _list_identity(rows)
 

@@ -11,8 +11,9 @@ integer     cuts the fraction of a whole number: keys that were numbers once    
 unpad       cuts leading zeros; a key of zeros alone stays one ``0``               ``"007"``, ``"00"``  ``"7"``, ``"0"``
 ==========  =====================================================================  ==================  ==========
 
-A null stays null, and what becomes empty is an empty text. What refers to a normalised key (a foreign key, an id in a
-list) is normalised in the same way before the two are compared.
+A null stays null, and what becomes empty is an empty text. A text whose bytes are no UTF-8 stays as it is, byte for
+byte: the functions would put one character in the place of all bytes that are none, and make one key of two. What
+refers to a normalised key (a foreign key, an id in a list) is normalised in the same way before the two are compared.
 """
 
 from __future__ import annotations
@@ -34,9 +35,14 @@ WHITE_SPACE = (
 
 def normalise(column: Column, steps: Sequence[str]) -> Column:
     """Return a text column in the form that ``steps`` give it, one after the other."""
+    if not steps:
+        return column
+    is_text = F.is_valid_utf8(column)
+    # Null for the steps, too: a Python worker gets every row, whatever stands around its function.
+    found = F.when(is_text, column)
     for step in steps:
-        column = _apply(column, step)
-    return column
+        found = _apply(found, step)
+    return F.when(is_text, found).otherwise(column)
 
 
 def normalise_keys(rows: DataFrame, source: SourceSpec) -> DataFrame:

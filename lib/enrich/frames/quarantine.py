@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.spec import COPIES, FAILED_COLUMN, KEY_NOT_NULL, quote
 from enrich.frames.columns import make_comparable
@@ -77,14 +78,28 @@ def stage_rows(bad: DataFrame, keyless: DataFrame | None, columns: Sequence[T.St
 
 
 def hash_content(columns: Sequence[T.StructField], prefix: str = "", lacking: Collection[str] = frozenset()) -> Column:
-    """Return a fingerprint of a row's values in some columns; those that are ``lacking`` below the prefix are null."""
-    parts = [
-        make_comparable(
-            F.lit(None).cast(each.dataType) if each.name in lacking else F.col(prefix + quote(each.name)), each.dataType
-        ).alias(f"c{i}")
-        for i, each in enumerate(columns)
-    ]
+    """Return a fingerprint of a row's values in some columns; those that are ``lacking`` below the prefix are null.
+
+    Texts go in as bytes: JSON has the same character for all bytes that are no UTF-8.
+    """
+    parts = []
+    for i, each in enumerate(columns):
+        kind = _read_as_bytes(each.dataType)
+        column = F.lit(None) if each.name in lacking else F.col(prefix + quote(each.name))
+        parts.append(make_comparable(column.cast(kind), kind).alias(f"c{i}"))
     return F.sha2(F.to_json(F.struct(*parts), _EXACT), 256)
+
+
+def _read_as_bytes(kind: SparkType) -> SparkType:
+    """Return a type with binaries in place of its texts."""
+    if isinstance(kind, T.StructType):
+        fields = [T.StructField(each.name, _read_as_bytes(each.dataType)) for each in kind.fields]
+        return T.StructType(fields)
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_read_as_bytes(kind.elementType))
+    if isinstance(kind, T.MapType):
+        return T.MapType(_read_as_bytes(kind.keyType), _read_as_bytes(kind.valueType))
+    return T.BinaryType() if isinstance(kind, T.StringType) else kind
 
 
 def is_keyless(prefix: str = "") -> Column:

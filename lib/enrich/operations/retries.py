@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from enrich.base.failures import has_lost_rows, is_conflict
+from enrich.base.values import find_value_fault
 
 log = logging.getLogger("enrich")
 
@@ -35,7 +36,8 @@ def retry(attempt: Callable[[], T], job: str, run_id: str, is_final: Callable[[]
         except Exception as error:
             lost = has_lost_rows(error)
             losses += lost
-            if is_final() or losses > 1 or not (lost or is_conflict(error)):
+            is_value = find_value_fault(error) is not None  # its text may quote what looks like a conflict
+            if is_final() or is_value or losses > 1 or not (lost or is_conflict(error)):
                 raise
             what = "an executor was lost with computed rows" if lost else "another writer committed meanwhile"
             log.info("%s: %s (%s); planning again", job, what, type(error).__name__)

@@ -19,10 +19,13 @@ from enrich.base.failpoints import pass_point
 from enrich.base.failures import describe_error
 from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
+from enrich.base.traces import tell_frames
+from enrich.base.values import find_value_fault
 from enrich.config import graph
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, find_quarantine, identify
 from enrich.config.project import Project
+from enrich.config.values import explain_value_fault
 from enrich.operations.samples import find_missing_sample
 from enrich.progress import cursor, spans, window
 from enrich.progress.cursor import TargetState
@@ -304,6 +307,9 @@ class Workplace:
 
         Whether it would is found out here, where something went wrong, and nowhere else.
         """
+        if not isinstance(error, EnrichError) and (fault := find_value_fault(error)) is not None:
+            tell_frames(error)
+            return explain_value_fault(job, fault)
         known = describe_error(error, job.job)
         if not isinstance(known, RefreshNeeded) or job.kind != "history":
             return known

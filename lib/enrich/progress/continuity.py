@@ -107,7 +107,7 @@ def find_contained(
         return cursor
     if found is None or cursor.quarantine is None or found.definition != cursor.definition:
         return None
-    if not evolution.fits(found, spec) or evolution.find_recast(found, tables):
+    if not evolution.fits(found, spec) or evolution.find_reshaped(found, spec) or evolution.find_recast(found, tables):
         return None
     for alias, mark in found.sources.items():
         latest = read_state(tables[alias].uri)

@@ -56,25 +56,27 @@ def find_recast(cursor: Cursor, tables: Mapping[str, TableState]) -> list[str]:
 
 
 def fits(cursor: Cursor, spec: JobSpec) -> bool:
-    """Return whether a table that was written under ``cursor`` can hold the job's rows as they are now."""
-    if any(name not in spec.columns for name in cursor.columns) or find_reshaped(cursor, spec):
+    """Return whether a table that was written under ``cursor`` can hold the job's rows as they are now.
+
+    Elements of lists are structs of all columns of the lookup; MERGE compares and writes structs of one shape alone.
+    """
+    if any(name not in spec.columns for name in cursor.columns):
+        return False
+    shown = {path for output in spec.outputs for path in output.paths} if isinstance(spec, JoinSpec) else set()
+    if any((alias,) in shown for alias in find_reshaped(cursor, spec)):
         return False
     return not any(find_retyped(cursor, alias, source.columns) for alias, source in spec.sources.items())
 
 
 def find_reshaped(cursor: Cursor, spec: JobSpec) -> list[str]:
-    """Return the list joins whose lookup has other columns than when the target was written, where the target shows.
+    """Return the lists that are read as a whole and whose lookup has other columns than when the target was written.
 
-    Their elements are structs of all these columns, and MERGE compares and writes structs of one shape alone.
+    A new column changes each of them, also those that no change of a row leads to: the text of a list, for instance.
     """
     if not isinstance(spec, JoinSpec):
         return []
-    lists = {step.alias for step in spec.steps if step.kind == "list"}
-    shown = {path for output in spec.outputs for path in output.paths}
     return [
         alias
-        for alias in sorted(lists)
-        if (alias,) in shown
-        and alias in cursor.sources
-        and set(cursor.sources[alias].columns) != set(spec.sources[alias].columns)
+        for alias in sorted(spec.read_whole)
+        if alias in cursor.sources and set(cursor.sources[alias].columns) != set(spec.sources[alias].columns)
     ]

@@ -87,7 +87,7 @@ def open_task(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -
     cursor = _require_continuable(name, target, task.place)
     continuity.check(cursor, task.definition, task.tables)
     if evolution.find_reshaped(cursor, task.spec):
-        return open_whole(task)  # every list is written anew, its elements in their new shape
+        return open_whole(task)  # every list is computed anew, its elements in their new shape
     if not isinstance(task.spec, HistorySpec) and evolution.find_recast(cursor, task.tables):
         return open_whole(task)  # what CHAR fills with blanks is other values, of rows that no feed names
     beside = continuity.find_contained(target, cursor, task.spec, task.tables)
@@ -166,8 +166,8 @@ def reopen_task(task: Task) -> Task:
     continuity.check(cursor, task.definition, task.tables)
     if lists := evolution.find_reshaped(cursor, task.spec):
         raise HistoryError(
-            f"source {lists[0]!r} has gained a column since the target was written, and its lists show all columns",
-            hint=f"run `{hints.run(task.job.job)}`, which writes them again",
+            f"source {lists[0]!r} has gained a column since the target was written, and its lists have all columns",
+            hint=f"run `{hints.run(task.job.job)}`, which computes them again",
         )
     window = {alias: SourceWindow(mark.start, mark.to) for alias, mark in cursor.sources.items()}
     task = replace(task, mode=REPAIR, window=window)

@@ -103,7 +103,7 @@ class SuiteRule:
         """The finding of a run that judged no row."""
         return Finding(
             self.index, self.type, self.column, self.action, 0, 0, success=None,
-            column_list=self.column_list, scope=self.judged_scope,
+            column_list=self.column_list, scope=self.judged_scope, where=self.where,
         )  # fmt: skip
 
     @property

@@ -13,6 +13,7 @@ from enrich.base import hints
 from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup
 from enrich.base.spec import FAILED_COLUMN, Affected, JoinSpec, name_left_key, name_partners, quote
 from enrich.base.state import LookupState, RuleState
+from enrich.base.values import ValueFault, suggest_function
 from enrich.frames import changes, difference, join, orphans
 from enrich.frames.columns import aggregate
 from enrich.frames.identity import drop_affected
@@ -108,7 +109,9 @@ def _describe(finding: Finding) -> str:
     where = finding.source or finding.column or ",".join(finding.column_list or ())
     what = f"{finding.expectation}{f' ({where})' if where else ''}"
     if finding.error:
-        return f"{what}: {finding.error}"
+        condition = finding.error.partition("[")[2].rstrip("]")
+        remedy = f"; {ValueFault(condition).remedy}" if suggest_function(condition) else ""
+        return f"{f'{finding.where}: ' if finding.where else ''}{what}: {finding.error}{remedy}"
     return f"{what}: {finding.failed} of {finding.checked} rows"
 
 
