@@ -22,9 +22,11 @@ from enrich.config.places import CatalogName, Location
 from enrich.dumps import files, stage
 from enrich.dumps.badlines import REPEATED, SHOWN, BadLines
 from enrich.dumps.layout import Known
+from enrich.dumps.marks import Marks
 from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged
 from enrich.operations.dumpresult import (
     CREATED,
+    CSV_DIALECT,
     FAIL,
     UNCHANGED,
     UPDATED,
@@ -32,6 +34,7 @@ from enrich.operations.dumpresult import (
     LoadResult,
     RefusedDump,
     check_form,
+    choose_dialect,
     refuse_lines,
 )
 from enrich.operations.retries import retry
@@ -113,18 +116,21 @@ class Loader:
         form = how.form or files.choose_format(found)
         check_form(how, form)
         ours = None if table is None else staging.make_arrow_schema(table.columns)
-        if form == files.CSV and not how.header and not how.columns and ours is None:
+        if form == files.CSV and how.header is False and not how.columns and ours is None:
             raise ConfigError(
                 "--no-header needs --columns for a new table", hint="name them in the order of the file: --columns a,b"
             )
-        columns = how.columns or (ours.names if ours is not None and not how.header else None)
+        columns = how.columns or (ours.names if ours is not None and how.header is False else None)
         known = Known(ours, staging.make_arrow_schema(read_columns(how.types) if how.types else {}))
         encoding = files.check_encoding(how.encoding)
-        spec = DumpSpec(found, form, key, encoding, how.delimiter, columns, how.header, known, how.complete)
+        marks = Marks(how.escape is not None or how.dialect != CSV_DIALECT, how.null is not None)
+        how_written = choose_dialect(how)
+        spec = DumpSpec(found, form, key, encoding, how_written, columns, how.header, marks, known, how.complete)
         staged = stage.stage_dump(spec, directory, check)
+        warnings = staged.reading.marks.tell()
         if how.bad_rows == FAIL and staged.reading.faults.lines:
             stage.find_repeated(staged)  # all that is wrong at once, where the dump is small
-            raise refuse_lines(staged.reading.rows, staged.reading.faults.list())
+            raise refuse_lines(staged.reading.rows, staged.reading.faults.list(), warnings)
         if how.complete and staged.reading.keyless:
             raise RefusedDump(
                 f"{staged.reading.keyless} of the dump's bad lines have no readable key, so it is not known which rows"
@@ -132,6 +138,7 @@ class Loader:
                 "correct the lines, or load without --complete",
                 staged.reading.rows,
                 staged.reading.faults.list(),
+                warnings,
             )
         return staged
 
@@ -186,6 +193,7 @@ class Loader:
             unchanged=read - skipped - found.inserted - found.updated,
             skipped=skipped,
             faults=faults,
+            warnings=staged.reading.marks.tell(),
         )
         if result.status != UNCHANGED and not self.blank.dry_run:
             write = _Write(table, found, staged, has_nulls=has_nulls)
