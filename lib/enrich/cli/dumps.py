@@ -124,7 +124,7 @@ def load(  # noqa: PLR0913 - the options that are no part of `DumpOptions`
         stop_if_interrupted()
 
     def work() -> LoadResult:
-        project = load_chosen_project(ctx)
+        project = load_chosen_project(ctx, needs_jobs=False)
         return enrich.load(project, table, paths, key=key, options=DumpOptions(**asked), dry_run=dry_run, check=check)
 
     return deliver(ctx, output, [], work, partial(format_load, table), run_id=None)

@@ -439,9 +439,9 @@ def test_times_that_spark_has_written_as_int96_are_not_only_of_three_centuries(r
     ("text", "how", "told"),
     [
         ("", {}, "is empty"),
-        ("a,b\n1,2\n", {}, "the dump has no column 'id'"),
-        ("id,ID\n1,2\n", {}, "two columns"),
-        ("id,\n1,2\n", {}, "column 2 of the dump has no name"),
+        ("a,b\n1,2\n", {}, "has 2 fields, and no column 'id'; .*--delimiter"),
+        ("id,ID\n1,2\n", {}, "fields 1 and 2 of the first line of d.csv are one name"),
+        ("id,\n1,2\n", {}, "field 2 of the first line of d.csv is empty"),
         ("id,a b\n1,2\n", {}, "no column may have"),
         ("id,nmae\n1,2\n", {"table": pa.schema([("id", pa.int64()), ("name", pa.string())])}, "did you mean 'name'"),
         ("id\n1\n", {"types": pa.schema([("idd", pa.int64())])}, "--types names 'idd'"),
