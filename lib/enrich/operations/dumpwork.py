@@ -8,13 +8,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from enrich.base import context
 from enrich.base.errors import ConfigError, Conflict, EnrichError, RunFailed
 from enrich.base.extras import SPARK, require_extra
-from enrich.base.failures import find_condition, find_lack, is_conflict
+from enrich.base.failures import find_condition, find_lack, find_refusal, is_conflict
 from enrich.base.spec import quote
 from enrich.base.traces import tell_frames
 from enrich.compiler.ddl import read_columns
@@ -178,7 +180,13 @@ class Loader:
         read, faults = staged.reading.rows, (*staged.reading.faults.list(), *repeated)
         skipped = staged.reading.faults.lines + sum(each.lines for each in repeated)
         has_nulls = rows is not None and self._check_key(rows, staged) and self.how.complete
-        found = compare_dump(dump, rows, complete=self.how.complete, has_bad=bool(skipped), has_nulls=has_nulls)
+        how = {"complete": self.how.complete, "has_nulls": has_nulls}
+        found = compare_dump(dump, rows, has_bad=bool(skipped), **how)
+        refused = None if table is None else self._find_refused(session, table, found, dump, staged)
+        if refused is not None:
+            dump, refused_lines, refused_faults = refused
+            faults, skipped = (*faults, *refused_faults), skipped + refused_lines
+            found = compare_dump(dump, rows, has_bad=True, **how)
         if rows is not None and found.deleted:
             self._refuse_mass_delete(found.deleted, rows.count(), read)
         is_same = table is not None and found.is_empty and set(staged.schema.names) <= set(table.columns)
@@ -244,6 +252,35 @@ class Loader:
         if self.how.bad_rows == FAIL:
             raise refuse_lines(staged.reading.rows, [fault])
         return leave_out(dump, keys), [fault]
+
+    def _find_refused(
+        self, session: SparkSession, table: TableState, found: Difference, dump: DumpRows, staged: Staged
+    ) -> tuple[DumpRows, int, list[BadLines]] | None:
+        """Leave out the lines that the table's constraints refuse, or refuse the dump for them; None without any.
+
+        Raises:
+            RefusedDump: Naming the constraints and the lines.
+        """
+        from enrich.frames.constraints import complete_rows, mark_violations
+        from enrich.frames.dumps import find_places, leave_out
+        from enrich.frames.identity import Identity
+
+        if not table.demands.constraints or not found.operations.keys() & {"I", "U"}:
+            return None
+        identity = Identity(staged.key)
+        stored = tables.read_snapshot(session, table.uri, table.version, list(table.columns))
+        rows = complete_rows(found.rows, stored, identity, table.demands)
+        marked, violated = mark_violations(rows, table.demands.constraints)
+        if not violated:
+            return None
+        faults = []
+        for each, (mark, count) in violated.items():
+            places = find_places(dump, marked.where(mark).select(*identity.names), SHOWN)
+            faults.append(BadLines(str(each), count, tuple(f"{staged.names[at]}:{line}" for at, line in places)))
+        if self.how.bad_rows == FAIL:
+            raise refuse_lines(staged.reading.rows, faults, staged.reading.marks.tell())
+        keys = marked.where(reduce(or_, [mark for mark, _ in violated.values()])).select(*identity.names)
+        return leave_out(dump, keys), keys.count(), faults
 
     def _refuse_mass_delete(self, deleted: int, total: int, read: int) -> None:
         """Refuse a dump that lacks too much: most likely it is cut off.
@@ -380,6 +417,8 @@ def _describe(error: Exception, label: str) -> EnrichError:
     tell_frames(error)
     if lacking := find_lack(error):
         return lacking
+    if refused := find_refusal(error, label):
+        return refused
     if is_conflict(error):
         return RunFailed(f"other writers kept changing {label}", hint="run again when they are done")
     what = " ".join(filter(None, (type(error).__name__, find_condition(error))))

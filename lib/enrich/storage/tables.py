@@ -10,10 +10,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
 
+from enrich.base.constraints import Demands, read_demands
 from enrich.base.errors import ConfigError
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, describe_unreadable, is_denied
@@ -47,6 +48,7 @@ class TableState:
         commit: What tells the version's commit from any other that could stand in its place.
         layout: Column -> the names in the files of itself and of the fields inside it, where they are others than the
             visible ones (column mapping). Other names there mean other values: renamed, or dropped and added again.
+        demands: What the table demands of its rows.
     """
 
     uri: str
@@ -56,6 +58,7 @@ class TableState:
     properties: dict[str, str]
     commit: str | None
     layout: dict[str, dict[str, str]]
+    demands: Demands = field(default_factory=Demands)
 
     @property
     def has_change_feed(self) -> bool:
@@ -173,7 +176,8 @@ def read_open_state(log: DeltaTable) -> TableState:
     columns = {field["name"]: _type_of(field) for field in schema["fields"]}
     layout = {field["name"]: find_physical_names([field]) for field in schema["fields"]}
     uri, version, properties = _locate(log), log.version(), dict(metadata.configuration)
-    return TableState(uri, str(metadata.id), version, columns, properties, fingerprint(uri, version), layout)
+    demands, commit = read_demands(schema["fields"], properties), fingerprint(uri, version)
+    return TableState(uri, str(metadata.id), version, columns, properties, commit, layout, demands)
 
 
 def _locate(log: DeltaTable) -> str:
