@@ -120,7 +120,7 @@ class Records:
             self.count += 1
             if parts.add(line) > files.LONGEST_LINE:
                 raise files.refuse_long(name, self.start)
-        return parts.join().rstrip("\r\n")
+        return parts.join().removesuffix("\n").removesuffix("\r")  # an escaped one before it stays
 
 
 class _Parts:

@@ -88,11 +88,11 @@ class Dialect:
         is_null = pc.fill_null(pc.is_in(fields, pa.array(self.nulls, pa.string())), False)
         texts = pc.if_else(is_null, pa.scalar(None, pa.string()), fields)
         there = texts.is_valid()
-        mark = self.quote or self.escape
-        touched = pc.fill_null(
-            pc.starts_with(texts, mark) if self.quote else pc.match_substring(texts, mark) if mark else False, False
-        )
-        if not mark or not pc.any(touched).as_py():
+        if not self.quote and not self.escape:
+            return texts, there
+        touched = pc.starts_with(texts, self.quote) if self.quote else pc.match_substring(texts, self.escape)
+        touched = pc.fill_null(touched, False)
+        if not pc.any(touched).as_py():
             return texts, there
         if self.quote and not self.escape:
             inner = pc.replace_substring(pc.utf8_slice_codeunits(texts, 1, -1), self.quote * 2, self.quote)
