@@ -6,7 +6,7 @@ import re
 from itertools import takewhile
 
 from enrich.base import hints
-from enrich.base.errors import Conflict, EnrichError, EnvironmentFault, RefreshNeeded, RunFailed
+from enrich.base.errors import Blocked, Conflict, EnrichError, EnvironmentFault, RefreshNeeded, RunFailed
 from enrich.base.extras import find_missing_extra
 from enrich.base.traces import tell_frames
 
@@ -51,6 +51,17 @@ _LACKS = (
     ),
 )
 """Words of an error, what is lacking, the next step."""
+_REFUSED = (
+    (
+        r"\[DELTA_NOT_NULL_CONSTRAINT_VIOLATED\] NOT NULL constraint violated for column: (.+?)\.\s",
+        "NOT NULL of column {}",
+    ),
+    (r"\[DELTA_MISSING_NOT_NULL_COLUMN_VALUE\] Column (.+?), which", "NOT NULL of column {}"),
+    (r"\[DELTA_VIOLATE_CONSTRAINT_WITH_VALUES\] CHECK constraint (.+?) \(", "CHECK constraint {}"),
+    (r"\[DELTA_EXCEED_CHAR_VARCHAR_LIMIT\]", "the length of a char or varchar column"),
+    (r"DeltaInvariantViolationException", "a constraint"),
+)
+"""How Delta begins to say which constraint refuses a row, before it quotes the row."""
 _DENIED = re.compile(
     r"^PermissionError|^PermissionDenied|^(?:OSError|TableNotFoundError|DeltaError)\b"
     r"[\s\S]{0,1000}(?:Permission ?[Dd]enied|AccessDenied|ACCESS_DENIED)"
@@ -124,6 +135,19 @@ def _find_place(error: Exception) -> str:
     return kept or "a directory of the tables"
 
 
+def find_refusal(error: Exception, table: str) -> Blocked | None:
+    """Return the error of a table that refuses rows by a constraint; None for every other cause."""
+    text = str(error)
+    for words, what in _REFUSED:
+        if found := re.search(words, text):
+            named = what.format(*[repr(each) for each in found.groups()])
+            return Blocked(
+                f"{table} refuses a row: {named}; nothing was written to it",
+                hint="correct the row where it comes from, or take the constraint away; then run again",
+            )
+    return None
+
+
 def describe_unreadable(uri: str, error: Exception) -> EnrichError:
     """Return the error of a table whose log cannot be read."""
     if is_denied(error):
@@ -163,6 +187,8 @@ def describe_error(error: Exception, job: str) -> EnrichError:
         return error
     if lacking := find_lack(error):
         return lacking
+    if refused := find_refusal(error, f"the target of {job!r}"):
+        return refused
     if gone := _find_gone(error):
         condition = f" ({gone})" if gone.isupper() else ""
         return RefreshNeeded(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from functools import partial
 from typing import Any
 
@@ -18,7 +19,9 @@ from enrich.cli.options import (
 )
 from enrich.cli.process import log_to_stderr, say_error, stop_if_interrupted
 from enrich.cli.results import deliver
-from enrich.operations.dumpresult import MAX_DELETE, REFUSED, DumpOptions, LoadResult
+from enrich.operations.dumpresult import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, LoadResult
+
+log = logging.getLogger("enrich")
 
 
 def _split(_ctx: click.Context, _option: click.Parameter, text: str | None) -> list[str] | None:
@@ -40,7 +43,25 @@ def _split(_ctx: click.Context, _option: click.Parameter, text: str | None) -> l
     metavar="C",
     help="What stands between the fields; default: the first of , ; tab | that gives the expected columns.",
 )
+@add_option(
+    "--dialect",
+    type=click.Choice(list(DIALECTS)),
+    default=CSV_DIALECT,
+    show_default=True,
+    help="text: as COPY of PostgreSQL and INTO OUTFILE of MySQL write: tab, no quotes, backslash escapes, \\N is null.",
+)
+@add_option("--quote", metavar="C", help="What stands around fields; '' for nothing.  [default: \"]")
+@add_option(
+    "--escape", metavar="C", help="What escapes a quote within quotes, such as '\\'; without quotes, any character."
+)
+@add_option(
+    "--null",
+    multiple=True,
+    metavar="TEXT",
+    help="How null is written, as it stands in the file: NULL, '\"NULL\"', '\"\"'; repeatable.  [default: '', '\\N']",
+)
 @add_option("--columns", metavar="A,B", callback=_split, help="The names of the columns, in the order of the file.")
+@add_option("--header", is_flag=True, help="The first line names the columns; those of --columns take their place.")
 @add_option("--no-header", is_flag=True, help="The first line is a row already; it does not name the columns.")
 @add_option(
     "--types",
@@ -87,7 +108,11 @@ def load(  # noqa: PLR0913 - the options that are no part of `DumpOptions`
     first ten lines and no values.
     """
     log_to_stderr(log_format, quiet=quiet)
-    asked["header"] = not asked.pop("no_header")
+    named, unnamed = asked.pop("header"), asked.pop("no_header")
+    if named and unnamed:
+        raise click.UsageError("--header and --no-header say the opposite; give one of them")
+    asked["header"] = True if named else False if unnamed else None
+    asked["null"] = asked["null"] or None
     if asked["delimiter"] == r"\t":
         asked["delimiter"] = "\t"
     if asked["max_delete"] is not None and not asked["complete"]:
@@ -99,7 +124,7 @@ def load(  # noqa: PLR0913 - the options that are no part of `DumpOptions`
         stop_if_interrupted()
 
     def work() -> LoadResult:
-        project = load_chosen_project(ctx)
+        project = load_chosen_project(ctx, needs_jobs=False)
         return enrich.load(project, table, paths, key=key, options=DumpOptions(**asked), dry_run=dry_run, check=check)
 
     return deliver(ctx, output, [], work, partial(format_load, table), run_id=None, dry_run=dry_run)
@@ -116,6 +141,8 @@ def format_load(table: str, found: LoadResult) -> str:
         say_error(f"{table}: {found.error}")
         dry = "; dry run: a run would be refused, too" if found.dry_run else ""
         return clean(f"{table}: refused, {format_count(found.read, 'row')} read{dry}")
+    for each in found.warnings:
+        log.warning("%s: %s", table, each)
     version = "" if found.version is None else f", version {found.version}"
     counts = f"{format_count(found.inserted, 'row')} inserted, {found.updated} updated, {found.deleted} deleted"
     lines = [f"{table}: {found.status}{version}: {counts}, {found.unchanged} unchanged"]

@@ -83,13 +83,14 @@ def ask_for_frames(_ctx: click.Context, _option: click.Parameter, asked: bool) -
         show_frames()
 
 
-def load_chosen_project(ctx: click.Context, *, all_suites: bool = False) -> Project:
+def load_chosen_project(ctx: click.Context, *, all_suites: bool = False, needs_jobs: bool = True) -> Project:
     """Load the project that the command line names, from its files alone.
 
     Raises:
         ConfigError: With all faults of all files.
     """
-    return load_project(ctx.obj["project_dir"], target=ctx.obj["target"], all_suites=all_suites)
+    place, target = ctx.obj["project_dir"], ctx.obj["target"]
+    return load_project(place, target=target, all_suites=all_suites, needs_jobs=needs_jobs)
 
 
 def choose_jobs(ctx: click.Context, asked: dict[str, Any]) -> tuple[Project, list[str]]:

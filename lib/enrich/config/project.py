@@ -79,6 +79,7 @@ def load_project(
     target: str = "dev",
     *,
     all_suites: bool = False,
+    needs_jobs: bool = True,
     environ: Mapping[str, str] | None = None,
 ) -> Project:
     """Read a project's files; no table is touched and no JVM starts.
@@ -89,15 +90,16 @@ def load_project(
         path: The project directory.
         target: The deployment.
         all_suites: Read the suites that no job names, too.
+        needs_jobs: Whether a project without a job is none.
         environ: What ``${NAME}`` in ``conf/`` stands for; None: this process's environment.
 
     Raises:
         ConfigError: With one fault for each thing that is wrong, in the order of files and lines.
     """
-    reader = _Reader(find_project(path), os.environ if environ is None else environ)
+    reader = _Reader(find_project(path, needs_jobs=needs_jobs), os.environ if environ is None else environ)
     deployments = reader.files("conf", _YAML)
     settings = reader.settings(target, deployments)
-    trees = reader.job_trees()
+    trees = reader.job_trees(needs_jobs=needs_jobs)
     jobs = reader.jobs(trees)
     suites = reader.suites(trees, all_suites=all_suites)
     reader.faults += check_references(trees, reader.base)
@@ -120,8 +122,10 @@ def _list_places(project: Project) -> Iterator[str]:
                 yield place
 
 
-def find_project(path: str | os.PathLike[str] | None = None) -> Path:
+def find_project(path: str | os.PathLike[str] | None = None, *, needs_jobs: bool = True) -> Path:
     """Return the project directory: ``path``, or the nearest parent of the current directory that is one.
+
+    Where no jobs are needed, ``path`` or the current directory may have conf/ alone.
 
     Raises:
         ConfigError: There is none; the message says what to do.
@@ -132,6 +136,8 @@ def find_project(path: str | os.PathLike[str] | None = None) -> Path:
         for candidate in candidates:
             if (candidate / "jobs").is_dir() and (candidate / "conf").is_dir():
                 return candidate
+        if not needs_jobs and (start / "conf").is_dir():
+            return start
     except (OSError, RuntimeError, ValueError) as error:
         raise ConfigError(f"the project directory cannot be read: {type(error).__name__}") from None
     if path is None:
@@ -196,10 +202,10 @@ class _Reader:
         self.faults += faults
         return settings
 
-    def job_trees(self) -> dict[str, Tree]:
+    def job_trees(self, *, needs_jobs: bool = True) -> dict[str, Tree]:
         """Return the readable job files by name."""
         files = self.files("jobs", _YAML)
-        if not files:
+        if not files and needs_jobs:
             self.faults.append(Fault("there are no job files; write jobs/<job>.yml", "jobs"))
         trees = {stem: self.tree(name) for stem, name in files.items()}
         return {stem: tree for stem, tree in trees.items() if tree is not None}

@@ -8,6 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.dumps.badlines import BadLineCounts
+from enrich.dumps.marks import Marks
 
 ROWS = 50_000
 """Rows that are held in memory at once ..."""
@@ -40,6 +41,7 @@ class Reading:
         schema: The dump's columns, in the spelling and types of the table.
         key: The positions of the key's columns.
         faults: The bad lines.
+        marks: What may be meant otherwise than it was read.
         rows: Rows that were read, the bad ones too.
         keyless: Bad lines of which the key is not known.
     """
@@ -47,6 +49,7 @@ class Reading:
     schema: pa.Schema
     key: tuple[int, ...]
     faults: BadLineCounts = field(default_factory=BadLineCounts)
+    marks: Marks = field(default_factory=Marks)
     rows: int = 0
     keyless: int = 0
 

@@ -22,6 +22,11 @@ _ENDINGS = {
 _GZIP = b"\x1f\x8b"
 _LOG = "_delta_log"
 _PARTITION = re.compile("[^=]+=.+")
+_UTF8 = "utf-8-sig"
+_WIDE = (
+    (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
+)  # fmt: skip
 LONGEST_LINE = 64 * 1024 * 1024
 """Characters that a line, or a record of several lines, may have: what is longer has a quote that never ends."""
 
@@ -135,7 +140,7 @@ def check_encoding(encoding: str) -> str:
         "".encode(encoding)
     except (LookupError, ValueError, UnicodeError):
         raise ConfigError(f"--encoding {encoding!r} is not known", hint="for instance cp1252 or utf-16") from None
-    return "utf-8-sig" if found.name == "utf-8" else found.name
+    return _UTF8 if found.name == "utf-8" else found.name
 
 
 @contextmanager
@@ -181,8 +186,17 @@ def open_lines(file: DumpFile, encoding: str) -> Iterator[Iterator[str]]:
         ConfigError: As ``open_bytes``; or the bytes are not of this encoding, with the line.
         Blocked: As ``open_bytes``; or a line is longer than ``LONGEST_LINE``.
     """
+    if encoding == _UTF8:
+        encoding = _find_wide(file) or encoding
     with open_bytes(file) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="\n") as text:
         yield _read_lines(file, text, encoding)
+
+
+def _find_wide(file: DumpFile) -> str | None:
+    """Return the encoding that a byte order mark names which is none of UTF-8, in which it cannot stand."""
+    with open_bytes(file) as raw:
+        first = raw.read(4)
+    return next((name for mark, name in _WIDE if first.startswith(mark)), None)
 
 
 def _read_lines(file: DumpFile, text: io.TextIOWrapper, encoding: str) -> Iterator[str]:
@@ -196,18 +210,22 @@ def _read_lines(file: DumpFile, text: io.TextIOWrapper, encoding: str) -> Iterat
             return
         number += 1
         if len(line) >= LONGEST_LINE:
-            raise Blocked(
-                f"{file.name}:{number}: the line is longer than 64 MB; nothing was written",
-                hint="check --format and the file",
-            )
+            raise refuse_long(file.name, number)
         yield line
+
+
+def refuse_long(name: str, line: int) -> Blocked:
+    """Return the refusal of a line, or of a record of several lines, that is longer than ``LONGEST_LINE``."""
+    return Blocked(
+        f"{name}:{line}: the line is longer than 64 MB; nothing was written", hint="check --format and the file"
+    )
 
 
 def _describe_bytes(file: DumpFile, line: int, error: UnicodeError, encoding: str) -> ConfigError:
     """Say in which line bytes are that the encoding does not have: the reader is ahead of the lines by one block."""
     if isinstance(error, UnicodeDecodeError):
         line += error.object[: error.start].decode(encoding, "ignore").count("\n")
-    shown = "UTF-8" if encoding == "utf-8-sig" else encoding
+    shown = "UTF-8" if encoding == _UTF8 else encoding
     return ConfigError(
         f"{file.name}:{line}: there are bytes that are not {shown}; nothing was written",
         hint="give the encoding of the file: --encoding cp1252, --encoding utf-16, ...",

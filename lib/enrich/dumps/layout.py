@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -58,11 +57,46 @@ class Known:
         return [*self.table.names, *[name for name in self.types.names if name.lower() not in there]]
 
 
-def choose_columns(named: pa.Schema, known: Known) -> pa.Schema:
+@dataclass(frozen=True)
+class Named:
+    """The columns of a dump as it calls them, or as the user does.
+
+    Attributes:
+        schema: Names and types; type null where the dump knows none.
+        hidden: The places of those whose names come from a first line alone: it may be a person, and is not told.
+        header: What the first line says, where ``schema`` has other names.
+        file: The file with this line.
+    """
+
+    schema: pa.Schema
+    hidden: frozenset[int] = frozenset()
+    header: tuple[str, ...] = ()
+    file: str = ""
+
+    @property
+    def names(self) -> list[str]:
+        """The columns' names."""
+        return list(self.schema.names)
+
+    def tell(self, at: int) -> str:
+        """Return what messages call a column."""
+        if at in self.hidden:
+            return f"field {at + 1} of the first line of {self.file}"
+        return f"column {show_text(self.names[at])!r}"
+
+
+def name_columns(
+    names: Sequence[str], *, hidden: frozenset[int] = frozenset(), header: Sequence[str] = (), file: str = ""
+) -> Named:
+    """Return columns of which only the names are known."""
+    return Named(pa.schema([pa.field(name, pa.null()) for name in names]), hidden, tuple(header), file)
+
+
+def choose_columns(named: Named, known: Known) -> pa.Schema:
     """Return a dump's columns in the table's spelling and types, in the dump's order.
 
     Args:
-        named: The columns as the dump calls them; type null where the dump knows none.
+        named: The columns as the dump calls them.
         known: Where types come from: the table, else ``--types``, else the dump's own (Parquet), else text.
 
     Raises:
@@ -70,13 +104,12 @@ def choose_columns(named: pa.Schema, known: Known) -> pa.Schema:
             name; ``--types`` names one that the dump lacks; a new table can have no column of the dump's type.
     """
     _check_names(named.names)
-    found = [_choose_column(each, known) for each in named]
+    found = [_choose_column(named, at, known) for at in range(len(named.names))]
     there = {each.name.lower() for each in found}
     for name in known.types.names:
         if name.lower() not in there:
-            raise ConfigError(
-                f"--types names {show_text(name)!r}, and the dump has no such column{did_you_mean(name, named.names)}"
-            )
+            meant = did_you_mean(name, [each for at, each in enumerate(named.names) if at not in named.hidden], "")
+            raise ConfigError(f"--types names {show_text(name)!r}, and the dump has no such column{meant}")
     return pa.schema(found)
 
 
@@ -86,31 +119,44 @@ def _check_names(names: Sequence[str]) -> None:
             raise ConfigError(
                 f"column {at} of the dump has no name", hint="give the names with --columns, or write the dump anew"
             )
-    twice = [name for name, count in Counter(name.lower() for name in names).items() if count > 1]
-    if twice:
+    if twice := find_twice(names):
         raise ConfigError(
-            f"two columns of the dump are called {show_text(twice[0])!r}",
+            f"two columns of the dump are called {show_text(names[twice[0]])!r}",
             hint="give them two names (case does not count)",
         )
 
 
-def _choose_column(named: pa.Field, known: Known) -> pa.Field:
+def find_twice(names: Sequence[str]) -> tuple[int, int] | None:
+    """Return the places of two columns that have one name; None where all differ."""
+    seen: dict[str, int] = {}
+    for at, name in enumerate(names):
+        if seen.setdefault(name.lower(), at) != at:
+            return seen[name.lower()], at
+    return None
+
+
+def _choose_column(all_named: Named, at: int, known: Known) -> pa.Field:
+    named, told = all_named.schema.field(at), all_named.tell(at)
     if known.table is not None and (ours := find_name(named.name, known.table.names)) is not None:
         return pa.field(ours, known.table.field(ours).type)
     if (typed := find_name(named.name, known.types.names)) is not None:
         kind = known.types.field(typed).type
     elif known.table is not None:
+        meant = did_you_mean(named.name, known.table.names, "")
+        if at in all_named.hidden:
+            hint = "correct the header, or name the column in --types to add it; for a row already, give --no-header"
+            raise ConfigError(f"{told} is no column of the table{meant}", hint=hint)
         raise ConfigError(
-            f"the table has no column {show_text(named.name)!r}{did_you_mean(named.name, known.table.names, '')}",
+            f"the table has no {told}{meant}",
             hint="correct the header, or name the column in --types to add it",
         )
     else:
         kind = _require_type(named)
     if NOT_IN_COLUMN.search(named.name):
-        raise ConfigError(
-            f"column {show_text(named.name)!r}: no column may have one of ,;{{}}()=` or white space in its name",
-            hint="correct the header; --delimiter says what stands between the columns",
-        )
+        hint = "correct the header; --delimiter says what stands between the columns"
+        if all_named.hidden:
+            hint += "; --columns and --header give other names; for a row already, give --no-header"
+        raise ConfigError(f"{told}: no column may have one of ,;{{}}()=` or white space in its name", hint=hint)
     return pa.field(named.name, kind)
 
 

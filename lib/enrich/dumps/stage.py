@@ -27,11 +27,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.base.errors import Blocked, ConfigError
-from enrich.dumps import delimited, others
+from enrich.dumps import delimited, headers, others
 from enrich.dumps.badlines import NULL_KEY, REPEATED
 from enrich.dumps.batches import Batch, Reading
+from enrich.dumps.delimited import DELIMITERS
+from enrich.dumps.dialect import Dialect
 from enrich.dumps.files import CSV, JSON, PARQUET, DumpFile, is_empty
-from enrich.dumps.layout import Known, choose_columns, place_columns
+from enrich.dumps.layout import Known, Named, choose_columns, name_columns, place_columns
+from enrich.dumps.marks import Marks
 
 log = logging.getLogger("enrich")
 
@@ -52,9 +55,12 @@ class DumpSpec:
         form: ``csv json parquet``.
         key: The columns of the key, in the dump's spelling or the table's.
         encoding: The codec of text.
-        delimiter: Of CSV; None: the first usual one with which the first line has the expected columns.
+        dialect: How CSV is written; without a delimiter, it is the first usual one with which the first line has the
+            expected columns.
         columns: The names of the columns; None: as the header, the objects or the file say.
-        header: Whether each CSV file begins with the names of the columns.
+        header: Whether each CSV file begins with the names of the columns, or with others than ``columns``; None: it
+            does, but nobody has said so.
+        marks: What is known of escapes and nulls.
         known: The types that are known.
         complete: Whether rows that the dump lacks are deleted; an empty file would lack them all.
     """
@@ -63,9 +69,10 @@ class DumpSpec:
     form: str
     key: Sequence[str]
     encoding: str
-    delimiter: str | None = None
+    dialect: Dialect = field(default_factory=Dialect)
     columns: Sequence[str] | None = None
-    header: bool = True
+    header: bool | None = None
+    marks: Marks = field(default_factory=Marks)
     known: Known = field(default_factory=Known)
     complete: bool = False
 
@@ -107,14 +114,14 @@ def stage_dump(spec: DumpSpec, directory: Path, check: Callable[[], None] = lamb
     _refuse_empty(spec)
     spec, named = _find_columns(spec)
     schema = choose_columns(named, spec.known)
-    reading = Reading(schema, place_columns(schema.names, spec.key, "the dump"))
+    reading = Reading(schema, place_columns(schema.names, spec.key, "the dump"), marks=spec.marks)
     _refuse_nested_key(reading)
     path = directory / "rows.parquet"
     beside = [pa.field(FILE, pa.int32()), pa.field(LINE, pa.int64()), pa.field(BAD, pa.bool_())]
     told = time.monotonic()
     with parquet.ParquetWriter(path, pa.schema([*schema, *beside]), compression="zstd") as writer:
         for number, file in enumerate(spec.files):
-            with closing(_read_file(spec, file, named.names, reading)) as batches:
+            with closing(_read_file(spec, file, named, reading)) as batches:
                 for batch in batches:
                     writer.write_batch(_check_batch(batch, (number, file.name), reading, writer.schema))
                     check()
@@ -150,31 +157,43 @@ def find_repeated(staged: Staged) -> None:
             staged.reading.faults.add(REPEATED, name, own[LINE].to_pylist())
 
 
-def _find_columns(spec: DumpSpec) -> tuple[DumpSpec, pa.Schema]:
+def _find_columns(spec: DumpSpec) -> tuple[DumpSpec, Named]:
     """Return the dump's columns as it calls them, with the types that its files know, and how it is delimited."""
     if spec.form == PARQUET:
         schema = others.read_parquet_schema(spec.files[0])
         names = [schema.names[at] for at in place_columns(schema.names, spec.columns or schema.names, "the dump")]
-        return spec, pa.schema([schema.field(name) for name in names])
+        return spec, Named(pa.schema([schema.field(name) for name in names]))
     names = list(spec.columns or [])
     if spec.form == JSON:
         names = names or spec.known.names() or others.find_json_fields(spec.files[0], spec.encoding)
         if not names:
             raise ConfigError(f"{spec.files[0].name}: the first lines have no JSON object", hint="check --format")
-    elif spec.header:
-        spec, names = _find_header(spec)
+    elif spec.header is False:
+        spec = _choose_delimiter(spec, lambda found: len(found) == len(names))
     else:
-        spec = replace(spec, delimiter=_choose_delimiter(spec, lambda found: len(found) == len(names)))
-    return spec, pa.schema([pa.field(name, pa.null()) for name in names])
+        return _find_header(spec)
+    return spec, name_columns(names)
 
 
-def _find_header(spec: DumpSpec) -> tuple[DumpSpec, list[str]]:
-    """Return the first header among the files, and the delimiter under which it has the key's columns."""
-    wanted = {name.lower() for name in spec.key}
-    delimiter = _choose_delimiter(spec, lambda found: wanted <= {name.lower() for name in found})
+def _find_header(spec: DumpSpec) -> tuple[DumpSpec, Named]:
+    """Return the columns that the first header among the files names, and the delimiter under which it fits.
+
+    Raises:
+        ConfigError: There is no header, or the first line is none.
+    """
+    wanted, number = {name.lower() for name in spec.key}, len(spec.columns or ())
+    if spec.columns:
+        spec = _choose_delimiter(spec, lambda found: len(found) == number)
+    else:
+        spec = _choose_delimiter(spec, lambda found: wanted <= {name.lower() for name in found})
     for file in spec.files:
-        if found := delimited.read_header(file, spec.encoding, delimiter):
-            return replace(spec, delimiter=delimiter), found
+        found = delimited.read_header(file, spec.encoding, spec.dialect)
+        if not found:
+            continue
+        if spec.columns:
+            return spec, headers.rename(found, spec.columns, file.name, is_header=spec.header is True)
+        expected = headers.Expected(spec.key, spec.known, is_header=spec.header is True)
+        return spec, headers.check(found, expected, file.name)
     raise _describe_empty(spec, spec.files[0])
 
 
@@ -192,23 +211,26 @@ def _refuse_empty(spec: DumpSpec) -> None:
 
 
 def _describe_empty(spec: DumpSpec, file: DumpFile) -> ConfigError:
-    lacking = ": it has not even a header" if spec.form == CSV and spec.header else ""
+    lacking = ": it has not even a header" if spec.form == CSV and spec.header is not False else ""
     return ConfigError(f"{file.name} is empty{lacking}", hint="make the dump again; it may be cut off")
 
 
-def _choose_delimiter(spec: DumpSpec, fits: Callable[[list[str]], bool]) -> str:
-    """Return the given delimiter, else the first usual one with which the first line has the expected columns."""
-    if spec.delimiter is not None:
-        return spec.delimiter
+def _choose_delimiter(spec: DumpSpec, fits: Callable[[list[str]], bool]) -> DumpSpec:
+    """Choose the given delimiter, else the one that a first line names, else the first usual one that fits it."""
+    if spec.dialect.delimiter:
+        return spec
+    tried = [replace(spec.dialect, delimiter=each) for each in DELIMITERS]
     for file in spec.files:
-        for each in delimited.DELIMITERS:
+        if named := delimited.find_separator(file, spec.encoding):
+            return replace(spec, dialect=replace(spec.dialect, delimiter=named))
+        for each in tried:
             try:
                 found = delimited.read_header(file, spec.encoding, each)
             except (ConfigError, Blocked):
                 continue  # quotes that are wrong with this delimiter; a wrong encoding is told when the file is read
             if found is not None and fits(found):
-                return each
-    return delimited.DELIMITERS[0]
+                return replace(spec, dialect=each)
+    return replace(spec, dialect=tried[0])
 
 
 def _refuse_nested_key(reading: Reading) -> None:
@@ -218,8 +240,9 @@ def _refuse_nested_key(reading: Reading) -> None:
             raise ConfigError(f"column {field_.name!r} cannot be in the key: it is an array, a map or a struct")
 
 
-def _read_file(spec: DumpSpec, file: DumpFile, names: Sequence[str], reading: Reading) -> Generator[Batch]:
+def _read_file(spec: DumpSpec, file: DumpFile, named: Named, reading: Reading) -> Generator[Batch]:
     """Return the rows of one file; its own header may have the same columns in another order."""
+    names = named.names
     if spec.form == JSON:
         yield from others.read_json(file, spec.encoding, names, reading)
         return
@@ -228,21 +251,15 @@ def _read_file(spec: DumpSpec, file: DumpFile, names: Sequence[str], reading: Re
         own = [there[at] for at in place_columns(there, names, file.name)]
         yield from others.read_parquet(file, own, reading)
         return
-    assert spec.delimiter is not None  # noqa: S101 - it has been chosen
-    order = list(range(len(names)))
-    with delimited.open_records(file, spec.encoding, spec.delimiter) as records:
-        if spec.header:
+    order: Sequence[int] = range(len(names))
+    with delimited.open_records(file, spec.encoding, spec.dialect) as records:
+        if spec.header is not False:
             header = records.read_header(file.name)
             if header is None and spec.complete:
                 raise _describe_empty(spec, file)
             if header is None:
                 return  # an empty file among others: nothing is deleted for it
-            order = list(place_columns(header, names, f"the header of {file.name}"))
-            if len(header) != len(names):
-                raise ConfigError(
-                    f"the header of {file.name} has {len(header)} columns, that of the first file {len(names)}",
-                    hint="load files with the same columns together",
-                )
+            order = headers.place(header, named, file.name)
         yield from delimited.read_batches(file, records, order, reading)
 
 

@@ -80,7 +80,9 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
                 loader.open_session()
             return loader.load(loader.stage(found, key, directory, check))
         except RefusedDump as refused:
-            return replace(blank, **_tell_refusal(refused), read=refused.read, faults=refused.faults)
+            return replace(
+                blank, **_tell_refusal(refused), read=refused.read, faults=refused.faults, warnings=refused.warnings
+            )
         except Blocked as damaged:
             return replace(blank, **_tell_refusal(damaged))
 

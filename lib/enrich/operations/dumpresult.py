@@ -3,17 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from enrich.base.errors import Blocked, ConfigError
+from enrich.base.errors import Blocked, ConfigError, refuse_text
 from enrich.base.result import name_deployment
 from enrich.dumps import files
 from enrich.dumps.badlines import BadLines
+from enrich.dumps.dialect import BACKSLASH, Dialect
+from enrich.dumps.marks import Notice
 
 FAIL = "fail"
 CREATED, UPDATED, UNCHANGED, REFUSED = "created", "updated", "unchanged", "refused"
 MAX_DELETE = 0.5
+CSV_DIALECT, TEXT_DIALECT = "csv", "text"
+DIALECTS = {
+    CSV_DIALECT: Dialect(),
+    TEXT_DIALECT: Dialect("\t", quote="", escape=BACKSLASH, nulls=(r"\N",)),
+}
 
 
 @dataclass(frozen=True)
@@ -22,9 +29,14 @@ class DumpOptions:
 
     Attributes:
         form: ``csv json parquet``; None: as the files' names end.
+        dialect: ``csv``, or ``text``: as COPY of PostgreSQL and INTO OUTFILE of MySQL write by default.
         delimiter: Of CSV; None: found in the first line.
+        quote: What stands around fields of CSV, ``""``: nothing; None: as ``dialect`` says.
+        escape: What takes the meaning away from the next character, ``""``: nothing; None: as ``dialect`` says.
+        null: How null is written in CSV, as it stands in the file; None: as ``dialect`` says.
         columns: The names of the columns.
-        header: Whether each CSV file begins with the names of the columns.
+        header: Whether each CSV file begins with the names of the columns, or with others than ``columns``; None: it
+            does, unless there are ``columns``.
         types: ``id string, at timestamp``, for columns that no table has yet.
         encoding: Of text.
         complete: Whether rows that the dump lacks are deleted.
@@ -33,9 +45,13 @@ class DumpOptions:
     """
 
     form: str | None = None
+    dialect: str = CSV_DIALECT
     delimiter: str | None = None
+    quote: str | None = None
+    escape: str | None = None
+    null: Sequence[str] | None = None
     columns: Sequence[str] | None = None
-    header: bool = True
+    header: bool | None = None
     types: str | None = None
     encoding: str = "utf-8"
     complete: bool = False
@@ -55,6 +71,7 @@ class LoadResult:
         skipped: Bad lines that were left out.
         faults: What is wrong with the lines.
         error: Why the dump was refused, in one line.
+        warnings: What was read as documented, and may be meant otherwise.
     """
 
     run_id: str
@@ -72,13 +89,15 @@ class LoadResult:
     faults: tuple[BadLines, ...] = ()
     error: str | None = None
     exit_code: int = 0
+    warnings: tuple[Notice, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of ``enrich load --output json``."""
         head = {"run_id": self.run_id, **name_deployment(self.deployment), "exit_code": self.exit_code}
         names = ("table", "status", "dry_run", "version", "read", "inserted", "updated", "deleted", "unchanged")
         told = {name: getattr(self, name) for name in (*names, "skipped")}
-        return {**head, **told, "faults": [each.to_dict() for each in self.faults], "error": self.error}
+        faults, warnings = ([each.to_dict() for each in found] for found in (self.faults, self.warnings))
+        return {**head, **told, "faults": faults, "warnings": warnings, "error": self.error}
 
 
 class RefusedDump(Blocked):
@@ -89,23 +108,23 @@ class RefusedDump(Blocked):
         hint: The next step.
         read: Rows of the dump.
         faults: What is wrong with its lines.
+        warnings: What may be meant otherwise.
     """
 
-    def __init__(self, message: str, hint: str, read: int, faults: Sequence[BadLines] = ()) -> None:
+    def __init__(
+        self, message: str, hint: str, read: int, faults: Sequence[BadLines] = (), warnings: Sequence[Notice] = ()
+    ) -> None:
         super().__init__(message, hint=hint)
         self.read = read
         self.faults = tuple(faults)
+        self.warnings = tuple(warnings)
 
 
-def refuse_lines(read: int, faults: Sequence[BadLines]) -> RefusedDump:
-    """Return the refusal of a dump that has bad lines."""
+def refuse_lines(read: int, faults: Sequence[BadLines], warnings: Sequence[Notice] = ()) -> RefusedDump:
+    """Return the refusal of a dump that has bad lines; ``warnings`` may say which option it needs."""
     told = "; ".join(map(str, faults))
-    return RefusedDump(
-        f"the dump is refused, nothing was written: {told}",
-        "correct the lines, or leave them out with --bad-rows skip",
-        read,
-        faults,
-    )
+    hint = "; ".join(["correct the lines, or leave them out with --bad-rows skip", *map(str, warnings)])
+    return RefusedDump(f"the dump is refused, nothing was written: {told}", hint, read, faults, warnings)
 
 
 def check_options(how: DumpOptions, key: Sequence[str]) -> None:
@@ -114,16 +133,30 @@ def check_options(how: DumpOptions, key: Sequence[str]) -> None:
     Raises:
         ConfigError: Naming them.
     """
+    refuse_text("null", how.null)
     if not key or not all(key):
         raise ConfigError("--key names no column", hint="give the columns of the table's key: --key id")
     if len({name.lower() for name in key}) < len(key):
         raise ConfigError("--key names a column twice")
-    if how.delimiter is not None and (len(how.delimiter) != 1 or how.delimiter in '"\r\n'):
+    if how.delimiter is not None and (len(how.delimiter) != 1 or how.delimiter in '"\r\n\\'):
         raise ConfigError("--delimiter is one character, and no quote", hint="for instance ';' or '\\t'")
+    for option, text in (("--quote", how.quote), ("--escape", how.escape)):
+        if text and (len(text) != 1 or text in "\r\n" or text == how.delimiter):
+            raise ConfigError(f"{option} is one character, and not the delimiter", hint=f"or none: {option} ''")
+    if how.dialect not in DIALECTS:
+        raise ConfigError("--dialect is not known", hint=f"it can be {' or '.join(DIALECTS)}")
     if not 0 <= how.max_delete <= 1:
         raise ConfigError(f"--max-delete {how.max_delete} is no share", hint="give a number from 0 to 1")
     if how.max_delete != MAX_DELETE and not how.complete:
         raise ConfigError("--max-delete goes with --complete: without it nothing is deleted")
+
+
+def choose_dialect(how: DumpOptions) -> Dialect:
+    """Return how CSV is written: as the dialect says, but for what is given."""
+    given: dict[str, Any] = {"delimiter": how.delimiter, "quote": how.quote, "escape": how.escape}
+    given["nulls"] = None if how.null is None else tuple(how.null)
+    found = replace(DIALECTS[how.dialect], **{name: value for name, value in given.items() if value is not None})
+    return replace(found, escape="") if found.escape == found.quote else found
 
 
 def check_form(how: DumpOptions, form: str) -> None:
@@ -132,11 +165,18 @@ def check_form(how: DumpOptions, form: str) -> None:
     Raises:
         ConfigError: Naming them.
     """
-    if form != files.CSV and (how.delimiter is not None or not how.header):
-        raise ConfigError(f"--delimiter and --no-header are for CSV, and the dump is {form}", hint="see --format")
+    of_csv = {
+        "--dialect": how.dialect != CSV_DIALECT,
+        "--delimiter": how.delimiter is not None,
+        "--quote": how.quote is not None,
+        "--escape": how.escape is not None,
+        "--null": how.null is not None,
+        "--header": how.header is True,
+        "--no-header": how.header is False,
+    }
+    given = [name for name, is_given in of_csv.items() if is_given]
+    if form != files.CSV and given:
+        verb = "is" if len(given) == 1 else "are"
+        raise ConfigError(f"{' and '.join(given)} {verb} for CSV, and the dump is {form}", hint="see --format")
     if form == files.PARQUET and how.encoding != "utf-8":
         raise ConfigError("--encoding is for text, and the dump is Parquet", hint="see --format")
-    if form == files.CSV and how.header and how.columns:
-        raise ConfigError(
-            "--columns is for CSV without a header, and the first line is taken for one", hint="add --no-header"
-        )

@@ -8,13 +8,15 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from enrich.base import context, hints
 from enrich.base.errors import ConfigError, Conflict, EnrichError, RunFailed
 from enrich.base.extras import SPARK, require_extra
-from enrich.base.failures import find_condition, find_lack, is_conflict
+from enrich.base.failures import find_condition, find_lack, find_refusal, is_conflict
 from enrich.base.spec import quote
 from enrich.base.traces import tell_frames
 from enrich.compiler.ddl import read_columns
@@ -22,9 +24,11 @@ from enrich.config.places import CatalogName, Location
 from enrich.dumps import files, stage
 from enrich.dumps.badlines import REPEATED, SHOWN, BadLines
 from enrich.dumps.layout import Known
+from enrich.dumps.marks import Marks
 from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged
 from enrich.operations.dumpresult import (
     CREATED,
+    CSV_DIALECT,
     FAIL,
     UNCHANGED,
     UPDATED,
@@ -32,6 +36,7 @@ from enrich.operations.dumpresult import (
     LoadResult,
     RefusedDump,
     check_form,
+    choose_dialect,
     refuse_lines,
 )
 from enrich.operations.retries import retry
@@ -113,18 +118,21 @@ class Loader:
         form = how.form or files.choose_format(found)
         check_form(how, form)
         ours = None if table is None else staging.make_arrow_schema(table.columns)
-        if form == files.CSV and not how.header and not how.columns and ours is None:
+        if form == files.CSV and how.header is False and not how.columns and ours is None:
             raise ConfigError(
                 "--no-header needs --columns for a new table", hint="name them in the order of the file: --columns a,b"
             )
-        columns = how.columns or (ours.names if ours is not None and not how.header else None)
+        columns = how.columns or (ours.names if ours is not None and how.header is False else None)
         known = Known(ours, staging.make_arrow_schema(read_columns(how.types) if how.types else {}))
         encoding = files.check_encoding(how.encoding)
-        spec = DumpSpec(found, form, key, encoding, how.delimiter, columns, how.header, known, how.complete)
+        marks = Marks(how.escape is not None or how.dialect != CSV_DIALECT, how.null is not None)
+        how_written = choose_dialect(how)
+        spec = DumpSpec(found, form, key, encoding, how_written, columns, how.header, marks, known, how.complete)
         staged = stage.stage_dump(spec, directory, check)
+        warnings = staged.reading.marks.tell()
         if how.bad_rows == FAIL and staged.reading.faults.lines:
             stage.find_repeated(staged)  # all that is wrong at once, where the dump is small
-            raise refuse_lines(staged.reading.rows, staged.reading.faults.list())
+            raise refuse_lines(staged.reading.rows, staged.reading.faults.list(), warnings)
         if how.complete and staged.reading.keyless:
             raise RefusedDump(
                 f"{staged.reading.keyless} of the dump's bad lines have no readable key, so it is not known which rows"
@@ -132,6 +140,7 @@ class Loader:
                 "correct the lines, or load without --complete",
                 staged.reading.rows,
                 staged.reading.faults.list(),
+                warnings,
             )
         return staged
 
@@ -171,7 +180,13 @@ class Loader:
         read, faults = staged.reading.rows, (*staged.reading.faults.list(), *repeated)
         skipped = staged.reading.faults.lines + sum(each.lines for each in repeated)
         has_nulls = rows is not None and self._check_key(rows, staged) and self.how.complete
-        found = compare_dump(dump, rows, complete=self.how.complete, has_bad=bool(skipped), has_nulls=has_nulls)
+        how = {"complete": self.how.complete, "has_nulls": has_nulls}
+        found = compare_dump(dump, rows, has_bad=bool(skipped), **how)
+        refused = None if table is None else self._find_refused(session, table, found, dump, staged)
+        if refused is not None:
+            dump, refused_lines, refused_faults = refused
+            faults, skipped = (*faults, *refused_faults), skipped + refused_lines
+            found = compare_dump(dump, rows, has_bad=True, **how)
         if rows is not None and found.deleted:
             self._refuse_mass_delete(found.deleted, rows.count(), read)
         is_same = table is not None and found.is_empty and set(staged.schema.names) <= set(table.columns)
@@ -186,6 +201,7 @@ class Loader:
             unchanged=read - skipped - found.inserted - found.updated,
             skipped=skipped,
             faults=faults,
+            warnings=staged.reading.marks.tell(),
         )
         if result.status != UNCHANGED and not self.blank.dry_run:
             write = _Write(table, found, staged, has_nulls=has_nulls)
@@ -236,6 +252,35 @@ class Loader:
         if self.how.bad_rows == FAIL:
             raise refuse_lines(staged.reading.rows, [fault])
         return leave_out(dump, keys), [fault]
+
+    def _find_refused(
+        self, session: SparkSession, table: TableState, found: Difference, dump: DumpRows, staged: Staged
+    ) -> tuple[DumpRows, int, list[BadLines]] | None:
+        """Leave out the lines that the table's constraints refuse, or refuse the dump for them; None without any.
+
+        Raises:
+            RefusedDump: Naming the constraints and the lines.
+        """
+        from enrich.frames.constraints import complete_rows, mark_violations
+        from enrich.frames.dumps import find_places, leave_out
+        from enrich.frames.identity import Identity
+
+        if not table.demands.constraints or not found.operations.keys() & {"I", "U"}:
+            return None
+        identity = Identity(staged.key)
+        stored = tables.read_snapshot(session, table.uri, table.version, list(table.columns))
+        rows = complete_rows(found.rows, stored, identity, table.demands)
+        marked, violated = mark_violations(rows, table.demands.constraints)
+        if not violated:
+            return None
+        faults = []
+        for each, (mark, count) in violated.items():
+            places = find_places(dump, marked.where(mark).select(*identity.names), SHOWN)
+            faults.append(BadLines(str(each), count, tuple(f"{staged.names[at]}:{line}" for at, line in places)))
+        if self.how.bad_rows == FAIL:
+            raise refuse_lines(staged.reading.rows, faults, staged.reading.marks.tell())
+        keys = marked.where(reduce(or_, [mark for mark, _ in violated.values()])).select(*identity.names)
+        return leave_out(dump, keys), keys.count(), faults
 
     def _refuse_mass_delete(self, deleted: int, total: int, read: int) -> None:
         """Refuse a dump that lacks too much: most likely it is cut off.
@@ -372,6 +417,8 @@ def _describe(error: Exception, label: str) -> EnrichError:
     tell_frames(error)
     if lacking := find_lack(error):
         return lacking
+    if refused := find_refusal(error, label):
+        return refused
     if is_conflict(error):
         return RunFailed(f"other writers kept changing {label}", hint="run again when they are done")
     what = " ".join(filter(None, (type(error).__name__, find_condition(error))))

@@ -15,7 +15,11 @@ from enrich.quality.suites import Suite, check_columns
 
 
 def load_project(
-    path: str | os.PathLike[str] | None = None, target: str = "dev", *, all_suites: bool = False
+    path: str | os.PathLike[str] | None = None,
+    target: str = "dev",
+    *,
+    all_suites: bool = False,
+    needs_jobs: bool = True,
 ) -> Project:
     """Read a project's files; no table is touched and no JVM starts.
 
@@ -23,11 +27,12 @@ def load_project(
         path: The project directory; None: the nearest parent of the current directory that has jobs/ and conf/.
         target: The deployment, a file of conf/.
         all_suites: Also read the suites that no job names.
+        needs_jobs: Whether a project without a job is refused; tables can be loaded before there is one.
 
     Raises:
         ConfigError: With one fault for each thing that is wrong; ``exit_code`` is 2.
     """
-    project = config.load_project(path, target, all_suites=all_suites)
+    project = config.load_project(path, target, all_suites=all_suites, needs_jobs=needs_jobs)
     faults = [fault for job in project.jobs.values() for fault in check_file(job)]
     for job in project.jobs.values():
         suite, names = project.suite(job), list_target_columns(job)

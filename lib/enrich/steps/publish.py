@@ -40,7 +40,7 @@ from enrich.frames.difference import Difference
 from enrich.progress import cursor
 from enrich.progress.task import REPAIR, Task
 from enrich.quality.jobrules import MASS_CHANGE
-from enrich.steps import commits
+from enrich.steps import commits, constraints
 from enrich.steps.gate import JudgedRows
 from enrich.steps.joined_rows import make_no_rows
 from enrich.steps.matching import match_rows
@@ -202,10 +202,26 @@ def write_run(work: Work, found: StagedRun, runs: RunsTable) -> JobResult:
     result = replace(result, status=status, counts=counts)
     if status == UNCHANGED and not task.advances:  # what was computed again is as it was
         return _end_unmoved(work, result)
+    if found.changes:
+        _refuse_violations(work, found)
     if task.dry_run:
         version = task.target.table.version if task.target.table else None
         return replace(result, target_version=version, strategy=_name_strategy(task, found))
     return _commit_run(work, result, found, runs)
+
+
+def _refuse_violations(work: Work, found: StagedRun) -> None:
+    """Stop before anything is written when the target or its quarantine would refuse rows."""
+    task, before, whole = work.task, work.task.target.quarantine, found.whole
+    rows, identity = found.target.rows if whole is None else whole, identify_rows(task)
+    target = constraints.Written("the target", task.target.table, rows, identity, replaces=whole is not None)
+    constraints.refuse_violations(work, target)
+    if found.quarantine is not None and before is not None:
+        beside = found.quarantine.rows
+        keys = _identify_quarantined_rows(task, beside)
+        constraints.refuse_violations(
+            work, constraints.Written("the quarantine", before.table, beside, keys, replaces=found.replaces_quarantine)
+        )
 
 
 @measure("write")

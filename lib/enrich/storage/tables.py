@@ -10,10 +10,11 @@ import hashlib
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote, urlparse
 
+from enrich.base.constraints import Demands, read_demands
 from enrich.base.errors import ConfigError
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, describe_unreadable, is_denied
@@ -51,6 +52,7 @@ class TableState:
             visible ones (column mapping). Other names there mean other values: renamed, or dropped and added again.
         chars: Column -> the types with a CHAR in them that it was declared with, of columns that have any. Others mean
             that Spark reads other values, without any change of data.
+        demands: What the table demands of its rows.
     """
 
     uri: str
@@ -61,6 +63,7 @@ class TableState:
     commit: str | None
     layout: dict[str, dict[str, str]]
     chars: dict[str, list[str]]
+    demands: Demands = field(default_factory=Demands)
 
     @property
     def has_change_feed(self) -> bool:
@@ -179,7 +182,8 @@ def read_open_state(log: DeltaTable) -> TableState:
     layout = {field["name"]: find_physical_names([field]) for field in schema["fields"]}
     chars = {field["name"]: found for field in schema["fields"] if (found := find_char_types(field))}
     uri, version, properties = _locate(log), log.version(), dict(metadata.configuration)
-    return TableState(uri, str(metadata.id), version, columns, properties, fingerprint(uri, version), layout, chars)
+    demands, commit = read_demands(schema["fields"], properties), fingerprint(uri, version)
+    return TableState(uri, str(metadata.id), version, columns, properties, commit, layout, chars, demands)
 
 
 def _locate(log: DeltaTable) -> str:

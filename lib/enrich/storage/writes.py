@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
 from functools import reduce
 from operator import and_
+from typing import Any
 
 from delta.tables import DeltaTable
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -128,13 +130,15 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     operations, rows = changed.operations, changed.rows
     if measure_table(uri).bytes <= shape.SMALL_TABLE:
         session.conf.set(_VECTORS, "false")
-    values: Mapping[str, Column] = {quote(name): F.col("s." + quote(name)) for name in changed.columns}
     pairs = [(theirs, F.col(f"s.{name}")) for name, theirs in changed.identity.items()]
     same = [theirs.eqNullSafe(ours) if changed.has_nulls else theirs == ours for theirs, ours in pairs]
     if sum(operations.values()) <= _FEW:
         rows = F.broadcast(rows)  # a checkpoint has the statistics of the plan that it comes from
     target = DeltaTable.forPath(session, uri)
-    known = {name.lower() for name in target.toDF().columns}
+    known = {field.name.lower(): field.dataType for field in target.toDF().schema.fields}
+    values: Mapping[str, Column] = {
+        quote(name): _require_fields(F.col("s." + quote(name)), known.get(name.lower())) for name in changed.columns
+    }
     grows = any(name.lower() not in known for name in changed.columns)
     builder = target.alias("t").merge(rows.alias("s"), reduce(and_, [*same, *changed.near]))
     if grows:
@@ -146,6 +150,44 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     if "I" in operations or (grows and "U" not in operations):  # a clause that deletes adds no columns
         builder = builder.whenNotMatchedInsert(F.col(f"s.{OPERATION}") == "I", values=dict(values))
     builder.execute()
+
+
+def _require_fields(value: Column, kind: SparkType | None) -> Column:
+    """Return a value whose fields are never null where the table has them so: a MERGE takes no others.
+
+    Rows with a null there have been refused before (``frames/constraints``), so what stands in for it is never written.
+    """
+    if not isinstance(kind, T.StructType) or not _has_required(kind):
+        return value
+    fields = []
+    for each in kind.fields:
+        found = _require_fields(value.getField(each.name), each.dataType)
+        none = _make_value(each.dataType)
+        fields.append((found if each.nullable or none is None else F.coalesce(found, none)).alias(each.name))
+    return F.when(value.isNotNull(), F.struct(*fields))
+
+
+def _has_required(kind: T.StructType) -> bool:
+    return any(
+        not each.nullable or (isinstance(each.dataType, T.StructType) and _has_required(each.dataType))
+        for each in kind.fields
+    )
+
+
+def _make_value(kind: SparkType) -> Column | None:
+    """Return some value of a type that is known not to be null; None for a type without a literal."""
+    if isinstance(kind, T.StructType):
+        fields = [(each.name, _make_value(each.dataType)) for each in kind.fields]
+        return F.struct(*[(F.lit(None) if value is None else value).alias(name) for name, value in fields])
+    if isinstance(kind, T.ArrayType | T.MapType):
+        return (F.array() if isinstance(kind, T.ArrayType) else F.create_map()).cast(kind)
+    known: list[tuple[type, Any]] = [
+        (T.BooleanType, False), (T.NumericType, 0), (T.StringType, ""), (T.BinaryType, b""),
+        (T.DateType, date.min), (T.TimestampType, datetime(1, 1, 1, tzinfo=UTC)),
+        (T.TimestampNTZType, datetime(1, 1, 1)),  # noqa: DTZ001 - it has no zone
+    ]  # fmt: skip
+    found = next((value for of, value in known if isinstance(kind, of)), None)
+    return None if found is None else F.lit(found).cast(kind)
 
 
 @dataclass(frozen=True)

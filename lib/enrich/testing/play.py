@@ -188,7 +188,8 @@ def _load_dump(stage: Stage, reference: str, given: Given, dump: Dump) -> None:
     Raises:
         CommitRefused: It is refused for its rows.
     """
-    options = DumpOptions(form="csv", **dump.model_dump(exclude={"text"}))
+    header = None if dump.header else False
+    options = DumpOptions(form="csv", header=header, **dump.model_dump(exclude={"text", "header"}))
     with tempfile.TemporaryDirectory() as directory:
         file = Path(directory) / f"{given.name}.csv"
         file.write_bytes(dump.text.encode())
