@@ -10,6 +10,8 @@ from typing import Any
 import pyarrow as pa
 
 from enrich.base.errors import ConfigError, did_you_mean, show_text
+from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, suggest_name
+from enrich.base.spec import PREFIX
 from enrich.config.checks import NOT_IN_COLUMN
 
 TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -95,6 +97,8 @@ def _check_names(names: Sequence[str]) -> None:
 
 
 def _choose_column(named: pa.Field, known: Known) -> pa.Field:
+    if named.name.lower().startswith(PREFIX):
+        raise _refuse_name(named.name, "enrich's own columns begin like that")
     if known.table is not None and (ours := find_name(named.name, known.table.names)) is not None:
         return pa.field(ours, known.table.field(ours).type)
     if (typed := find_name(named.name, known.types.names)) is not None:
@@ -111,7 +115,17 @@ def _choose_column(named: pa.Field, known: Known) -> pa.Field:
             f"column {show_text(named.name)!r}: no column may have one of ,;{{}}()=` or white space in its name",
             hint="correct the header; --delimiter says what stands between the columns",
         )
+    if named.name.lower() in (*MERGE_COLUMNS, *FEED_COLUMNS):
+        raise _refuse_name(named.name, "Delta's commands have a column of that name, so that no row could be updated")
     return pa.field(named.name, kind)
+
+
+def _refuse_name(name: str, why: str) -> ConfigError:
+    plain = suggest_name(name)
+    return ConfigError(
+        f"column {show_text(name)!r} cannot be loaded: {why}; nothing was written",
+        hint=f"name the columns with --columns, this one for instance {plain}; where the dump is no CSV, write it anew",
+    )
 
 
 def _require_type(named: pa.Field) -> pa.DataType:
