@@ -94,7 +94,9 @@ def test_findings_keep_their_places() -> None:
 
 SOURCE = SourceSpec("a", ("it`s", "n"), {"it`s": "string", "n": "long"}, normalise=("unpad", "lower"))
 TASK: Any = SimpleNamespace(
-    tables={"a": SimpleNamespace(uri="/lake/a b", version=7)}, spec=SimpleNamespace(sources={"a": SOURCE}), asked=hints.NO_OPTIONS
+    tables={"a": SimpleNamespace(uri="/lake/a b", version=7)},
+    spec=SimpleNamespace(sources={"a": SOURCE}),
+    asked=hints.NO_OPTIONS,
 )
 
 

@@ -28,6 +28,18 @@ def quote(*parts: str) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
+PREFIX = "__enrich_"
+"""How the names of all columns begin that enrich itself puts into frames."""
+
+
+def name_inside(column: str) -> str:
+    """Return what a source's column is called in frames beside those of enrich; within structs it keeps its own name.
+
+    A source may have any column. One that begins like enrich's own gets a beginning that none of these has.
+    """
+    return f"{PREFIX}own_{column}" if column.lower().startswith(PREFIX) else column
+
+
 LIVE = "__enrich_live"
 """True when the row belongs to the target (before quality rules)."""
 WEIGHT = "__enrich_weight"

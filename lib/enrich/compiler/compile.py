@@ -8,11 +8,23 @@ from itertools import chain
 from typing import Any
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
-from enrich.base.spec import DataType, HistorySpec, JobSpec, JoinSpec, MirrorSpec, Output, SourceSpec, Step, quote
+from enrich.base.names import name_path
+from enrich.base.spec import (
+    PREFIX,
+    DataType,
+    HistorySpec,
+    JobSpec,
+    JoinSpec,
+    MirrorSpec,
+    Output,
+    SourceSpec,
+    Step,
+    quote,
+)
 from enrich.compiler.columns import Columns
 from enrich.compiler.schemas import find, holds_void, incomparable, may_be_key, name_of
 from enrich.compiler.steps import Steps, Typer
-from enrich.config.checks import NOT_IN_COLUMN, RESERVED_COLUMNS
+from enrich.config.checks import NOT_IN_COLUMN, RESERVED_COLUMNS, describe_reserved, suggest_rename
 from enrich.config.models import History, Job
 from enrich.expressions import Expression
 
@@ -114,7 +126,7 @@ def _compile_mirror(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ..
     for name in extra:
         _check_void(columns, name, columns.tables[master].get(name), "mirror", "columns")
     spec = MirrorSpec(job.job, _collect_sources(job, columns, keys), master, value, mirror.conflict, order, extra)
-    _check_names(spec.columns, columns, ("mirror",))
+    _check_names({name: name_path(master, name) for name in spec.columns}, columns, ("mirror",))
     meaning = {**_describe_meaning(job), "mirror": [list(value), mirror.conflict, order, list(extra)]}
     return CompiledJob(spec, meaning, complete=True)
 
@@ -128,7 +140,8 @@ def _compile_history(job: Job, columns: Columns, keys: Mapping[str, tuple[str, .
         _check_void(columns, name, columns.tables[alias].get(name), *place)
     sources, always = _collect_sources(job, columns, keys), history.start == "beginning"
     spec = HistorySpec(job.job, sources, alias, tracked, history.valid_from, history.valid_to, always)
-    _check_names(spec.columns, columns, ("history",))
+    filled = {name: name_path(alias, name) if name in sources[alias].columns else None for name in spec.columns}
+    _check_names(filled, columns, ("history",))
     if not columns.open:
         _check_cluster(job, spec.columns, columns)
     shown = None if history.columns is None else list(tracked)
@@ -142,17 +155,25 @@ def _check_void(columns: Columns, name: str, kind: DataType | None, *path: str |
         columns.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; cast it", *path)
 
 
-def _check_names(names: tuple[str, ...], columns: Columns, place: tuple[str, ...]) -> None:
-    """Refuse target columns that Delta or MERGE cannot hold, or the quarantine has, and pairs that differ in case."""
+def _check_names(filled: Mapping[str, str | None], columns: Columns, place: tuple[str, ...]) -> None:
+    """Refuse target columns that Delta or MERGE cannot hold, or the quarantine has, and pairs that differ in case.
+
+    Args:
+        filled: Target column -> the expression that fills it; None where the job file alone gives it.
+        columns: The job's columns.
+        place: Where the job file speaks of them.
+    """
     seen: dict[str, str] = {}
-    for name in names:
+    kind = columns.job.kind
+    for name, expression in filled.items():
         where = (*place, name) if place == ("select",) else place
-        if not name or NOT_IN_COLUMN.search(name) or name.startswith("__enrich_"):
+        if not name or NOT_IN_COLUMN.search(name) or name.lower().startswith(PREFIX):
+            mends = "" if expression is None else suggest_rename(kind, name, expression)
             columns.fault(
-                f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or __enrich_", *where
+                f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or {PREFIX}{mends}", *where
             )
         if user := RESERVED_COLUMNS.get(name.lower()):
-            columns.fault(f"the target column {name!r} is a column of {user}; give it another name with select", *where)
+            columns.fault(describe_reserved(name, user, kind, expression), *where)
         if name.lower() in seen:
             columns.fault(
                 f"target columns {seen[name.lower()]!r} and {name!r} are one name for Spark; rename one", *where
@@ -203,7 +224,8 @@ class _Joins(Steps):
             read_whole=frozenset(p[0] for t in texts for p in t.paths if len(p) == 1 and self.columns.is_list(p[0])),
             where_is_plain=where is None or self.columns.only_compares(where),
         )
-        _check_names(spec.columns, self.columns, ("select",) if job.select is not None else ("target",))
+        filled = {name: each.text for name, each in outputs.items()}
+        _check_names(filled, self.columns, ("select",) if job.select is not None else ("target",))
         if job.select is not None or not self.columns.open:
             _check_cluster(job, spec.columns, self.columns)
         select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]

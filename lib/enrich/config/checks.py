@@ -13,6 +13,7 @@ from typing import Any
 
 from enrich.base.console import format_count
 from enrich.base.errors import Fault, did_you_mean
+from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, name_path, suggest_item
 from enrich.config.draft import Draft, check_list, list_names
 from enrich.config.models import JOIN_KINDS
 from enrich.config.rules import check_rules
@@ -28,9 +29,8 @@ NOT_IN_NAME = re.compile(rf"{NOT_IN_COLUMN.pattern}|[\s\x7f-\x9f]")
 RESERVED_COLUMNS = {
     "_failed": "the quarantine",
     "_run_id": "the quarantine",
-    "_change_type": "the change feed",
-    "_commit_version": "the change feed",
-    "_commit_timestamp": "the change feed",
+    **dict.fromkeys(FEED_COLUMNS, "the change feed"),
+    **dict.fromkeys(MERGE_COLUMNS, "Delta's MERGE"),
 }
 """Names that other columns have, in lower case -> whose columns they are."""
 _MAX_CLUSTER_BY = 4
@@ -263,7 +263,7 @@ def _check_target_columns(draft: Draft) -> None:
         if bad := NOT_IN_NAME.search(name):
             draft.fault(f"the target column {name!r} must not contain {bad.group()!r}", *path)
         if user := RESERVED_COLUMNS.get(name.lower()):
-            draft.fault(f"the target column {name!r} is a column of {user}; choose another name", *path)
+            draft.fault(describe_reserved(name, user, draft.kind, _find_expression(draft, name)), *path)
         first = seen.get(name.lower())
         seen.setdefault(name.lower(), name)
         if first == name:
@@ -273,6 +273,36 @@ def _check_target_columns(draft: Draft) -> None:
             draft.fault(f"the target column {name!r} is twice in the {draft.kind}; {keeps}", *path)
         elif first is not None:
             draft.fault(f"the target columns {first!r} and {name!r} differ only in upper and lower case", *path)
+
+
+def describe_reserved(name: str, user: str, kind: str, expression: str | None) -> str:
+    """Return what is wrong with a target column that another one is called like, and the item that mends it.
+
+    Args:
+        name: The column.
+        user: Whose column that is.
+        kind: The job's kind.
+        expression: What fills it; None for a column that only the job file names.
+    """
+    message = f"the target column {name!r} is a column of {user}"
+    return f"{message}; choose another name" if expression is None else message + suggest_rename(kind, name, expression)
+
+
+def suggest_rename(kind: str, name: str, expression: str) -> str:
+    """Return how a column that no target can have gets another name."""
+    item = suggest_item(name, expression)
+    if kind == "join":
+        return f"; give it another name: {item}"
+    return f"; a {kind} keeps the names: let it read the target of a join job, which gives it another one: {item}"
+
+
+def _find_expression(draft: Draft, name: str) -> str | None:
+    """Return what fills a target column; None for the times of a history."""
+    if draft.kind == "join":
+        return str(draft.tree.mapping("select").get(name))
+    history = draft.tree.mapping("history")
+    is_time = draft.kind == "history" and name in [history.get(option, option) for option in TIMES]
+    return None if is_time else name_path(draft.driving or "", name)
 
 
 def _check_clustering(draft: Draft) -> None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 from pyspark.sql import DataFrame
 
-from enrich.base.spec import Step
+from enrich.base.spec import Step, name_inside
 from enrich.diagnosis import evidence, reasons
 from enrich.diagnosis.reasons import Reason
 from enrich.frames import interval
@@ -38,8 +38,8 @@ def explain_pair(work: Work, step: Step, ours: DataFrame, theirs: DataFrame, ask
     there = next(iter(evidence.find_reasons(work, [own]).values()))[step.alias]
     if there.reason != reasons.MATCHED:
         return there
-    wanted = theirs.toDF(*key)
-    row = work.snapshot(step.alias).join(wanted, on=list(key), how="left_semi")
+    wanted = theirs.toDF(*map(name_inside, key))
+    row = work.snapshot(step.alias).join(wanted, on=wanted.columns, how="left_semi")
     if not interval.list_neighbours(work.now, step, ours, row).isEmpty():
         return there
     if asked.reason == reasons.FOREIGN_KEY_NULL:

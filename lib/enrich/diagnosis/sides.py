@@ -10,9 +10,10 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
-from enrich.base.spec import Affected, HistorySpec, JobSpec, JoinSpec, Step, name_left_key, name_right_key, quote
+from enrich.base.spec import Affected, HistorySpec, JobSpec, JoinSpec, Step, name_left_key, name_right_key
 from enrich.diagnosis.reasons import FOREIGN_KEY_NULL, MATCHED, NO_SUCH_KEY, Reason
 from enrich.frames import order
+from enrich.frames.columns import take_column
 from enrich.steps.work import Work
 
 
@@ -74,7 +75,7 @@ def build_affected(work: Work, side: Side, keys: DataFrame) -> Affected:
 
 
 def _build_no_keys(work: Work, alias: str, columns: Sequence[str], named: Callable[[int], list[str]]) -> DataFrame:
-    return work.snapshot(alias).select(*[quote(each) for each in columns]).toDF(*named(len(columns))).limit(0)
+    return work.snapshot(alias).select(*map(take_column, columns)).toDF(*named(len(columns))).limit(0)
 
 
 def assume_reasons(spec: JobSpec, side: Side, asked: Iterable[str], driving: Reason | None = None) -> dict[str, Reason]:

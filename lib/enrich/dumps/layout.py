@@ -9,6 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from enrich.base.errors import ConfigError, did_you_mean, show_text
+from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, suggest_name
+from enrich.base.spec import PREFIX
 from enrich.config.checks import NOT_IN_COLUMN
 
 TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
@@ -137,6 +139,8 @@ def find_twice(names: Sequence[str]) -> tuple[int, int] | None:
 
 def _choose_column(all_named: Named, at: int, known: Known) -> pa.Field:
     named, told = all_named.schema.field(at), all_named.tell(at)
+    if named.name.lower().startswith(PREFIX):
+        raise _refuse_name(told, named.name, "enrich's own columns begin like that")
     if known.table is not None and (ours := find_name(named.name, known.table.names)) is not None:
         return pa.field(ours, known.table.field(ours).type)
     if (typed := find_name(named.name, known.types.names)) is not None:
@@ -157,7 +161,19 @@ def _choose_column(all_named: Named, at: int, known: Known) -> pa.Field:
         if all_named.hidden:
             hint += "; --columns and --header give other names; for a row already, give --no-header"
         raise ConfigError(f"{told}: no column may have one of ,;{{}}()=` or white space in its name", hint=hint)
+    if named.name.lower() in (*MERGE_COLUMNS, *FEED_COLUMNS):
+        raise _refuse_name(
+            told, named.name, "Delta's commands have a column of that name, so that no row could be updated"
+        )
     return pa.field(named.name, kind)
+
+
+def _refuse_name(told: str, name: str, why: str) -> ConfigError:
+    plain = suggest_name(name)
+    return ConfigError(
+        f"{told} cannot be loaded: {why}; nothing was written",
+        hint=f"give other names with --columns and --header, this one for instance {plain}; a dump that is no CSV has to be written anew",
+    )
 
 
 def _require_type(named: pa.Field) -> pa.DataType:

@@ -24,7 +24,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import IntegralType
 
-from enrich.base.spec import COMMIT, WEIGHT, SourceSpec, name_reference, quote
+from enrich.base.spec import COMMIT, WEIGHT, SourceSpec, name_inside, name_reference, quote
 from enrich.frames.columns import (
     Ranges,
     aggregate,
@@ -169,7 +169,7 @@ def count_keys_that_differ(net: NetChanges, source: SourceSpec, columns: Collect
         columns: Those of its used columns that are looked at.
     """
     kinds = {name: kind for name, kind in source.columns.items() if name in (*source.key, *columns)}
-    images = net.images.select(*[quote(name) for name in kinds], WEIGHT)
+    images = net.images.select(*[quote(name_inside(name)) for name in kinds], WEIGHT)
     return _take_keys(sum_images(images, replace(source, columns=kinds)), source).distinct().count()
 
 
@@ -182,10 +182,11 @@ def sum_images(feed: DataFrame, source: SourceSpec, *also: str) -> DataFrame:
     Returns:
         The used columns of ``source``, ``WEIGHT`` (never 0) and the columns ``also``.
     """
-    columns = [F.col(quote(name)) for name in source.columns]
-    images = [make_exact(F.col(quote(name)), feed.schema[name].dataType) for name in source.columns]
+    names = [name_inside(name) for name in source.columns]
+    columns = [F.col(quote(name)) for name in names]
+    images = [make_exact(column, feed.schema[name].dataType) for column, name in zip(columns, names, strict=True)]
     grouped = [image.alias(f"__enrich_image{i}") for i, image in enumerate(images)]
-    kept = [F.any_value(column).alias(name) for column, name in zip(columns, source.columns, strict=True)]
+    kept = [F.any_value(column).alias(name) for column, name in zip(columns, names, strict=True)]
     summed = feed.groupBy(*grouped, *also).agg(F.sum(WEIGHT).cast("int").alias(WEIGHT), *kept)
     return summed.where(F.col(WEIGHT) != 0).select(*columns, WEIGHT, *also)
 
@@ -227,7 +228,7 @@ def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges) -> 
     grown = net.keys.where(F.col(WEIGHT) > 0).drop(WEIGHT)
     keys = keep_in_ranges(_take_keys(rows, source), net.ranges)
     keys = keys.join(grown, on=keys.columns, how="left_semi")
-    return count_rows(keys.toDF(*source.key), source, search=True).surplus
+    return count_rows(keys.toDF(*map(name_inside, source.key)), source, search=True).surplus
 
 
 def count_crowded_before(rows: DataFrame, source: SourceSpec, net: NetChanges) -> int:

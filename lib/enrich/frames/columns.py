@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType as SparkType
 
-from enrich.base.spec import Range, SourceSpec, quote
+from enrich.base.spec import Range, SourceSpec, name_inside, quote
 
 _DIGITS = 15
 """Digits of a decimal that a fraction of 64 bits keeps."""
@@ -60,9 +60,19 @@ def unite(frames: Iterable[DataFrame]) -> DataFrame:
     return reduce(lambda a, b: a.unionByName(b), frames)
 
 
+def take_column(name: str) -> Column:
+    """Return a column of a source, from a frame in which its rows have not been packed yet."""
+    return F.col(quote(name_inside(name)))
+
+
 def name_parts(columns: Sequence[str], names: Sequence[str]) -> list[Column]:
-    """Return columns under other names, in order: the parts of a key under the names that the verbs give them."""
-    return [F.col(quote(column)).alias(name) for column, name in zip(columns, names, strict=True)]
+    """Return columns of a source under other names, in order: a key's parts as the verbs name them."""
+    return [take_column(column).alias(name) for column, name in zip(columns, names, strict=True)]
+
+
+def lacks_value(columns: Sequence[str]) -> Column:
+    """Return whether any of some columns of a source is null. NaN is no null."""
+    return reduce(or_, [take_column(name).isNull() for name in columns])
 
 
 def mark_rows(names: Sequence[str]) -> dict[str, Column]:
@@ -94,7 +104,12 @@ def is_within(column: Column, ends: Range) -> Column:
 def pack_rows(rows: DataFrame, source: SourceSpec, names: Sequence[str]) -> DataFrame:
     """Return the rows of a source as its key parts, named ``names``, and one struct column under its alias."""
     keys = name_parts(source.key, names)
-    return rows.select(*keys, F.struct(*[F.col(quote(column)) for column in source.columns]).alias(source.alias))
+    return rows.select(*keys, pack_columns(source.columns).alias(source.alias))
+
+
+def pack_columns(columns: Iterable[str]) -> Column:
+    """Return columns of a source as one struct, in which they have their own names."""
+    return F.struct(*[take_column(name).alias(name) for name in columns])
 
 
 def evaluate_where(is_there: Column, expression: str, *, is_plain: bool = False) -> Column:

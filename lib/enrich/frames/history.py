@@ -23,7 +23,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from enrich.base.spec import COMMIT, LIVE, WEIGHT, HistorySpec, name_left_key, quote
-from enrich.frames.columns import aggregate, drop_nulls, has_null, make_comparable, name_parts, unite
+from enrich.frames.columns import aggregate, drop_nulls, lacks_value, make_comparable, name_parts, pack_columns, unite
 
 FROM, TO, IMAGE = "__enrich_from", "__enrich_to", "__enrich_image"
 """Since when a version holds, when it ends (null: it does not), and the source's used columns (null: no row)."""
@@ -60,7 +60,7 @@ def find_events(spec: HistorySpec, images: DataFrame, times: DataFrame) -> DataF
 
 def pack_image(spec: HistorySpec) -> Column:
     """Return the used columns of a source's row as one struct."""
-    return F.struct(*[F.col(quote(name)) for name in spec.source.columns])
+    return pack_columns(spec.source.columns)
 
 
 def take_rows(spec: HistorySpec, rows: DataFrame, since: Column) -> DataFrame:
@@ -171,7 +171,7 @@ def count_surplus(spec: HistorySpec, base: DataFrame, events: DataFrame) -> int:
 
 def is_keyless(spec: HistorySpec) -> Column:
     """Tell the source's rows without a whole key apart."""
-    return has_null(spec.key)
+    return lacks_value(spec.key)
 
 
 def quarantine_keyless(spec: HistorySpec, rows: DataFrame) -> DataFrame:

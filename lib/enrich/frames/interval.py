@@ -39,7 +39,7 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.frames import normalise
-from enrich.frames.columns import drop_nulls, has_null
+from enrich.frames.columns import drop_nulls, has_null, take_column
 from enrich.frames.sources import Sources
 
 AT, TIME = "__enrich_at", "__enrich_time"
@@ -197,7 +197,7 @@ def list_neighbours(
     rights = name_right_key(len(source.key))
     theirs = sources.snapshots[step.alias] if images is None else images
     names = zip([*rights, *name_matched(len(near.match)), TIME], [*source.key, *near.match, near.time], strict=True)
-    lookup = drop_nulls(theirs.select(*[F.col(quote(column)).alias(name) for name, column in names]), rights)
+    lookup = drop_nulls(theirs.select(*[take_column(column).alias(name) for name, column in names]), rights)
     rows = _read_rows(sources, step, None if keys is None else Affected(keys)).drop(sources.spec.driving)
     if at_any_time:
         ours, matched = name_wanted(len(near.match)), name_matched(len(near.match))

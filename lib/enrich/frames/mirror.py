@@ -18,8 +18,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.spec import HOLDERS, LIVE, Affected, MirrorSpec, name_left_key, quote
-from enrich.frames.columns import drop_nulls, keep_in_ranges, name_parts
+from enrich.base.spec import HOLDERS, LIVE, Affected, MirrorSpec, name_left_key
+from enrich.frames.columns import drop_nulls, keep_in_ranges, name_parts, pack_columns, take_column
 
 
 def find_affected_values(spec: MirrorSpec, images: DataFrame) -> DataFrame:
@@ -48,19 +48,19 @@ def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: Affected | None
         columns.
     """
     names = name_left_key(len(spec.value))
-    parts = {name: F.col(quote(column)) for name, column in zip(names, spec.value, strict=True)}
+    parts = {name: take_column(column) for name, column in zip(names, spec.value, strict=True)}
     rows = drop_nulls(master.withColumns(parts), names)
     if affected is not None:
         rows = keep_in_ranges(rows, affected.ranges).join(affected.left, on=names, how="left_semi")
-    winner = F.struct(*[F.col(quote(name)) for name in (*spec.value, *spec.key, *spec.extra)])
+    winner = pack_columns((*spec.value, *spec.key, *spec.extra))
     chosen = {
         "fail": F.min_by(winner, _rank_holders(spec, first=True)),
         "first": F.min_by(winner, _rank_holders(spec, first=True)),
         "last": F.max_by(winner, _rank_holders(spec, first=False)),
         "collect": F.min_by(winner, _rank_holders(spec, first=True)),
     }[spec.conflict].alias("__enrich_winner")
-    keys = [F.col(quote(name)) for name in spec.key]
-    collected = F.array_sort(F.collect_list(keys[0] if len(keys) == 1 else F.struct(*keys))).alias("__enrich_keys")
+    whole = take_column(spec.key[0]) if len(spec.key) == 1 else pack_columns(spec.key)
+    collected = F.array_sort(F.collect_list(whole)).alias("__enrich_keys")
     grouped = rows.groupBy(*names).agg(F.count("*").alias(HOLDERS), chosen, collected)
     winning = F.col("__enrich_winner")
     columns = [winning.getField(name).alias(name) for name in spec.value]
@@ -73,10 +73,10 @@ def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: Affected | None
 
 def _rank_holders(spec: MirrorSpec, *, first: bool) -> Column:
     """Return what orders the holders of one value; a null order loses in both directions, the key breaks ties."""
-    keys = [F.col(quote(name)) for name in spec.key]
+    keys = [take_column(name) for name in spec.key]
     if spec.order is None:
         return F.struct(*keys)
-    order = F.col(quote(spec.order))
+    order = take_column(spec.order)
     loses = order.isNull() if first else order.isNotNull()
     return F.struct(loses, order, *keys)
 

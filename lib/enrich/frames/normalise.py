@@ -24,7 +24,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.spec import TEXT_TYPE, SourceSpec, quote
+from enrich.base.spec import TEXT_TYPE, SourceSpec, name_inside, quote
 
 WHITE_SPACE = (
     "\t\n\x0b\x0c\r \x85\xa0\u1680\u2000\u2001\u2002\u2003\u2004\u2005\u2006\u2007\u2008\u2009\u200a"
@@ -49,7 +49,7 @@ def normalise_keys(rows: DataFrame, source: SourceSpec) -> DataFrame:
     """Return the rows of a source with its text key columns normalised; the same columns, in the same order."""
     if not source.normalise:
         return rows
-    changed = {name for name in source.key if source.columns[name] == TEXT_TYPE}
+    changed = {name_inside(name) for name in source.key if source.columns[name] == TEXT_TYPE}
 
     def read(name: str) -> Column:
         column = F.col(quote(name))

@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, DriftError, Fault, HistoryError, RefreshNeeded
+from enrich.base.names import FEED_COLUMNS
 from enrich.base.result import SourceWindow
 from enrich.base.spec import HistorySpec
 from enrich.compiler import CompiledJob, compile_job
@@ -36,7 +37,7 @@ def check_free(job: Job, uri: str | None) -> None:
 
 
 def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
-    """Refuse sources without change feed; the message holds the statement that mends it.
+    """Refuse sources without change feed, and histories whose feed Delta cannot read; the message says what mends it.
 
     Raises:
         ConfigError: Naming every such source.
@@ -50,6 +51,17 @@ def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
         for alias, table in tables.items()
         if not table.has_change_feed
     ]
+    if job.kind == "history":  # what other jobs cannot read, they compare
+        faults += [
+            Fault(
+                f"source {alias!r} ({job.sources[alias].table}) has a column {name!r}, and so has its change feed:"
+                " Delta cannot read what its commits changed, of which a history consists; rename the column",
+                job.at("sources", alias),
+            )
+            for alias, table in tables.items()
+            for name in table.columns
+            if name.lower() in FEED_COLUMNS
+        ]
     if faults:
         raise ConfigError.of(faults)
 

@@ -12,6 +12,8 @@ from pathlib import Path
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError
+from enrich.base.names import name_path
+from enrich.base.spec import PREFIX
 from enrich.compiler.schemas import incomparable
 from enrich.config.checks import NOT_IN_NAME, RESERVED_COLUMNS
 from enrich.config.models import Settings
@@ -26,7 +28,6 @@ from enrich.scaffold.start import format_schemas, write_files
 from enrich.storage.probe import SAMPLED_ROWS, SAMPLED_VALUES
 
 _PLAIN = re.compile(r"(\./|/)?[A-Za-z_][\w./-]*")
-_IDENTIFIER = re.compile(r"[A-Za-z_]\w*")
 _CONF_SCHEMA = "# yaml-language-server: $schema=schema/conf.schema.json\n"
 _HEAD = f"""\
 # yaml-language-server: $schema=../conf/schema/job.schema.json
@@ -158,11 +159,6 @@ def format_text(text: str) -> str:
     return text if is_plain else json.dumps(text, ensure_ascii=False)
 
 
-def format_column(alias: str, column: str) -> str:
-    """Return the expression of a column."""
-    return f"{alias}.{column}" if _IDENTIFIER.fullmatch(column) else f"{alias}.`{column.replace('`', '``')}`"
-
-
 def format_job(name: str, driving: KnownTable, links: Sequence[Link], left: Sequence[str]) -> str:
     """Return the text of the job file; ``left`` are the tables for which there is no join."""
     lines = [_HEAD + f"job: {format_text(name)}", "sources:"]
@@ -194,7 +190,7 @@ def format_job(name: str, driving: KnownTable, links: Sequence[Link], left: Sequ
 
 
 def _format_join(link: Link) -> str:
-    column = format_text(format_column(link.source.alias, link.column))
+    column = format_text(name_path(link.source.alias, link.column))
     if link.kind == "table":
         return "kind: table, how: left"
     if link.kind == "list":
@@ -224,7 +220,7 @@ def _list_columns(driving: KnownTable, links: Sequence[Link]) -> Iterator[str]:
         if unfit := incomparable(table.columns[column]):
             yield f"# {_comment(column)} of {table.alias} is left out: a target cannot hold {', '.join(unfit)}"
             continue
-        yield f"{format_text(_find_name(name, taken))}: {format_text(format_column(table.alias, column))}"
+        yield f"{format_text(_find_name(name, taken))}: {format_text(name_path(table.alias, column))}"
     for link in links:
         if link.kind == "list":
             yield f"{format_text(_find_name(link.column, taken))}: {link.lookup.alias}"
@@ -233,7 +229,7 @@ def _list_columns(driving: KnownTable, links: Sequence[Link]) -> Iterator[str]:
 def _find_name(name: str, taken: set[str]) -> str:
     """Return a name that a target column may have and no other one has, and note it in ``taken``."""
     plain = NOT_IN_NAME.sub("_", name)
-    plain = f"x{plain}" if plain.lower() in RESERVED_COLUMNS or plain.startswith("__enrich_") else plain
+    plain = f"x{plain}" if plain.lower() in RESERVED_COLUMNS or plain.lower().startswith(PREFIX) else plain
     found = next(each for each in (plain, *(f"{plain}_{n}" for n in range(2, 10_000))) if each.lower() not in taken)
     taken.add(found.lower())
     return found

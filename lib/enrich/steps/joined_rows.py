@@ -22,7 +22,7 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.frames import join, mirror
-from enrich.frames.columns import aggregate, has_null, mark_rows
+from enrich.frames.columns import aggregate, lacks_value, mark_rows
 from enrich.frames.partners import sum_partners
 from enrich.spark.fit import read_broadcast_limit
 from enrich.steps import history
@@ -119,8 +119,8 @@ def _count_null_values(work: Work, spec: MirrorSpec, changed: Changes) -> int:
         come = changed.net[spec.driving].images.where(F.col(WEIGHT) > 0)
     else:
         return 0
-    is_null = has_null(spec.value)
-    lacks_key = has_null(spec.key)
+    is_null = lacks_value(spec.value)
+    lacks_key = lacks_value(spec.key)
     return come.where(is_null & ~lacks_key).count()
 
 

@@ -36,6 +36,7 @@ from enrich.base.state import State
 from enrich.compiler.schemas import strip_type
 from enrich.config.places import find_quarantine
 from enrich.frames import difference, history, join, quarantine
+from enrich.frames.columns import pack_columns, take_column
 from enrich.frames.difference import Difference
 from enrich.progress import cursor
 from enrich.progress.task import REPAIR, Task
@@ -180,10 +181,10 @@ def _find_keyless_rows(work: Work) -> DataFrame | None:
     elif isinstance(spec, HistorySpec):
         found = history.quarantine_keyless(spec, rows)
     else:
-        keys = [F.col(quote(name)) for name in spec.key]
-        whole = F.array(keys[0] if len(keys) == 1 else F.struct(*keys)).alias(spec.columns[len(spec.value)])
+        keys = [take_column(name) for name in spec.key]
+        whole = F.array(keys[0] if len(keys) == 1 else pack_columns(spec.key)).alias(spec.columns[len(spec.value)])
         shown = [whole] if spec.conflict == "collect" else keys
-        found = rows.select(*[F.col(quote(n)) for n in spec.value], *shown, *[F.col(quote(n)) for n in spec.extra])
+        found = rows.select(*[take_column(n) for n in spec.value], *shown, *[take_column(n) for n in spec.extra])
     return work.keep(found.withColumn(FAILED_COLUMN, F.array(F.lit(KEY_NOT_NULL))))
 
 

@@ -19,7 +19,7 @@ from enrich.base.spec import Affected, JoinSpec, KnownRows, name_left_key, name_
 from enrich.base.state import LookupState, RuleState, State
 from enrich.frames import join, order
 from enrich.frames.changes import count_keys_that_differ
-from enrich.frames.columns import drop_nulls, mark_rows, pack_rows
+from enrich.frames.columns import drop_nulls, lacks_value, mark_rows, pack_rows, take_column
 from enrich.frames.difference import Difference
 from enrich.frames.join import Sources
 from enrich.frames.keys import list_sharing
@@ -132,9 +132,9 @@ def _go_back(work: Work, changed: Changes, affected: Affected) -> tuple[Sources,
 def _restore_rows(rows: DataFrame, key: tuple[str, ...], changed: DataFrame, gone: DataFrame) -> DataFrame:
     """Return a source's rows as they were before its ``changed`` keys changed."""
     names = name_reference(len(key))
-    parts = {name: F.col(quote(column)) for column, name in zip(key, names, strict=True)}
+    parts = {name: take_column(column) for column, name in zip(key, names, strict=True)}
     stayed = rows.withColumns(parts).join(changed, on=names, how="left_anti").drop(*names)
-    return stayed.unionByName(drop_nulls(gone, key))
+    return stayed.unionByName(gone.where(~lacks_value(key)))
 
 
 @measure("state")

@@ -14,7 +14,7 @@ from pyspark.sql import DataFrame, SparkSession
 from enrich.base.result import BLOCKED, Finding, JobResult
 from enrich.base.spec import Affected, JoinSpec
 from enrich.frames import join, normalise
-from enrich.frames.columns import has_null
+from enrich.frames.columns import lacks_value
 from enrich.frames.identity import Identity
 from enrich.progress.task import Task
 from enrich.spark.fit import ADAPTIVE, adapts_to_change
@@ -88,7 +88,7 @@ class Work:
 
     def snapshot(self, alias: str, version: int | None = None, *, null_keys: bool = False) -> DataFrame:
         """Return the rows of a source, at the window's end unless told otherwise, with or only without a whole key."""
-        is_null = has_null(self.task.spec.sources[alias].key)
+        is_null = lacks_value(self.task.spec.sources[alias].key)
         return self.read_source(alias, version).where(is_null if null_keys else ~is_null)
 
     def read_source(self, alias: str, version: int | None = None) -> DataFrame:

@@ -16,10 +16,11 @@ from pyspark.sql.types import DataType, StructField
 
 from enrich.base import hints
 from enrich.base.errors import EnvironmentFault
-from enrich.base.spec import COMMIT, WEIGHT, quote
+from enrich.base.spec import COMMIT, WEIGHT, name_inside, quote
 from enrich.storage import tables
 
 _GONE = ("delete", "update_preimage")
+_CHANGE, _VERSION = "_change_type", "_commit_version"
 
 
 def read_change_feed(spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]) -> DataFrame:
@@ -30,14 +31,14 @@ def read_change_feed(spark: SparkSession, uri: str, window: tuple[int, int], col
     Returns:
         ``columns``, ``WEIGHT`` (-1 for a removed row, +1 for an added one) and ``COMMIT``.
     """
-    feed = _open_feed(spark, uri, window[0] + 1, window[1])
-    weight = F.when(F.col("_change_type").isin(*_GONE), F.lit(-1)).otherwise(F.lit(1))
-    commit = F.col("_commit_version").alias(COMMIT)
-    return feed.select(*[F.col(quote(name)) for name in columns], weight.alias(WEIGHT), commit)
+    feed = _open_feed(spark, uri, (window[0] + 1, window[1]), [*columns, _CHANGE, _VERSION])
+    weight = F.when(F.col(_CHANGE).isin(*_GONE), F.lit(-1)).otherwise(F.lit(1))
+    commit = F.col(_VERSION).alias(COMMIT)
+    return feed.select(*[F.col(quote(name)).alias(name_inside(name)) for name in columns], weight.alias(WEIGHT), commit)
 
 
-def _open_feed(spark: SparkSession, uri: str, first: int, last: int) -> DataFrame:
-    """Return the change feed of the commits ``first`` to ``last`` with the values that the snapshots have.
+def _open_feed(spark: SparkSession, uri: str, ends: tuple[int, int], columns: Sequence[str]) -> DataFrame:
+    """Return columns of the change feed of the commits between two ends with the values that the snapshots have.
 
     Delta's reader hands each row of a feed through objects of Java, which changes some of them: the entries of a map
     with more than four come in the order of their hashes, the days that the calendar skipped in October 1582 become the
@@ -48,7 +49,7 @@ def _open_feed(spark: SparkSession, uri: str, first: int, last: int) -> DataFram
         EnvironmentFault: This is another Delta than those that are known.
     """
     reader = spark.read.format("delta").option("readChangeFeed", "true")
-    feed = reader.option("startingVersion", first).option("endingVersion", last).load(uri)
+    feed = reader.option("startingVersion", ends[0]).option("endingVersion", ends[1]).load(uri)
     if os.environ.get("DATABRICKS_RUNTIME_VERSION"):
         return feed  # Delta has other classes there: docs/limits.md
     with _know_delta(uri):
@@ -68,7 +69,8 @@ def _open_feed(spark: SparkSession, uri: str, first: int, last: int) -> DataFram
             jvm.scala.Option.empty(),
         )
     rows = ClassicDataFrame(found, spark)
-    return rows.select(*[_take_as(rows, field) for field in feed.schema.fields])
+    wanted = feed.select(*[F.col(quote(name)) for name in columns])
+    return rows.select(*[_take_as(rows, field) for field in wanted.schema.fields])
 
 
 @contextmanager
@@ -88,7 +90,7 @@ def _know_delta(uri: str) -> Iterator[None]:
 def _take_as(rows: DataFrame, field: StructField) -> Column:
     """Return a column without what Delta notes about it in its own tables: a target must not inherit that."""
     column = F.col(quote(field.name))
-    if rows.schema[field.name].dataType != field.dataType:  # notes about fields in it; the cast copies no value
+    if rows.select(column).schema[0].dataType != field.dataType:  # notes about fields in it; the cast copies no value
         column = column.cast(field.dataType)
     return column.alias(field.name, metadata=field.metadata)
 
@@ -104,7 +106,7 @@ def read_snapshot_difference(
     now = tables.read_snapshot(spark, uri, window[1], columns)
     before = tables.read_snapshot(spark, uri, window[0], columns, like=now)
     fitted = [
-        _give_fields(F.col(quote(field.name)), before.schema[field.name].dataType, field.dataType).alias(field.name)
+        give_fields(F.col(quote(field.name)), before.schema[field.name].dataType, field.dataType).alias(field.name)
         for field in now.schema.fields
     ]
     before = before.select(*fitted, F.lit(-1).alias(WEIGHT))
@@ -112,7 +114,7 @@ def read_snapshot_difference(
     return before.unionByName(after).withColumn(COMMIT, F.lit(window[1]).cast("long"))
 
 
-def _give_fields(value: Column, have: DataType, want: DataType) -> Column:
+def give_fields(value: Column, have: DataType, want: DataType) -> Column:
     """Return a value whose structs have the fields that they have later, by their names; Spark casts by position."""
     if have == want:
         return value
@@ -123,11 +125,11 @@ def _give_fields(value: Column, have: DataType, want: DataType) -> Column:
             old = there.get(field.name.lower())
             inner = F.lit(None).cast(field.dataType)
             if old is not None:
-                inner = _give_fields(value.getField(old.name), old.dataType, field.dataType)
+                inner = give_fields(value.getField(old.name), old.dataType, field.dataType)
             fields.append(inner.alias(field.name))
         return F.when(value.isNotNull(), F.struct(*fields))
     if isinstance(have, T.ArrayType) and isinstance(want, T.ArrayType):
-        return F.transform(value, lambda each: _give_fields(each, have.elementType, want.elementType))
+        return F.transform(value, lambda each: give_fields(each, have.elementType, want.elementType))
     if isinstance(have, T.MapType) and isinstance(want, T.MapType):
-        return F.transform_values(value, lambda _, each: _give_fields(each, have.valueType, want.valueType))
+        return F.transform_values(value, lambda _, each: give_fields(each, have.valueType, want.valueType))
     return value

@@ -18,7 +18,7 @@ from enrich.base.constraints import Demands, read_demands
 from enrich.base.errors import ConfigError
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, describe_unreadable, is_denied
-from enrich.base.spec import DataType, quote
+from enrich.base.spec import DataType, name_inside, quote
 from enrich.base.stores import find_options
 from enrich.storage.layout import find_char_types, find_physical_names
 from enrich.storage.stores import find_local_path, list_objects, read_file
@@ -26,7 +26,7 @@ from enrich.storage.stores import find_local_path, list_objects, read_file
 if TYPE_CHECKING:
     from arro3.core import Table
     from deltalake import DeltaTable
-    from pyspark.sql import DataFrame, SparkSession
+    from pyspark.sql import Column, DataFrame, SparkSession
 
 Log: TypeAlias = "DeltaTable"
 """A table's log, opened at a version."""
@@ -244,18 +244,21 @@ def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | Non
 def read_snapshot(
     spark: SparkSession, uri: str, version: int, columns: Sequence[str], *, like: DataFrame | None = None
 ) -> DataFrame:
-    """Return the rows of ``columns`` at ``version``.
+    """Return the rows of ``columns`` at ``version``, under their names in frames; nothing else is looked at.
 
     A column that this version does not have yet is null, in the type that it has in ``like``, which has them all.
     """
     from pyspark.sql import functions as F
 
     rows = spark.read.format("delta").option("versionAsOf", version).load(uri)
-    if like is not None:
-        known = {name.lower() for name in rows.columns}
-        later = {name: like.schema[name].dataType for name in columns if name.lower() not in known}
-        rows = rows.withColumns({name: F.lit(None).cast(kind) for name, kind in later.items()}) if later else rows
-    return rows.select(*[F.col(quote(name)) for name in columns])
+    known = {name.lower() for name in rows.columns}
+
+    def read(name: str) -> Column:
+        if like is not None and name.lower() not in known:
+            return F.lit(None).cast(like.schema[name_inside(name)].dataType)
+        return F.col(quote(name))
+
+    return rows.select(*[read(name).alias(name_inside(name)) for name in columns])
 
 
 def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:

@@ -16,7 +16,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType as SparkType
 
+from enrich.base.errors import ConfigError
 from enrich.base.failpoints import pass_point
+from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, VECTOR_COLUMNS
 from enrich.base.spec import OPERATION, quote
 from enrich.storage import shape
 from enrich.storage.extents import measure_table
@@ -128,14 +130,20 @@ def _append(session: SparkSession, uri: str, changed: Changed) -> None:
 
 def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     operations, rows = changed.operations, changed.rows
-    if measure_table(uri).bytes <= shape.SMALL_TABLE:
+    target = DeltaTable.forPath(session, uri)
+    known = {field.name.lower(): field.dataType for field in target.toDF().schema.fields}
+    if taken := known.keys() & {*MERGE_COLUMNS, *FEED_COLUMNS}:
+        raise ConfigError(
+            f"{uri} has a column {sorted(taken)[0]!r}, which Delta's MERGE has itself: rows of this table cannot be"
+            " updated or deleted",
+            hint="rename the column or drop it (Delta needs column mapping for that), or write to another table",
+        )
+    if measure_table(uri).bytes <= shape.SMALL_TABLE or known.keys() & set(VECTOR_COLUMNS):
         session.conf.set(_VECTORS, "false")
     pairs = [(theirs, F.col(f"s.{name}")) for name, theirs in changed.identity.items()]
     same = [theirs.eqNullSafe(ours) if changed.has_nulls else theirs == ours for theirs, ours in pairs]
     if sum(operations.values()) <= _FEW:
         rows = F.broadcast(rows)  # a checkpoint has the statistics of the plan that it comes from
-    target = DeltaTable.forPath(session, uri)
-    known = {field.name.lower(): field.dataType for field in target.toDF().schema.fields}
     values: Mapping[str, Column] = {
         quote(name): _require_fields(F.col("s." + quote(name)), known.get(name.lower())) for name in changed.columns
     }
