@@ -28,7 +28,7 @@ def fresh(tmp_path: Path, spark: SparkSession) -> Lab:
 
 
 @pytest.mark.parametrize("packed", LAKES, ids=lambda path: path.name.split(".")[0])
-def test_a_lake_of_an_earlier_state_goes_on(packed: Path, tmp_path: Path, spark: SparkSession, fresh: Lab):
+def test_a_lake_of_an_earlier_state_goes_on(packed: Path, tmp_path: Path, spark: SparkSession, fresh: Lab) -> None:
     with tarfile.open(packed) as found:
         found.extractall(tmp_path, filter="data")
     old = Lab(tmp_path / "project", spark)
