@@ -22,6 +22,7 @@ def rewrite_commit(table: Path, version: int, change: Callable[[dict[str, Any]],
     file = find_commit(table, version)
     actions = [change(json.loads(line)) for line in file.read_text().splitlines()]
     file.write_text("\n".join(json.dumps(action) for action in actions if action is not None))
+    file.with_name(f".{file.name}.crc").unlink(missing_ok=True)
 
 
 def edit_commit(table: Path, version: int, kind: str, **told: Any) -> None:
