@@ -13,12 +13,13 @@ from dataclasses import replace
 from pyspark.sql import SparkSession
 
 from enrich.base.errors import HistoryError, RefreshNeeded
-from enrich.base.spec import DataType
+from enrich.base.spec import DataType, HistorySpec
 from enrich.compiler.schemas import strip_type
 from enrich.progress.prepare import open_whole
 from enrich.progress.task import FULL_REFRESH, Task
 from enrich.steps.joined_rows import make_no_rows
 from enrich.steps.work import Work
+from enrich.storage.layout import keeps_values
 
 
 def fit_to_target(task: Task, session: SparkSession) -> Task:
@@ -49,6 +50,8 @@ def fit_to_target(task: Task, session: SparkSession) -> Task:
             " the column that the job has now",
             hint=f"run `enrich run {task.job.job} --full-refresh`, which takes its place",
         )
+    if isinstance(task.spec, HistorySpec):  # it would forget versions; its rows are fitted to fields that have come
+        outgrown = [name for name in outgrown if not keeps_values(there[name.lower()], kinds[name])]
     if not outgrown:
         return task
     if task.everything:  # a comparison

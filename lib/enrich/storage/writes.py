@@ -21,7 +21,7 @@ from enrich.base.spec import OPERATION, quote
 from enrich.storage import shape
 from enrich.storage.extents import measure_table
 from enrich.storage.settings import hold_settings
-from enrich.storage.tables import CHANGE_FEED, has_remains, open_log, read_state
+from enrich.storage.tables import CHANGE_FEED, fit_columns, has_remains, open_log, read_state
 
 _FEW = 100_000
 """Rows that are sent to every task of a MERGE, and that are appended as one file."""
@@ -140,7 +140,7 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     same = [theirs.eqNullSafe(ours) if changed.has_nulls else theirs == ours for theirs, ours in pairs]
     if sum(operations.values()) <= _FEW:
         rows = F.broadcast(rows)  # a checkpoint has the statistics of the plan that it comes from
-    grows = any(name.lower() not in known for name in changed.columns)
+    grows = bool(fit_columns(session, uri, [rows.schema[name] for name in changed.columns], "t."))
     builder = target.alias("t").merge(rows.alias("s"), reduce(and_, [*same, *changed.near]))
     if grows:
         builder = builder.withSchemaEvolution()
