@@ -66,7 +66,7 @@ def _tells_all(uri: str, version: int, found: Sequence[Mapping[str, Any]]) -> bo
 
 
 def _keeps_columns(uri: str, version: int) -> bool:
-    """Return whether the feed was on before a commit too, and all columns kept their values; structs may gain fields."""
+    """Return whether the feed was on before a commit too, and all columns kept their values."""
     before, after = tables.state_at(uri, version - 1), tables.state_at(uri, version)
     if before is None or after is None or not before.has_change_feed or not after.has_change_feed:
         return False
