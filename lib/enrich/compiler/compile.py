@@ -134,7 +134,9 @@ def _compile_mirror(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ..
 def _compile_history(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> CompiledJob:
     history, alias = job.history or History(), job.from_
     place = ("history", "columns") if history.columns is not None else ("history",)
-    named = history.columns if history.columns is not None else columns.tables[alias]
+    # What is always null has no type yet: it comes when it has one, as any column that comes later.
+    typed = [name for name, kind in columns.tables[alias].items() if kind != "void"]
+    named = history.columns if history.columns is not None else typed
     tracked = tuple(columns.named(alias, name, *place) for name in named if find(name, keys[alias]) is None)
     for name in tracked:
         _check_void(columns, name, columns.tables[alias].get(name), *place)
@@ -152,7 +154,9 @@ def _compile_history(job: Job, columns: Columns, keys: Mapping[str, tuple[str, .
 def _check_void(columns: Columns, name: str, kind: DataType | None, *path: str | int) -> None:
     """Refuse a target column with a part that has no type."""
     if kind is not None and holds_void(kind):
-        columns.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; cast it", *path)
+        kept = columns.job.kind == "join"
+        mends = "cast it, or leave it out of 'select'" if kept else "leave it out until its table gives it a type"
+        columns.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; {mends}", *path)
 
 
 def _check_names(filled: Mapping[str, str | None], columns: Columns, place: tuple[str, ...]) -> None:
@@ -256,7 +260,8 @@ class _Joins(Steps):
             return {}
         driving = self.job.from_
         coalesced = any(step.kind == "table" and step.keeps_right for step in steps)
-        found = {name: quote(driving, name) for name in self.columns.tables[driving]}
+        # What is always null has no type yet: it comes when it has one.
+        found = {name: quote(driving, name) for name, kind in self.columns.tables[driving].items() if kind != "void"}
         keys = self.keys[driving]
         if coalesced:
             found |= {name: "key" if len(keys) == 1 else f"key.{quote(name)}" for name in keys}
@@ -265,7 +270,9 @@ class _Joins(Steps):
                 self._replace_elements(step, found)
                 continue
             keep_key = step.kind == "interval" or (step.kind == "foreign_key" and step.keeps_right)
-            for name in self.columns.tables[step.alias]:
+            for name, kind in self.columns.tables[step.alias].items():
+                if kind == "void":
+                    continue
                 if keep_key or name not in self.keys[step.alias]:
                     self._add_column(found, step.alias, name)
         return found

@@ -221,7 +221,7 @@ class Steps:
         kind = self.type_of(expression, *place) if expression is not None else None
         self.referring[alias] = [expression] if expression is not None else []
         key, own = self._element(alias, join, kind) if kind is not None else (join.element_key, {})
-        lookup = self.columns.tables[alias]
+        lookup = {name: kind for name, kind in self.columns.tables[alias].items() if kind != "void"}
         taken = {name.lower() for name in (*lookup, *self.keys[alias])}
         for name in own:
             if name.lower() in taken:

@@ -9,8 +9,8 @@ nothing to be told apart by but their content: as a multiset, they are exactly t
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -36,11 +36,11 @@ class QuarantineIdentity(Identity):
 
     Attributes:
         columns: The target's columns.
-        lacking: Those that the table does not have yet; they are null.
+        stored: Those that the table does not have in their type yet -> what takes their place, over its columns.
     """
 
     columns: tuple[T.StructField, ...] = ()
-    lacking: frozenset[str] = frozenset()
+    stored: Mapping[str, Column] = field(default_factory=dict)
 
     @property
     def names(self) -> list[str]:
@@ -51,7 +51,7 @@ class QuarantineIdentity(Identity):
         """Return staged name -> expression over the table's columns (below ``prefix``)."""
         lacks_key = is_keyless(prefix)
         keyed = {name: F.when(~lacks_key, part) for name, part in super().of(prefix).items()}
-        return {**keyed, _CONTENT: F.when(lacks_key, hash_content(self.columns, prefix, self.lacking))}
+        return {**keyed, _CONTENT: F.when(lacks_key, hash_content(self.columns, prefix, self.stored))}
 
     def same(self, ours: Column, theirs: Column) -> Column:
         """Compare one part, which may be null on both sides."""
@@ -77,15 +77,17 @@ def stage_rows(bad: DataFrame, keyless: DataFrame | None, columns: Sequence[T.St
     return failing.unionByName(counted, allowMissingColumns=True)
 
 
-def hash_content(columns: Sequence[T.StructField], prefix: str = "", lacking: Collection[str] = frozenset()) -> Column:
-    """Return a fingerprint of a row's values in some columns; those that are ``lacking`` below the prefix are null.
+def hash_content(
+    columns: Sequence[T.StructField], prefix: str = "", stored: Mapping[str, Column] | None = None
+) -> Column:
+    """Return a fingerprint of a row's values in some columns, which are below the prefix unless they are ``stored``.
 
     Texts go in as bytes: JSON has the same character for all bytes that are no UTF-8.
     """
-    parts = []
+    stored, parts = stored or {}, []
     for i, each in enumerate(columns):
         kind = _read_as_bytes(each.dataType)
-        column = F.lit(None) if each.name in lacking else F.col(prefix + quote(each.name))
+        column = stored.get(each.name, F.col(prefix + quote(each.name)))
         parts.append(make_comparable(column.cast(kind), kind).alias(f"c{i}"))
     return F.sha2(F.to_json(F.struct(*parts), _EXACT), 256)
 

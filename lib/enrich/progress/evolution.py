@@ -6,9 +6,10 @@ from collections.abc import Mapping
 
 from enrich.base import hints
 from enrich.base.errors import RefreshNeeded
-from enrich.base.spec import DataType, JobSpec, JoinSpec
+from enrich.base.spec import DataType, HistorySpec, JobSpec, JoinSpec
 from enrich.compiler.schemas import strip_type
 from enrich.progress.cursor import Cursor
+from enrich.storage.layout import keeps_values
 from enrich.storage.tables import TableState, state_at
 
 
@@ -21,13 +22,20 @@ def check(job: str, schemas: Mapping[str, Mapping[str, DataType]], cursor: Curso
     for alias, mark in cursor.sources.items():
         if alias not in schemas:
             continue
-        gone = [name for name in mark.columns if name not in schemas[alias]]
-        for name in (*gone, *find_retyped(cursor, alias, schemas[alias])):
+        now = schemas[alias]
+        gone = [name for name in mark.columns if name not in now]
+        # What a struct has gained is null in all rows of before.
+        retyped = [n for n in find_retyped(cursor, alias, now) if not _gains_fields(mark.columns[n], now[n])]
+        for name in (*gone, *retyped):
             what = "is gone" if name in gone else "has another type"
             raise RefreshNeeded(
                 f"column {name!r} of source {alias!r} {what} since the target was written",
                 hint=f"correct the job file if it names the column, then run `{hints.refresh(job)}`",
             )
+
+
+def _gains_fields(before: DataType, after: DataType) -> bool:
+    return not isinstance(before, str) and keeps_values(before, after)
 
 
 def find_retyped(cursor: Cursor, alias: str, columns: Mapping[str, DataType]) -> list[str]:
@@ -65,6 +73,9 @@ def fits(cursor: Cursor, spec: JobSpec) -> bool:
     shown = {path for output in spec.outputs for path in output.paths} if isinstance(spec, JoinSpec) else set()
     if any((alias,) in shown for alias in find_reshaped(cursor, spec)):
         return False
+    if isinstance(spec, HistorySpec):  # its rows are fitted to fields that have come
+        before, now = cursor.sources[spec.driving].columns, spec.source.columns
+        return all(keeps_values(kind, now[name]) for name, kind in before.items() if name in now)
     return not any(find_retyped(cursor, alias, source.columns) for alias, source in spec.sources.items())
 
 

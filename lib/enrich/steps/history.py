@@ -25,7 +25,7 @@ from enrich.frames.columns import aggregate, unite
 from enrich.frames.history import FROM
 from enrich.progress.continuity import find_quarantine_version
 from enrich.steps.losses import check_ends
-from enrich.steps.work import Work, build_finding, read_target
+from enrich.steps.work import Work, build_finding, list_kinds, read_target
 from enrich.storage import feed_rows, tables
 
 
@@ -238,6 +238,7 @@ def _read_recorded(work: Work, spec: HistorySpec) -> DataFrame:
     assert target is not None  # noqa: S101 - only a first run has none
     target = target.select(*[F.col(quote(name)) for name in _list_recorded(work, target.columns)])
     if beside is not None:
+        beside = tables.fit_rows(beside, list_kinds(work, beside.columns))
         target = target.unionByName(beside, allowMissingColumns=True)
     return history.take_versions(spec, target, _list_kinds(work, spec))
 
@@ -311,7 +312,10 @@ def _list_quarantined_now(work: Work, spec: HistorySpec) -> DataFrame | None:
     """Return the versions that the quarantine has now; None when it has none."""
     there = work.task.target.quarantine
     beside = None if there is None else _read_quarantined(work, spec, there.table.version)
-    return None if beside is None else history.take_versions(spec, beside, _list_kinds(work, spec))
+    if beside is None:
+        return None
+    beside = tables.fit_rows(beside, list_kinds(work, beside.columns))
+    return history.take_versions(spec, beside, _list_kinds(work, spec))
 
 
 def _find_quarantined_keys(work: Work, spec: HistorySpec) -> DataFrame:

@@ -20,6 +20,7 @@ from enrich.progress.prepare import open_whole
 from enrich.progress.task import FULL_REFRESH, REPAIR, Task
 from enrich.steps.joined_rows import make_no_rows
 from enrich.steps.work import Work
+from enrich.storage.layout import keeps_values
 
 
 def fit_to_target(task: Task, session: SparkSession) -> Task:
@@ -52,6 +53,8 @@ def fit_to_target(task: Task, session: SparkSession) -> Task:
             " the column that the job has now",
             hint=f"run `{hints.refresh(task.job.job)}`, which takes its place",
         )
+    if isinstance(task.spec, HistorySpec):  # it would forget versions; its rows are fitted to fields that have come
+        outgrown = [name for name in outgrown if not keeps_values(there[name.lower()], kinds[name])]
     if outgrown and task.mode == REPAIR:
         raise HistoryError(
             f"the lists in column {outgrown[0]!r} have other fields, or in another order, than in the target",

@@ -399,8 +399,8 @@ def _put_quarantine(work: Work, found: StagedRun, own: CommitRecord) -> None:
         table = replace(_describe_quarantine(task, rows), uri=before.table.uri)
         writes.overwrite_table(work.session, table, rows, own)
     else:
-        known = {name.lower() for name in tables.read_state(before.table.uri).columns}
-        lacking = frozenset(name for name in task.spec.columns if name.lower() not in known)
-        identity = replace(_identify_quarantined_rows(task, beside.rows), lacking=lacking)
+        identity = _identify_quarantined_rows(task, beside.rows)
+        stored = tables.fit_columns(work.session, before.table.uri, identity.columns, "t.")
+        identity = replace(identity, stored=stored)
         changed = match_rows(beside, identity, before.table.uri)
         writes.write_difference(work.session, before.table.uri, changed, own)

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
 from typing import Concatenate, ParamSpec, TypeVar
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.result import BLOCKED, Finding, JobResult
-from enrich.base.spec import Affected, JoinSpec
+from enrich.base.spec import Affected, HistorySpec, JoinSpec
 from enrich.frames import join, normalise
 from enrich.frames.columns import lacks_value
 from enrich.frames.identity import Identity
@@ -164,7 +165,17 @@ def read_target(work: Work) -> DataFrame | None:
     # Another writer may have added a column in another case: MERGE does not look at the case either.
     ours = {name.lower(): name for name in work.task.spec.columns}
     names = [ours[name.lower()] for name in table.columns if name.lower() in ours]
-    return tables.read_snapshot(work.session, table.uri, table.version, names)
+    rows = tables.read_snapshot(work.session, table.uri, table.version, names)
+    return rows if not isinstance(work.task.spec, HistorySpec) else tables.fit_rows(rows, list_kinds(work, names))
+
+
+def list_kinds(work: Work, names: Sequence[str]) -> dict[str, SparkType]:
+    """Return the types that columns of a history's source have at the window's end, where some are nested."""
+    spec = work.task.spec
+    assert isinstance(spec, HistorySpec)  # noqa: S101 - callers have looked at the kind
+    if all(isinstance(spec.source.columns.get(name, ""), str) for name in names):
+        return {}
+    return {field.name: field.dataType for field in work.read_source(spec.driving).schema.fields}
 
 
 def measure(stage: str) -> Callable[[Callable[Concatenate[Work, P], R]], Callable[Concatenate[Work, P], R]]:

@@ -10,9 +10,8 @@ from typing import Any
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
-from pyspark.sql.types import DataType, StructField
+from pyspark.sql.types import StructField
 
 from enrich.base import hints
 from enrich.base.errors import EnvironmentFault
@@ -105,31 +104,6 @@ def read_snapshot_difference(
     """
     now = tables.read_snapshot(spark, uri, window[1], columns)
     before = tables.read_snapshot(spark, uri, window[0], columns, like=now)
-    fitted = [
-        give_fields(F.col(quote(field.name)), before.schema[field.name].dataType, field.dataType).alias(field.name)
-        for field in now.schema.fields
-    ]
-    before = before.select(*fitted, F.lit(-1).alias(WEIGHT))
+    before = before.withColumn(WEIGHT, F.lit(-1))
     after = now.withColumn(WEIGHT, F.lit(1))
     return before.unionByName(after).withColumn(COMMIT, F.lit(window[1]).cast("long"))
-
-
-def give_fields(value: Column, have: DataType, want: DataType) -> Column:
-    """Return a value whose structs have the fields that they have later, by their names; Spark casts by position."""
-    if have == want:
-        return value
-    if isinstance(have, T.StructType) and isinstance(want, T.StructType):
-        there = {field.name.lower(): field for field in have.fields}
-        fields = []
-        for field in want.fields:
-            old = there.get(field.name.lower())
-            inner = F.lit(None).cast(field.dataType)
-            if old is not None:
-                inner = give_fields(value.getField(old.name), old.dataType, field.dataType)
-            fields.append(inner.alias(field.name))
-        return F.when(value.isNotNull(), F.struct(*fields))
-    if isinstance(have, T.ArrayType) and isinstance(want, T.ArrayType):
-        return F.transform(value, lambda each: give_fields(each, have.elementType, want.elementType))
-    if isinstance(have, T.MapType) and isinstance(want, T.MapType):
-        return F.transform_values(value, lambda _, each: give_fields(each, have.valueType, want.valueType))
-    return value

@@ -14,6 +14,7 @@ from urllib.parse import unquote, urlparse
 
 from enrich.base.errors import RunFailed
 from enrich.storage import stores, tables
+from enrich.storage.layout import keeps_values
 from enrich.storage.tables import TableState
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
@@ -83,15 +84,17 @@ def _has_files(uri: str, found: Sequence[Mapping[str, Any]]) -> bool:
 
 
 def _keeps_columns(uri: str, version: int, used: Collection[str] | None) -> bool:
-    """Return whether the feed was on before a commit too, and all columns kept their types and their values."""
+    """Return whether the feed was on before a commit too, and all columns kept their values."""
     before, after = tables.state_at(uri, version - 1), tables.state_at(uri, version)
     if before is None or after is None or not before.has_change_feed or not after.has_change_feed:
         return False
     if before.table_id != after.table_id:
         return False
-    kept = all(after.columns.get(name) == kind for name, kind in before.columns.items())
+    kept = all(
+        name in after.columns and keeps_values(kind, after.columns[name]) for name, kind in before.columns.items()
+    )
     kept = kept and all(after.chars.get(name) == before.chars.get(name) for name in used or before.columns)
-    return kept and all(after.layout.get(name) == there for name, there in before.layout.items())
+    return kept and all(there.items() <= after.layout[name].items() for name, there in before.layout.items())
 
 
 def list_files(found: Iterable[Mapping[str, Any]], kind: str) -> Iterator[str]:

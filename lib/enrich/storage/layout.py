@@ -39,6 +39,25 @@ def find_char_types(field: dict[str, Any]) -> list[str]:
     return [declared, *inside] if _CHAR.search(declared) else inside
 
 
+def keeps_values(before: DataType, after: DataType) -> bool:
+    """Return whether a column that gets another type keeps its values.
+
+    Structs in it may gain fields, which are null in what is old. What was always null, and so had no type, may get any.
+    """
+    if before == "void":
+        return True
+    if isinstance(before, str) or isinstance(after, str):
+        return before == after
+    if before["type"] != after["type"]:
+        return False
+    if before["type"] == "struct":
+        there = {field["name"].lower(): field["type"] for field in after["fields"]}
+        fields = [(field["type"], there.get(field["name"].lower())) for field in before["fields"]]
+        return all(now is not None and keeps_values(was, now) for was, now in fields)
+    parts = [part for part in ("elementType", "keyType", "valueType") if part in before]
+    return all(keeps_values(before[part], after[part]) for part in parts)
+
+
 def _fields_inside(kind: DataType) -> list[dict[str, Any]]:
     """Return the fields of a struct, and those of the structs in arrays and maps."""
     if isinstance(kind, str):

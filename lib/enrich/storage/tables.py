@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from arro3.core import Table
     from deltalake import DeltaTable
     from pyspark.sql import Column, DataFrame, SparkSession
+    from pyspark.sql.types import DataType as SparkType
+    from pyspark.sql.types import StructField
 
 Log: TypeAlias = "DeltaTable"
 """A table's log, opened at a version."""
@@ -258,7 +260,67 @@ def read_snapshot(
             return F.lit(None).cast(like.schema[name_inside(name)].dataType)
         return F.col(quote(name))
 
-    return rows.select(*[read(name).alias(name_inside(name)) for name in columns])
+    found = rows.select(*[read(name).alias(name_inside(name)) for name in columns])
+    return found if like is None else fit_rows(found, {each.name: each.dataType for each in like.schema.fields})
+
+
+def fit_rows(rows: DataFrame, kinds: Mapping[str, SparkType]) -> DataFrame:
+    """Return rows whose structs have the fields of other types, by their names; those that they lack are null."""
+    from pyspark.sql import functions as F
+
+    have = {each.name: each.dataType for each in rows.schema.fields}
+    other = {name: kind for name, kind in have.items() if name in kinds and _has_other_fields(kind, kinds[name])}
+    if not other:
+        return rows
+    columns = {name: F.col(quote(name)) for name in have}
+    fitted = {name: give_fields(columns[name], kind, kinds[name]) for name, kind in other.items()}
+    return rows.select(*[fitted.get(name, column).alias(name) for name, column in columns.items()])
+
+
+def fit_columns(spark: SparkSession, uri: str, wanted: Sequence[StructField], prefix: str) -> dict[str, Column]:
+    """Return the columns that a table lacks, or whose structs have other fields, in the wanted types."""
+    from pyspark.sql import functions as F
+
+    have = {each.name.lower(): each for each in spark.read.format("delta").load(uri).schema.fields}
+    found = {}
+    for each in wanted:
+        there = have.get(each.name.lower())
+        if there is None:
+            found[each.name] = F.lit(None).cast(each.dataType)
+        elif _has_other_fields(there.dataType, each.dataType):
+            found[each.name] = give_fields(F.col(prefix + quote(each.name)), there.dataType, each.dataType)
+    return found
+
+
+def _has_other_fields(have: SparkType, want: SparkType) -> bool:
+    """Tell whether nested types differ, in more than that a value may be null."""
+    from pyspark.sql import types as T
+
+    return isinstance(have, T.StructType | T.ArrayType | T.MapType) and have.simpleString() != want.simpleString()
+
+
+def give_fields(value: Column, have: SparkType, want: SparkType) -> Column:
+    """Return a value whose structs have the fields that they have later, by their names; Spark casts by position."""
+    from pyspark.sql import functions as F
+    from pyspark.sql import types as T
+
+    if have == want:
+        return value
+    if isinstance(have, T.StructType) and isinstance(want, T.StructType):
+        there = {field.name.lower(): field for field in have.fields}
+        fields = []
+        for field in want.fields:
+            old = there.get(field.name.lower())
+            inner = F.lit(None).cast(field.dataType)
+            if old is not None:
+                inner = give_fields(value.getField(old.name), old.dataType, field.dataType)
+            fields.append(inner.alias(field.name))
+        return F.when(value.isNotNull(), F.struct(*fields))
+    if isinstance(have, T.ArrayType) and isinstance(want, T.ArrayType):
+        return F.transform(value, lambda each: give_fields(each, have.elementType, want.elementType))
+    if isinstance(have, T.MapType) and isinstance(want, T.MapType):
+        return F.transform_values(value, lambda _, each: give_fields(each, have.valueType, want.valueType))
+    return value
 
 
 def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:

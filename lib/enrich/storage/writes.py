@@ -23,7 +23,7 @@ from enrich.base.spec import OPERATION, quote
 from enrich.storage import shape
 from enrich.storage.extents import measure_table
 from enrich.storage.settings import hold_settings
-from enrich.storage.tables import CHANGE_FEED, has_remains, open_log, read_state
+from enrich.storage.tables import CHANGE_FEED, fit_columns, has_remains, open_log, read_state
 
 _FEW = 100_000
 """Rows that are sent to every task of a MERGE, and that are appended as one file."""
@@ -147,7 +147,7 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
     values: Mapping[str, Column] = {
         quote(name): _require_fields(F.col("s." + quote(name)), known.get(name.lower())) for name in changed.columns
     }
-    grows = any(name.lower() not in known for name in changed.columns)
+    grows = bool(fit_columns(session, uri, [rows.schema[name] for name in changed.columns], "t."))
     builder = target.alias("t").merge(rows.alias("s"), reduce(and_, [*same, *changed.near]))
     if grows:
         builder = builder.withSchemaEvolution()
