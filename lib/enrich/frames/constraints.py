@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
@@ -49,6 +49,15 @@ def complete_rows(rows: DataFrame, table: DataFrame | None, identity: Identity, 
         rows = rows.join(known, on=same, how="left").select(*[F.col(quote(name)) for name in rows.columns], *filled)
     computed = {name: F.expr(demands.generated[name]) for name in lacking if name in demands.generated}
     return rows.withColumns(computed) if computed else rows
+
+
+def fill_generated(rows: DataFrame, generated: Mapping[str, str]) -> DataFrame:
+    """Return rows in which generated columns that they have are computed where they are null, if they can be."""
+    for name, expression in generated.items():
+        value = F.coalesce(F.col(quote(name)), F.expr(expression))
+        if name in rows.columns and _can_compute(rows, value):
+            rows = rows.withColumn(name, value.cast(rows.schema[name].dataType))
+    return rows
 
 
 def mark_violations(

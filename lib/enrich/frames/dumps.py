@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from enrich.base.spec import Affected, quote
 from enrich.frames.columns import aggregate, drop_nulls
@@ -49,6 +50,17 @@ class DumpRows:
     def good(self) -> DataFrame:
         """The rows that are to be loaded."""
         return self.rows.where(~F.col(self.bad))
+
+
+def let_be_null(kind: T.DataType) -> T.DataType:
+    """Return a table's type in which each field of a struct may be null: only what is written is held to that."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(each.name, let_be_null(each.dataType)) for each in kind.fields])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(let_be_null(kind.elementType))
+    if isinstance(kind, T.MapType):
+        return T.MapType(let_be_null(kind.keyType), let_be_null(kind.valueType))
+    return kind
 
 
 def _select_key(key: Sequence[str]) -> list[Column]:

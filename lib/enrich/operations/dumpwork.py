@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
@@ -176,7 +176,8 @@ class Loader:
 
         table = self._find_table()
         rows = None if table is None else _read_table(session, table, staged)
-        dump, repeated = self._settle_repeated(_read_staged(session, path, staged, rows), staged)
+        generated = {} if table is None else table.demands.generated
+        dump, repeated = self._settle_repeated(_read_staged(session, path, staged, rows, generated), staged)
         read, faults = staged.reading.rows, (*staged.reading.faults.list(), *repeated)
         skipped = staged.reading.faults.lines + sum(each.lines for each in repeated)
         has_nulls = rows is not None and self._check_key(rows, staged) and self.how.complete
@@ -384,19 +385,25 @@ def _read_table(session: SparkSession, table: TableState, staged: Staged) -> Dat
     return tables.read_snapshot(session, table.uri, table.version, names)
 
 
-def _read_staged(session: SparkSession, path: str, staged: Staged, table: DataFrame | None) -> DumpRows:
-    """Return the staged rows, in the table's own types: a collation decides which keys are equal."""
+def _read_staged(
+    session: SparkSession, path: str, staged: Staged, table: DataFrame | None, generated: Mapping[str, str]
+) -> DumpRows:
+    """Return the staged rows, in the table's own types: a collation decides which keys are equal.
+
+    Where a generated column is null, it gets what the table would compute.
+    """
     from pyspark.sql import functions as F
 
-    from enrich.frames.dumps import DumpRows
+    from enrich.frames.constraints import fill_generated
+    from enrich.frames.dumps import DumpRows, let_be_null
 
     found = session.read.parquet(path)
-    known = {} if table is None else {each.name: each.dataType for each in table.schema.fields}
+    known = {} if table is None else {each.name: let_be_null(each.dataType) for each in table.schema.fields}
     columns = [
         F.col(quote(name)).cast(known[name]).alias(name) if name in known else F.col(quote(name))
         for name in staged.schema.names
     ]
-    rows = found.select(*columns, FILE, LINE, BAD)
+    rows = fill_generated(found.select(*columns, FILE, LINE, BAD), generated)
     return DumpRows(rows, staged.key, staged.schema.names, BAD, (FILE, LINE))
 
 

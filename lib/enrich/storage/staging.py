@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def make_arrow_schema(columns: Mapping[str, DataType]) -> pa.Schema:
-    """Return Delta columns as Arrow columns; a collation is no part of an Arrow type.
+    """Return Delta columns as Arrow columns; a collation is no part of an Arrow type, and everything may be null.
 
     Raises:
         ConfigError: A column has a type that no file of a dump can hold (variant).
@@ -29,7 +29,7 @@ def make_arrow_schema(columns: Mapping[str, DataType]) -> pa.Schema:
     fields = []
     for name, kind in columns.items():
         try:
-            field = {"name": name, "type": _drop_collations(kind), "nullable": True, "metadata": {}}
+            field = {"name": name, "type": _simplify(kind), "nullable": True, "metadata": {}}
             found = pa.schema(Schema.from_json(json.dumps({"type": "struct", "fields": [field]})).to_arrow())
         except Exception:  # noqa: BLE001 - whatever delta-rs raises for a type that it does not know
             raise ConfigError(f"column {name!r} has a type that no dump can hold") from None
@@ -37,15 +37,18 @@ def make_arrow_schema(columns: Mapping[str, DataType]) -> pa.Schema:
     return pa.schema(fields)
 
 
-def _drop_collations(kind: Any) -> Any:
+def _simplify(kind: Any) -> Any:
     if isinstance(kind, str):
         if kind == "variant":
             raise ValueError(kind)
         return kind.split(" collate ")[0]
-    parts = {part: _drop_collations(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind}
+    parts = {part: _simplify(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind}
     if "fields" in kind:
-        parts["fields"] = [{**each, "type": _drop_collations(each["type"]), "metadata": {}} for each in kind["fields"]]
-    return {**kind, **parts}
+        parts["fields"] = [
+            {**each, "type": _simplify(each["type"]), "nullable": True, "metadata": {}} for each in kind["fields"]
+        ]
+    nulls = {part: True for part in ("containsNull", "valueContainsNull") if part in kind}
+    return {**kind, **parts, **nulls}
 
 
 @contextmanager

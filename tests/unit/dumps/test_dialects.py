@@ -90,7 +90,7 @@ def test_values_are_those_of_the_database(tmp_path: Path, text: str, how: dict[s
         ('"id","a"\n"1","x"\n"2",""\n',
             "fields \"\" loaded as empty texts: 1 (d.csv:3); if that is null, give `--null '\"\"'`", {"null": ['""']}),
         ("id\ta\n1\tC:\\\\dir\n2\tx\\ty\n",
-            "fields with backslashes, read as they stand: 2 (d.csv:2, d.csv:3); if these are escapes, give `--dialect text`",
+            "backslashes, read as they stand: 2 (d.csv:2, d.csv:3); if these are escapes, give `--dialect text`",
             {"dialect": "text"}),
         ('id,a\n1,"C:\\\\dir, x"\n', "if these are escapes, give `--escape '\\'`", {"escape": "\\"}),
         ("id,n\n1,NULL\n2,3\n",
