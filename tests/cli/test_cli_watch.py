@@ -168,7 +168,7 @@ def test_a_lineage_server_that_hangs_is_waited_for_once(call: Call, project: Pat
         time.sleep(0.1)
     assert result.exit_code == 2
     assert took < 3.5
-    warnings = [line for line in result.stderr.splitlines() if "lineage" in line]
+    warnings = [line for line in result.stderr.splitlines() if "warning: lineage" in line]
     assert len(warnings) == 1
     assert "not delivered" in warnings[0]
     assert listener.url not in warnings[0]

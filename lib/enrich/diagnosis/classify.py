@@ -11,16 +11,16 @@ many rows fail, and there ``explain_cell`` decides, as it does for ``why``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from enrich.base.spec import JobSpec, quote
-from enrich.diagnosis import evidence, near
+from enrich.diagnosis import evidence
 from enrich.diagnosis.causes import Cause, FailingRow, sort_causes
 from enrich.diagnosis.reasons import MATCHED, Reason, explain_cell
 from enrich.diagnosis.sides import (
@@ -31,10 +31,11 @@ from enrich.diagnosis.sides import (
     build_right_side,
     find_dependencies,
 )
+from enrich.diagnosis.upstream import Inquiry
 from enrich.frames.columns import unite
 from enrich.quality.counting import RULE
 from enrich.quality.suites import SuiteRule
-from enrich.steps.work import Work, identify_rows
+from enrich.steps.work import identify_rows
 
 _FACTS, _TEXTS, _SIDE, _PLACE = "__enrich_facts", "__enrich_texts", "__enrich_side", "__enrich_place"
 _ABSENT = -1
@@ -47,10 +48,12 @@ class Subject:
     Attributes:
         cells: The rule's target columns, in its order, each with the sources that it depends on.
         assumed: Alias -> the reason of rows that refer to it not even with a null.
+        read: Turns a word's position and its detail into a reason.
     """
 
     cells: tuple[tuple[str, tuple[str, ...]], ...]
     assumed: Mapping[str, Reason]
+    read: Callable[[int, int | None], Reason]
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -67,7 +70,7 @@ class Subject:
         facts = [F.col(nulls[cell]).cast("int") for cell, _ in self.cells]
         for alias in self.aliases:
             word = F.col(evidence.name_word(alias))
-            parts = [word.getField("rank"), word.getField(near.SET)] if alias in asked else [F.lit(None)] * 2
+            parts = [word.getField("rank"), word.getField("detail")] if alias in asked else [F.lit(None)] * 2
             facts += [F.coalesce(part.cast("int"), F.lit(_ABSENT)) for part in parts]
         return F.array(*facts)
 
@@ -75,8 +78,8 @@ class Subject:
         """Return the reason of the first of the rule's cells that has another one than ``matched``."""
         words = facts[len(self.cells) :]
         told = {
-            alias: evidence.read_word(rank, None if position == _ABSENT else position)
-            for alias, rank, position in zip(self.aliases, words[::2], words[1::2], strict=True)
+            alias: self.read(rank, None if detail == _ABSENT else detail)
+            for alias, rank, detail in zip(self.aliases, words[::2], words[1::2], strict=True)
             if rank != _ABSENT
         }
         lookups = {**self.assumed, **told}
@@ -87,13 +90,13 @@ class Subject:
         return Reason(MATCHED)
 
 
-def add_facts(work: Work, rows: DataFrame, rules: Sequence[SuiteRule]) -> DataFrame:
+def add_facts(work: Inquiry, rows: DataFrame, rules: Sequence[SuiteRule]) -> DataFrame:
     """Add to the rows of a target what ``classify`` needs of them: ``list_facts``."""
     nulls = {flag: F.col(quote(cell)).isNull() for cell, flag in _name_nulls(work.task.spec, rules).items()}
     return rows.withColumns({**identify_rows(work.task).of(), **nulls})
 
 
-def list_facts(work: Work, rules: Sequence[SuiteRule]) -> list[str]:
+def list_facts(work: Inquiry, rules: Sequence[SuiteRule]) -> list[str]:
     """Return the columns that ``add_facts`` adds."""
     return [*identify_rows(work.task).names, *_name_nulls(work.task.spec, rules).values()]
 
@@ -127,7 +130,7 @@ class Classified:
 
 
 def classify(
-    work: Work, failing: DataFrame, rules: Sequence[SuiteRule], most: int
+    work: Inquiry, failing: DataFrame, rules: Sequence[SuiteRule], most: int
 ) -> dict[int, tuple[tuple[Cause, ...], tuple[FailingRow, ...]]]:
     """Say why rows fail their rules.
 
@@ -156,7 +159,7 @@ def classify(
     return {rule.index: (sort_causes(counts[rule.index]), tuple(shown.get(rule.index, ()))) for rule in rules}
 
 
-def _classify_side(work: Work, side: Side, failing: DataFrame, rules: Sequence[SuiteRule]) -> Classified:
+def _classify_side(work: Inquiry, side: Side, failing: DataFrame, rules: Sequence[SuiteRule]) -> Classified:
     """Ask the sources about the failing rows of one side."""
     spec = work.task.spec
     is_left = reduce(and_, [F.col(name).isNotNull() for name in build_left_side(spec).names])
@@ -168,6 +171,7 @@ def _classify_side(work: Work, side: Side, failing: DataFrame, rules: Sequence[S
         rule.index: Subject(
             tuple((cell, tuple(find_dependencies(spec, side, cell))) for cell in find_cells(rule, spec.columns)),
             assumed,
+            partial(evidence.read_word, work),
         )
         for rule in rules
     }

@@ -39,6 +39,7 @@ from enrich.diagnosis.sides import (
     build_right_side,
     find_dependencies,
 )
+from enrich.diagnosis.upstream import Inquiry
 from enrich.frames import history, join, mirror, normalise, quarantine
 from enrich.frames.columns import drop_nulls
 from enrich.operations.workplace import Options, Workplace
@@ -59,7 +60,7 @@ def ask(
         return Why(name, None, unknown, {}, dict.fromkeys(columns, unknown))
     version = task.target.table.version
 
-    def answer(work: Work) -> Why:
+    def answer(work: Inquiry) -> Why:
         spec = work.task.spec
         affected = build_affected(work, side, _cast_key(work, side, [parts[each] for each in side.identity]))
         theirs = None if pair is None else _cast_key(work, pair, [parts[each] for each in pair.identity])
@@ -91,7 +92,7 @@ def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[e
     if task.target.table is None:
         return {}
 
-    def answer(work: Work) -> dict[evidence.Key, dict[str, Reason]]:
+    def answer(work: Inquiry) -> dict[evidence.Key, dict[str, Reason]]:
         spec, rows = work.task.spec, read_target(work)
         assert rows is not None  # noqa: S101 - the table is there
         names = name_left_key(len(spec.identity))
@@ -115,7 +116,7 @@ def examine(
     task = workplace.task(job)
     task = replace(task, window={each: SourceWindow(None, table.version) for each, table in task.tables.items()})
 
-    def answer(work: Work) -> KeyReport:
+    def answer(work: Inquiry) -> KeyReport:
         spec = work.task.spec
         steps = spec.steps if isinstance(spec, JoinSpec) else ()
         wanted = [step for step in steps if alias in (None, step.alias)]
@@ -165,7 +166,9 @@ def _cast_key(work: Work, side: Side, texts: Sequence[str]) -> DataFrame:
     return frame
 
 
-def _find_reasons(work: Work, side: Side, affected: Affected, *, is_row: bool, found_keys: bool) -> dict[str, Reason]:
+def _find_reasons(
+    work: Inquiry, side: Side, affected: Affected, *, is_row: bool, found_keys: bool
+) -> dict[str, Reason]:
     """Return the reasons of one key, by alias; ``is_row``: whether the joins give a row for it."""
     asked, spec = evidence.list_side_questions(work, side, affected), work.task.spec
     found = next(iter(evidence.find_reasons(work, asked, found_keys=found_keys).values()), {})

@@ -360,6 +360,17 @@ class Workplace:
             return None
         return Quarantine.of(counted) if counted is not None else None
 
+    def count_held_upstream(self, job: Job) -> dict[str, int]:
+        """Count the rows that jobs which this one reads, directly or not, hold in their quarantines, as above."""
+        edges = graph.find_edges(self.project)
+        waiting, seen = list(edges[job.job]), set[str]()
+        while waiting:
+            if (other := waiting.pop()) not in seen:
+                seen.add(other)
+                waiting += edges[other]
+        counted = {other: self.count_quarantined(self.project.jobs[other]) for other in sorted(seen)}
+        return {other: found.rows for other, found in counted.items() if found is not None and found.rows}
+
     def _count_reasons(self, job: Job) -> list[tuple[tuple[str, ...], int]] | None:
         """Count the quarantine's rows by their reasons; None without a quarantine."""
         uri = self.locate(find_quarantine(self.project.location(job.target.table)))
