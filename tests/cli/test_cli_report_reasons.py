@@ -137,7 +137,8 @@ def test_targets_that_are_not_there_are_told_without_spark(judged: Path, call: C
     result = call("--project-dir", judged, "report", "--reasons", "--output", "json")
     assert result.exit_code == 0
     assert result.stderr.splitlines() == [
-        f"warning: no reasons for {name}: job {name!r} has no target yet; run `enrich --project-dir {judged} run {name}` to create it"
+        f"warning: no reasons for {name}: job {name!r} has no target yet;"
+        f" run `enrich --project-dir {judged} run {name}` to create it"
         for name in ("customers", "orders")
     ]
     assert read_reasons(result.stdout) == {"customers": None, "orders": None, "sound": {}}

@@ -231,7 +231,8 @@ def test_status_tells_lag_gaps_and_what_is_about_to_be_forgotten(call: Call, sho
     assert (consents["lag_seconds"], consents["seconds"], consents["days_left"], consents["gaps"]) == (0, 0, None, [])
     assert job["note"] == (
         f"versions 1 to 1 of accounts were left out: run `enrich --project-dir {shop} verify customers --repair`;"
-        f" source accounts forgets changes that are waiting within a day: run `enrich --project-dir {shop} run customers`"
+        " source accounts forgets changes that are waiting within a day:"
+        f" run `enrich --project-dir {shop} run customers`"
     )
     text = call("--project-dir", shop, "status").stdout.splitlines()
     assert text[2].split()[:9] == ["accounts", "2", "4", "2", "7", "d", "7", "d", "0.2"]

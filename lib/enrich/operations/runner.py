@@ -172,8 +172,7 @@ class _Running:
             if name in self.workplace.committed:
                 self.done[name] = record_outcome(self.workplace, self.workplace.committed[name])
             raise
-        told = None if result.error is None else context.complete_commands(result.error)
-        result = replace(result, error=told, seconds=round(time.monotonic() - started, 3))
+        result = replace(result, seconds=round(time.monotonic() - started, 3))
         self.done[name] = result
         return record_outcome(self.workplace, result)
 
