@@ -22,7 +22,8 @@ from pyspark.sql import functions as F
 from enrich.base.spec import JobSpec, quote
 from enrich.diagnosis import evidence
 from enrich.diagnosis.causes import Cause, FailingRow, sort_causes
-from enrich.diagnosis.reasons import MATCHED, Reason, explain_cell
+from enrich.diagnosis.emptied import find_held_cells
+from enrich.diagnosis.reasons import MATCHED, QUARANTINED_UPSTREAM, VALUE_NULL_IN_LOOKUP, WORST, Reason, explain_cell
 from enrich.diagnosis.sides import (
     Side,
     assume_reasons,
@@ -31,7 +32,7 @@ from enrich.diagnosis.sides import (
     build_right_side,
     find_dependencies,
 )
-from enrich.diagnosis.upstream import Inquiry
+from enrich.diagnosis.upstream import HELD, Inquiry
 from enrich.frames.columns import unite
 from enrich.quality.counting import RULE
 from enrich.quality.suites import SuiteRule
@@ -48,26 +49,30 @@ class Subject:
     Attributes:
         cells: The rule's target columns, in its order, each with the sources that it depends on.
         assumed: Alias -> the reason of rows that refer to it not even with a null.
-        read: Turns a word's position and its detail into a reason.
+        read: Turns a word and its detail into a reason.
     """
 
     cells: tuple[tuple[str, tuple[str, ...]], ...]
     assumed: Mapping[str, Reason]
-    read: Callable[[int, int | None], Reason]
+    read: Callable[[str, int | None], Reason]
 
     @property
     def aliases(self) -> tuple[str, ...]:
         """The sources that the rule depends on."""
         return tuple(dict.fromkeys(alias for _, aliases in self.cells for alias in aliases))
 
-    def pack(self, nulls: Mapping[str, str], asked: Sequence[str]) -> Column:
+    def pack(self, nulls: Mapping[str, str], held: Mapping[str, str], asked: Sequence[str]) -> Column:
         """Return the facts of a row as ``array<int>``, for ``explain``.
 
         Args:
             nulls: Target column -> the column that says whether it is null.
+            held: Target column -> the column that says which job holds what it would show, where one can.
             asked: The sources with a ``name_word``.
         """
         facts = [F.col(nulls[cell]).cast("int") for cell, _ in self.cells]
+        facts += [
+            F.coalesce(F.col(held[cell]), F.lit(_ABSENT)) if cell in held else F.lit(_ABSENT) for cell, _ in self.cells
+        ]
         for alias in self.aliases:
             word = F.col(evidence.name_word(alias))
             parts = [word.getField("rank"), word.getField("detail")] if alias in asked else [F.lit(None)] * 2
@@ -76,15 +81,17 @@ class Subject:
 
     def explain(self, facts: Sequence[int]) -> Reason:
         """Return the reason of the first of the rule's cells that has another one than ``matched``."""
-        words = facts[len(self.cells) :]
+        held, words = facts[len(self.cells) : 2 * len(self.cells)], facts[2 * len(self.cells) :]
         told = {
-            alias: self.read(rank, None if detail == _ABSENT else detail)
+            alias: self.read(WORST[rank], None if detail == _ABSENT else detail)
             for alias, rank, detail in zip(self.aliases, words[::2], words[1::2], strict=True)
             if rank != _ABSENT
         }
         lookups = {**self.assumed, **told}
-        for (_, aliases), is_null in zip(self.cells, facts, strict=False):
+        for (_, aliases), is_null, holder in zip(self.cells, facts, held, strict=False):
             found = explain_cell(Reason(MATCHED), aliases, lookups, is_null=bool(is_null))
+            if found.reason == VALUE_NULL_IN_LOOKUP and holder != _ABSENT:
+                return replace(self.read(QUARANTINED_UPSTREAM, holder), source=found.source)
             if found.reason != MATCHED:
                 return found
         return Reason(MATCHED)
@@ -171,16 +178,23 @@ def _classify_side(work: Inquiry, side: Side, failing: DataFrame, rules: Sequenc
         rule.index: Subject(
             tuple((cell, tuple(find_dependencies(spec, side, cell))) for cell in find_cells(rule, spec.columns)),
             assumed,
-            partial(evidence.read_word, work),
+            partial(evidence.read_detail, work),
         )
         for rule in rules
     }
+    cells = dict.fromkeys(cell for subject in subjects.values() for cell, _ in subject.cells)
+    held = {}
+    for number, cell in enumerate(cells):
+        found = find_held_cells(work, asked, cell)
+        if found is not None:
+            held[cell] = f"{HELD}{number}"
+            rows = rows.join(found.withColumnRenamed(HELD, held[cell]), on=side.names, how="left")
     needed = {alias for subject in subjects.values() for alias in subject.aliases}
     asked = [each for each in asked if each.alias in needed]
     if asked:
         rows = rows.join(evidence.find_words(work, asked), on=side.names, how="left")
     nulls, aliases = _name_nulls(spec, rules), [each.alias for each in asked]
-    facts = [F.when(F.col(RULE) == index, subject.pack(nulls, aliases)) for index, subject in subjects.items()]
+    facts = [F.when(F.col(RULE) == index, subject.pack(nulls, held, aliases)) for index, subject in subjects.items()]
     texts = F.array(*[_write_key(rows, name) for name in side.names])
     return Classified(side, rows.select(RULE, F.coalesce(*facts).alias(_FACTS), texts.alias(_TEXTS)), subjects)
 

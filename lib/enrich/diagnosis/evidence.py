@@ -244,7 +244,7 @@ def find_words(work: Inquiry, asked: Sequence[Question]) -> DataFrame:
 
     Returns:
         ``rows`` of the questions, and for each source ``name_word(alias)``: a struct of the word's position in
-        ``reasons.WORST`` and its detail, as in ``_tell_reasons``, which ``read_word`` turns into a reason. It is null
+        ``reasons.WORST`` and its detail, as in ``_tell_reasons``, which ``read_detail`` turns into a reason. It is null
         where no row gives a reference.
     """
     rank = F.array_position(F.array(*map(F.lit, reasons.WORST)), F.col(_REASON)) - 1
@@ -258,12 +258,7 @@ def name_word(alias: str) -> str:
     return f"__enrich_word_{alias}"
 
 
-def read_word(work: Inquiry, rank: int, detail: int | None) -> Reason:
-    """Return the reason that a struct of ``find_words`` stands for."""
-    return _read_detail(work, reasons.WORST[rank], detail)
-
-
-def _read_detail(work: Inquiry, word: str, detail: int | None) -> Reason:
+def read_detail(work: Inquiry, word: str, detail: int | None) -> Reason:
     """Return a reason with the kind of a near miss, or the job that holds a row."""
     if detail is None:
         return Reason(word)
@@ -290,7 +285,7 @@ def _build_reason(
     version = row[COMMIT]
     time = read_times(row["alias"]).get(version) if version is not None else None
     at = None if time is None else datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="seconds")
-    told = _read_detail(work, row[_REASON], row[_DETAIL])
+    told = read_detail(work, row[_REASON], row[_DETAIL])
     return replace(told, version=version, at=at, found=row[near.FOUND] if found_keys else None)
 
 

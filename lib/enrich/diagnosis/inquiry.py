@@ -26,10 +26,20 @@ from enrich.compiler.schemas import find, name_of
 from enrich.config import Project
 from enrich.diagnosis import evidence
 from enrich.diagnosis.doctor import KeyReport, examine_join
+from enrich.diagnosis.emptied import find_held_cells
 from enrich.diagnosis.keytext import KeyText, key_of, names_all
 from enrich.diagnosis.opening import answer_inside, check_name, open_recorded, rewind
 from enrich.diagnosis.pairs import explain_pair
-from enrich.diagnosis.reasons import MATCHED, NOT_YET_RUN, Reason, Why, explain_cell, explain_row
+from enrich.diagnosis.reasons import (
+    MATCHED,
+    NOT_YET_RUN,
+    QUARANTINED_UPSTREAM,
+    VALUE_NULL_IN_LOOKUP,
+    Reason,
+    Why,
+    explain_cell,
+    explain_row,
+)
 from enrich.diagnosis.sides import (
     Side,
     assume_reasons,
@@ -39,7 +49,7 @@ from enrich.diagnosis.sides import (
     build_right_side,
     find_dependencies,
 )
-from enrich.diagnosis.upstream import Inquiry
+from enrich.diagnosis.upstream import HELD, Inquiry
 from enrich.frames import history, join, mirror, normalise, quarantine
 from enrich.frames.columns import drop_nulls
 from enrich.operations.workplace import Options, Workplace
@@ -81,9 +91,19 @@ def ask(
             each: explain_cell(row, find_dependencies(spec, side, each), lookups, is_null=nulls.get(each, True))
             for each in columns
         }
+        for each, told in cells.items():
+            if told.reason == VALUE_NULL_IN_LOOKUP:
+                cells[each] = _blame(work, evidence.list_side_questions(work, side, affected), each, told)
         return Why(name, version, row, lookups, cells)
 
     return answer_inside(workplace, rewind(workplace, task), answer)
+
+
+def _blame(work: Inquiry, asked: Sequence[evidence.Question], column: str, told: Reason) -> Reason:
+    """Return why a cell is null of one key: the given reason, or that a row upstream of the source is held."""
+    held = find_held_cells(work, asked, column)
+    row = None if held is None else held.first()
+    return told if row is None else replace(told, reason=QUARANTINED_UPSTREAM, job=work.name_job(row[HELD]))
 
 
 def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[evidence.Key, dict[str, Reason]]:

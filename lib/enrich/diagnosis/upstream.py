@@ -81,7 +81,7 @@ def find_held(work: Inquiry, alias: str, columns: Sequence[str], keys: DataFrame
 def add_held(work: Inquiry, alias: str, rows: DataFrame) -> tuple[DataFrame, int] | None:
     """Return rows of a source and those that its writer holds, with the writer's number; None where it holds none."""
     workplace = work.require_workplace()
-    writer = _find_writer(workplace, work.task.job.sources[alias].table)
+    writer = find_writer(workplace, work.task.job.sources[alias].table)
     held = None if writer is None else _read_quarantine(work, writer, tuple(rows.columns))
     if writer is None or held is None:
         return None
@@ -91,7 +91,7 @@ def add_held(work: Inquiry, alias: str, rows: DataFrame) -> tuple[DataFrame, int
 
 def list_holders(workplace: Workplace, reference: str, columns: tuple[str, ...]) -> Iterator[Holder]:
     """Yield the jobs that may hold rows of a table, the one that writes it first; none where other systems write it."""
-    writer = _find_writer(workplace, reference)
+    writer = find_writer(workplace, reference)
     if writer is None:
         return
     yield Holder(writer, columns)
@@ -112,7 +112,7 @@ def list_holders(workplace: Workplace, reference: str, columns: tuple[str, ...])
         yield from list_holders(workplace, writer.sources[alias].table, before)
 
 
-def _find_writer(workplace: Workplace, reference: str) -> Job | None:
+def find_writer(workplace: Workplace, reference: str) -> Job | None:
     """Return the job of the project that writes a table."""
     project = workplace.project
     place = identify(project.location(reference))

@@ -321,15 +321,16 @@ class Workplace:
 
     def open_inside(self, task: Task, work: Callable[[Task, SparkSession], Done]) -> Done:
         """Do a job's work in a session of its own; expressions whose types need Spark are compiled there."""
+        return self.work_inside(lambda own: work(self.complete(task, own), own))
+
+    def complete(self, task: Task, own: SparkSession) -> Task:
+        """Return a task whose expressions are compiled, those too whose types need Spark."""
         from enrich.compiler.sparktypes import build_typer
 
-        def complete(own: SparkSession) -> Done:
-            if task.compiled.complete:
-                return work(task, own)
-            known = None if task.everything else task.target.cursor
-            return work(replace(task, compiled=compile_task(task.job, task.tables, known, build_typer(own))), own)
-
-        return self.work_inside(complete)
+        if task.compiled.complete:
+            return task
+        known = None if task.everything else task.target.cursor
+        return replace(task, compiled=compile_task(task.job, task.tables, known, build_typer(own)))
 
     def work_inside(self, work: Callable[[SparkSession], Done]) -> Done:
         """Do some work in a session of its own."""
