@@ -71,14 +71,14 @@ def test_a_job_without_such_rules_is_told(judged: Path, call: Call, rules: list[
         if rules is not None:
             expected = "rule 0 of job 'customers' does" if arguments else "no rule of job 'customers' judges each row"
         assert expected in done.stderr
-        assert rules is None or "`enrich report` shows what the others found" in done.stderr
+        assert rules is None or f"`enrich --project-dir {judged} report` shows what the others found" in done.stderr
     assert enrich.summarise(enrich.load_project(judged), "customers") == {}
 
 
 def test_without_target_it_says_what_to_run(judged: Path, call: Call) -> None:
     done = call("--project-dir", judged, "failing", "customers", "1", "--output", "json")
     assert (done.exit_code, json.loads(done.stdout)["jobs"]) == (5, [])
-    run = "`enrich run customers`"
+    run = f"`enrich --project-dir {judged} run customers`"
     assert f"job 'customers' has no target yet; run {run} to create it" in done.stderr
 
 

@@ -39,11 +39,26 @@ def test_a_failed_job_is_a_line_with_its_error(broken: Path, call: Call, quiet: 
     assert [(line["run_id"], line["job"]) for line in told] == ([] if quiet else [(answer["run_id"], "customers")])
 
 
-def test_a_failed_job_is_told_on_stdout_alone_where_the_log_is_quiet_text(broken: Path, call: Call) -> None:
-    result = call("--project-dir", broken, "run", "--quiet")
-    assert (result.exit_code, result.stderr) == (2, "")
-    assert "failed" in result.stdout
-    assert "error: customers: failed" in call("--project-dir", broken, "run").stderr
+@pytest.mark.parametrize("options", [(), ("--quiet",), ("--quiet", "--output", "json"), ("--dry-run",)])
+def test_a_failed_job_leaves_its_reason_on_stderr(broken: Path, call: Call, options: tuple[str, ...]) -> None:
+    result = call("--project-dir", broken, "run", *options)
+    (line,) = [line for line in result.stderr.splitlines() if " error: " in line]
+    told = "error: customers: failed: jobs/customers.yml:3: there is no table at "
+    assert (result.exit_code, line.partition(" ")[2].startswith(told)) == (2, True)
+    assert line.endswith("create it, or correct the table's name")
+
+
+@pytest.mark.parametrize("quiet", [[], ["--quiet"]], ids=["loud", "quiet"])
+def test_a_terminal_is_told_the_reason_once(
+    broken: Path, call: Call, quiet: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("enrich.cli.process.is_seen", lambda output: output == "text")
+    text = call("--project-dir", broken, "run", *quiet)
+    assert (text.stdout + text.stderr).count("there is no table at") == 1
+    assert ("error: customers: failed\n" in text.stderr) == (not quiet)
+    for_machines = call("--project-dir", broken, "run", "--output", "json", *quiet)
+    assert "there is no table at" in for_machines.stdout
+    assert "there is no table at" in for_machines.stderr
 
 
 def test_verify_names_its_run_too(project: Path, call: Call) -> None:

@@ -106,8 +106,10 @@ def test_a_job_that_cannot_be_asked_is_one_warning(
     asked["orders"] = error
     result = call("--project-dir", judged, "report", "--reasons", "--output", "json", *more)
     assert result.exit_code == (3 if more else 0)
-    (line,) = result.stderr.splitlines()
+    line, *ends = result.stderr.splitlines()
     assert line.startswith(f"warning: no reasons for orders: {told}")
+    assert all(each.startswith("error: ") for each in ends)
+    assert bool(ends) == bool(more)
     assert "s3cret" not in result.output
     assert read_reasons(result.stdout) == {"customers": REASONS, "orders": None, "sound": {}}
 
@@ -135,7 +137,8 @@ def test_targets_that_are_not_there_are_told_without_spark(judged: Path, call: C
     result = call("--project-dir", judged, "report", "--reasons", "--output", "json")
     assert result.exit_code == 0
     assert result.stderr.splitlines() == [
-        f"warning: no reasons for {name}: job {name!r} has no target yet; run `enrich run {name}` to create it"
+        f"warning: no reasons for {name}: job {name!r} has no target yet;"
+        f" run `enrich --project-dir {judged} run {name}` to create it"
         for name in ("customers", "orders")
     ]
     assert read_reasons(result.stdout) == {"customers": None, "orders": None, "sound": {}}

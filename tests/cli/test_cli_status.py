@@ -86,7 +86,8 @@ def test_max_lag_names_the_jobs_that_are_late(told: Any, project: Path, call: Ca
     answer = json.loads(late.stdout)
     assert (late.exit_code, answer["exit_code"], answer["late"]) == (3, 3, ["customers"])
     assert late.stderr == (
-        "error: customers is late: changes of accounts have been waiting for 2 h; run `enrich run customers`\n"
+        "error: customers is late: changes of accounts have been waiting for 2 h;"
+        f" run `enrich --project-dir {project} run customers`\n"
     )
 
 
@@ -119,7 +120,7 @@ def test_a_source_that_was_replaced_is_not_called_fresh(told: Any, project: Path
         assert job["sources"]["consents"]["seconds"] == 0
         assert "source 'accounts' of 'customers' is another table than the one consumed up to version 1" in job["note"]
         assert job["note"] == job["refused"]
-        assert job["note"].endswith("run `enrich run customers --full-refresh`")
+        assert job["note"].endswith(f"run `enrich --project-dir {project} run customers --full-refresh`")
 
 
 def test_a_source_that_is_missing_is_noted(told: Any, project: Path, call: Call) -> None:
@@ -168,16 +169,16 @@ def test_a_definition_that_has_changed_is_noted(told: Any, project: Path, call: 
     path.write_text(path.read_text().replace("how: full", "how: left"))
     (job,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
     changed = "the definition of 'customers' changed since its target was written"
-    assert job["note"] == f"{changed}; run `enrich run customers --full-refresh`"
+    assert job["note"] == f"{changed}; run `enrich --project-dir {project} run customers --full-refresh`"
 
 
 def test_commands_in_messages_are_for_the_deployment(told: Any, project: Path, call: Call) -> None:
-    """Run as it stands, a command without --target would be for dev."""
+    """Run as it stands, a command without --target would be for dev, and from elsewhere for no project."""
     told(KEPT)
     path = project / "jobs" / "customers.yml"
     path.write_text(path.read_text().replace("how: full", "how: left"))
     (project / "conf" / "prod.yml").write_text(CONF)
-    command = "`enrich --target prod run customers --full-refresh`"
+    command = f"`enrich --project-dir {project} --target prod run customers --full-refresh`"
     place = ("--project-dir", project, "--target", "prod")
     (noted,) = json.loads(call(*place, "status", "--output", "json").stdout)["jobs"]
     assert noted["note"].endswith(f"; run {command}")
@@ -219,7 +220,7 @@ def test_changes_that_a_source_may_have_forgotten_need_perhaps_a_full_refresh(
     job = read_status(project, call)
     lag = job["sources"]["accounts"]
     assert (lag["seconds"], lag["days_left"], lag["versions_behind"]) == (None, 0, 2)
-    run = "run `enrich run customers"
+    run = f"run `enrich --project-dir {project} run customers"
     assert job["note"] == (
         f"changes of accounts that are waiting may be gone already: {run}`; if it is refused, {run} --full-refresh`"
     )

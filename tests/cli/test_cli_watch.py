@@ -163,7 +163,7 @@ def test_a_lineage_server_that_hangs_is_waited_for_once(call: Call, project: Pat
         watch(project, f"lineage: {{url: '{listener.url}', timeout: 1}}\n")
         result = call("--project-dir", project, "run")
     assert result.exit_code == 2
-    warnings = [line for line in result.stderr.splitlines() if "lineage" in line]
+    warnings = [line for line in result.stderr.splitlines() if "warning: lineage" in line]
     assert len(warnings) == 1
     assert "not delivered" in warnings[0]
     assert listener.url not in warnings[0]

@@ -102,8 +102,8 @@ def test_what_the_options_show_is_refused_before_anything(
 @pytest.mark.parametrize(
     ("options", "code", "message"),
     [
-        (["--since", "accounts=v3"], 2, "versions 3 to 3 are not in the target yet; run without --since"),
-        (["--since", "0m"], 2, "or accept the loss with --allow-gap"),
+        (["--since", "accounts=v3"], 2, "versions 3 to 3 are not in the target yet; run `enrich"),
+        (["--since", "0m"], 2, "accept the loss with --allow-gap: `enrich"),
         (["--since", "accounts=v99"], 2, "has no such version; its latest is 4"),
         (["--until", "consents=v3"], 2, "has no such version; its latest is 2"),
         (["--since", "accounts=v2", "--until", "accounts=1d,consents=1d"], 2, "--since is later than --until"),
@@ -143,7 +143,7 @@ def test_a_log_that_was_cut_is_refused_with_the_command(call: Call, shop: Path) 
     for since in ("accounts=v1", "accounts=2020-01-01"):
         code, answer = said(call, shop, "run", "--since", since)
         assert code == 5
-        run = "`enrich run customers --full-refresh`"
+        run = f"`enrich --project-dir {shop} run customers --full-refresh`"
         assert f"begins only with version 3; run {run}" in answer["jobs"][0]["error"]
     assert said(call, shop, "run", "--since", "accounts=v4")[1]["jobs"][0]["status"] == "unchanged"
 
@@ -185,7 +185,7 @@ def test_the_instant_that_is_meant_is_logged(call: Call, shop: Path) -> None:
 def test_verify_says_why_it_cannot_compare(call: Call, shop: Path) -> None:
     code, answer = said(call, shop, "verify")
     assert (code, answer["jobs"][0]["status"]) == (5, "failed")
-    assert "run `enrich run customers` to create it" in answer["jobs"][0]["error"]
+    assert f"run `enrich --project-dir {shop} run customers` to create it" in answer["jobs"][0]["error"]
     code, answer = said(call, shop, "verify", "custmers")
     assert (code, answer["jobs"], "did you mean 'customers'" in answer["error"]) == (2, [], True)
     text = call("--project-dir", shop, "verify")
@@ -230,8 +230,9 @@ def test_status_tells_lag_gaps_and_what_is_about_to_be_forgotten(call: Call, sho
     assert accounts["gaps"] == [[0, 1]]
     assert (consents["lag_seconds"], consents["seconds"], consents["days_left"], consents["gaps"]) == (0, 0, None, [])
     assert job["note"] == (
-        "versions 1 to 1 of accounts were left out: run `enrich verify customers --repair`;"
-        " source accounts forgets changes that are waiting within a day: run `enrich run customers`"
+        f"versions 1 to 1 of accounts were left out: run `enrich --project-dir {shop} verify customers --repair`;"
+        " source accounts forgets changes that are waiting within a day:"
+        f" run `enrich --project-dir {shop} run customers`"
     )
     text = call("--project-dir", shop, "status").stdout.splitlines()
     assert text[2].split()[:9] == ["accounts", "2", "4", "2", "7", "d", "7", "d", "0.2"]

@@ -127,5 +127,5 @@ def test_rows_of_others_between_plan_and_commit_are_drift(uri: Path) -> None:
     task = planned(uri)
     put(uri, "", None)
     put(uri, "me", 3)
-    with pytest.raises(DriftError, match="--full-refresh"):
+    with pytest.raises(DriftError, match="--repair"):
         refuse_drift(task, DeltaTable(uri).version())

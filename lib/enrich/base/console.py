@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import click
 
+from enrich.base import hints
 from enrich.base.result import UNCHANGED, Compaction, Extent, Finding, JobResult, RunResult, SourceWindow
 
 _CHANGED = ("created", "updated")
@@ -177,6 +178,9 @@ def list_notes(job: JobResult) -> list[str]:
         lines.append(f"{len(silent)} rules, 0 rows checked")
     else:
         lines += [format_finding(finding) for finding in job.findings if finding.success is not True]
+    for other, rows in job.held_upstream.items():
+        held = f"{format_count(rows, 'row')} held upstream, in the quarantine of {other}: `{hints.report(other)}`"
+        lines.append(clean(held))
     if job.optimized is not None:
         lines.append(f"OPTIMIZE of the target: {describe_compaction(job.optimized)}")
     if job.error is not None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,6 @@ _run: ContextVar[str | None] = ContextVar("enrich_run", default=None)
 _job: ContextVar[str | None] = ContextVar("enrich_job", default=None)
 _written: ContextVar[str | None] = ContextVar("enrich_written", default=None)
 _call: ContextVar[str] = ContextVar("enrich_call", default="enrich")
-_COMMAND = re.compile(r"`enrich (?!-)")
 
 
 def begin_run(run_id: str | None) -> None:
@@ -66,8 +64,3 @@ def work_at(target: str, directory: Path | None = None) -> Iterator[None]:
 def begin_command() -> str:
     """Return the words with which a command begins: ``enrich``, and what names project and deployment."""
     return _call.get()
-
-
-def complete_commands(text: str) -> str:
-    """Return a message whose commands, which stand in backticks, are for this deployment."""
-    return _COMMAND.sub(lambda _: f"`{_call.get()} ", text)

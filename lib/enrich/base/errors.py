@@ -9,8 +9,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
-from enrich.base.context import complete_commands
-
 ANOTHER_TARGET = "let the job write to another target, and keep the old one"
 """What helps a history that can neither go on nor be computed again."""
 
@@ -32,7 +30,7 @@ class Fault:
     where: str | None = None
 
     def __str__(self) -> str:
-        return complete_commands(f"{self.where}: {self.message}" if self.where else self.message)
+        return f"{self.where}: {self.message}" if self.where else self.message
 
 
 class EnrichError(Exception):
@@ -47,8 +45,8 @@ class EnrichError(Exception):
     """The process's exit code when this error decides the run."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
-        self.message = complete_commands(message)
-        self.hint = None if hint is None else complete_commands(hint)
+        self.message = message
+        self.hint = hint
         super().__init__(str(self))
 
     def __str__(self) -> str:

@@ -20,7 +20,7 @@ class RunOptions:
     Attributes:
         since: As on the command line; None where it was not given.
         until: The same.
-        accept: Names of rules, in any order.
+        accept: Names of rules.
     """
 
     full_refresh: bool = False
@@ -32,7 +32,7 @@ class RunOptions:
 
     def accepting(self, rules: Iterable[str]) -> RunOptions:
         """Return these options with further rules accepted."""
-        return replace(self, accept=tuple(sorted({*self.accept, *rules})))
+        return replace(self, accept=tuple(dict.fromkeys((*self.accept, *rules))))
 
     def spell(self) -> list[str]:
         """Return the words on the command line."""

@@ -199,7 +199,6 @@ def say_error(text: str, job: str | None = None) -> None:
         text: What went wrong, and the next step.
         job: The job that it is about, for the log.
     """
-    text = context.complete_commands(text)
     if logs_json():
         log.error("%s", text, extra={} if job is None else {"job": job})
     else:
@@ -230,7 +229,7 @@ class _Lines(logging.Formatter):
     def format(self, record: logging.LogRecord) -> str:
         at = time.strftime("%H:%M:%S", time.gmtime(record.created))
         level = "" if record.levelno <= logging.INFO else f"{record.levelname.lower()}: "
-        return clean(f"{at} {level}{context.complete_commands(record.getMessage())}")
+        return clean(f"{at} {level}{record.getMessage()}")
 
 
 class _JsonLines(logging.Formatter):
@@ -245,7 +244,7 @@ class _JsonLines(logging.Formatter):
             "logger": record.name,
             "run_id": run_id,
             "job": getattr(record, "job", job),
-            "message": context.complete_commands(record.getMessage()),
+            "message": record.getMessage(),
         }
         further = {name: found for name in _FURTHER if (found := getattr(record, name, None)) is not None}
         return json.dumps({**line, **further}, separators=(",", ":"))

@@ -11,18 +11,19 @@ many rows fail, and there ``explain_cell`` decides, as it does for ``why``.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import reduce
+from functools import partial, reduce
 from operator import and_
 
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from enrich.base.spec import JobSpec, quote
-from enrich.diagnosis import evidence, near
+from enrich.diagnosis import evidence
 from enrich.diagnosis.causes import Cause, FailingRow, sort_causes
-from enrich.diagnosis.reasons import MATCHED, Reason, explain_cell
+from enrich.diagnosis.emptied import find_held_cells
+from enrich.diagnosis.reasons import MATCHED, QUARANTINED_UPSTREAM, VALUE_NULL_IN_LOOKUP, WORST, Reason, explain_cell
 from enrich.diagnosis.sides import (
     Side,
     assume_reasons,
@@ -31,10 +32,11 @@ from enrich.diagnosis.sides import (
     build_right_side,
     find_dependencies,
 )
+from enrich.diagnosis.upstream import HELD, Inquiry
 from enrich.frames.columns import unite
 from enrich.quality.counting import RULE
 from enrich.quality.suites import SuiteRule
-from enrich.steps.work import Work, identify_rows
+from enrich.steps.work import identify_rows
 
 _FACTS, _TEXTS, _SIDE, _PLACE = "__enrich_facts", "__enrich_texts", "__enrich_side", "__enrich_place"
 _ABSENT = -1
@@ -48,54 +50,62 @@ class Subject:
         cells: The rule's target columns, in its order, each with the sources that it depends on.
         assumed: Alias -> the reason of rows that refer to it not even with a null.
         driving: The driving source.
+        read: Turns a word and its detail into a reason.
     """
 
     cells: tuple[tuple[str, tuple[str, ...]], ...]
     assumed: Mapping[str, Reason]
     driving: str
+    read: Callable[[str, int | None], Reason]
 
     @property
     def aliases(self) -> tuple[str, ...]:
         """The sources that the rule depends on."""
         return tuple(dict.fromkeys(alias for _, aliases in self.cells for alias in aliases))
 
-    def pack(self, nulls: Mapping[str, str], asked: Sequence[str]) -> Column:
+    def pack(self, nulls: Mapping[str, str], held: Mapping[str, str], asked: Sequence[str]) -> Column:
         """Return the facts of a row as ``array<int>``, for ``explain``.
 
         Args:
             nulls: Target column -> the column that says whether it is null.
+            held: Target column -> the column that says which job holds what it would show, where one can.
             asked: The sources with a ``name_word``.
         """
         facts = [F.col(nulls[cell]).cast("int") for cell, _ in self.cells]
+        facts += [
+            F.coalesce(F.col(held[cell]), F.lit(_ABSENT)) if cell in held else F.lit(_ABSENT) for cell, _ in self.cells
+        ]
         for alias in self.aliases:
             word = F.col(evidence.name_word(alias))
-            parts = [word.getField("rank"), word.getField(near.SET)] if alias in asked else [F.lit(None)] * 2
+            parts = [word.getField("rank"), word.getField("detail")] if alias in asked else [F.lit(None)] * 2
             facts += [F.coalesce(part.cast("int"), F.lit(_ABSENT)) for part in parts]
         return F.array(*facts)
 
     def explain(self, facts: Sequence[int]) -> Reason:
         """Return the reason of the first of the rule's cells that has another one than ``matched``."""
-        words = facts[len(self.cells) :]
+        held, words = facts[len(self.cells) : 2 * len(self.cells)], facts[2 * len(self.cells) :]
         told = {
-            alias: evidence.read_word(rank, None if position == _ABSENT else position)
-            for alias, rank, position in zip(self.aliases, words[::2], words[1::2], strict=True)
+            alias: self.read(WORST[rank], None if detail == _ABSENT else detail)
+            for alias, rank, detail in zip(self.aliases, words[::2], words[1::2], strict=True)
             if rank != _ABSENT
         }
         lookups = {**self.assumed, **told}
-        for (_, aliases), is_null in zip(self.cells, facts, strict=False):
+        for (_, aliases), is_null, holder in zip(self.cells, facts, held, strict=False):
             found = explain_cell(Reason(MATCHED), aliases, lookups, is_null=bool(is_null), driving=self.driving)
+            if found.reason == VALUE_NULL_IN_LOOKUP and holder != _ABSENT:
+                return replace(self.read(QUARANTINED_UPSTREAM, holder), source=found.source)
             if found.reason != MATCHED:
                 return found
         return Reason(MATCHED)
 
 
-def add_facts(work: Work, rows: DataFrame, rules: Sequence[SuiteRule]) -> DataFrame:
+def add_facts(work: Inquiry, rows: DataFrame, rules: Sequence[SuiteRule]) -> DataFrame:
     """Add to the rows of a target what ``classify`` needs of them: ``list_facts``."""
     nulls = {flag: F.col(quote(cell)).isNull() for cell, flag in _name_nulls(work.task.spec, rules).items()}
     return rows.withColumns({**identify_rows(work.task).of(), **nulls})
 
 
-def list_facts(work: Work, rules: Sequence[SuiteRule]) -> list[str]:
+def list_facts(work: Inquiry, rules: Sequence[SuiteRule]) -> list[str]:
     """Return the columns that ``add_facts`` adds."""
     return [*identify_rows(work.task).names, *_name_nulls(work.task.spec, rules).values()]
 
@@ -129,7 +139,7 @@ class Classified:
 
 
 def classify(
-    work: Work, failing: DataFrame, rules: Sequence[SuiteRule], most: int
+    work: Inquiry, failing: DataFrame, rules: Sequence[SuiteRule], most: int
 ) -> dict[int, tuple[tuple[Cause, ...], tuple[FailingRow, ...]]]:
     """Say why rows fail their rules.
 
@@ -158,7 +168,7 @@ def classify(
     return {rule.index: (sort_causes(counts[rule.index]), tuple(shown.get(rule.index, ()))) for rule in rules}
 
 
-def _classify_side(work: Work, side: Side, failing: DataFrame, rules: Sequence[SuiteRule]) -> Classified:
+def _classify_side(work: Inquiry, side: Side, failing: DataFrame, rules: Sequence[SuiteRule]) -> Classified:
     """Ask the sources about the failing rows of one side."""
     spec = work.task.spec
     is_left = reduce(and_, [F.col(name).isNotNull() for name in build_left_side(spec).names])
@@ -171,15 +181,23 @@ def _classify_side(work: Work, side: Side, failing: DataFrame, rules: Sequence[S
             tuple((cell, tuple(find_dependencies(spec, side, cell))) for cell in find_cells(rule, spec.columns)),
             assumed,
             spec.driving,
+            partial(evidence.read_detail, work),
         )
         for rule in rules
     }
+    cells = dict.fromkeys(cell for subject in subjects.values() for cell, _ in subject.cells)
+    held = {}
+    for number, cell in enumerate(cells):
+        found = find_held_cells(work, asked, cell)
+        if found is not None:
+            held[cell] = f"{HELD}{number}"
+            rows = rows.join(found.withColumnRenamed(HELD, held[cell]), on=side.names, how="left")
     needed = {alias for subject in subjects.values() for alias in subject.aliases}
     asked = [each for each in asked if each.alias in needed]
     if asked:
         rows = rows.join(evidence.find_words(work, asked), on=side.names, how="left")
     nulls, aliases = _name_nulls(spec, rules), [each.alias for each in asked]
-    facts = [F.when(F.col(RULE) == index, subject.pack(nulls, aliases)) for index, subject in subjects.items()]
+    facts = [F.when(F.col(RULE) == index, subject.pack(nulls, held, aliases)) for index, subject in subjects.items()]
     texts = F.array(*[_write_key(rows, name) for name in side.names])
     return Classified(side, rows.select(RULE, F.coalesce(*facts).alias(_FACTS), texts.alias(_TEXTS)), subjects)
 

@@ -35,15 +35,16 @@ from enrich.base.spec import (
 from enrich.diagnosis import near, reasons
 from enrich.diagnosis.reasons import Reason
 from enrich.diagnosis.sides import Side
+from enrich.diagnosis.upstream import HELD, Inquiry, add_held, find_held
 from enrich.frames import asof, interval, join, normalise, order
 from enrich.frames.columns import drop_nulls, has_null, name_parts, pack_rows, unite
-from enrich.steps.work import FEW, Work
+from enrich.steps.work import FEW
 from enrich.storage import feed_rows, tables
 
 log = logging.getLogger(__name__)
 
 Key = tuple[Any, ...]
-_ARRIVED, _DELETED = "__enrich_arrived", "__enrich_deleted"
+_ARRIVED, _DELETED, _DETAIL = "__enrich_arrived", "__enrich_deleted", "__enrich_detail"
 _REASON, _COUNT, _VERDICT, _INSIDE = "__enrich_reason", "__enrich_count", "__enrich_verdict", "__enrich_inside"
 
 
@@ -76,6 +77,7 @@ class Question:
         rows: The columns that hold the key of the target's row: ``__enrich_k*`` or ``__enrich_r*``.
         is_list: Whether a row refers to many keys.
         near: ``rows`` that have a partner, where a key that is there is not enough: in an interval join.
+        writer: The number of the job that holds what ``_VERDICT`` says is held.
     """
 
     alias: str
@@ -84,6 +86,7 @@ class Question:
     rows: tuple[str, ...]
     is_list: bool = False
     near: DataFrame | None = None
+    writer: int | None = None
 
     @property
     def names(self) -> list[str]:
@@ -91,7 +94,7 @@ class Question:
         return name_reference(len(self.columns))
 
 
-def list_side_questions(work: Work, side: Side, affected: Affected) -> list[Question]:
+def list_side_questions(work: Inquiry, side: Side, affected: Affected) -> list[Question]:
     """Return what rows of one side refer to: the source that has their key first, then in the order of the joins."""
     spec = work.task.spec
     if side.right is not None and isinstance(spec, JoinSpec):
@@ -99,7 +102,7 @@ def list_side_questions(work: Work, side: Side, affected: Affected) -> list[Ques
     return list_questions(work, affected)
 
 
-def list_questions(work: Work, affected: Affected) -> list[Question]:
+def list_questions(work: Inquiry, affected: Affected) -> list[Question]:
     """Return what the rows of some target keys refer to, the driving source first, then in the order of the joins."""
     spec = work.task.spec
     names = tuple(affected.left.columns)
@@ -122,7 +125,7 @@ def list_questions(work: Work, affected: Affected) -> list[Question]:
     return found
 
 
-def _list_right_questions(work: Work, spec: JoinSpec, right: Step, affected: Affected) -> list[Question]:
+def _list_right_questions(work: Inquiry, spec: JoinSpec, right: Step, affected: Affected) -> list[Question]:
     """Return what rows refer to that only the lookup of a right or full foreign-key join has.
 
     The lookup's own key first, then what later joins look up by its columns.
@@ -152,7 +155,7 @@ def _ask_of_interval(sources: join.Sources, step: Step, near_by: Interval, affec
     return Question(step.alias, near_by.match, rows, tuple(names), near=found)
 
 
-def _ask_of_step(work: Work, step: Step, affected: Affected, names: tuple[str, ...]) -> Question:
+def _ask_of_step(work: Inquiry, step: Step, affected: Affected, names: tuple[str, ...]) -> Question:
     """Return what rows refer to in a lookup, also those that an earlier join removes, with nulls.
 
     Not where that is computed in a way that may fail: a run computes it for no removed row.
@@ -166,48 +169,57 @@ def _ask_of_step(work: Work, step: Step, affected: Affected, names: tuple[str, .
     rows = join.refer(join.apply_steps(sources, affected, earlier), spec, step)
     rows = drop_nulls(rows.select(*names, *name_reference(len(key))), names)
     if step.kind == "as_of":
-        return Question(step.alias, key[:-1], _judge_moments(work, step, rows), names)
+        judged, writer = _judge_moments(work, step, rows)
+        return Question(step.alias, key[:-1], judged, names, writer=writer)
     return Question(step.alias, key, rows, names, step.kind == "list")
 
 
-def _judge_moments(work: Work, step: Step, rows: DataFrame) -> DataFrame:
+def _judge_moments(work: Inquiry, step: Step, rows: DataFrame) -> tuple[DataFrame, int | None]:
     """Replace the moment that rows ask for by the reason that they have if their key is there.
 
     What the version that the source has now would answer, and the one that the target has consumed does not, has
-    arrived after the window. A row without a moment has no reference at all.
+    arrived after the window; what the rows would answer that its writer holds is quarantined there. A row without a
+    moment has no reference at all.
+
+    Returns:
+        The rows, and the number of the writer.
     """
     alias = step.alias
     source, at, latest = work.task.spec.sources[alias], work.task.window[alias].to, work.task.tables[alias].version
     wanted = name_reference(len(source.key))
     names = [f"__enrich_w{i}" for i in range(len(wanted))]
 
-    def judge(rows: DataFrame, version: int, verdict: str) -> DataFrame:
-        lookup = pack_rows(work.snapshot(alias, version), source, names)
-        return asof.judge_moments(step, rows, lookup, wanted, verdict)
+    def judge(rows: DataFrame, versions: DataFrame, verdict: str) -> DataFrame:
+        return asof.judge_moments(step, rows, pack_rows(versions, source, names), wanted, verdict)
 
     def is_matched(verdict: str) -> Column:
         told = F.col(verdict)
         return told.getField("found") & ~told.getField("ended") & ~told.getField("gone")
 
-    rows = judge(rows, at, _VERDICT)
-    arrived = F.lit(False)
+    rows = judge(rows, work.snapshot(alias, at), _VERDICT)
+    arrived = held = F.lit(False)
     if latest != at:
-        rows = judge(rows, latest, "__enrich_later")
+        rows = judge(rows, work.snapshot(alias, latest), "__enrich_later")
         arrived = is_matched("__enrich_later")
+    with_held = add_held(work, alias, work.snapshot(alias, at))
+    if with_held is not None:
+        rows = judge(rows, with_held[0], "__enrich_with_held")
+        held = is_matched("__enrich_with_held")
     told = F.col(_VERDICT)
     reason = (
         F.when(is_matched(_VERDICT), reasons.MATCHED)
         .when(arrived, reasons.ARRIVED_AFTER_WINDOW)
+        .when(held, reasons.QUARANTINED_UPSTREAM)
         .when(~told.getField("found"), reasons.TOO_EARLY)
         .when(told.getField("ended"), reasons.ENDED)
         .otherwise(reasons.GONE)
     )
     *parts, moment = wanted
     rows = rows.withColumns({_VERDICT: reason, **{p: F.when(F.col(moment).isNotNull(), F.col(p)) for p in parts}})
-    return rows.drop(moment, "__enrich_later")
+    return rows.drop(moment, "__enrich_later", "__enrich_with_held"), None if with_held is None else with_held[1]
 
 
-def find_reasons(work: Work, asked: Sequence[Question], *, found_keys: bool = False) -> dict[Key, dict[str, Reason]]:
+def find_reasons(work: Inquiry, asked: Sequence[Question], *, found_keys: bool = False) -> dict[Key, dict[str, Reason]]:
     """Return for every target key and source why the row has a partner there, or why not.
 
     A key is left out where no row gives a reference: the driving row is not there, or its list is empty. The window of
@@ -222,7 +234,7 @@ def find_reasons(work: Work, asked: Sequence[Question], *, found_keys: bool = Fa
     elements: dict[tuple[Key, str], list[tuple[Reason, int]]] = {}
     for row in _tell_all_reasons(work, asked).collect():
         key = tuple(row[name] for name in asked[0].rows)
-        reason = _build_reason(row, read_times, found_keys=found_keys)
+        reason = _build_reason(work, row, read_times, found_keys=found_keys)
         elements.setdefault((key, row["alias"]), []).append((reason, int(row[_COUNT])))
     answered: dict[Key, dict[str, Reason]] = {}
     for (key, alias), told in elements.items():
@@ -232,16 +244,16 @@ def find_reasons(work: Work, asked: Sequence[Question], *, found_keys: bool = Fa
     return answered
 
 
-def find_words(work: Work, asked: Sequence[Question]) -> DataFrame:
+def find_words(work: Inquiry, asked: Sequence[Question]) -> DataFrame:
     """Return the same as ``find_reasons`` without versions, for any number of keys.
 
     Returns:
         ``rows`` of the questions, and for each source ``name_word(alias)``: a struct of the word's position in
-        ``reasons.WORST`` and the set of a near miss, which ``read_word`` turns into a reason. It is null where no row
-        gives a reference.
+        ``reasons.WORST`` and its detail, as in ``_tell_reasons``, which ``read_detail`` turns into a reason. It is null
+        where no row gives a reference.
     """
     rank = F.array_position(F.array(*map(F.lit, reasons.WORST)), F.col(_REASON)) - 1
-    word = F.struct(rank.cast("int").alias("rank"), F.col(near.SET))
+    word = F.struct(rank.cast("int").alias("rank"), F.col(_DETAIL).alias("detail"))
     words = [F.min(F.when(F.col("alias") == each.alias, word)).alias(name_word(each.alias)) for each in asked]
     return _tell_all_reasons(work, asked).groupBy(*asked[0].rows).agg(*words)
 
@@ -251,12 +263,16 @@ def name_word(alias: str) -> str:
     return f"__enrich_word_{alias}"
 
 
-def read_word(rank: int, position: int | None) -> Reason:
-    """Return the reason that a struct of ``find_words`` stands for."""
-    return Reason(reasons.WORST[rank], near.kind_of(position) if position is not None else None)
+def read_detail(work: Inquiry, word: str, detail: int | None) -> Reason:
+    """Return a reason with the kind of a near miss, or the job that holds a row."""
+    if detail is None:
+        return Reason(word)
+    if word == reasons.QUARANTINED_UPSTREAM:
+        return Reason(word, job=work.name_job(detail))
+    return Reason(word, near.kind_of(detail))
 
 
-def _tell_all_reasons(work: Work, asked: Sequence[Question]) -> DataFrame:
+def _tell_all_reasons(work: Inquiry, asked: Sequence[Question]) -> DataFrame:
     """Return what ``_tell_reasons`` does, for all questions."""
     marked = {each.alias: work.keep(_mark_present(work, each)) for each in asked}
     lost = [
@@ -268,15 +284,17 @@ def _tell_all_reasons(work: Work, asked: Sequence[Question]) -> DataFrame:
     return unite(frames)
 
 
-def _build_reason(row: Any, read_times: Callable[[str], Mapping[int, int]], *, found_keys: bool) -> Reason:
-    position, version = row[near.SET], row[COMMIT]
-    kind = near.kind_of(position) if position is not None else None
+def _build_reason(
+    work: Inquiry, row: Any, read_times: Callable[[str], Mapping[int, int]], *, found_keys: bool
+) -> Reason:
+    version = row[COMMIT]
     time = read_times(row["alias"]).get(version) if version is not None else None
     at = None if time is None else datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="seconds")
-    return Reason(row[_REASON], kind, version, at, found=row[near.FOUND] if found_keys else None)
+    told = read_detail(work, row[_REASON], row[_DETAIL])
+    return replace(told, version=version, at=at, found=row[near.FOUND] if found_keys else None)
 
 
-def _mark_present(work: Work, asked: Question) -> DataFrame:
+def _mark_present(work: Inquiry, asked: Question) -> DataFrame:
     """Add whether the referenced key is there; null where the reference is null."""
     there = _find_present(work, asked).withColumn(near.PRESENT, F.lit(True))
     is_null = has_null(asked.names)
@@ -288,7 +306,7 @@ def _mark_present(work: Work, asked: Question) -> DataFrame:
     return joined.withColumn(near.PRESENT, F.when(~is_null, F.coalesce(F.col(near.PRESENT), F.lit(False))))
 
 
-def _find_present(work: Work, asked: Question) -> DataFrame:
+def _find_present(work: Inquiry, asked: Question) -> DataFrame:
     """Return the distinct keys that the source has at the version that the target has consumed."""
     return drop_nulls(_rename_parts(work.snapshot(asked.alias), asked)).distinct()
 
@@ -298,9 +316,13 @@ def _rename_parts(rows: DataFrame, asked: Question, *more: str) -> DataFrame:
     return rows.select(*parts, *more)
 
 
-def _tell_reasons(work: Work, asked: Question, marked: DataFrame, missing: int) -> DataFrame:
-    """Return the question's ``rows``, ``alias``, reason, version, kind, found key, and for how many references."""
-    nothing = {_ARRIVED: "long", _DELETED: "long", near.SET: "int", near.FOUND: "string", _INSIDE: "boolean"}
+def _tell_reasons(work: Inquiry, asked: Question, marked: DataFrame, missing: int) -> DataFrame:
+    """Return the question's ``rows``, ``alias``, reason, version, detail, found key, and for how many references.
+
+    The detail is a number: the set of a near miss, or the job that holds a row.
+    """
+    nothing = {_ARRIVED: "long", _DELETED: "long", HELD: "int", near.SET: "int", near.FOUND: "string"}
+    nothing[_INSIDE] = "boolean"
     if missing:
         keys = marked.where(~F.col(near.PRESENT)).select(*asked.names).distinct()
         lost = Lost(work.keep(keys), missing <= FEW)
@@ -308,6 +330,7 @@ def _tell_reasons(work: Work, asked: Question, marked: DataFrame, missing: int) 
             _find_later(work, asked, lost),
             _find_earlier(work, asked, lost),
             _find_near_misses(work, asked, lost),
+            find_held(work, asked.alias, asked.columns, lost.keys),
         ):
             if facts is not None:
                 marked = marked.join(facts, on=asked.names, how="left")
@@ -318,20 +341,25 @@ def _tell_reasons(work: Work, asked: Question, marked: DataFrame, missing: int) 
         .when(F.col(near.PRESENT) & ~F.coalesce(F.col(_INSIDE), F.lit(True)), reasons.OUT_OF_INTERVAL)
         .when(F.col(near.PRESENT), F.col(_VERDICT) if _VERDICT in marked.columns else F.lit(reasons.MATCHED))
         .when(F.col(_ARRIVED).isNotNull(), reasons.ARRIVED_AFTER_WINDOW)
+        .when(F.col(HELD).isNotNull(), reasons.QUARANTINED_UPSTREAM)
         .when(F.col(_DELETED).isNotNull(), reasons.DELETED_AT)
         .when(F.col(near.SET).isNotNull(), reasons.NEAR_MISS)
         .otherwise(reasons.NO_SUCH_KEY)
     )
-    version = F.coalesce(F.col(_ARRIVED), F.col(_DELETED)).alias(COMMIT)
-    is_near = reason == reasons.NEAR_MISS
-    position, found = F.when(is_near, F.col(near.SET)), F.when(is_near, F.col(near.FOUND))
+    is_near, is_held = reason == reasons.NEAR_MISS, reason == reasons.QUARANTINED_UPSTREAM
+    version = F.when(~is_held, F.coalesce(F.col(_ARRIVED), F.col(_DELETED))).alias(COMMIT)
+    detail = F.when(is_near, F.col(near.SET)).when(is_held, F.coalesce(F.col(HELD), F.lit(asked.writer)))
     told = marked.select(
-        *asked.rows, reason.alias(_REASON), version, position.alias(near.SET), found.alias(near.FOUND)
+        *asked.rows,
+        reason.alias(_REASON),
+        version,
+        detail.cast("int").alias(_DETAIL),
+        F.when(is_near, F.col(near.FOUND)).alias(near.FOUND),
     ).withColumn("alias", F.lit(asked.alias))
     return told.groupBy(*told.columns).agg(F.count("*").alias(_COUNT))
 
 
-def _find_later(work: Work, asked: Question, lost: Lost) -> DataFrame | None:
+def _find_later(work: Inquiry, asked: Question, lost: Lost) -> DataFrame | None:
     """Find keys that the source has now: the version that brought them."""
     at, state = work.task.window[asked.alias].to, work.task.tables[asked.alias]
     if state.version == at:
@@ -344,7 +372,7 @@ def _find_later(work: Work, asked: Question, lost: Lost) -> DataFrame | None:
     return moves.where(is_there).select(*asked.names, F.col("come").alias(_ARRIVED))
 
 
-def _find_earlier(work: Work, asked: Question, lost: Lost) -> DataFrame | None:
+def _find_earlier(work: Inquiry, asked: Question, lost: Lost) -> DataFrame | None:
     """Find keys that the source had before: the last version that took them away."""
     at, uri = work.task.window[asked.alias].to, work.task.tables[asked.alias].uri
     first = min(tables.read_commits(tables.open_log(uri)), default=at)
@@ -362,7 +390,7 @@ def _find_earlier(work: Work, asked: Question, lost: Lost) -> DataFrame | None:
     return moves.where(F.col("gone").isNotNull()).select(*asked.names, F.col("gone").alias(_DELETED))
 
 
-def _find_moves(work: Work, asked: Question, lost: Lost, window: tuple[int, int]) -> DataFrame | None:
+def _find_moves(work: Inquiry, asked: Question, lost: Lost, window: tuple[int, int]) -> DataFrame | None:
     """Return when each lost key last came and last went; None where the change feed cannot be read."""
     source, uri = work.task.spec.sources[asked.alias], work.task.tables[asked.alias].uri
     columns = list(dict.fromkeys([*source.key, *asked.columns]))
@@ -381,7 +409,7 @@ def _find_moves(work: Work, asked: Question, lost: Lost, window: tuple[int, int]
     return moves
 
 
-def _find_near_misses(work: Work, asked: Question, lost: Lost) -> DataFrame | None:
+def _find_near_misses(work: Inquiry, asked: Question, lost: Lost) -> DataFrame | None:
     """Find keys that differ from those that are there by what normalisers remove."""
     kinds = work.task.spec.sources[asked.alias].columns
     texts = [kinds[column] == TEXT_TYPE for column in asked.columns]

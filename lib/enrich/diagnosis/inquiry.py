@@ -26,10 +26,20 @@ from enrich.compiler.schemas import find, name_of
 from enrich.config import Project
 from enrich.diagnosis import evidence
 from enrich.diagnosis.doctor import KeyReport, examine_join
+from enrich.diagnosis.emptied import find_held_cells
 from enrich.diagnosis.keytext import KeyText, key_of, names_all
 from enrich.diagnosis.opening import answer_inside, check_name, open_recorded, rewind
 from enrich.diagnosis.pairs import explain_pair
-from enrich.diagnosis.reasons import MATCHED, NOT_YET_RUN, Reason, Why, explain_cell, explain_row
+from enrich.diagnosis.reasons import (
+    MATCHED,
+    NOT_YET_RUN,
+    QUARANTINED_UPSTREAM,
+    VALUE_NULL_IN_LOOKUP,
+    Reason,
+    Why,
+    explain_cell,
+    explain_row,
+)
 from enrich.diagnosis.sides import (
     Side,
     assume_reasons,
@@ -39,6 +49,7 @@ from enrich.diagnosis.sides import (
     build_right_side,
     find_dependencies,
 )
+from enrich.diagnosis.upstream import HELD, Inquiry
 from enrich.frames import history, join, mirror, normalise, quarantine
 from enrich.frames.columns import drop_nulls
 from enrich.operations.workplace import Options, Workplace
@@ -59,7 +70,7 @@ def ask(
         return Why(name, None, unknown, {}, dict.fromkeys(columns, unknown))
     version = task.target.table.version
 
-    def answer(work: Work) -> Why:
+    def answer(work: Inquiry) -> Why:
         spec = work.task.spec
         affected = build_affected(work, side, _cast_key(work, side, [parts[each] for each in side.identity]))
         theirs = None if pair is None else _cast_key(work, pair, [parts[each] for each in pair.identity])
@@ -86,9 +97,19 @@ def ask(
             )
             for each in columns
         }
+        for each, told in cells.items():
+            if told.reason == VALUE_NULL_IN_LOOKUP:
+                cells[each] = _blame(work, evidence.list_side_questions(work, side, affected), each, told)
         return Why(name, version, row, lookups, cells)
 
     return answer_inside(workplace, rewind(workplace, task), answer)
+
+
+def _blame(work: Inquiry, asked: Sequence[evidence.Question], column: str, told: Reason) -> Reason:
+    """Return why a cell is null of one key: the given reason, or that a row upstream of the source is held."""
+    held = find_held_cells(work, asked, column)
+    row = None if held is None else held.first()
+    return told if row is None else replace(told, reason=QUARANTINED_UPSTREAM, job=work.name_job(row[HELD]))
 
 
 def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[evidence.Key, dict[str, Reason]]:
@@ -97,7 +118,7 @@ def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[e
     if task.target.table is None:
         return {}
 
-    def answer(work: Work) -> dict[evidence.Key, dict[str, Reason]]:
+    def answer(work: Inquiry) -> dict[evidence.Key, dict[str, Reason]]:
         spec, rows = work.task.spec, read_target(work)
         assert rows is not None  # noqa: S101 - the table is there
         names = name_left_key(len(spec.identity))
@@ -121,7 +142,7 @@ def examine(
     task = workplace.task(job)
     task = replace(task, window={each: SourceWindow(None, table.version) for each, table in task.tables.items()})
 
-    def answer(work: Work) -> KeyReport:
+    def answer(work: Inquiry) -> KeyReport:
         spec = work.task.spec
         steps = spec.steps if isinstance(spec, JoinSpec) else ()
         wanted = [step for step in steps if alias in (None, step.alias)]
@@ -171,7 +192,9 @@ def _cast_key(work: Work, side: Side, texts: Sequence[str]) -> DataFrame:
     return frame
 
 
-def _find_reasons(work: Work, side: Side, affected: Affected, *, is_row: bool, found_keys: bool) -> dict[str, Reason]:
+def _find_reasons(
+    work: Inquiry, side: Side, affected: Affected, *, is_row: bool, found_keys: bool
+) -> dict[str, Reason]:
     """Return the reasons of one key, by alias; ``is_row``: whether the joins give a row for it."""
     asked, spec = evidence.list_side_questions(work, side, affected), work.task.spec
     found = next(iter(evidence.find_reasons(work, asked, found_keys=found_keys).values()), {})

@@ -13,12 +13,12 @@ from pyspark.errors import PySparkException
 from enrich.base.errors import RefreshNeeded
 from enrich.base.result import SourceWindow
 from enrich.config import Project
+from enrich.diagnosis.upstream import Inquiry
 from enrich.operations import choice
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import open_task
 from enrich.progress.since import Bounds
 from enrich.progress.task import Task
-from enrich.steps.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -70,7 +70,7 @@ def rewind(workplace: Workplace, task: Task) -> Task:
     return replace(task, window={alias: SourceWindow(version, version) for alias, version in consumed.items()})
 
 
-def answer_inside(workplace: Workplace, task: Task, answer: Callable[[Work], Answer]) -> Answer:
+def answer_inside(workplace: Workplace, task: Task, answer: Callable[[Inquiry], Answer]) -> Answer:
     """Answer with the job opened in Spark; what Spark raises becomes one line without values.
 
     The job is compiled against the tables of ``task``; the answer sees their latest versions.
@@ -79,7 +79,7 @@ def answer_inside(workplace: Workplace, task: Task, answer: Callable[[Work], Ans
     def work(ready: Task, session: SparkSession) -> Answer:
         latest = {alias: workplace.table(source.table) for alias, source in task.job.sources.items()}
         with ExitStack() as cleanup:
-            return answer(Work(replace(ready, tables=latest), session, cleanup))
+            return answer(Inquiry(replace(ready, tables=latest), session, cleanup, workplace=workplace))
 
     try:
         return workplace.open_inside(task, work)

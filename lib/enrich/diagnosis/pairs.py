@@ -18,11 +18,11 @@ from pyspark.sql import DataFrame
 from enrich.base.spec import Step, name_inside
 from enrich.diagnosis import evidence, reasons
 from enrich.diagnosis.reasons import Reason
+from enrich.diagnosis.upstream import Inquiry
 from enrich.frames import interval
-from enrich.steps.work import Work
 
 
-def explain_pair(work: Work, step: Step, ours: DataFrame, theirs: DataFrame, asked: Reason) -> Reason:
+def explain_pair(work: Inquiry, step: Step, ours: DataFrame, theirs: DataFrame, asked: Reason) -> Reason:
     """Return why an interval join makes a pair of two rows, or why not.
 
     Args:

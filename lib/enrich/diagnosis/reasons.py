@@ -21,6 +21,7 @@ VALUE_NULL_IN_LOOKUP = "value_null_in_lookup"
 VALUE_NULL = "value_null"
 FILTERED_BY_WHERE = "filtered_by_where"
 QUARANTINED = "quarantined"
+QUARANTINED_UPSTREAM = "quarantined_upstream"
 NOT_YET_RUN = "not_yet_run"
 
 REASONS = {
@@ -38,12 +39,23 @@ REASONS = {
     VALUE_NULL: "the value is null in the driving source, or the expression gives null",
     FILTERED_BY_WHERE: "the job's where removes the row",
     QUARANTINED: "the row is in the quarantine",
+    QUARANTINED_UPSTREAM: "a job upstream holds the row in its quarantine, so the source does not have it",
     NOT_YET_RUN: "the target does not exist yet",
 }
 """All reasons and their meanings."""
 
 WORST = (
-    *(ARRIVED_AFTER_WINDOW, DELETED_AT, NEAR_MISS, NO_SUCH_KEY, TOO_EARLY, ENDED, GONE, OUT_OF_INTERVAL),
+    *(
+        ARRIVED_AFTER_WINDOW,
+        QUARANTINED_UPSTREAM,
+        DELETED_AT,
+        NEAR_MISS,
+        NO_SUCH_KEY,
+        TOO_EARLY,
+        ENDED,
+        GONE,
+        OUT_OF_INTERVAL,
+    ),
     *(FOREIGN_KEY_NULL, MATCHED),
 )
 """Of several references of one row, which reason stands for the row: the first of these that one of them has."""
@@ -62,6 +74,7 @@ class Reason:
         source: Whose reason it is: for rows and cells, and for sources that nothing refers to without a driving row.
         rules: What keeps a row in quarantine.
         elements: Reason -> number of elements, for lists.
+        job: The job upstream that holds the row in its quarantine.
         found: The key of a near miss as text; never part of ``to_dict``.
     """
 
@@ -72,6 +85,7 @@ class Reason:
     source: str | None = None
     rules: tuple[str, ...] = ()
     elements: Mapping[str, int] | None = None
+    job: str | None = None
     found: str | None = field(default=None, repr=False)
 
     def to_dict(self) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from enrich.config import Project
 from enrich.diagnosis.causes import MOST_KEYS, Cause, FailingRow, FailingRows, RuleCauses
 from enrich.diagnosis.classify import add_facts, classify, list_facts
 from enrich.diagnosis.opening import answer_inside, check_name, open_recorded, rewind
+from enrich.diagnosis.upstream import Inquiry
 from enrich.operations.workplace import Workplace
 from enrich.progress.task import Task
 from enrich.quality.counting import RuleCounts, count_rules, find_failing
@@ -113,7 +114,7 @@ def _examine(workplace: Workplace, task: Task, rules: Sequence[SuiteRule], most:
     """Count the rows that fail, and say why they do; at most ``most`` keys a rule. The task is rewound."""
     require_extra(EXPECTATIONS)
 
-    def answer(work: Work) -> tuple[RuleCauses, ...]:
+    def answer(work: Inquiry) -> tuple[RuleCauses, ...]:
         rows = _read_whole(work)
         labels = label_rows(rows, rules)
         counted, _ = count_rules([(rows, 1)], rules, labels)

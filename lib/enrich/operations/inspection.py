@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
-from enrich.base import context, hints
+from enrich.base import hints
 from enrich.base.errors import ConfigError, EnrichError, Fault, Locked
 from enrich.base.extras import EXPECTATIONS, has_extra
 from enrich.base.failures import describe_error
@@ -148,7 +148,7 @@ def _find_warning(job: Job, target: TargetState, lags: tuple[SourceLag, ...], re
             )
         elif refused is None and lag.days_left is not None and lag.days_left < 1:
             found.append(f"source {lag.alias} forgets changes that are waiting within a day: run `{hints.run(name)}`")
-    return context.complete_commands("; ".join(found)) or None
+    return "; ".join(found) or None
 
 
 def validate(project: Project, *, offline: bool = False) -> list[Fault]:

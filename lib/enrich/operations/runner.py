@@ -172,8 +172,7 @@ class _Running:
             if name in self.workplace.committed:
                 self.done[name] = record_outcome(self.workplace, self.workplace.committed[name])
             raise
-        told = None if result.error is None else context.complete_commands(result.error)
-        result = replace(result, error=told, seconds=round(time.monotonic() - started, 3))
+        result = replace(result, seconds=round(time.monotonic() - started, 3))
         self.done[name] = result
         return record_outcome(self.workplace, result)
 
@@ -211,8 +210,7 @@ class _Running:
             unchanged = JobResult(
                 job.job, UNCHANGED, task.mode, dict(task.window), target_version=table.version, strategy=NOTHING
             )
-            in_quarantine = self.workplace.count_quarantined(job)
-            return replace(unchanged, findings=task.unjudged, quarantine=in_quarantine, state=task.recorded_state)
+            return self._count_held(replace(unchanged, findings=task.unjudged, state=task.recorded_state))
         if task.suite is not None:
             require_extra(EXPECTATIONS)  # before a JVM starts
         from enrich import pipeline
@@ -226,7 +224,13 @@ class _Running:
             self.watch.plan(complete)
             return pipeline.run_job(complete, own, self.workplace.runs)
 
-        return replace(self.workplace.open_inside(task, flow), quarantine=self.workplace.count_quarantined(job))
+        return self._count_held(self.workplace.open_inside(task, flow))
+
+    def _count_held(self, result: JobResult) -> JobResult:
+        """Return a result with what its quarantine, and those of the jobs that it reads, hold now."""
+        workplace, job = self.workplace, self.workplace.project.jobs[result.job]
+        held = workplace.count_held_upstream(job)
+        return replace(result, quarantine=workplace.count_quarantined(job), held_upstream=held)
 
 
 def record_outcome(workplace: Workplace, result: JobResult) -> JobResult:

@@ -327,15 +327,16 @@ class Workplace:
 
     def open_inside(self, task: Task, work: Callable[[Task, SparkSession], Done]) -> Done:
         """Do a job's work in a session of its own; expressions whose types need Spark are compiled there."""
+        return self.work_inside(lambda own: work(self.complete(task, own), own))
+
+    def complete(self, task: Task, own: SparkSession) -> Task:
+        """Return a task whose expressions are compiled, those too whose types need Spark."""
         from enrich.compiler.sparktypes import build_typer
 
-        def complete(own: SparkSession) -> Done:
-            if task.compiled.complete:
-                return work(task, own)
-            known = None if task.everything else task.target.cursor
-            return work(replace(task, compiled=compile_task(task.job, task.tables, known, build_typer(own))), own)
-
-        return self.work_inside(complete)
+        if task.compiled.complete:
+            return task
+        known = None if task.everything else task.target.cursor
+        return replace(task, compiled=compile_task(task.job, task.tables, known, build_typer(own)))
 
     def work_inside(self, work: Callable[[SparkSession], Done]) -> Done:
         """Do some work in a session of its own."""
@@ -365,6 +366,17 @@ class Workplace:
             log.warning("%s: the quarantine cannot be counted (%s)", job.job, type(error).__name__)
             return None
         return Quarantine.of(counted) if counted is not None else None
+
+    def count_held_upstream(self, job: Job) -> dict[str, int]:
+        """Count the rows that jobs which this one reads, directly or not, hold in their quarantines, as above."""
+        edges = graph.find_edges(self.project)
+        waiting, seen = list(edges[job.job]), set[str]()
+        while waiting:
+            if (other := waiting.pop()) not in seen:
+                seen.add(other)
+                waiting += edges[other]
+        counted = {other: self.count_quarantined(self.project.jobs[other]) for other in sorted(seen)}
+        return {other: found.rows for other, found in counted.items() if found is not None and found.rows}
 
     def _count_reasons(self, job: Job) -> list[tuple[tuple[str, ...], int]] | None:
         """Count the quarantine's rows by their reasons; None without a quarantine."""

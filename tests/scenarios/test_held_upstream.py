@@ -1,0 +1,121 @@
+"""Rows that are missing because a job upstream holds them: `why`, `failing` and `run` say so, and which job it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+import enrich
+from kit.lab import Lab, Prepared
+from kit.project import hold_nulls
+
+TEXT, AT = pa.string(), pa.timestamp("us", tz="UTC")
+CLEAN = "job: clean\nsources: {p: {table: people, key: id}}\nfrom: p\nexpectations: clean\ntarget: {table: clean}\n"
+COPIED = "job: copied\nsources: {c: {table: clean, key: id}}\nfrom: c\ntarget: {table: copied}\n"
+ORDERS = """\
+job: orders
+sources: {o: {table: bought, key: id}, p: {table: copied, key: id}, f: {table: copied, key: id}}
+from: o
+join: {p: {kind: foreign_key, on: o.person}, f: {kind: list, on: o.friends}}
+select: {id: o.id, mail: p.mail, friends: f}
+expectations: named
+target: {table: orders}
+"""
+AFTER = """\
+job: after
+sources: {o: {table: orders, key: id}}
+from: o
+select: {id: o.id, mail: o.mail}
+expectations: named
+target: {table: after}
+"""
+RATES = """\
+job: rates
+sources: {r: {table: given, key: [id, since]}}
+from: r
+expectations: rates
+target: {table: rates}
+"""
+PRICED = """\
+job: priced
+sources: {o: {table: bought, key: id}, r: {table: rates, key: [id, since]}}
+from: o
+join: {r: {kind: as_of, on: [o.person], at: o.at}}
+select: {id: o.id, rate: r.rate}
+target: {table: priced}
+"""
+
+
+def moment(day: int) -> Any:
+    return pa.scalar(day * 86_400_000_000, AT).as_py()
+
+
+def open_orders(lab: Lab) -> None:
+    """Write people of whom one has no address, orders of three persons, and jobs that read one another's targets."""
+    lab.table("people", "id", {"id": TEXT, "mail": TEXT}, [{"id": "a", "mail": "a@b"}, {"id": "b", "mail": None}])
+    bought = [
+        {"id": "1", "person": "a", "friends": ["a", "b"], "at": moment(5)},
+        {"id": "2", "person": "b", "friends": ["a"], "at": moment(5)},
+        {"id": "3", "person": "zz", "friends": None, "at": moment(5)},
+    ]
+    kinds = {"id": TEXT, "person": TEXT, "friends": pa.list_(TEXT), "at": AT}
+    lab.table("bought", "id", kinds, bought)
+    given = [{"id": key, "since": moment(1), "rate": rate} for key, rate in (("a", "x"), ("b", None))]
+    lab.table("given", "id", {"id": TEXT, "since": AT, "rate": TEXT}, given)
+    lab.suite("clean", hold_nulls("mail"))
+    lab.suite("rates", hold_nulls("rate"))
+    lab.suite("named", {**hold_nulls("mail"), "meta": {"enrich": {"action": "warn"}}})
+    for each in (CLEAN, COPIED, ORDERS, AFTER, RATES, PRICED):
+        lab.job(each)
+
+
+def test_what_is_held_upstream_is_told(prepared: Prepared) -> None:
+    held = prepared("held_upstream", open_orders)
+    result = held.run_all()
+    assert result.exit_code == 0
+    found = {job.job: job.held_upstream for job in result.jobs}
+    assert found == {
+        "clean": {},
+        "copied": {"clean": 1},
+        "orders": {"clean": 1},
+        "after": {"clean": 1},
+        "rates": {},
+        "priced": {"rates": 1},
+    }
+
+    project = enrich.load_project(held.home)
+
+    def why(job: str, key: str) -> enrich.Why:
+        return enrich.why(project, job, key, spark=held.spark)
+
+    def tell(reason: Any) -> tuple[str, str | None]:
+        return reason.reason, reason.job
+
+    upstream = ("quarantined_upstream", "clean")
+    assert tell(why("clean", "b").row) == ("quarantined", None)
+    assert tell(why("copied", "b").row) == upstream, "its driving row is held"
+    second = why("orders", "2")
+    assert (tell(second.lookups["p"]), tell(second.columns["mail"])) == (upstream, upstream), "two jobs further"
+    first = why("orders", "1").lookups["f"]
+    assert (tell(first), first.elements) == (upstream, {"matched": 1, "quarantined_upstream": 1})
+    assert tell(why("orders", "3").lookups["p"]) == ("no_such_key", None)
+    assert tell(why("after", "2").columns["mail"]) == upstream, "the cell that it copies is empty because of it"
+    assert tell(why("after", "3").columns["mail"]) == ("value_null_in_lookup", None)
+    assert tell(why("priced", "2").lookups["r"]) == ("quarantined_upstream", "rates"), "no version is left"
+
+    for job in ("orders", "after"):
+        other = "no_such_key" if job == "orders" else "value_null_in_lookup"
+        (rule,) = enrich.failing(project, job, spark=held.spark).rules
+        assert rule.reasons == {"quarantined_upstream": 1, other: 1}
+        assert {each.reason.job for each in rule.causes} == {"clean", None}
+
+    # The version of a moment is held, and an older one is there: the row has a partner, and none is missing.
+    held.append("given", {"id": "b", "since": moment(9), "rate": "later"})
+    assert held.run_all("rates", "priced").exit_code == 0
+    assert tell(why("priced", "2").lookups["r"]) == ("quarantined_upstream", "rates")
+
+    # Once the row is healed, nothing is held.
+    held.put("people", {"id": "b", "mail": "b@b"})
+    assert not any(job.held_upstream for job in held.run_all("clean", "copied", "orders").jobs)
+    assert tell(why("orders", "2").columns["mail"]) == ("matched", None)
