@@ -211,11 +211,12 @@ def test_no_days_are_left_when_files_of_waiting_changes_are_gone(told: Any, proj
     told(KEPT)
     table = DeltaTable(project / "lake" / "accounts")
     table.update(updates={"email": "'new@example.com'"})
-    lag = read_status(project, call)["sources"]["accounts"]
+    (job,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
+    lag = job["sources"]["accounts"]
     assert (lag["versions_behind"], lag["days_left"] > 6) == (1, True)
     vacuumed = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
     assert vacuumed
-    job = read_status(project, call)
+    (job,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
     assert job["sources"]["accounts"]["days_left"] == 0
     assert "may be gone already" in job["note"]
 
