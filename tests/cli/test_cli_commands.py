@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+import enrich
 from cli.shop import CONF
+from enrich.diagnosis.reasons import Reason, Why
 from kit.command import Call, Start
 from kit.project import ROOT, files_below
 
@@ -31,6 +33,47 @@ def test_ls_lists_jobs_in_run_order(call: Call) -> None:
         "consents_with_email",
         "-",
     ]
+
+
+def test_ls_lists_the_chosen_jobs(call: Call) -> None:
+    def listed(*args: str) -> list[str]:
+        found = json.loads(call("--project-dir", ROOT, "ls", "--output", "json", *args).stdout)["jobs"]
+        return [job["job"] for job in found]
+
+    every = listed()
+    assert listed("--select", f"{every[0][:4]}*") == [name for name in every if name.startswith(every[0][:4])]
+    assert listed("--exclude", every[-1]) == every[:-1]
+    assert listed(every[1]) == [every[1]]
+    assert call("--project-dir", ROOT, "ls", "--select", "no_such").exit_code == 2
+
+
+@pytest.mark.parametrize(
+    ("args", "asked"),
+    [
+        (["-1"], ("-1", None)),
+        (["-1.5", "name"], ("-1.5", "name")),
+        (["-1", "name", "--output", "json"], ("-1", "name")),
+        (["--key", "id=-1", "name"], (["id=-1"], "name")),
+        (["--", "-x"], ("-x", None)),
+    ],
+)
+def test_a_negative_number_is_a_key(
+    call: Call, monkeypatch: pytest.MonkeyPatch, args: list[str], asked: tuple[object, str | None]
+) -> None:
+    seen: list[object] = []
+
+    def why(_project: object, _job: str, key: object, column: str | None, **_: object) -> Why:
+        seen.append((key, column))
+        return Why("j", 0, Reason("matched"), {}, {"name": Reason("matched")})
+
+    monkeypatch.setattr(enrich, "why", why)
+    assert call("--project-dir", ROOT, "why", "j", *args).exit_code == 0
+    assert seen == [asked]
+
+
+def test_a_slip_in_an_option_is_no_key(call: Call) -> None:
+    result = call("--project-dir", ROOT, "why", "j", "-1", "--shwo-keys")
+    assert (result.exit_code, "No such option" in result.stderr) == (2, True)
 
 
 def test_ls_as_json_is_one_line(call: Call) -> None:
@@ -113,7 +156,7 @@ def test_the_project_is_found_upwards_from_where_one_is(start: Start, bare_proje
         ["nonsense"],
         ["ls", "--nonsense"],
         ["ls", "--output", "xml"],
-        ["ls", "surplus"],
+        ["validate", "surplus"],
         ["run", "--skip-code", "0"],
         ["run", "--skip-code", "256"],
         ["run", "--skip-code", "x"],

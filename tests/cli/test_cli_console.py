@@ -77,6 +77,13 @@ def test_finding_text(found: Finding, text: str) -> None:
     assert format_finding(found) == text
 
 
+@pytest.mark.parametrize("count", [1, 3])
+def test_that_no_row_was_judged_is_no_news_where_nothing_changed(count: int) -> None:
+    silent = tuple(finding(index=each, success=None, checked=0, failed=0) for each in range(count))
+    assert list_notes(JobResult("j", "unchanged", findings=silent)) == []
+    assert len(list_notes(JobResult("j", "updated", findings=silent))) == 1
+
+
 def test_a_job_tells_its_rare_counts_findings_and_error() -> None:
     passed = finding(success=True, failed=0)
     job = JobResult(
@@ -97,8 +104,8 @@ def test_a_job_tells_its_rare_counts_findings_and_error() -> None:
 
 def test_a_run_that_judged_nothing_says_so_in_one_line() -> None:
     silent = [finding(index=i, success=None, checked=0, failed=0) for i in range(3)]
-    assert list_notes(JobResult("j", "unchanged", findings=tuple(silent))) == ["3 rules, 0 rows checked"]
-    assert list_notes(JobResult("j", "unchanged", findings=(silent[0],))) == ["expect_x(email): 0 rows checked"]
+    assert list_notes(JobResult("j", "updated", findings=tuple(silent))) == ["3 rules, 0 rows checked"]
+    assert list_notes(JobResult("j", "updated", findings=(silent[0],))) == ["expect_x(email): 0 rows checked"]
     told = list_notes(JobResult("j", "updated", findings=(*silent, finding(success=True, failed=0))))
     assert told == ["expect_x(email): 0 rows checked"] * 3
 

@@ -207,6 +207,21 @@ def test_a_target_gets_its_change_feed_from_the_run_that_first_reads_it(told: An
     assert {job["job"]: job["refused"] for job in jobs} == {"customers": None, "active": None}
 
 
+def test_no_days_are_left_when_files_of_waiting_changes_are_gone(told: Any, project: Path, call: Call) -> None:
+    """Whoever runs VACUUM may keep less than the table's properties say."""
+    told(KEPT)
+    table = DeltaTable(project / "lake" / "accounts")
+    table.update(updates={"email": "'new@example.com'"})
+    (job,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
+    lag = job["sources"]["accounts"]
+    assert (lag["versions_behind"], lag["days_left"] > 6) == (1, True)
+    vacuumed = table.vacuum(retention_hours=0, enforce_retention_duration=False, dry_run=False, full=True)
+    assert vacuumed
+    (job,) = json.loads(call("--project-dir", project, "status", "--output", "json").stdout)["jobs"]
+    assert job["sources"]["accounts"]["days_left"] == 0
+    assert "may be gone already" in job["note"]
+
+
 def test_changes_that_a_source_may_have_forgotten_need_perhaps_a_full_refresh(
     told: Any, project: Path, call: Call
 ) -> None:

@@ -418,6 +418,25 @@ def test_connect_sessions_are_refused_by_name():
 
 
 @needs_proc
+def test_a_jvm_that_crashes_leaves_nothing_in_the_directory_and_the_temporary_one(tmp_path):
+    """Its report would hold the environment; Spark's and Java's own files would stay in /tmp."""
+    home, temporary = tmp_path / "home", tmp_path / "it's temporary"
+    home.mkdir()
+    temporary.mkdir()
+    code = """
+        import os, signal
+        spark = get_session(settings())
+        spark.range(10).repartition(2).count()
+        os.kill(spark.sparkContext._gateway.proc.pid, signal.SIGSEGV)
+        print(spark.sparkContext._gateway.proc.wait(300) != 0)
+    """
+    done = python(code, home, TMPDIR=str(temporary))
+    assert done.stdout.split() == ["True"], done.stderr
+    assert list(home.iterdir()) == []
+    assert [each.name for each in temporary.iterdir()] == []
+
+
+@needs_proc
 @pytest.mark.sampled
 @pytest.mark.parametrize("busy", [True, False])
 def test_sigkill_of_python_alone_leaves_no_jvm_even_in_a_job(tmp_path, busy):

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
+import subprocess
 import sys
 import weakref
 from collections.abc import Iterator
+from pathlib import Path
 
 import click
 import pytest
@@ -14,6 +17,7 @@ from click.testing import CliRunner
 
 from enrich.base import context
 from enrich.cli import process
+from kit import command
 
 
 @pytest.fixture(autouse=True)
@@ -107,3 +111,20 @@ def test_what_pyspark_makes_of_ctrl_c_says_so_too() -> None:
 
     done = CliRunner().invoke(commands, ["ask"])
     assert (done.exit_code, done.stderr.strip()) == (130, f"error: {process.INTERRUPTED[130]}")
+
+
+def test_a_panic_of_a_native_library_is_one_line(tmp_path: Path) -> None:
+    """delta-rs panics where it meets such a directory: it prints its stack, and raises what is no Exception."""
+    code = (
+        "import click, deltalake, pyarrow\n"
+        "from enrich.cli.process import CommandLine\n"
+        "@click.group(cls=CommandLine)\ndef cli(): ...\n"
+        "@cli.command()\ndef go():\n"
+        f"    deltalake.write_deltalake({str(tmp_path / 'a[b]')!r}, pyarrow.table({{'x': [1]}}))\ncli()"
+    )
+    (tmp_path / "a[b]").mkdir()
+    known = command.environment(RUST_BACKTRACE="1")
+    words = [sys.executable, "-c", code, "go"]
+    done = subprocess.run(words, capture_output=True, text=True, env=known, timeout=300, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert re.fullmatch("error: internal error: PanicException at .*; please report this line as a bug\n", done.stderr)

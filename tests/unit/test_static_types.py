@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from enrich import ConfigError, load_project
 from enrich.base.errors import Fault
@@ -15,6 +18,10 @@ from enrich.compiler.schemas import build_struct
 from enrich.compiler.statictypes import check_types
 from enrich.expressions import FUNCTIONS, ExpressionError, Scope, parse_expression
 from enrich.expressions.refusals import explain_function
+from enrich.operations import inspection
+from kit.history import NOT_NULL
+from kit.lab import FEED
+from kit.project import write_project
 
 CASES = Path(__file__).with_name("test_expressions_accepted.txt").read_text("utf-8").splitlines()
 ACCEPTED = [line.rpartition(" ##")[0] for line in CASES if not line.startswith("#")]
@@ -240,3 +247,32 @@ def test_functions_are_refused_as_what_they_are(text: str, said: str) -> None:
 def test_no_function_is_both_allowed_and_refused() -> None:
     assert [name for name in FUNCTIONS if explain_function(name)] == []
     assert explain_function("sigum") is None
+
+
+def test_row_conditions_are_typed_over_the_target(tmp_path: Path) -> None:
+    """A condition of kind ``spark`` sees the target's columns, whose types the job gives them."""
+    parts = [
+        ("n > 1 and at is not null", 0),
+        ("at = 5", 1),
+        ("n + 1", 1),
+        ("upper(at) = 'x'", 0),
+        ("unknown_kind = 5", 0),
+    ]
+    job = (
+        "job: j\nsources: {o: {table: o, key: id}}\nfrom: o\n"
+        "select: {id: o.id, n: o.n + 1, at: o.at, unknown_kind: 'pmod(o.n, 2)'}\ntarget: {table: j}\nexpectations: s\n"
+    )
+    rules = [
+        {"type": NOT_NULL, "kwargs": {"column": "id", "row_condition": text, "condition_parser": "spark"}}
+        for text, _ in parts
+    ]
+    files = {"conf/dev.yml": "lake: ./lake\n", "jobs/j.yml": job}
+    files["expectations/s.json"] = json.dumps({"name": "s", "expectations": rules}, indent=1)
+    write_project(tmp_path, files)
+    columns = {"id": pa.array([1]), "n": pa.array([1], pa.int32()), "at": pa.array([0], pa.timestamp("us", "UTC"))}
+    write_deltalake(str(tmp_path / "lake" / "o"), pa.table(columns), configuration=FEED)
+    faults = inspection.validate(load_project(tmp_path))
+    assert len(faults) == 2
+    assert "cannot compare timestamp and int" in faults[0].message
+    assert "row_condition is int; it must be a condition" in faults[1].message
+    assert all((fault.where or "").startswith("expectations/s.json:") for fault in faults)

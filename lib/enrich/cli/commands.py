@@ -137,7 +137,7 @@ def run(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **a
 @output_option
 @add_place_options
 def ls(ctx: click.Context, /, *, output: str, **asked: Any) -> int:
-    """List the jobs, all or those that the options choose, in the order in which they run.
+    """List the jobs in the order in which they run.
 
     Reads only the project's files.
     """

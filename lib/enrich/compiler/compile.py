@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
@@ -37,11 +37,13 @@ class CompiledJob:
         spec: What the verbs read.
         meaning: What decides whether an existing target was made by the same job: hashed into every cursor.
         complete: False when types that only Spark can find were left unchecked (no session yet).
+        kinds: Columns of a join's target -> their types, as far as they are known.
     """
 
     spec: JobSpec
     meaning: dict[str, Any]
     complete: bool
+    kinds: Mapping[str, DataType] = field(default_factory=dict)
 
 
 def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Typer | None = None) -> CompiledJob:
@@ -235,7 +237,7 @@ class _Joins(Steps):
         select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]
         meaning = {**_describe_meaning(job), "select": select, "where": where.canonical if where else None}
         meaning["join"] = [[step.alias, step.kind, step.how, *self.list_written(step.alias)] for step in steps]
-        return CompiledJob(spec, meaning, self.complete)
+        return CompiledJob(spec, meaning, self.complete, self.kinds)
 
     def _outputs(self, steps: list[Step]) -> dict[str, Expression]:
         """Resolve ``select``, or every column when there is none."""
@@ -248,6 +250,7 @@ class _Joins(Steps):
                 continue
             found[name] = expression
             kind = self.type_of(expression, *where)
+            self.kinds |= {name: kind} if kind is not None else {}
             _check_void(self.columns, name, kind, *where)
             if kind is not None and incomparable(kind):
                 self.columns.fault(

@@ -40,6 +40,7 @@ class Steps:
         referring: Lookup -> the expressions that refer to it.
         versions: Lookup of an as-of join -> what tells how long its versions hold, as written.
         is_sound: False when the joins have a fault, so that types after them are not known; None while they are read.
+        kinds: Target column -> its type, where it is known.
     """
 
     def __init__(self, job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]], typer: Typer | None) -> None:
@@ -52,6 +53,7 @@ class Steps:
         self.referring: dict[str, list[Expression]] = {}
         self.versions: dict[str, list[str | None]] = {}
         self.is_sound: bool | None = None
+        self.kinds: dict[str, DataType] = {}
 
     def list_written(self, alias: str) -> list[Any]:
         """Return what a join says, for the hash of the definition."""

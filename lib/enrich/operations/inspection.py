@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -13,6 +13,7 @@ from enrich.base.extras import EXPECTATIONS, has_extra
 from enrich.base.failures import describe_error
 from enrich.base.spec import DataType
 from enrich.compiler import check_file, compile_job
+from enrich.compiler.schemas import name_of
 from enrich.compiler.statictypes import check_types
 from enrich.config import CatalogName, Project, sort_jobs
 from enrich.config.models import Job
@@ -23,7 +24,8 @@ from enrich.progress.cursor import TargetState, read_quarantine_state
 from enrich.progress.cursor import read as read_cursor
 from enrich.progress.lag import SourceLag, find_way_on, measure_lag
 from enrich.progress.prepare import check_free, check_sources, open_task
-from enrich.quality.suites import check_columns
+from enrich.quality.conditions import list_leaves
+from enrich.quality.suites import Suite, check_columns
 from enrich.storage import tables
 from enrich.storage.runs import RunsTable
 
@@ -231,7 +233,28 @@ def _check_job(
     except ConfigError as error:
         return faults + list(error.faults)
     suite = project.suite(job)
-    return faults + (check_columns(suite, plan.spec.columns) if suite is not None else [])
+    if suite is None:
+        return faults
+    missing = check_columns(suite, plan.spec.columns)
+    return faults + missing + ([] if missing else _check_conditions(suite, plan.kinds))
+
+
+def _check_conditions(suite: Suite, kinds: Mapping[str, DataType]) -> list[Fault]:
+    """Return what Spark would refuse in the row conditions of kind ``spark``, as far as types tell without it."""
+    faults = []
+    for rule in suite.rules:
+        for leaf in list_leaves(rule.row_condition):
+            if leaf["type"] != "pass_through":
+                continue
+            place = rule.places.get("row_condition", rule.where)
+            try:
+                kind = check_types(kinds, leaf["pass_through_filter"])
+            except ConfigError as error:
+                faults.append(Fault(f"{rule.type}: row_condition: {error}", place))
+                continue
+            if kind not in (None, "boolean"):
+                faults.append(Fault(f"{rule.type}: row_condition is {name_of(kind)}; it must be a condition", place))
+    return faults
 
 
 def validate_suites(project: Project) -> list[Fault]:

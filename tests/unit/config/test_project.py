@@ -7,7 +7,9 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from deltalake import write_deltalake
 
 from enrich.base.errors import ConfigError
 from enrich.base.spec import quote
@@ -15,6 +17,7 @@ from enrich.config import CatalogName, load_project
 from enrich.config.models import Job, Spark
 from enrich.config.places import SCHEMES, locate, resolve_directory
 from enrich.config.project import find_project
+from enrich.storage import tables
 from kit.project import write_project
 from unit.config.small_project import CONF, FILES, JOIN, MIRROR, edited, faults_of
 
@@ -330,6 +333,7 @@ spark:
         ("lake: dbfs:l\n", [(1, "neither a path nor a URI")]),
         ("lake: ./l\nstate: gs:///x\n", [(2, "'state': a URI names its bucket")]),
         ("lake: ./l\nstate: ./a?b\n", [(2, "'state': a path must not contain '?'")]),
+        ("lake: ./a|b\n", [(1, "'lake': a path must not contain '|'")]),
         ("lake: ./l\nlake: ./m\n", [(2, "duplicate key 'lake'")]),
         ("- lake\n", [(1, "the file must be a mapping")]),
         (
@@ -573,3 +577,23 @@ def test_loading_imports_nothing_heavy(tmp_path: Path) -> None:
         [sys.executable, "-c", program, str(base)], env=environment, capture_output=True, text=True, check=False
     )
     assert (done.stdout.strip(), done.stderr) == ("[]", "")
+
+
+@pytest.mark.parametrize("name", ["shop [prod]", "a]b", "a|b", "a^b", "a%20b", "a\\b", "a\nb"])
+def test_a_directory_in_which_tables_cannot_be_opened_is_refused(tmp_path: Path, name: str) -> None:
+    """delta-rs panics, or looks elsewhere; what is read is the place itself, also behind a link."""
+    write_project(tmp_path / name / "shop", FILES)
+    with pytest.raises(ConfigError, match=r"conf/dev.yml:1: 'lake': tables cannot be below .* rename that directory"):
+        load_project(tmp_path / name / "shop")
+    (tmp_path / "link").symlink_to(tmp_path / name)
+    write_project(tmp_path / "shop", {**FILES, "conf/dev.yml": f"lake: {tmp_path}/link/lake\n"})
+    with pytest.raises(ConfigError, match="tables cannot be below"):
+        load_project(tmp_path / "shop")
+
+
+@pytest.mark.parametrize("name", ["a b", "größe", "日本", "a{b}", "a*b", "a?b", "a#b", "1% x", "it's", "a:b", "a$b"])
+def test_other_letters_do_no_harm(tmp_path: Path, name: str) -> None:
+    write_project(tmp_path / name, FILES)
+    table = load_project(tmp_path / name).location("accounts")
+    write_deltalake(str(table), pa.table({"id": [1]}))
+    assert tables.read_state(str(table)).version == 0
