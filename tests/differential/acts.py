@@ -400,6 +400,10 @@ def _retain(path: Path, _: str) -> None:
 _TARGET_ACTS: dict[str, Callable[[Path, str], None]] = {"rewind": _rewind, "foresee": _foresee, "retain": _retain}
 
 
+ACTS = frozenset({*_SOURCE_ACTS, *_TARGET_ACTS, "die", "since"})
+"""All acts of this module."""
+
+
 def choose_since(trial: Trial, window: int) -> list[str]:
     """Return what ``--since`` says of every source: a version that the targets contain; nothing where none is known."""
     acts = {each.action: each.column for each in trial.script.alterations if each.window == window}
