@@ -260,7 +260,9 @@ def _restore(writer: SourceWriter, steps: str) -> None:
     if version == writer.version:
         return
     rows = writer.past[max(each for each in writer.past if each <= version)]
-    DeltaTable(writer.path).restore(version)
+    table = DeltaTable(writer.path)
+    table.restore(version)
+    writer.is_unfed = table.metadata().configuration["delta.enableChangeDataFeed"] == "false"
     writer.believed = writer.believed if writer.believed is not None else dict(writer.rows)
     writer.rows = {row["rid"]: row for row in rows}
 
@@ -322,7 +324,7 @@ def _lose_commit(writer: SourceWriter, *, empty: bool) -> None:
         DeltaTable(writer.path).create_checkpoint()
         file = writer.rng.choice(files)
         file.write_bytes(b"") if empty else file.unlink()
-        writer.floor = writer.version
+        writer.begin = writer.floor = writer.version
 
 
 def _expire(writer: SourceWriter, _: str) -> None:
@@ -398,6 +400,10 @@ def _retain(path: Path, _: str) -> None:
 
 
 _TARGET_ACTS: dict[str, Callable[[Path, str], None]] = {"rewind": _rewind, "foresee": _foresee, "retain": _retain}
+
+
+ACTS = frozenset({*_SOURCE_ACTS, *_TARGET_ACTS, "die", "since"})
+"""All acts of this module."""
 
 
 def choose_since(trial: Trial, window: int) -> list[str]:

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from differential import planted_histories, planted_intervals
+from differential import planted_acts, planted_histories, planted_intervals
+from differential.alterations import Alteration
 from differential.planting import wrap
 from enrich.base.spec import LIVE, OPERATION, WEIGHT, name_partners, quote
 from enrich.frames import asof, changes, difference, join, keys, mirror
@@ -53,6 +54,7 @@ class Suite:
     Attributes:
         is_late: A source is written while the job runs.
         bugs: Each gets histories of its own; where there is a single one, it gets all.
+        acts: What administrators do up to the last run, in which the bugs are planted.
     """
 
     name: str
@@ -60,6 +62,12 @@ class Suite:
     shape: str
     bugs: tuple[Bug, ...]
     is_late: bool = False
+    acts: tuple[Alteration, ...] = ()
+
+    @property
+    def last(self) -> int:
+        """The window in whose run the bugs are planted."""
+        return max((each.window for each in self.acts), default=1)
 
     @property
     def groups(self) -> int:
@@ -564,5 +572,9 @@ SUITES = (
             Bug("guard_omits_a_column", _guard_omits_text),
             Bug("no_guard_at_all", _no_guard),
         )
+    ),
+    *(
+        Suite(name, planted_acts.WORLD, planted_acts.SHAPE, (Bug(name, plant),), acts=acts)
+        for name, plant, acts in planted_acts.BUGS
     ),
 )

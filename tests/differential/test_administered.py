@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from differential.acts import LATE, administered, plan_acts
+from differential.acts import ACTS, LATE, administered, plan_acts
 from differential.alterations import Alteration
 from differential.compare import canonical_row
 from differential.comparison import Tally
@@ -60,6 +60,16 @@ def test_every_target_is_right_among_administrators(
     failures = trial.play()
     totals[f"administrators, {job}"] = trial.tally
     assert not failures, "\n".join(map(str, failures[:3]))
+
+
+def test_every_act_is_planned_for_every_kind_of_world() -> None:
+    for mapped, wanted in ((False, ACTS), (True, {"rename", "drop", "forget", "widen", "die", "since", "unfed"})):
+        plans = [
+            plan_acts(administered(world, seed, mapped=mapped), 4, seed)
+            for world in WORLDS.values()
+            for seed in range(20)
+        ]
+        assert {each.action for plan in plans for each in plan} >= wanted
 
 
 @pytest.mark.parametrize("mapped", [False, True])

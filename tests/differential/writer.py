@@ -45,7 +45,7 @@ class SourceWriter:
         skewed: The first version whose time the writer still tells as it is.
         runs: The versions that the runs have read.
         floor: The earliest version that the table can be restored to.
-        begin: The earliest version that its log still has.
+        begin: The version from which on its log is whole.
         believed: The rows as histories know them, where the table was restored to others; else None.
         layout: The partition columns that the next write gives the table; None: those that it has.
         widened: Structs that have gained a field.
