@@ -15,6 +15,8 @@ from typing import Any
 _DATA_EXCEPTION = "22"
 _MORE = ("DUPLICATED_MAP_KEY", "INVALID_FORMAT", "COLLECTION_SIZE_LIMIT_EXCEEDED")
 """Conditions of values that have an SQLSTATE of another class."""
+_OTHERS = ("DELTA_", "FAILED_READ_FILE")
+"""Conditions of logs and files, some of which have an SQLSTATE of that class, and what they are caused by."""
 _MOST_CAUSES = 20
 
 _CALL = re.compile(r"\s*([a-z_0-9]+)\s*\(", re.IGNORECASE)
@@ -87,6 +89,8 @@ def find_value_fault(error: BaseException) -> ValueFault | None:
     """Return what is wrong with a value, where that is the cause of an error; None for every other cause."""
     for cause in _list_causes(error):
         condition = _ask(cause, "getCondition")
+        if condition.startswith(_OTHERS):
+            return None
         state = _ask(cause, "getSqlState")
         if condition and (state.startswith(_DATA_EXCEPTION) or condition.startswith(_MORE)):
             return ValueFault(condition, *_read_place(cause))

@@ -1,0 +1,125 @@
+"""A value that Spark cannot compute with: the line of the expression, and the function that helps; never the value."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+import enrich
+from enrich.base.values import find_value_fault
+from enrich.config.values import explain_value_fault
+from enrich.expressions import FUNCTIONS
+from kit.project import CONF, write_project
+
+CANARY = "jane@example.com"
+JOB = """\
+job: j
+sources:
+  o: {table: orders, key: id}
+  p: {table: parts, key: part}
+from: o
+join:
+  p:
+    kind: foreign_key
+    on: cast(o.part as int)
+select:
+  id: o.id
+  share: o.x / o.y
+  first: o.list[0]
+where: coalesce(cast(o.part as int), 0) > 0
+target: {table: t}
+"""
+
+
+@dataclass
+class _Place:
+    text: str
+    start: int
+
+    def fragment(self) -> str:
+        return self.text
+
+    def startIndex(self) -> int:  # noqa: N802 - as in Spark
+        return self.start
+
+
+class _Thrown(Exception):
+    """As pyspark gives it, with what Java has beside it."""
+
+    def __init__(self, condition: str, state: str, *places: _Place) -> None:
+        super().__init__(f"The value '{CANARY}' ...")
+        self.told = condition, state, places
+
+    def getCondition(self) -> str:  # noqa: N802 - as in pyspark
+        return self.told[0]
+
+    def getSqlState(self) -> str:  # noqa: N802 - as in pyspark
+        return self.told[1]
+
+    def getQueryContext(self) -> tuple[_Place, ...]:  # noqa: N802 - as in pyspark
+        return self.told[2]
+
+
+@pytest.mark.parametrize(
+    ("error", "lines", "helps"),
+    [
+        (_Thrown("CAST_INVALID_INPUT", "22018", _Place("cast(o.part as int)", 0)), [9], "try_cast"),
+        (_Thrown("CAST_INVALID_INPUT", "22018", _Place("cast(o.part as int)", 9)), [14], "try_cast"),
+        (_Thrown("DIVIDE_BY_ZERO", "22012", _Place("o.x / o.y", 0)), [12], "try_divide"),
+        (_Thrown("INVALID_ARRAY_INDEX", "22003", _Place("o.list[0]", 0)), [13], "get"),
+        (_Thrown("DUPLICATED_MAP_KEY", "23505"), [9, 14, 12, 13], "case when"),
+    ],
+)
+def test_the_expression_is_found(tmp_path: Path, error: _Thrown, lines: list[int], helps: str) -> None:
+    home = write_project(tmp_path / "p", {"conf/dev.yml": CONF, "jobs/j.yml": JOB})
+    fault = find_value_fault(error)
+    assert fault is not None
+    found = explain_value_fault(enrich.load_project(home).jobs["j"], fault)
+    assert found.exit_code == 2
+    assert [each.where for each in found.faults] == [f"jobs/j.yml:{line}" for line in lines]
+    assert str(found).startswith(", ".join(f"jobs/j.yml:{line}" for line in lines))
+    assert helps in str(found)
+    assert "`enrich run j --full-refresh`" in str(found)
+    assert CANARY not in str(found)
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        _Thrown("DELTA_VERSION_NOT_FOUND", "22003"),
+        _Thrown("FAILED_READ_FILE.FILE_NOT_EXIST", "KD001"),
+        _Thrown("", ""),
+        ValueError("CAST_INVALID_INPUT"),
+    ],
+)
+def test_files_logs_and_machines_are_no_values(error: Exception) -> None:
+    assert find_value_fault(error) is None
+
+
+@pytest.mark.parametrize(
+    ("condition", "fragment", "helps"),
+    [
+        ("CAST_INVALID_INPUT", "cast(o.a as int)", "try_cast"),
+        ("CAST_INVALID_INPUT", "o.a::int", "try_cast"),
+        ("CAST_INVALID_INPUT", "o.a > 5", "try_cast"),
+        ("CAST_OVERFLOW", "int(o.a)", "try_cast"),
+        ("CANNOT_PARSE_TIMESTAMP", "to_date(o.a, 'yyyy')", "try_to_date"),
+        ("CANNOT_PARSE_TIMESTAMP", "to_timestamp(o.a)", "try_to_timestamp"),
+        ("REMAINDER_BY_ZERO", "o.a % o.b", "try_mod"),
+        ("DIVIDE_BY_ZERO", "o.a div o.b", "nullif"),
+        ("ARITHMETIC_OVERFLOW", "o.a * o.b", "try_multiply"),
+        ("BINARY_ARITHMETIC_OVERFLOW", "o.a + o.b", "try_add"),
+        ("NUMERIC_VALUE_OUT_OF_RANGE.WITH_SUGGESTION", "cast(o.a as decimal(3,1))", "try_cast"),
+        ("INVALID_ARRAY_INDEX_IN_ELEMENT_AT", "element_at(o.a, 9)", "try_element_at"),
+        ("INVALID_INDEX_OF_ZERO", "element_at(o.a, o.b)", "try_element_at"),
+        ("INVALID_UTF8_STRING", "validate_utf8(o.a)", "try_validate_utf8"),
+        ("MALFORMED_RECORD_IN_PARSING", "parse_json(o.a)", "try_parse_json"),
+    ],
+)
+def test_the_function_that_helps_may_be_called(condition: str, fragment: str, helps: str) -> None:
+    fault = find_value_fault(_Thrown(condition, "22000", _Place(fragment, 0)))
+    assert fault is not None
+    assert fault.remedy.startswith(f"{helps}(")
+    assert helps in FUNCTIONS
