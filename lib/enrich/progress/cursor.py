@@ -45,6 +45,7 @@ class Mark:
         gaps: Ranges, ends like ``start`` and ``to``, that a run was told to skip; until every row is compared again,
             the target may hold what was there before them.
         first: The version with which a history begins; None for other jobs.
+        partitions: The partition columns at ``to``; None in records of old.
     """
 
     table_id: str
@@ -55,14 +56,17 @@ class Mark:
     commit: str | None = None
     layout: dict[str, dict[str, str]] = field(default_factory=dict)
     first: int | None = None
+    partitions: tuple[str, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the source's part of the record; what need not be told only where there is something to say."""
         found = {"table_id": self.table_id, "from": self.start, "to": self.to, "columns": self.columns}
         layout = {name: there for name, there in self.layout.items() if there}
         more = {"layout": layout, "gaps": [list(gap) for gap in self.gaps]}
-        begins = {} if self.first is None else {"first": self.first}
-        return {**found, "commit": self.commit, **{name: each for name, each in more.items() if each}, **begins}
+        partitions = None if self.partitions is None else list(self.partitions)
+        known = {"first": self.first, "partitions": partitions}
+        told = {name: each for name, each in more.items() if each}
+        return {**found, "commit": self.commit, **told, **{name: it for name, it in known.items() if it is not None}}
 
     @staticmethod
     def from_dict(found: dict[str, Any]) -> Mark:
@@ -70,8 +74,9 @@ class Mark:
         gaps = tuple((start, to) for start, to in found.get("gaps", ()))
         columns, layout = found["columns"], found.get("layout", {})
         layout = {name: layout.get(name, {}) for name in columns}
-        first = found.get("first")
-        return Mark(found["table_id"], found["from"], found["to"], columns, gaps, found.get("commit"), layout, first)
+        partitions = tuple(found["partitions"]) if "partitions" in found else None
+        more = (gaps, found.get("commit"), layout, found.get("first"), partitions)
+        return Mark(found["table_id"], found["from"], found["to"], columns, *more)
 
 
 @dataclass(frozen=True)

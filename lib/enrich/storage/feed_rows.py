@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -48,26 +49,48 @@ def _open_feed(spark: SparkSession, uri: str, first: int, last: int) -> DataFram
     """
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     feed = reader.option("startingVersion", first).option("endingVersion", last).load(uri)
-    if os.environ.get("DATABRICKS_RUNTIME_VERSION"):
-        return feed  # Delta has other classes there: docs/limits.md
+    if os.environ.get("DATABRICKS_RUNTIME_VERSION"):  # Delta has other classes there: docs/limits.md
+        if tables.find_partitions(uri, last) != tables.find_partitions(uri):
+            raise PySparkException(f"{uri} has other partition columns since version {last}")
+        return feed
     with _know_delta(uri):
         read: Any = feed._jdf
         relation = read.queryExecution().analyzed().collectLeaves().head().relation()
         if relation.startingVersion().isEmpty():
             return feed  # there are no such commits: nothing is in it
         jvm: Any = spark._jvm
+        latest = relation.snapshotForBatchSchema()
+        then = _find_snapshot(relation, latest, last)
         found = jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader.changesToBatchDF(
             relation.deltaLog(),
             relation.startingVersion().get(),
             relation.endingVersion().get(),
             spark._jsparkSession,
             relation.catalogTableOpt(),
-            jvm.scala.Some(relation.snapshotForBatchSchema()),
+            jvm.scala.Some(then),
             False,  # only what the commits recorded
             jvm.scala.Option.empty(),
         )
+        is_latest = then.version() == latest.version()
     rows = ClassicDataFrame(found, spark)
+    if not is_latest:
+        return _fit(rows, feed)
     return rows.select(*[_take_as(rows, field) for field in feed.schema.fields])
+
+
+def _find_snapshot(relation: Any, latest: Any, last: int) -> Any:
+    """Return the snapshot by which a feed is read that ends with the commit ``last``.
+
+    The files of the feed have their values where the partition columns of that time say. Delta takes the table's latest
+    ones, and gives null where these are others.
+    """
+    if latest.version() == last:
+        return latest
+    log: Any = relation.deltaLog()
+    nothing = getattr(log, "getSnapshotAt$default$2")()
+    then = log.getSnapshotAt(last, nothing, relation.catalogTableOpt(), False)
+    same = then.metadata().partitionColumns().toSet().equals(latest.metadata().partitionColumns().toSet())
+    return latest if same else then
 
 
 @contextmanager
@@ -93,22 +116,32 @@ def _take_as(rows: DataFrame, field: StructField) -> Column:
 
 
 def read_snapshot_difference(
-    spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]
+    spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str], latest: int | None = None
 ) -> DataFrame:
     """Return the same as ``read_change_feed`` from the two snapshots, for ranges whose feed cannot be read.
 
-    Unchanged rows stand in it twice, with weights that cancel. What the older version does not have yet is null in its
-    rows, a field of a struct too.
+    Unchanged rows stand in it twice, with weights that cancel. What a version does not have yet, of what ``latest``
+    has, is null in its rows, a field of a struct too; None: the end of the window.
     """
-    now = tables.read_snapshot(spark, uri, window[1], columns)
-    before = tables.read_snapshot(spark, uri, window[0], columns, like=now)
-    fitted = [
-        _give_fields(F.col(quote(field.name)), before.schema[field.name].dataType, field.dataType).alias(field.name)
-        for field in now.schema.fields
-    ]
-    before = before.select(*fitted, F.lit(-1).alias(WEIGHT))
-    after = now.withColumn(WEIGHT, F.lit(1))
+    like = tables.read_snapshot(spark, uri, window[1] if latest is None else latest, columns)
+    before, after = (
+        _fit(tables.read_snapshot(spark, uri, version, columns, like=like), like).withColumn(WEIGHT, F.lit(weight))
+        for version, weight in zip(window, (-1, 1), strict=True)
+    )
     return before.unionByName(after).withColumn(COMMIT, F.lit(window[1]).cast("long"))
+
+
+def _fit(rows: DataFrame, like: DataFrame) -> DataFrame:
+    """Return rows of another version in the schema of ``like``; what that version does not have is null."""
+    known = {field.name.lower(): field for field in rows.schema.fields}
+    fitted = []
+    for field in like.schema.fields:
+        there = known.get(field.name.lower())
+        value = F.lit(None).cast(field.dataType)
+        if there is not None:
+            value = _give_fields(F.col(quote(there.name)), there.dataType, field.dataType)
+        fitted.append(value.alias(field.name, metadata=field.metadata))
+    return rows.select(*fitted)
 
 
 def _give_fields(value: Column, have: DataType, want: DataType) -> Column:
