@@ -106,6 +106,8 @@ def _start(work: Work) -> int:
 def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
     span, end = work.task.span, work.task.window[spec.driving].to
     assert span is not None  # noqa: S101 - a history is given one with its window
+    if span.whole or span.compares:
+        feed_ranges.require_sound(work.task, spec.driving, span.start)
     times = _read_times(work, spec, (span.start, end))
     recorded = None if span.whole else _read_recorded(work, spec)
     # Where nothing is taken again, nothing is rolled back: times may seem to go back when a log forgets the past.
