@@ -127,8 +127,8 @@ def there_and_back(lab: Lab) -> set[Row]:
     """Both ends of the window, and the table now, have the same partition columns: only the log tells."""
     repartition(lab, "place")
     sql(lab, "UPDATE {} SET amount = 7 WHERE id = 1")
+    sql(lab, "RESTORE TABLE {} TO VERSION AS OF 1")
     sql(lab, "DELETE FROM {} WHERE id = 2")
-    repartition(lab)
     return BEGUN | {(1, "a", 7)}
 
 
@@ -193,7 +193,7 @@ def look_at_the_ends_alone(patch: pytest.MonkeyPatch) -> None:
     ("bug", "play", "caught"),
     [
         (read_by_the_latest, there_after_changes, ["keyed", "mirrored", "named", "told"]),
-        (look_at_the_ends_alone, there_and_back, ["keyed", "mirrored", "named", "told"]),
+        (look_at_the_ends_alone, there_and_back, ["told"]),  # for the others, what is null comes and goes
     ],
     ids=lambda each: getattr(each, "__name__", ""),
 )

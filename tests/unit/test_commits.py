@@ -129,3 +129,19 @@ def test_rows_of_others_between_plan_and_commit_are_drift(uri: Path) -> None:
     put(uri, "me", 3)
     with pytest.raises(DriftError, match="--full-refresh"):
         refuse_drift(task, DeltaTable(uri).version())
+
+
+@pytest.mark.parametrize("content", [None, b""])
+@pytest.mark.parametrize("limit", [None, 4, 6])
+def test_a_history_is_known_up_to_a_hole(uri: Path, content: bytes | None, limit: int | None) -> None:
+    """delta-rs counts down from the latest version, and would give what is older the numbers of what is missing."""
+    for number in range(2, 9):
+        put(uri, f"run{number}", number)
+    DeltaTable(uri).create_checkpoint()
+    file = uri / "_delta_log" / f"{3:020d}.json"
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    found = tables.read_history(tables.open_log(str(uri)), limit)
+    assert [entry["version"] for entry in found] == [7, 6, 5, 4]
+    assert tables.actions(str(uri), 3) is None
