@@ -150,7 +150,7 @@ def test_a_history_is_known_up_to_a_hole(uri: Path, content: bytes | None, limit
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        ('{"merge\\n": {}}', "an action 'merge\\\\n'"),
+        ('{"merge\\n": {}}', "an action 'merge\\n'"),
         ('{"add": {"path": "x", "deletionVector": {"storageType": "r"}}}', "deletion vectors of a kind 'r'"),
         ('{"remove": {"path": "x", "deletionVector": {"storageType": "q"}}}', "deletion vectors of a kind 'q'"),
     ],
