@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from enrich.base.errors import Conflict, DriftError, Locked
+from enrich.base.errors import Conflict, DriftError, HistoryError, Locked
 from enrich.progress.cursor import Cursor, name_application
 from enrich.steps.commits import CommitAttempt, commit_and_prove, refuse_drift
 from enrich.storage import tables
@@ -129,3 +129,35 @@ def test_rows_of_others_between_plan_and_commit_are_drift(uri: Path) -> None:
     put(uri, "me", 3)
     with pytest.raises(DriftError, match="--repair"):
         refuse_drift(task, DeltaTable(uri).version())
+
+
+@pytest.mark.parametrize("content", [None, b"", b"\n", b'{"commitInfo": {"opera', b"\0\0", b"[]"])
+@pytest.mark.parametrize("limit", [None, 4, 6])
+def test_a_history_is_known_up_to_a_hole(uri: Path, content: bytes | None, limit: int | None) -> None:
+    """delta-rs counts down from the latest version, and would give what is older the numbers of what is missing."""
+    for number in range(2, 9):
+        put(uri, f"run{number}", number)
+    DeltaTable(uri).create_checkpoint()
+    file = uri / "_delta_log" / f"{3:020d}.json"
+    file.unlink()
+    if content is not None:
+        file.write_bytes(content)
+    found = tables.read_history(tables.open_log(str(uri)), limit)
+    assert [entry["version"] for entry in found] == [7, 6, 5, 4]
+    assert tables.actions(str(uri), 3) is None
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('{"merge\\n": {}}', "an action 'merge\\n'"),
+        ('{"add": {"path": "x", "deletionVector": {"storageType": "r"}}}', "deletion vectors of a kind 'r'"),
+        ('{"remove": {"path": "x", "deletionVector": {"storageType": "q"}}}', "deletion vectors of a kind 'q'"),
+    ],
+)
+def test_what_the_protocol_does_not_have_is_not_passed_over(uri: Path, line: str, said: str) -> None:
+    (uri / "_delta_log" / f"{1:020d}.json").write_text('{"commitInfo": {}}\n' + line)
+    with pytest.raises(HistoryError) as refused:
+        tables.actions(str(uri), 1)
+    assert f"version 1 of {uri} has {said}, which this release" in str(refused.value)
+    assert "enrich doctor" in str(refused.value)

@@ -195,3 +195,29 @@ def test_the_rows_that_a_target_names_are_read_where_upkeep_has_put_them_last(tm
     found = [continuity.find_quarantine_version(str(uri), each) for each in (first, second, third)]
     assert found == [0, 3, 4]
     assert continuity.find_quarantine_version(str(uri), replace(first, quarantine_run="another")) is None
+
+
+def test_what_two_records_do_not_share_is_told_range_by_range() -> None:
+    """A merged range would lose the version in its middle, at which a run has died."""
+
+    def record(to: int, *gaps: tuple[int, int]) -> Cursor:
+        return Cursor("run", "kept", 1, "d", {"items": Mark("t", None, to, {}, gaps)}, ())
+
+    def between(ours: Cursor, theirs: Cursor) -> list[tuple[int, int]]:
+        return continuity.list_ranges_between(ours, theirs, "items")
+
+    assert between(record(5), record(9)) == between(record(9), record(5)) == [(5, 9)]
+    assert between(record(5, (2, 3)), record(9, (2, 3))) == [(5, 9)]
+    assert between(record(5, (2, 3)), record(9)) == [(5, 9), (2, 3)]
+    assert between(record(5), record(9, (5, 7))) == [(5, 9)]
+    assert between(record(9), record(7, (2, 4))) == [(7, 9), (2, 4)]
+    assert between(record(9, (2, 4)), record(9)) == [(2, 4)]
+    same = record(9)
+    assert between(same, same) == []
+
+
+def test_a_record_of_old_does_not_know_the_partition_columns() -> None:
+    told = Mark("t", 1, 2, {"id": "long"}, partitions=("day",), layout={"id": {}})
+    assert Mark.from_dict(told.to_dict()) == told
+    old = {name: each for name, each in told.to_dict().items() if name != "partitions"}
+    assert Mark.from_dict(old).partitions is None

@@ -21,6 +21,11 @@ _GONE = (
     "SparkFileNotFoundException",
 )
 """What Spark and Delta say of history that is no more; in the middle of a chain of causes, too."""
+_DAMAGED = re.compile(
+    r"CANNOT_READ_FILE_FOOTER|is not a Parquet file|ParquetDecodingException|can not read class org\.apache\.parquet"
+    r"|ChecksumException|DELTA_DELETION_VECTOR_\w*(?:MISMATCH|INVALID)|java\.io\.EOFException|jackson\.core\.\w+Exception"
+)
+"""What Parquet, Delta, Hadoop and the reader of commits say of a file that is there and holds something else."""
 _THERE = ("TABLE_ALREADY_EXISTS", "VIEW_ALREADY_EXISTS")
 _CONFLICTS = ("Concurrent", "CONCURRENT", "ProtocolChanged", "MetadataChanged", "SCHEMA_CHANGE", *_THERE)
 _LACKS = (
@@ -84,6 +89,12 @@ def is_conflict(error: Exception) -> bool:
 def is_gone(error: Exception) -> bool:
     """Tell whether files or commits of a version do not exist any more."""
     return _find_gone(error) is not None
+
+
+def is_damaged(error: Exception) -> bool:
+    """Tell whether a file of a table is there and does not hold what it should."""
+    text = f"{find_condition(error)} {error}"
+    return "FAILED_READ_FILE" in text and not is_gone(error) and _DAMAGED.search(text) is not None
 
 
 def _find_gone(error: Exception) -> str | None:

@@ -39,7 +39,7 @@ from enrich.diagnosis.upstream import HELD, Inquiry, add_held, find_held
 from enrich.frames import asof, interval, join, normalise, order
 from enrich.frames.columns import drop_nulls, has_null, name_parts, pack_rows, unite
 from enrich.steps.work import FEW
-from enrich.storage import feed_rows, tables
+from enrich.storage import feed_rows, feeds, tables
 
 log = logging.getLogger(__name__)
 
@@ -395,6 +395,9 @@ def _find_moves(work: Inquiry, asked: Question, lost: Lost, window: tuple[int, i
     source, uri = work.task.spec.sources[asked.alias], work.task.tables[asked.alias].uri
     columns = list(dict.fromkeys([*source.key, *asked.columns]))
     net = F.sum(WEIGHT)
+    if not feeds.read_range(uri, window).is_whole:
+        log.info("the change feed of %s does not tell all from version %d on", asked.alias, window[0] + 1)
+        return None
     try:
         feed = normalise.normalise_keys(feed_rows.read_change_feed(work.session, uri, window, columns), source)
         rows = _rename_parts(feed, asked, WEIGHT, COMMIT).join(lost.sent, on=asked.names, how="left_semi")

@@ -61,7 +61,7 @@ class NetChanges:
         shrunk: Number of keys that have fewer rows than before.
         crowded: Number of keys of which more than one row came, or that had more than one row, where that was asked.
         ranges: Parts of ``keys`` -> the least and the greatest value, as ``count_with_ranges`` finds them.
-        compared: Whether the rows at both ends were compared, because the feed does not tell all.
+        compared: The ranges whose rows at both ends were compared, because the feed does not tell all.
     """
 
     images: DataFrame
@@ -75,7 +75,7 @@ class NetChanges:
     shrunk: int
     crowded: int
     ranges: Ranges
-    compared: bool = False
+    compared: tuple[tuple[int, int], ...] = ()
 
     def select_changed(self) -> DataFrame:
         """Return ``__enrich_j*`` alone."""
@@ -125,23 +125,23 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
 
 @dataclass(frozen=True)
 class Touched:
-    """The keys of one source that some commit of a range changed, whether or not a later one took it back.
+    """The keys of one source that some commit of some ranges changed, whether or not a later one took it back.
 
     Attributes:
-        images: The used columns, ``WEIGHT`` and ``COMMIT``; not persisted.
+        images: Frames of the used columns, ``WEIGHT`` and ``COMMIT``, one a range; not persisted.
         keys: ``__enrich_j*`` of the keys, distinct, without nulls.
         persisted: Frames to release: what ``keys`` comes from.
         count: Number of ``keys``.
         null_keys: Number of keys with a null.
-        compared: Whether the rows at both ends were compared, because the feed does not tell all.
+        compared: The ranges whose rows at both ends were compared, because the feed does not tell all.
     """
 
-    images: DataFrame
+    images: tuple[DataFrame, ...]
     keys: DataFrame
     persisted: tuple[DataFrame, ...]
     count: int
     null_keys: int
-    compared: bool = False
+    compared: tuple[tuple[int, int], ...] = ()
 
 
 def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:
@@ -157,7 +157,7 @@ def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:
     every = images.select(*parts).distinct().persist()
     keys = drop_nulls(every)
     count = keys.count()
-    return Touched(images, keys, (every,), count, every.count() - count)
+    return Touched((images,), keys, (every,), count, every.count() - count)
 
 
 def count_keys_that_differ(net: NetChanges, source: SourceSpec, columns: Collection[str]) -> int:

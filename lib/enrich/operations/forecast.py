@@ -168,16 +168,14 @@ def _measure_feeds(work: Work, changed: Changes) -> Extent:
     for alias, window in task.window.items():
         read = []
         if window.start is not None:
-            read.append(((window.start, window.to), alias in changed.net and changed.net[alias].compared))
-        if alias in task.again:
-            read.append((task.again[alias], alias in changed.again and changed.again[alias].compared))
-        versions: set[int] = set()
-        for (start, end), is_compared in read:
-            if is_compared:
-                there = extents.measure_table(task.tables[alias].uri)
-                found += there + there
-            else:
-                versions |= set(range(start + 1, end + 1))
+            read.append((window.start, window.to))
+        read += task.again.get(alias, ())
+        compared = changed.compared.get(alias, frozenset())
+        versions = {version for start, end in {*read} - compared for version in range(start + 1, end + 1)}
+        versions -= {end for _, end in compared - {*read}}  # single commits of a history's window
+        if compared:
+            there = extents.measure_table(task.tables[alias].uri)
+            found += sum((there + there for _ in compared), Extent())
         for version in sorted(versions):
             found += extents.measure_feed(task.tables[alias].uri, version)
     return found

@@ -127,7 +127,7 @@ def list_apart(target: TargetState, cursor: Cursor) -> dict[str, int]:
     if found is None or cursor.quarantine is None:
         return {}
     same = found.definition == cursor.definition and found.sources.keys() == cursor.sources.keys()
-    if same and not any(find_range_between(cursor, found, alias) for alias in cursor.sources):
+    if same and not any(list_ranges_between(cursor, found, alias) for alias in cursor.sources):
         return {}
     return {alias: mark.to for alias, mark in found.sources.items()}
 
@@ -149,11 +149,15 @@ def find_quarantine_version(uri: str, named: Cursor) -> int | None:
     return None
 
 
-def find_range_between(cursor: Cursor, other: Cursor, alias: str) -> tuple[int, int] | None:
-    """Return the versions of a source, ends like ``start`` and ``to``, that only one of two records may contain."""
+def list_ranges_between(cursor: Cursor, other: Cursor, alias: str) -> list[tuple[int, int]]:
+    """Return the versions of a source, ends like ``start`` and ``to``, that only one of two records may contain.
+
+    That is what lies between the two, and what only one of them has left out before.
+    """
     ours, theirs = cursor.sources[alias], other.sources[alias]
     if other is cursor:
-        return None
-    start = min(ours.to, theirs.to, *[gap[0] for gap in theirs.gaps])
-    end = max(ours.to, theirs.to)
-    return (start, end) if start < end else None
+        return []
+    start, end = sorted((ours.to, theirs.to))
+    apart = [gap for gap in (*ours.gaps, *theirs.gaps) if (gap in ours.gaps) != (gap in theirs.gaps)]
+    before = [gap for gap in apart if gap[0] < start or gap[1] > end]
+    return [*([(start, end)] if start < end else []), *dict.fromkeys(before)]

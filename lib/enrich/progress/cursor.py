@@ -50,6 +50,7 @@ class Mark:
         first: The version with which a history begins; None for other jobs.
         chars: What the used columns were declared with, as in ``TableState``; None in records of old.
         trusted: Whether two rows may share a key, because nobody looked for such rows; None in records of old.
+        partitions: The partition columns at ``to``; None in records of old.
     """
 
     table_id: str
@@ -62,13 +63,15 @@ class Mark:
     first: int | None = None
     chars: dict[str, list[str]] | None = None
     trusted: bool | None = None
+    partitions: tuple[str, ...] | None = None
 
     def to_dict(self) -> dict[str, Any]:
         """Return the source's part of the record; what need not be told only where there is something to say."""
         found = {"table_id": self.table_id, "from": self.start, "to": self.to, "columns": self.columns}
         layout = {name: there for name, there in self.layout.items() if there}
         more = {"layout": layout, "gaps": [list(gap) for gap in self.gaps]}
-        known = {"first": self.first, "chars": self.chars, "trusted": self.trusted}
+        partitions = None if self.partitions is None else list(self.partitions)
+        known = {"first": self.first, "chars": self.chars, "trusted": self.trusted, "partitions": partitions}
         more = {name: each for name, each in more.items() if each}
         return {**found, "commit": self.commit, **more, **{n: each for n, each in known.items() if each is not None}}
 
@@ -79,6 +82,7 @@ class Mark:
         columns, layout = found["columns"], found.get("layout", {})
         layout = {name: layout.get(name, {}) for name in columns}
         known = {name: found.get(name) for name in ("commit", "first", "chars", "trusted")}
+        known["partitions"] = tuple(found["partitions"]) if "partitions" in found else None
         return Mark(found["table_id"], found["from"], found["to"], columns, gaps, layout=layout, **known)
 
 

@@ -227,10 +227,9 @@ def _continue_task(task: Task, contained: tuple[Cursor, Cursor], bounds: Bounds)
                 f" --allow-gap: `{hints.run(name, replace(task.asked, allow_gap=True))}`",
             )
         window[alias] = SourceWindow(found.start, found.to, gap=found.gap)
-        if ranges := [
-            each for each in (found.again, continuity.find_range_between(cursor, beside, alias)) if each is not None
-        ]:
-            again[alias] = (min(start for start, _ in ranges), max(end for _, end in ranges))
+        ranges = [*([found.again] if found.again else []), *continuity.list_ranges_between(cursor, beside, alias)]
+        if ranges:
+            again[alias] = tuple(dict.fromkeys(ranges))
     mode = REPLAY if bounds.replays else INCREMENTAL
     apart = {alias: mark.to for alias, mark in beside.sources.items()} if beside is not cursor else {}
     task = replace(task, mode=mode, window=window, again=again, apart=apart)
@@ -245,7 +244,7 @@ def _continue_task(task: Task, contained: tuple[Cursor, Cursor], bounds: Bounds)
 def announce(task: Task) -> None:
     """Say what the job is about to do, and loudly what it leaves out."""
     windows = [f"{alias} {each.start}->{each.to}" for alias, each in task.window.items() if each.start != each.to]
-    windows += [f"{alias} {start}->{end} once more" for alias, (start, end) in task.again.items()]
+    windows += [f"{alias} {start}->{end} once more" for alias, ranges in task.again.items() for start, end in ranges]
     log.info("%s: %s", task.job.job, task.mode if task.everything else f"{task.mode} of {', '.join(windows)}")
     for alias, each in task.window.items():
         if each.gap is not None:

@@ -103,10 +103,10 @@ def go_on(job: str, alias: str, task: Task, *, allow_gap: bool) -> tuple[Span, S
     Raises:
         HistoryError: The feed is lost, and that is not allowed; or of what shall be taken again.
     """
-    table, mark, at, again = task.tables[alias], task.target.marks[alias], task.window[alias], task.again.get(alias)
+    table, mark, at, again = task.tables[alias], task.target.marks[alias], task.window[alias], task.again.get(alias, ())
     first = mark.to if mark.first is None else mark.first
     start = mark.to if at.start is None else at.start
-    wanted = start if again is None else min(start, again[0])
+    wanted = min([start, *[each[0] for each in again]])
     if wanted < first:
         raise HistoryError(
             f"--since is before version {first} of source {alias!r}, with which the history of {job!r} begins",
@@ -114,7 +114,7 @@ def go_on(job: str, alias: str, task: Task, *, allow_gap: bool) -> tuple[Span, S
         )
     skips = start > mark.to  # as --since asked for it
     found = find_feed_start(table, wanted, readable=skips, used=mark.columns)
-    if found > wanted and again is not None and not task.apart:
+    if found > wanted and again and not task.apart:
         raise HistoryError(
             f"the change feed of source {alias!r} of {job!r} is whole only after version {found}",
             hint=f"run `{hints.run(job, replace(task.asked, since=f'{alias}=v{found}'))}`, or name a later version, or"

@@ -91,7 +91,8 @@ class Task:
         tables: Alias -> the pinned state of its table.
         window: Alias -> the versions to consume.
         until: Alias -> where ``--until`` ends its window, which may be before the cursor.
-        again: Alias -> versions before the cursor whose changed keys are computed anew as well.
+        again: Alias -> ranges before or around the cursor whose changed keys are computed anew as well. Each is read by
+            itself: between its two ends only its own feed, or its own two snapshots, tell what changed.
         target: What is at the target now.
         committed: Told the result as soon as the log shows the job's commit, whatever becomes of the process then.
         accepted: Names of the job's rules that shall not block this run.
@@ -119,7 +120,7 @@ class Task:
     accepted: frozenset[str] = frozenset()
     retry: bool = False
     until: Mapping[str, int] = field(default_factory=dict)
-    again: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    again: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
     apart: Mapping[str, int] = field(default_factory=dict)
     optimize: Optimize | None = None
     span: Span | None = None
@@ -135,7 +136,9 @@ class Task:
     @property
     def everything(self) -> bool:
         """True when all keys are computed anew."""
-        return self.mode not in _BY_CHANGES or self.anew or any(start == BEFORE_ALL for start, _ in self.again.values())
+        if self.mode not in _BY_CHANGES or self.anew:
+            return True
+        return any(start == BEFORE_ALL for ranges in self.again.values() for start, _ in ranges)
 
     @property
     def moved(self) -> tuple[str, ...]:
@@ -240,13 +243,13 @@ class Task:
         for alias, each in self.window.items():
             columns = dict(self.spec.sources[alias].columns)
             table, gaps = self.tables[alias], self._open_gaps(alias)
-            commit = table.commit if each.to == table.version else None
+            commit, partitions = (table.commit, table.partitions) if each.to == table.version else (None, None)
             layout = {name: table.layout[name] for name in columns}
             first = None if self.span is None else self.span.first
             chars = {name: table.chars[name] for name in columns if name in table.chars}
             trusted = self.spec.sources[alias].trusted
-            mark = Mark(table.table_id, each.start, each.to, columns, gaps, commit, layout, first, chars, trusted)
-            marks[alias] = mark
+            known = (first, chars, trusted, partitions)
+            marks[alias] = Mark(table.table_id, each.start, each.to, columns, gaps, commit, layout, *known)
         return Cursor(
             self.run_id,
             self.job.job,

@@ -67,7 +67,7 @@ def _find_affected(work: Work, changed: Changes) -> Affected:
     waiting = retrying.find_quarantined_keys(work)
     assert not isinstance(spec, HistorySpec)  # noqa: S101 - its ledger tells them
     if isinstance(spec, MirrorSpec):
-        images = [*[net.images for net in changed.net.values()], *[each.images for each in changed.again.values()]]
+        images = [each for alias in spec.sources for each in changed.images(alias)]
         values = [*[mirror.find_affected_values(spec, each) for each in images], *[each.left for each in waiting]]
         return Affected(work.keep(unite(values).distinct()))
     now, right = work.now, spec.right_step()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
@@ -24,6 +24,7 @@ from enrich.frames.changes import Touched
 from enrich.frames.columns import aggregate, unite
 from enrich.frames.history import FROM
 from enrich.progress.continuity import find_quarantine_version
+from enrich.steps import feed_ranges
 from enrich.steps.losses import check_ends
 from enrich.steps.work import Work, build_finding, list_kinds, read_target
 from enrich.storage import feed_rows, tables
@@ -106,13 +107,15 @@ def _start(work: Work) -> int:
 def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
     span, end = work.task.span, work.task.window[spec.driving].to
     assert span is not None  # noqa: S101 - a history is given one with its window
+    if span.whole or span.compares:
+        feed_ranges.require_sound(work.task, spec.driving, span.start)
     times = _read_times(work, spec, (span.start, end))
     recorded = None if span.whole else _read_recorded(work, spec)
     # Where nothing is taken again, nothing is rolled back: times may seem to go back when a log forgets the past.
     again = not span.whole and span.start < min(end, work.task.target.marks[spec.driving].to)
     bound = F.timestamp_millis(F.lit(times[span.start + 1])) if again else None
     earlier = recorded if recorded is None or bound is None else history.roll_back(recorded, bound)
-    parts = [] if span.start == end else [_read_images(work, spec, (span.start, end))]
+    parts, compared = _read_images(work, spec, (span.start, end)) if span.start < end else ([], ())
     if span.compares and earlier is not None:
         parts.append(_compare_rows(work, spec, earlier, span.start))
     images = unite(parts) if parts else _make_no_images(work, spec)
@@ -142,6 +145,7 @@ def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
     touched, come, keyless = _count(work, spec, images, keys)
     if work.task.unsearched and not work.task.everything:
         surplus = max(surplus, *_search_ends(work, spec, images))
+    touched = replace(touched, compared=compared)
     return Ledger(base, events, identities, touched, come, keyless, surplus)
 
 
@@ -158,7 +162,7 @@ def _count(work: Work, spec: HistorySpec, images: DataFrame, keys: DataFrame) ->
         rows = net_changes.count_rows(work.read_source(spec.driving), spec.source, search=False)
         come, keyless = rows.rows + rows.null_keys, rows.null_keys
     names = name_reference(len(spec.key))
-    return Touched(images, keys.toDF(*names), (), keys.count(), null_images), come, keyless
+    return Touched((images,), keys.toDF(*names), (), keys.count(), null_images), come, keyless
 
 
 def _search_ends(work: Work, spec: HistorySpec, images: DataFrame) -> tuple[int, int]:
@@ -208,11 +212,39 @@ def _begin(spec: HistorySpec, at: int) -> Column:
     return F.lit(history.BEGINNING).cast("timestamp") if spec.from_beginning else F.timestamp_millis(F.lit(at))
 
 
-def _read_images(work: Work, spec: HistorySpec, ends: tuple[int, int]) -> DataFrame:
-    """Return what each commit of a range removed and added, one row an image."""
-    names = list(spec.source.columns)
-    feed = feed_rows.read_change_feed(work.session, work.task.tables[spec.driving].uri, ends, names)
-    return net_changes.sum_images(normalise.normalise_keys(feed, spec.source), spec.source, COMMIT)
+def _read_images(
+    work: Work, spec: HistorySpec, ends: tuple[int, int]
+) -> tuple[list[DataFrame], tuple[tuple[int, int], ...]]:
+    """Return what each commit of a range removed and added, one row an image.
+
+    A commit that changes the partition columns is told by the two snapshots beside it: no feed reaches across it.
+
+    Returns:
+        The images, and the ranges, of one commit each, whose ends are compared.
+
+    Raises:
+        HistoryError: A commit is lost that was there a moment ago, or holds what is not known.
+    """
+    alias, names, uri = spec.driving, list(spec.source.columns), work.task.tables[spec.driving].uri
+    told = feed_ranges.read_range(work.task, alias, ends)
+    if told.lost:
+        raise HistoryError(
+            f"the log of source {alias!r} does not know version {told.lost[0]} any more",
+            hint=f"run `enrich plan {spec.job}` to see what can be read",
+        )
+    feeds, compared, start = [], [], ends[0]
+    for version in (*told.repartitioned, ends[1] + 1):
+        if start < version - 1:
+            feeds.append(feed_rows.read_change_feed(work.session, uri, (start, version - 1), names))
+        if version <= ends[1]:
+            compared.append((version - 1, version))
+            feed_ranges.require_sound(work.task, alias, *compared[-1])
+            feeds.append(feed_rows.read_snapshot_difference(work.session, uri, compared[-1], names, ends[1]))
+        start = version
+    images = [
+        net_changes.sum_images(normalise.normalise_keys(feed, spec.source), spec.source, COMMIT) for feed in feeds
+    ]
+    return images, tuple(compared)
 
 
 def _make_no_images(work: Work, spec: HistorySpec) -> DataFrame:

@@ -24,10 +24,11 @@ from enrich.base.spec import (
 from enrich.frames import changes as net_changes
 from enrich.frames import normalise
 from enrich.frames.changes import NetChanges, RowCounts, Touched
+from enrich.frames.columns import unite
 from enrich.progress.task import Task
-from enrich.steps import history
+from enrich.steps import feed_ranges, history
 from enrich.steps.history import Ledger
-from enrich.steps.losses import can_read, check_ends, keeps_layout
+from enrich.steps.losses import check_ends, find_loss
 from enrich.steps.work import Work, build_finding, measure
 from enrich.storage import feed_rows
 
@@ -46,6 +47,7 @@ class Changes:
         findings: Null and ambiguous keys in the sources.
         again: Alias -> what changed before the cursor and is computed anew because the run was told so.
         ledger: What a history is computed from; None for other jobs.
+        compared: Alias -> the ranges whose two ends were compared, because the feed does not tell all.
     """
 
     net: Mapping[str, NetChanges]
@@ -53,6 +55,7 @@ class Changes:
     findings: tuple[Finding, ...]
     again: Mapping[str, Touched] = field(default_factory=dict)
     ledger: Ledger | None = None
+    compared: Mapping[str, frozenset[tuple[int, int]]] = field(default_factory=dict)
 
     def may_lack_keys(self, alias: str) -> bool:
         """Return whether rows with a null key came to or left a source."""
@@ -61,7 +64,10 @@ class Changes:
 
     def images(self, alias: str) -> Iterator[DataFrame]:
         """Yield the rows of a source that have come or gone, with more columns."""
-        yield from [each.images for each in (self.net.get(alias), self.again.get(alias)) if each is not None]
+        if alias in self.net:
+            yield self.net[alias].images
+        if alias in self.again:
+            yield from self.again[alias].images
 
     @cached_property
     def differing(self) -> dict[str, DataFrame]:
@@ -78,11 +84,15 @@ def read_changes(work: Work) -> Changes:
     """Read the window of every source and look for null and ambiguous keys in what it brings."""
     pass_point("changes.before")
     task = work.task
+    if task.everything:
+        for alias, at in task.window.items():
+            feed_ranges.require_sound(task, alias, at.to)
     if isinstance(task.spec, HistorySpec):
         return _read_commits(work, task.spec)
     net: dict[str, NetChanges] = {}
     again = {} if task.everything else {alias: _read_again(work, alias) for alias in task.again}
     window, findings = {}, []
+    compared: dict[str, frozenset[tuple[int, int]]] = {}
     for alias, source in task.spec.sources.items():
         at = task.window[alias]
         if task.everything:
@@ -103,8 +113,9 @@ def read_changes(work: Work) -> Changes:
             found = _count_source(work, alias)
             come, nulls, surplus = found.rows + found.null_keys, found.null_keys, found.surplus
         widened = _count_all_keys(net.get(alias), again.get(alias))
-        compared = any(each[alias].compared for each in (net, again) if alias in each)
-        window[alias] = _describe_window(task, alias, count if widened is None else widened, compared=compared)
+        compared[alias] = frozenset(each for part in (net, again) if alias in part for each in part[alias].compared)
+        count = count if widened is None else widened
+        window[alias] = _describe_window(task, alias, count, compared=bool(compared[alias]))
         driving = alias == task.spec.driving
         if nulls:
             findings.append(build_finding("key_not_null", "quarantine" if driving else "warn", (come, nulls), alias))
@@ -113,7 +124,7 @@ def read_changes(work: Work) -> Changes:
     work.result = replace(work.result, sources=window)
     work.expect_rows(sum(each.count for each in net.values()) + sum(each.count for each in again.values()))
     pass_point("changes.after")
-    return Changes(net, window, tuple(findings), again)
+    return Changes(net, window, tuple(findings), again, compared=compared)
 
 
 def _read_commits(work: Work, spec: HistorySpec) -> Changes:
@@ -121,11 +132,12 @@ def _read_commits(work: Work, spec: HistorySpec) -> Changes:
     ledger, alias = history.read_ledger(work, spec), spec.driving
     found = ledger.touched
     count = ledger.come - ledger.keyless if work.task.everything else found.count
-    window = {alias: _describe_window(work.task, alias, count)}
+    window = {alias: _describe_window(work.task, alias, count, compared=bool(found.compared))}
     work.result = replace(work.result, sources=window)
     work.expect_rows(found.count)
     pass_point("changes.after")
-    return Changes({}, window, ledger.list_findings(alias), {alias: found}, ledger)
+    compared = {alias: frozenset(found.compared)}
+    return Changes({}, window, ledger.list_findings(alias), {alias: found}, ledger, compared)
 
 
 def _count_all_keys(net: NetChanges | None, again: Touched | None) -> int | None:
@@ -138,7 +150,8 @@ def _count_all_keys(net: NetChanges | None, again: Touched | None) -> int | None
 def _describe_window(task: Task, alias: str, count: int, *, compared: bool = False) -> SourceWindow:
     """Return a source's window as the result shows it: from where ``--since`` widened it to."""
     at = task.window[alias]
-    start = max(task.again[alias][0], 0) if alias in task.again else at.start
+    again = [start for start, _ in task.again.get(alias, ())]
+    start = max(min(again), 0) if again else at.start
     return SourceWindow(start, at.to, count, at.gap, compared)
 
 
@@ -154,8 +167,14 @@ def _read_window(work: Work, alias: str, window: tuple[int, int]) -> NetChanges:
 
 
 def _read_again(work: Work, alias: str) -> Touched:
-    """Find the keys that a source's commits changed in the range that is taken again."""
-    return _read(work, alias, work.task.again[alias], net_changes.find_touched_keys)
+    """Find the keys that a source's commits changed in the ranges that are taken again, each read by itself."""
+    found = [_read(work, alias, window, net_changes.find_touched_keys) for window in work.task.again[alias]]
+    if len(found) == 1:
+        return found[0]
+    keys = work.keep(unite([each.keys for each in found]).distinct())
+    images = tuple(frame for each in found for frame in each.images)
+    compared = tuple(window for each in found for window in each.compared)
+    return Touched(images, keys, (), keys.count(), sum(each.null_keys for each in found), compared)
 
 
 def _read(
@@ -167,7 +186,7 @@ def _read(
 
     pass_point("feed_of_source.before")
     found = None
-    if keeps_layout(work.task, alias, window):
+    if feed_ranges.tells_all(work.task, alias, window):
         try:
             feed = feed_rows.read_change_feed(work.session, uri, window, names)
             found = by(normalise.normalise_keys(feed, source), source)
@@ -176,17 +195,21 @@ def _read(
                 raise
     if found is None:
         log.info("the change feed of %s cannot be read completely; comparing the two snapshots instead", alias)
+        feed_ranges.require_sound(work.task, alias, *window)
         try:
-            feed = feed_rows.read_snapshot_difference(work.session, uri, window, names)
-            found = replace(by(normalise.normalise_keys(feed, source), source), compared=True)
+            feed = feed_rows.read_snapshot_difference(work.session, uri, window, names, work.task.window[alias].to)
+            found = replace(by(normalise.normalise_keys(feed, source), source), compared=(window,))
         except (PySparkException, Py4JJavaError) as error:
             if find_lack(error):
                 raise
             check_ends(work, [alias])
-            if not isinstance(error, AnalysisException) and can_read(work, alias, window[0]):
+            losses = [(version, find_loss(work, alias, version)) for version in window]
+            told = "; ".join(f"version {version}: {loss}" for version, loss in losses if loss)
+            if not isinstance(error, AnalysisException) and not told:
                 raise  # both ends are there: another attempt may succeed, and a full refresh is not needed
             raise HistoryError(
-                f"source {alias!r} cannot be read from version {window[0]} to {window[1]}: {tell_unreadable(error)}",
+                f"source {alias!r} cannot be read from version {window[0]} to {window[1]}:"
+                f" {told or tell_unreadable(error)}",
                 hint=f"run `{hints.refresh(work.task.job.job)}`",
             ) from error
     pass_point("feed_of_source.after")

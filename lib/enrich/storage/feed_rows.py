@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
@@ -49,27 +50,49 @@ def _open_feed(spark: SparkSession, uri: str, ends: tuple[int, int], columns: Se
     """
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     feed = reader.option("startingVersion", ends[0]).option("endingVersion", ends[1]).load(uri)
-    if os.environ.get("DATABRICKS_RUNTIME_VERSION"):
-        return feed  # Delta has other classes there: docs/limits.md
+    if os.environ.get("DATABRICKS_RUNTIME_VERSION"):  # Delta has other classes there: docs/limits.md
+        if tables.find_partitions(uri, ends[1]) != tables.find_partitions(uri):
+            raise PySparkException(f"{uri} has other partition columns since version {ends[1]}")
+        return feed
     with _know_delta(uri):
         read: Any = feed._jdf
         relation = read.queryExecution().analyzed().collectLeaves().head().relation()
         if relation.startingVersion().isEmpty():
             return feed  # there are no such commits: nothing is in it
         jvm: Any = spark._jvm
+        latest = relation.snapshotForBatchSchema()
+        then = _find_snapshot(relation, latest, ends[1])
         found = jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader.changesToBatchDF(
             relation.deltaLog(),
             relation.startingVersion().get(),
             relation.endingVersion().get(),
             spark._jsparkSession,
             relation.catalogTableOpt(),
-            jvm.scala.Some(relation.snapshotForBatchSchema()),
+            jvm.scala.Some(then),
             False,  # only what the commits recorded
             jvm.scala.Option.empty(),
         )
+        is_latest = then.version() == latest.version()
     rows = ClassicDataFrame(found, spark)
     wanted = feed.select(*[F.col(quote(name)) for name in columns])
+    if not is_latest:
+        return _fit(rows, wanted)
     return rows.select(*[_take_as(rows, field) for field in wanted.schema.fields])
+
+
+def _find_snapshot(relation: Any, latest: Any, last: int) -> Any:
+    """Return the snapshot by which a feed is read that ends with the commit ``last``.
+
+    The files of the feed have their values where the partition columns of that time say. Delta takes the table's latest
+    ones, and gives null where these are others.
+    """
+    if latest.version() == last:
+        return latest
+    log: Any = relation.deltaLog()
+    nothing = getattr(log, "getSnapshotAt$default$2")()
+    then = log.getSnapshotAt(last, nothing, relation.catalogTableOpt(), False)
+    same = then.metadata().partitionColumns().toSet().equals(latest.metadata().partitionColumns().toSet())
+    return latest if same else then
 
 
 @contextmanager
@@ -95,15 +118,28 @@ def _take_as(rows: DataFrame, field: StructField) -> Column:
 
 
 def read_snapshot_difference(
-    spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]
+    spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str], latest: int | None = None
 ) -> DataFrame:
     """Return the same as ``read_change_feed`` from the two snapshots, for ranges whose feed cannot be read.
 
-    Unchanged rows stand in it twice, with weights that cancel. What the older version does not have yet is null in its
-    rows, a field of a struct too.
+    Unchanged rows stand in it twice, with weights that cancel. What a version does not have yet, of what ``latest``
+    has, is null in its rows, a field of a struct too; None: the end of the window.
     """
-    now = tables.read_snapshot(spark, uri, window[1], columns)
-    before = tables.read_snapshot(spark, uri, window[0], columns, like=now)
-    before = before.withColumn(WEIGHT, F.lit(-1))
-    after = now.withColumn(WEIGHT, F.lit(1))
+    like = tables.read_snapshot(spark, uri, window[1] if latest is None else latest, columns)
+    before, after = (
+        tables.read_snapshot(spark, uri, version, columns, like=like).withColumn(WEIGHT, F.lit(weight))
+        for version, weight in zip(window, (-1, 1), strict=True)
+    )
     return before.unionByName(after).withColumn(COMMIT, F.lit(window[1]).cast("long"))
+
+
+def _fit(rows: DataFrame, like: DataFrame) -> DataFrame:
+    """Return rows of another version in the schema of ``like``; what that version does not have is null."""
+    known = {field.name.lower(): field for field in rows.schema.fields}
+    fitted = []
+    for field in like.schema.fields:
+        there, value = known.get(field.name.lower()), F.lit(None)
+        if there is not None:
+            value = tables.give_fields(F.col(quote(there.name)), there.dataType, field.dataType)
+        fitted.append(value.cast(field.dataType).alias(field.name, metadata=field.metadata))
+    return rows.select(*fitted)

@@ -2,6 +2,10 @@
 
 A commit leads back to the version before it when the log holds it, the table recorded its changes, no column got
 another type or other files' values, and the files in which it tells what it changed are still there.
+
+Delta reads a feed with the partition columns of one version. Files that were written under other ones do not have the
+values where it looks for them, and it says null. So a commit that changes them is not read from the feed: it leads back
+when both snapshots beside it can be read.
 """
 
 from __future__ import annotations
@@ -9,6 +13,8 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urlparse
 
@@ -21,6 +27,92 @@ _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _TO_B85 = str.maketrans(_Z85, _B85)
 _UUID_LETTERS = 20
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the commits of a range say of its feed.
+
+    Attributes:
+        lost: Versions that the log does not hold: missing, or a file that is no commit; nothing else says so where a
+            checkpoint hides them.
+        repartitioned: Versions with other partition columns than the one before.
+    """
+
+    lost: tuple[int, ...] = ()
+    repartitioned: tuple[int, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """True when the feed tells all, as far as the log can say."""
+        return not self.lost and not self.repartitioned
+
+
+def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | None = None) -> Told:
+    """Read the commits after ``window[0]`` up to ``window[1]``.
+
+    Args:
+        uri: The table.
+        window: The range.
+        partitions: The partition columns at its start; None: as the log says.
+
+    Raises:
+        HistoryError: A commit holds what is not known.
+        RunFailed: The storage did not answer.
+    """
+    lost, changed, before = [], [], partitions
+    for version in range(window[0] + 1, window[1] + 1):
+        found = tables.actions(uri, version, "metaData")
+        if found is None:
+            lost.append(version)
+        for each in found or ():
+            if before is None and version > 0:
+                state = tables.state_at(uri, version - 1)
+                before = None if state is None else state.partitions
+            now = each["metaData"].get("partitionColumns") or []
+            if version > 0 and (before is None or set(before) != set(now)):
+                changed.append(version)
+            before = now
+    return Told(tuple(lost), tuple(changed))
+
+
+@dataclass
+class Snapshots:
+    """Which versions of a table can be read, as far as its log can say; each commit is looked at once."""
+
+    uri: str
+
+    @cached_property
+    def _held(self) -> dict[int, bool]:
+        return {}
+
+    @cached_property
+    def _names(self) -> tuple[set[int], list[int]]:
+        return tables.list_log(self.uri)
+
+    def find_damage(self, version: int) -> int | None:
+        """Return the first commit, of those that a version is read from, whose file is empty or holds something else.
+
+        A reader passes over an empty one in silence, and shows rows as if it had never been. A commit that is missing
+        ends each reader with an error.
+
+        Raises:
+            HistoryError: A commit holds what is not known.
+            RunFailed: The storage did not answer.
+        """
+        commits, checkpoints = self._names
+        base = max((each for each in checkpoints if each <= version), default=-1)
+        needed = (each for each in range(base + 1, version + 1) if each in commits)
+        return next((each for each in needed if not self._holds(each)), None)
+
+    def can_open(self, version: int) -> bool:
+        """Return whether the log has all that a version is read from."""
+        return tables.state_at(self.uri, version) is not None and self.find_damage(version) is None
+
+    def _holds(self, version: int) -> bool:
+        if version not in self._held:
+            self._held[version] = tables.actions(self.uri, version, "commitInfo") is not None
+        return self._held[version]
 
 
 def find_feed_start(
@@ -37,26 +129,35 @@ def find_feed_start(
     Raises:
         RunFailed: The storage did not answer.
     """
-    uri, version = table.uri, table.version
+    uri, version, snapshots = table.uri, table.version, Snapshots(table.uri)
     missing: set[str] = set()
     whole = [version]
     while table.has_change_feed and version > stop:
         found = tables.actions(uri, version)
-        if found is None or not _tells_all(uri, version, found, used):
+        if found is None:
             break
-        missing -= set(list_files(found, "add"))
-        missing |= {path for path in list_files(found, "remove") if not _exist(uri, [path])}
+        gone = {path for path in list_files(found, "remove") if not _exist(uri, [path])}
+        before = (missing - set(list_files(found, "add"))) | gone
+        if _repartitions(uri, version, found, used):  # the rows at both sides of it are compared
+            if missing or before or not all(map(snapshots.can_open, (version - 1, version))):
+                break
+        elif not _tells_all(uri, version, found, used):
+            break
+        missing = before
         version -= 1
         if not missing:
             whole.append(version)
     if version == stop and not readable:
         return version
-    has_snapshot = (each for each in sorted(whole) if _has_snapshot(uri, each))
-    return next(has_snapshot, table.version)
+    has_rows = (each for each in sorted(whole) if snapshots.can_open(each))
+    return next((each for each in has_rows if tables.actions(uri, each) is not None), table.version)
 
 
-def _has_snapshot(uri: str, version: int) -> bool:
-    return tables.actions(uri, version) is not None and tables.state_at(uri, version) is not None
+def _repartitions(uri: str, version: int, found: Sequence[Mapping[str, Any]], used: Collection[str] | None) -> bool:
+    """Return whether a commit changes the partition columns of a feed that goes on in all other respects."""
+    if not any("metaData" in each for each in found) or not _keeps_columns(uri, version, used):
+        return False
+    return bool(read_range(uri, (version - 1, version)).repartitioned)
 
 
 def _tells_all(uri: str, version: int, found: Sequence[Mapping[str, Any]], used: Collection[str] | None) -> bool:

@@ -9,13 +9,14 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote, urlparse
 
 from enrich.base.constraints import Demands, read_demands
-from enrich.base.errors import ConfigError
+from enrich.base.errors import ConfigError, HistoryError, show_text
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, describe_unreadable, is_denied
 from enrich.base.spec import DataType, name_inside, quote
@@ -36,8 +37,16 @@ CHANGE_FEED = "delta.enableChangeDataFeed"
 _IN_COMMIT = "delta.enableInCommitTimestamps"
 _IN_COMMIT_SINCE = "delta.inCommitTimestampEnablementVersion"
 _HEAD = 65536
+_ACTIONS = frozenset(
+    {"add", "remove", "cdc", "metaData", "protocol", "commitInfo", "txn"}
+    | {"domainMetadata", "checkpointMetadata", "sidecar"}
+)
+_VECTORS = frozenset({"u", "i", "p"})
+"""The actions of a commit and the kinds of deletion vectors that Delta's protocol has; others may mean anything."""
 _TELLING = ("timestamp", "operation", "userMetadata", "txnId")
 _MARKS = ("_delta_log", "_delta_log/_staged_commits")
+_LOG_FILE = re.compile(r"([0-9]{20})\.(?:(json)|checkpoint\.(?:([0-9]{10})\.([0-9]{10})\.)?[^/]*)")
+"""A commit or a checkpoint, whole or a part of several; files that hold several commits have two numbers."""
 _PART_FILE = re.compile(r"\.?part-[0-9]+-.*\.parquet(\.crc)?$")
 
 
@@ -55,6 +64,7 @@ class TableState:
         chars: Column -> the types with a CHAR in them that it was declared with, of columns that have any. Others mean
             that Spark reads other values, without any change of data.
         demands: What the table demands of its rows.
+        partitions: The partition columns.
     """
 
     uri: str
@@ -66,6 +76,7 @@ class TableState:
     layout: dict[str, dict[str, str]]
     chars: dict[str, list[str]]
     demands: Demands = field(default_factory=Demands)
+    partitions: tuple[str, ...] = ()
 
     @property
     def has_change_feed(self) -> bool:
@@ -185,7 +196,8 @@ def read_open_state(log: DeltaTable) -> TableState:
     chars = {field["name"]: found for field in schema["fields"] if (found := find_char_types(field))}
     uri, version, properties = _locate(log), log.version(), dict(metadata.configuration)
     demands, commit = read_demands(schema["fields"], properties), fingerprint(uri, version)
-    return TableState(uri, str(metadata.id), version, columns, properties, commit, layout, chars, demands)
+    more = (chars, demands, tuple(metadata.partition_columns))
+    return TableState(uri, str(metadata.id), version, columns, properties, commit, layout, *more)
 
 
 def _locate(log: DeltaTable) -> str:
@@ -226,6 +238,12 @@ def state_at(uri: str, version: int) -> TableState | None:
     except DeltaError:
         return None
     return read_open_state(log)
+
+
+def find_partitions(uri: str, version: int | None = None) -> frozenset[str] | None:
+    """Return a table's partition columns at a version, or its latest; None when the log does not reach back so far."""
+    state = read_state(uri) if version is None else state_at(uri, version)
+    return None if state is None else frozenset(state.partitions)
 
 
 def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | None:
@@ -333,14 +351,27 @@ def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, An
     uri, latest = _locate(log), log.version()
     entries = _list_commits(log, uri, latest, limit)
     if entries is not None and (len(entries) == limit or actions(uri, latest - len(entries)) is None):
-        return entries
+        oldest = _read_info(uri, latest - len(entries) + 1) if entries else {}
+        if not entries or _tell(oldest) == _tell(entries[-1]):  # none is missing between them
+            return entries
     entries = []
     for version in range(latest, -1 if limit is None else max(-1, latest - limit), -1):
-        found = actions(uri, version)
-        if found is None:
+        info = _read_info(uri, version)
+        if info is None:
             break
-        entries.append({**next((each["commitInfo"] for each in found if "commitInfo" in each), {}), "version": version})
+        entries.append({**info, "version": version})
     return entries
+
+
+def _read_info(uri: str, version: int) -> dict[str, Any] | None:
+    """Return what a commit says of itself, which may be nothing; None when the log does not hold it (any more)."""
+    found = actions(uri, version, "commitInfo")
+    return None if found is None else next((dict(each["commitInfo"]) for each in found), {})
+
+
+def _tell(info: Mapping[str, Any] | None) -> list[Any]:
+    """Return what tells a commit from others."""
+    return [(info or {}).get(name) for name in _TELLING]
 
 
 def _list_commits(log: DeltaTable, uri: str, latest: int, limit: int | None) -> list[dict[str, Any]] | None:
@@ -359,22 +390,70 @@ def _list_commits(log: DeltaTable, uri: str, latest: int, limit: int | None) -> 
         return None
     if _commit_file(uri, latest + 1, 1) is None:
         return entries
-    head: dict[str, Any] = next((e["commitInfo"] for e in actions(uri, latest) or [] if "commitInfo" in e), {})
-    told = [head.get(name) for name in _TELLING]
-    places = [i for i, entry in enumerate(entries) if [entry.get(name) for name in _TELLING] == told]
+    head = _read_info(uri, latest)
+    places = [i for i, entry in enumerate(entries) if _tell(entry) == _tell(head)]
     if not head or len(places) != 1:
         return None
     return [{**entry, "version": latest - i} for i, entry in enumerate(entries[places[0] :][:limit])]
 
 
-def actions(uri: str, version: int) -> list[dict[str, Any]] | None:
+def actions(uri: str, version: int, *kinds: str) -> list[dict[str, Any]] | None:
     """Return what a commit consists of; None when the log does not hold it (any more).
 
+    A file without any action, or with something else in it, holds none: copies that are not complete leave such files.
+
+    Args:
+        uri: The table.
+        version: The commit's.
+        kinds: The actions that are wanted; none: all.
+
     Raises:
-        RunFailed: The storage did not answer, or the commit cannot be read.
+        HistoryError: The commit has an action, or a kind of deletion vectors, that is not known.
+        RunFailed: The storage did not answer.
     """
     text = _commit_file(uri, version)
-    return None if text is None else [json.loads(line) for line in text.splitlines() if line]
+    wanted, count = [], 0
+    try:
+        for line in (text or b"").splitlines():
+            if not line.strip():
+                continue
+            found = json.loads(line)
+            _require_known(uri, version, found)
+            count += 1
+            if not kinds or any(kind in found for kind in kinds):
+                wanted.append(found)
+    except (ValueError, AttributeError):  # no JSON, no objects
+        return None
+    return wanted if count else None
+
+
+def _require_known(uri: str, version: int, action: Mapping[str, Any]) -> None:
+    """Refuse what the protocol does not have: to pass over it may mean to pass over changes."""
+    for name, told in action.items():
+        vector = (told.get("deletionVector") or {}) if name in _ACTIONS and told else {}
+        kind = vector.get("storageType", "u")
+        if name not in _ACTIONS or kind not in _VECTORS:
+            what = f"deletion vectors of a kind {kind!r}" if name in _ACTIONS else f"an action {name!r}"
+            raise HistoryError(
+                f"version {version} of {uri} has {show_text(what)}, which this release of enrich does not know",
+                hint="install a release that knows it; `enrich doctor` shows the versions that are used now",
+            )
+
+
+def list_log(uri: str) -> tuple[set[int], list[int]]:
+    """Return the versions of which a log has commits, and those of which it has whole checkpoints.
+
+    Raises:
+        RunFailed: The storage did not answer.
+    """
+    local = find_local_path(uri)
+    names = [each.name for each in (local / "_delta_log").iterdir()] if local else list_objects(f"{uri}/_delta_log")
+    found = [match for match in map(_LOG_FILE.fullmatch, names) if match is not None]
+    commits = {int(match[1]) for match in found if match[2]}
+    parts = Counter((match[1], match[4]) for match in found if match[4])
+    whole = {int(match[1]) for match in found if not match[2] and not match[4]}
+    whole |= {int(version) for (version, count), there in parts.items() if there == int(count)}
+    return commits, sorted(whole)
 
 
 def fingerprint(uri: str, version: int) -> str | None:

@@ -1,0 +1,211 @@
+"""A source is overwritten with other partition columns: Delta reads null where files have a value in another place.
+
+One source is read by a job with a composite key, a mirror, a history and a job that counts partners. Each test plays
+what somebody does to the source and compares all four with what they should hold; the bugs that are planted show that
+this comparison would tell.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from enrich import load_project, plan, verify
+from enrich.base.result import JobResult
+from enrich.steps import feed_ranges
+from enrich.storage import feed_rows, feeds, tables
+from enrich.storage.feeds import Told
+from kit.lab import Lab, Prepared
+
+Row = tuple[Any, ...]
+
+JOBS = """\
+job: keyed
+sources: {o: {table: orders, key: [place, id]}}
+from: o
+target: {table: keyed}
+---
+job: mirrored
+kind: mirror
+sources: {o: {table: orders, key: id}}
+from: o
+mirror: {value: place, conflict: first}
+target: {table: mirrored}
+---
+job: told
+kind: history
+sources: {o: {table: orders, key: id}}
+from: o
+target: {table: told}
+---
+job: named
+sources: {o: {table: orders, key: id}, p: {table: places, key: place}}
+from: o
+join: {p: {kind: foreign_key, on: o.place}}
+select: {id: o.id, place: o.place, name: p.name}
+target: {table: named}
+"""
+
+
+def write_orders(lab: Lab) -> None:
+    """Write three orders and two places; run four jobs."""
+    lab.table("places", "place", {"place": pa.string(), "name": pa.string()}, [{"place": "a", "name": "A"}])
+    lab.table("orders", "id", {"id": pa.int32(), "place": pa.string(), "amount": pa.int32()})
+    lab.append("orders", order(1, "a", 1), order(2, "c", 2), order(3, "b", 1))
+    for job in JOBS.split("---\n"):
+        lab.job(job)
+    assert {each.status for each in lab.run_all().jobs} == {"created"}
+
+
+def order(key: int, place: str, amount: int) -> dict[str, object]:
+    """Return a row of the source."""
+    return {"id": key, "place": place, "amount": amount}
+
+
+@pytest.fixture
+def orders(prepared: Prepared) -> Lab:
+    """Give the orders, the places, and the four targets."""
+    return prepared("orders", write_orders)
+
+
+def sql(lab: Lab, statement: str) -> None:
+    """Let another writer change the orders, written as {}."""
+    lab.spark.sql(statement.replace("{}", f"delta.`{lab.path('orders')}`"))
+
+
+def repartition(lab: Lab, *by: str, keep: str = "true") -> None:
+    """Overwrite the orders with some of their rows, and with other partition columns."""
+    rows = lab.spark.read.format("delta").load(lab.path("orders")).where(keep)
+    found = lab.spark.createDataFrame(rows.collect(), rows.schema).coalesce(1)
+    how = found.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+    (how.partitionBy(*by) if by else how).save(lab.path("orders"))
+
+
+def rows(lab: Lab, job: str, *columns: str) -> set[Row]:
+    return {tuple(row[name] for name in columns) for row in lab.rows(job)}
+
+
+def list_differing(lab: Lab, said: set[Row]) -> list[str]:
+    """Return the jobs whose targets do not hold what they should: ``said`` are all versions that the table ever had."""
+    source = rows(lab, "orders", "id", "place", "amount")
+    names = {row["place"]: row["name"] for row in lab.rows("places")}
+    right = {
+        "keyed": source,
+        "mirrored": {(place, min(key for key, other, _ in source if other == place)) for _, place, _ in source},
+        "named": {(key, place, names.get(place)) for key, place, _ in source},
+    }
+    columns = {"keyed": ("id", "place", "amount"), "mirrored": ("place", "id"), "named": ("id", "place", "name")}
+    found = [job for job, wanted in right.items() if rows(lab, job, *columns[job]) != wanted]
+    versions = lab.rows("told")
+    is_open = {tuple(each[name] for name in ("id", "place", "amount")) for each in versions if each["valid_to"] is None}
+    told = {tuple(each[name] for name in ("id", "place", "amount")) for each in versions}
+    return [*found, *(["told"] if (is_open, told) != (source, said) else [])]
+
+
+BEGUN = {(1, "a", 1), (2, "c", 2), (3, "b", 1)}
+
+
+def there_at_once(lab: Lab) -> set[Row]:
+    """The overwrite is the first commit of the window, and a row goes with it."""
+    repartition(lab, "place", keep="id <> 2")
+    return BEGUN
+
+
+def there_after_changes(lab: Lab) -> set[Row]:
+    """Commits before and after the overwrite have changes of their own."""
+    sql(lab, "UPDATE {} SET amount = 7 WHERE id = 1")
+    sql(lab, "INSERT INTO {} VALUES (4, 'd', 4)")
+    repartition(lab, "place", keep="id <> 2")
+    sql(lab, "UPDATE {} SET place = 'z' WHERE id = 3")
+    return BEGUN | {(1, "a", 7), (4, "d", 4), (3, "z", 1)}
+
+
+def there_and_back(lab: Lab) -> set[Row]:
+    """Both ends of the window, and the table now, have the same partition columns: only the log tells."""
+    repartition(lab, "place")
+    sql(lab, "UPDATE {} SET amount = 7 WHERE id = 1")
+    sql(lab, "RESTORE TABLE {} TO VERSION AS OF 1")
+    sql(lab, "DELETE FROM {} WHERE id = 2")
+    return BEGUN | {(1, "a", 7)}
+
+
+PLAYED: list[Callable[[Lab], set[Row]]] = [there_at_once, there_after_changes, there_and_back]
+
+
+@pytest.mark.parametrize("play", PLAYED, ids=lambda each: each.__name__)
+def test_a_source_is_overwritten_with_other_partition_columns(orders: Lab, play: Callable[[Lab], set[Row]]) -> None:
+    said = play(orders)
+    if play is there_after_changes:
+        planned = {each.job: each.sources["o"].window.compared for each in plan_all(orders)}
+        assert planned == dict.fromkeys(("keyed", "mirrored", "told", "named"), True)
+    done = orders.run_all().jobs
+    assert [each.error for each in done] == [None] * 4
+    assert all(each.sources["o"].compared for each in done)
+    assert list_differing(orders, said) == []
+    counted = next(each for each in done if each.job == "named").state
+    assert counted is not None
+    assert {check.status for check in verify(load_project(orders.home), spark=orders.spark).jobs} == {"equal"}
+    assert {each.status for each in orders.run_all().jobs} == {"unchanged"}
+
+
+def plan_all(lab: Lab) -> Any:
+    return plan(load_project(lab.home), spark=lab.spark).jobs
+
+
+def test_a_window_that_ends_before_the_overwrite_is_read_as_the_table_was_then(orders: Lab) -> None:
+    """Also for a record of a release that did not know partition columns."""
+    sql(orders, "INSERT INTO {} VALUES (4, 'd', 4)")
+    sql(orders, "UPDATE {} SET amount = 7 WHERE id = 1")
+    repartition(orders, "place", keep="id <> 2")
+    sql(orders, "DELETE FROM {} WHERE id = 3")
+    done = orders.run_all(until="o=v3").jobs
+    assert [each.error for each in done] == [None] * 4
+    assert not any(each.sources["o"].compared for each in done)
+    then = {(1, "a", 7), (2, "c", 2), (3, "b", 1), (4, "d", 4)}
+    assert rows(orders, "keyed", "id", "place", "amount") == then
+    assert rows(orders, "told", "id", "place", "amount") == then | {(1, "a", 1)}
+    assert [each.error for each in orders.run_all().jobs] == [None] * 4
+    assert list_differing(orders, then | {(1, "a", 1)}) == []
+
+
+def read_by_the_latest(patch: pytest.MonkeyPatch) -> None:
+    """Plant the bug: a feed is read as Delta does, and nobody looks at partition columns."""
+    patch.setattr(feed_ranges, "read_range", lambda *_: Told())
+    patch.setattr(feeds, "_repartitions", lambda *_: False)
+    patch.setattr(feed_rows, "_find_snapshot", lambda _, latest, __: latest)
+
+
+def look_at_the_ends_alone(patch: pytest.MonkeyPatch) -> None:
+    """Plant the bug: a window whose two ends have the same partition columns is taken to be whole."""
+    read = feeds.read_range
+
+    def plant(uri: str, window: tuple[int, int], partitions: Any = None) -> Told:
+        ends = [tables.find_partitions(uri, version) for version in window]
+        return Told() if ends[0] == ends[1] else read(uri, window, partitions)
+
+    patch.setattr(feeds, "read_range", plant)
+
+
+@pytest.mark.parametrize(
+    ("bug", "play", "caught"),
+    [
+        (read_by_the_latest, there_after_changes, ["keyed", "mirrored", "named", "told"]),
+        (look_at_the_ends_alone, there_and_back, ["told"]),  # for the others, what is null comes and goes
+    ],
+    ids=lambda each: getattr(each, "__name__", ""),
+)
+def test_a_planted_bug_is_caught(
+    orders: Lab,
+    monkeypatch: pytest.MonkeyPatch,
+    bug: Callable[[pytest.MonkeyPatch], None],
+    play: Callable[[Lab], set[Row]],
+    caught: list[str],
+) -> None:
+    said = play(orders)
+    bug(monkeypatch)
+    done: list[JobResult] = list(orders.run_all().jobs)
+    failed = {each.job for each in done if each.error is not None}
+    assert failed | set(list_differing(orders, said)) == set(caught), [each.error for each in done]
