@@ -64,7 +64,7 @@ def forget(lab: Lab, table: str, *names: str) -> None:
 
 
 def codes(found: RunResult) -> dict[str, int]:
-    print([each.error for each in found.jobs if each.error])  # what pytest shows when the codes are others
+    print([each.error for each in found.jobs if each.error])  # noqa: T201 - what pytest shows when the codes are others
     return {each.job: each.exit_code for each in found.jobs}
 
 

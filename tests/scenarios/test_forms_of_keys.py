@@ -7,9 +7,9 @@ from weakref import WeakKeyDictionary
 import pytest
 
 import enrich
+from enrich.config import sparkconf
 from enrich.frames import normalise, quarantine
 from enrich.progress import evolution
-from enrich.spark import session
 from kit.lab import Lab
 
 FEED = "USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)"
@@ -77,7 +77,7 @@ def test_days_of_the_gap_are_keys(lab: Lab) -> None:
 
 
 def test_a_literal_of_the_other_calendar_is_found(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(session.FORCED, "spark.sql.datetime.java8API.enabled")
+    monkeypatch.delitem(sparkconf.FORCED, "spark.sql.datetime.java8API.enabled")
     monkeypatch.setattr(session, "_idle", WeakKeyDictionary())
     _open_days(lab, "pair")
     assert lab.run().error is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from enrich.base import hints
 from enrich.base.errors import ConfigError, Fault
 from enrich.base.values import ValueFault
 from enrich.config.models import Job
@@ -21,7 +22,7 @@ def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
     found = [(what, where) for what, where, text in written if fault.is_in(text)]
     found = found or [(what, where) for what, where, text in written if fault.fragment and fault.fragment in text]
     found = found or [(what, where) for what, where, text in written if not _NAMES.fullmatch(text.strip())]
-    hint = f"correct the expression: {fault.remedy}; then run `enrich run {job.job} --full-refresh`"
+    hint = f"correct the expression: {fault.remedy}; then run `{hints.refresh(job.job)}`"
     if not found:
         said = f"job {job.job!r} cannot take a value ({fault.condition})"
         return ConfigError(said, hint="correct the row in its source, and run again", where=job.at("target"))

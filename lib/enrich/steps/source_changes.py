@@ -84,9 +84,8 @@ def read_changes(work: Work) -> Changes:
     """Read the window of every source and look for null and ambiguous keys in what it brings."""
     pass_point("changes.before")
     task = work.task
-    if task.everything:
-        for alias, at in task.window.items():
-            feed_ranges.require_sound(task, alias, at.to)
+    for alias, at in task.window.items() if task.everything else ():
+        feed_ranges.require_sound(task, alias, at.to)
     if isinstance(task.spec, HistorySpec):
         return _read_commits(work, task.spec)
     net: dict[str, NetChanges] = {}

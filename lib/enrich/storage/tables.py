@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote, urlparse
 
+from enrich.base import hints
 from enrich.base.constraints import Demands, read_demands
 from enrich.base.errors import ConfigError, HistoryError, show_text
 from enrich.base.failpoints import pass_point
@@ -436,7 +437,7 @@ def _require_known(uri: str, version: int, action: Mapping[str, Any]) -> None:
             what = f"deletion vectors of a kind {kind!r}" if name in _ACTIONS else f"an action {name!r}"
             raise HistoryError(
                 f"version {version} of {uri} has {show_text(what)}, which this release of enrich does not know",
-                hint="install a release that knows it; `enrich doctor` shows the versions that are used now",
+                hint=f"install a release that knows it; `{hints.doctor()}` shows the versions that are used now",
             )
 
 
