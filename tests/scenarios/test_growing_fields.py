@@ -1,0 +1,108 @@
+"""Sources whose structs gain and lose fields, in lists and maps too, and that have columns without a type."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+import enrich
+from kit.lab import Lab
+from kit.project import hold_nulls
+
+PERSONS = "sources: {p: {table: persons, key: id}}\nfrom: p\n"
+VISITS = "sources: {v: {table: visits, key: id}, p: {table: persons, key: id}}\nfrom: v\n"
+JOBS = {
+    "field": PERSONS + "select: {id: p.id, city: p.home.city, numbers: p.phones.number}\n",
+    "whole": PERSONS,
+    "lookup": VISITS + "join: {p: {kind: foreign_key, on: v.person}}\nselect: {id: v.id, home: p.home}\n",
+    "lists": VISITS + "join: {p: {kind: list, elements: v.persons}}\nselect: {id: v.id, items: p}\n",
+    "mirror": "kind: mirror\n" + PERSONS + "mirror: {value: [name], columns: [home, notes], conflict: first}\n",
+    "name": "kind: history\n" + PERSONS + "history: {columns: [name]}\n",
+    "past": "kind: history\nexpectations: named\n" + PERSONS,
+}
+BEFORE = """
+SELECT id, name, named_struct('street', 'Main', 'city', 'Bern') AS home,
+    array(named_struct('kind', 'mobile', 'number', '1')) AS phones, map('k', named_struct('a', 1)) AS notes
+FROM VALUES (1L, 'Anna'), (3L, null), (null, 'Nobody') AS t(id, name)
+"""
+AFTER = """
+SELECT {id}L AS id, {name} AS name, named_struct('street', 'Side', 'zip', '3000', 'city', 'Thun') AS home,
+    array(named_struct('number', '2', 'kind', 'fixed', 'since', DATE '2026-01-01')) AS phones,
+    map('k', named_struct('a', 2, 'b', 'two')) AS notes, NULL AS nick
+"""
+
+
+def write(lab: Lab, query: str) -> None:
+    rows = lab.spark.sql(query).write.format("delta").mode("append").option("mergeSchema", "true")
+    rows.save(lab.path("persons"))
+
+
+def read(lab: Lab, table: str) -> list[dict[str, Any]]:
+    return [row.asDict(recursive=True) for row in lab.spark.read.format("delta").load(lab.path(table)).collect()]
+
+
+def run(lab: Lab) -> dict[str, Any]:
+    done = lab.run_all()
+    assert [each.error for each in done.jobs if each.error] == []
+    found = enrich.verify(enrich.load_project(lab.home), spark=lab.spark).jobs
+    assert {each.job: each.status for each in found} == dict.fromkeys(JOBS, "equal")
+    return {each.job: each for each in done.jobs}
+
+
+def test_structs_that_gain_fields_and_columns_that_get_a_type(lab: Lab) -> None:
+    lab.spark.sql(
+        f"CREATE TABLE delta.`{lab.path('persons')}` USING delta"
+        f" TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true') AS {BEFORE}"
+    )
+    kinds = {"id": pa.int64(), "person": pa.int64(), "persons": pa.list_(pa.int64())}
+    lab.table(
+        "visits", "id", kinds, [{"id": 7, "person": 1, "persons": [1, 2]}, {"id": 8, "person": 2, "persons": [2]}]
+    )
+    lab.suite("named", hold_nulls("name"))
+    for name, text in JOBS.items():
+        lab.job(f"job: {name}\n{text}target: {{table: {name}}}\n")
+    lab.run_all()
+
+    write(lab, AFTER.format(id=2, name="'Otto'"))
+    lab.spark.sql(f"UPDATE delta.`{lab.path('persons')}` SET name = 'Ottone' WHERE id = 2")
+    found = run(lab)
+    assert {found[job].mode for job in ("field", "name", "past")} == {"incremental"}
+    shown = {row["id"]: row for row in read(lab, "whole")}
+    assert (shown[1]["home"]["zip"], shown[2]["home"]["zip"], shown[2]["phones"][0]["kind"]) == (None, "3000", "fixed")
+    assert "nick" not in shown[1]
+    assert [row["home"]["zip"] for row in sorted(read(lab, "lookup"), key=lambda row: row["id"])] == [None, "3000"]
+    versions = sorted((row["id"], row["name"], row["home"]["zip"]) for row in read(lab, "past"))
+    assert versions == [(1, "Anna", None), (2, "Otto", "3000"), (2, "Ottone", "3000")]
+
+    # An old row gets a value in a new field; quarantined rows, with a key and without, go and come; a type comes.
+    lab.spark.sql(f"UPDATE delta.`{lab.path('persons')}` SET home.zip = '1' WHERE id = 1 OR id IS NULL")
+    notes = "map('k', named_struct('a', 3, 'b', 'c'))"
+    lab.spark.sql(f"UPDATE delta.`{lab.path('persons')}` SET name = 'Eve', notes = {notes} WHERE id = 3")
+    write(lab, AFTER.format(id=4, name="CAST(NULL AS STRING)").replace("NULL AS nick", "'n' AS nick"))
+    run(lab)
+    past = sorted((row["id"], row["name"], row["home"]["zip"], row["nick"]) for row in read(lab, "past"))
+    assert past == [(1, "Anna", None, None), (1, "Anna", "1", None), (2, "Otto", "3000", None),
+                    (2, "Ottone", "3000", None), (3, "Eve", None, None)]  # fmt: skip
+    beside = sorted((str(row["id"]), row["home"]["zip"]) for row in read(lab, "past__quarantine"))
+    assert beside == [("3", None), ("4", "3000"), ("None", "1")]
+    assert {row["id"]: row["nick"] for row in read(lab, "whole")} == {1: None, 2: None, 3: None, 4: "n"}
+
+
+def test_a_field_that_goes_asks_for_what_leads_on(lab: Lab) -> None:
+    lab.spark.sql(
+        f"CREATE TABLE delta.`{lab.path('persons')}` USING delta TBLPROPERTIES ('delta.enableChangeDataFeed' = 'true',"
+        f" 'delta.columnMapping.mode' = 'name') AS {BEFORE} WHERE id IS NOT NULL"
+    )
+    for name in ("whole", "mirror"):
+        lab.job(f"job: {name}\n{JOBS[name]}target: {{table: {name}}}\n")
+    lab.job(f"job: other\n{PERSONS}select: {{id: p.id, name: p.name}}\ntarget: {{table: other}}\n")
+    lab.run_all()
+    lab.spark.sql(f"ALTER TABLE delta.`{lab.path('persons')}` DROP COLUMN home.street")
+    lab.spark.sql(f"UPDATE delta.`{lab.path('persons')}` SET name = 'Eve' WHERE id = 3")
+    done = {each.job: each for each in lab.run_all().jobs}
+    assert done["other"].status == "updated"
+    for name in ("whole", "mirror"):
+        assert f"`enrich run {name} --full-refresh`" in str(done[name].error)
+        assert lab.run(name, full_refresh=True).status == "updated"
+        assert {tuple(row["home"]) for row in read(lab, name)} == {("city",)}
