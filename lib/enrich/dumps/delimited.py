@@ -24,6 +24,8 @@ DELIMITERS = (",", ";", "\t", "|")
 _SEPARATOR = re.compile('"?sep=(.)"?', re.IGNORECASE)
 """What Excel writes, and reads, above the header."""
 _SOME = 10_000
+LONGEST_TRIED = 1024 * 1024
+"""Characters of a first record with which delimiters are tried: one with a quote that never ends is not read whole."""
 
 
 @dataclass
@@ -33,6 +35,7 @@ class Records:
     Attributes:
         lines: The file's lines.
         dialect: How they are written.
+        longest: Characters that a record of several lines may have.
         count: Lines that have been read.
         start: The line on which the last record begins.
         text: The last record as it stands in the file.
@@ -40,6 +43,7 @@ class Records:
 
     lines: Iterator[str]
     dialect: Dialect
+    longest: int
     count: int = 0
     start: int = 0
     text: str = ""
@@ -95,12 +99,12 @@ class Records:
         while True:
             line = next(self.lines, "")
             self.count += bool(line)
-            if not line or parts.add(line) > files.LONGEST_LINE:
+            if not line or parts.add(line) > self.longest:
                 long = "" if not line else " within 64 MB"
                 raise Blocked(
                     f"{name}:{opened}: a quote is not closed{long}; nothing was written", hint=f"{hint}; {other}"
                 )
-            closed = dialect.find_close(line)
+            closed = dialect.find_close(line) if dialect.quote in line else None
             if closed is None:
                 continue
             rest = line[closed:].rstrip("\r\n")
@@ -118,7 +122,7 @@ class Records:
             if not line:
                 break
             self.count += 1
-            if parts.add(line) > files.LONGEST_LINE:
+            if parts.add(line) > self.longest:
                 raise files.refuse_long(name, self.start)
         return parts.join().removesuffix("\n").removesuffix("\r")  # an escaped one before it stays
 
@@ -144,15 +148,15 @@ class _Parts:
 
 
 @contextmanager
-def open_records(file: DumpFile, encoding: str, dialect: Dialect) -> Iterator[Records]:
+def open_records(file: DumpFile, encoding: str, dialect: Dialect, longest: int | None = None) -> Iterator[Records]:
     """Open a file as records."""
     with open_lines(file, encoding) as lines:
-        yield Records(lines, dialect)
+        yield Records(lines, dialect, files.LONGEST_LINE if longest is None else longest)
 
 
-def read_header(file: DumpFile, encoding: str, dialect: Dialect) -> list[str] | None:
+def read_header(file: DumpFile, encoding: str, dialect: Dialect, longest: int | None = None) -> list[str] | None:
     """Return the header of a file, as ``Records.read_header``."""
-    with open_records(file, encoding, dialect) as records:
+    with open_records(file, encoding, dialect, longest) as records:
         return records.read_header(file.name)
 
 

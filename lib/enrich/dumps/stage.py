@@ -225,7 +225,7 @@ def _choose_delimiter(spec: DumpSpec, fits: Callable[[list[str]], bool]) -> Dump
             return replace(spec, dialect=replace(spec.dialect, delimiter=named))
         for each in tried:
             try:
-                found = delimited.read_header(file, spec.encoding, each)
+                found = delimited.read_header(file, spec.encoding, each, delimited.LONGEST_TRIED)
             except (ConfigError, Blocked):
                 continue  # quotes that are wrong with this delimiter; a wrong encoding is told when the file is read
             if found is not None and fits(found):
