@@ -10,6 +10,7 @@ import enrich
 from enrich.config import sparkconf
 from enrich.frames import normalise, quarantine
 from enrich.progress import evolution
+from enrich.spark import session
 from kit.lab import Lab
 
 FEED = "USING delta TBLPROPERTIES (delta.enableChangeDataFeed = true)"

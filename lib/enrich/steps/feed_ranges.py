@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 
+from enrich.base import hints
 from enrich.base.errors import HistoryError, RefreshNeeded
 from enrich.progress.task import FULL_REFRESH, Task
 from enrich.storage import feeds, tables
@@ -71,7 +72,7 @@ def require_sound(task: Task, alias: str, *versions: int) -> None:
         if task.mode == FULL_REFRESH:
             log.warning("%s: its changes are missing in what is read now", said)
             continue
-        hint = f"restore that file and run again, or run `enrich run {name} --full-refresh` to go on without it"
+        hint = f"restore that file and run again, or run `{hints.refresh(name)}` to go on without it"
         if task.target.table is None:
             raise HistoryError(f"{said}, and version {version} is read without it", hint="restore that file")
         raise RefreshNeeded(

@@ -230,7 +230,7 @@ def _read_images(
     if told.lost:
         raise HistoryError(
             f"the log of source {alias!r} does not know version {told.lost[0]} any more",
-            hint=f"run `enrich plan {spec.job}` to see what can be read",
+            hint=f"run `{hints.plan(spec.job)}` to see what can be read",
         )
     feeds, compared, start = [], [], ends[0]
     for version in (*told.repartitioned, ends[1] + 1):

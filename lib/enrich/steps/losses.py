@@ -95,7 +95,7 @@ def _describe_lost_end(work: Work, alias: str, error: Exception) -> EnrichError:
     if tables.read_state(task.tables[alias].uri).version > end:
         return SourceMoved(f"{said}, and later versions have come", hint="run again")
     kind = HistoryError if loss == DAMAGED else RunFailed
-    return kind(said, hint=f"restore the source, and run `enrich run {name}` again")
+    return kind(said, hint=f"restore the source, and run `{hints.run(name)}` again")
 
 
 def _check_results(work: Work) -> None:
