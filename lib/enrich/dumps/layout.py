@@ -124,7 +124,8 @@ def _refuse_name(name: str, why: str) -> ConfigError:
     plain = suggest_name(name)
     return ConfigError(
         f"column {show_text(name)!r} cannot be loaded: {why}; nothing was written",
-        hint=f"name the columns with --columns, this one for instance {plain}; where the dump is no CSV, write it anew",
+        hint=f"give the columns of a CSV file other names with --header --columns, this one for instance {plain}; write"
+        " another dump anew with such a name",
     )
 
 
