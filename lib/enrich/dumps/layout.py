@@ -172,8 +172,8 @@ def _refuse_name(told: str, name: str, why: str) -> ConfigError:
     plain = suggest_name(name)
     return ConfigError(
         f"{told} cannot be loaded: {why}; nothing was written",
-        hint=f"give other names with --columns and --header, this one for instance {plain}; a dump that is no CSV has"
-        " to be written anew",
+        hint=f"give the columns of a CSV file other names with --header --columns, this one for instance {plain}; write"
+        " another dump anew with such a name",
     )
 
 
