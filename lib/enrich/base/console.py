@@ -178,8 +178,8 @@ def list_notes(job: JobResult) -> list[str]:
         lines.append(f"{len(silent)} rules, 0 rows checked")
     else:
         lines += [format_finding(finding) for finding in job.findings if finding.success is not True]
-    for other, rows in job.held_upstream.items():
-        held = f"{format_count(rows, 'row')} held upstream, in the quarantine of {other}: `{hints.report(other)}`"
+    for other, rows in job.quarantined_upstream.items():
+        held = f"{format_count(rows, 'row')} quarantined upstream, by job {other}: `{hints.report(other)}` says why"
         lines.append(clean(held))
     if job.optimized is not None:
         lines.append(f"OPTIMIZE of the target: {describe_compaction(job.optimized)}")

@@ -233,7 +233,7 @@ class JobResult:
         mode: ``bootstrap incremental full_refresh replay``; None when the job did not get that far.
         lookups: Alias -> how its join went; empty for mirrors and for runs that computed no row.
         quarantine: What the quarantine holds now; None without one, and when the job did not get that far.
-        held_upstream: Job that this one reads, directly or not -> rows that it holds in its quarantine, where it does.
+        quarantined_upstream: Job that this one reads, directly or not -> rows in its quarantine, where there are any.
         stages: Stage of the flow -> seconds; empty when no JVM was needed.
         exit_code: This job's share in the run's exit code.
         error: One line with the next step, for jobs that did not succeed.
@@ -257,7 +257,7 @@ class JobResult:
     number: int | None = None
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     quarantine: Quarantine | None = None
-    held_upstream: Mapping[str, int] = field(default_factory=dict)
+    quarantined_upstream: Mapping[str, int] = field(default_factory=dict)
     stages: Mapping[str, float] = field(default_factory=dict)
     strategy: str | None = None
     written: Extent | None = None
@@ -284,7 +284,7 @@ class JobResult:
             "error": self.error,
             "lookups": {alias: vars(lookup) for alias, lookup in self.lookups.items()},
             "quarantine": vars(self.quarantine) if self.quarantine is not None else None,
-            "held_upstream": dict(self.held_upstream),
+            "quarantined_upstream": dict(self.quarantined_upstream),
             "stages": dict(self.stages),
             "strategy": self.strategy,
             "written": vars(self.written) if self.written is not None else None,

@@ -72,9 +72,8 @@ class Subject:
             asked: The sources with a ``name_word``.
         """
         facts = [F.col(nulls[cell]).cast("int") for cell, _ in self.cells]
-        facts += [
-            F.coalesce(F.col(held[cell]), F.lit(_ABSENT)) if cell in held else F.lit(_ABSENT) for cell, _ in self.cells
-        ]
+        holders = [F.col(held[cell]) if cell in held else F.lit(None) for cell, _ in self.cells]
+        facts += [F.coalesce(each.cast("int"), F.lit(_ABSENT)) for each in holders]
         for alias in self.aliases:
             word = F.col(evidence.name_word(alias))
             parts = [word.getField("rank"), word.getField("detail")] if alias in asked else [F.lit(None)] * 2

@@ -229,8 +229,8 @@ class _Running:
     def _count_held(self, result: JobResult) -> JobResult:
         """Return a result with what its quarantine, and those of the jobs that it reads, hold now."""
         workplace, job = self.workplace, self.workplace.project.jobs[result.job]
-        held = workplace.count_held_upstream(job)
-        return replace(result, quarantine=workplace.count_quarantined(job), held_upstream=held)
+        held = workplace.count_quarantined_upstream(job)
+        return replace(result, quarantine=workplace.count_quarantined(job), quarantined_upstream=held)
 
 
 def record_outcome(workplace: Workplace, result: JobResult) -> JobResult:

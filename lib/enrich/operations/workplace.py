@@ -367,7 +367,7 @@ class Workplace:
             return None
         return Quarantine.of(counted) if counted is not None else None
 
-    def count_held_upstream(self, job: Job) -> dict[str, int]:
+    def count_quarantined_upstream(self, job: Job) -> dict[str, int]:
         """Count the rows that jobs which this one reads, directly or not, hold in their quarantines, as above."""
         edges = graph.find_edges(self.project)
         waiting, seen = list(edges[job.job]), set[str]()

@@ -101,7 +101,7 @@ class JobOfRun(JsonModel):
     error: str | None = Field(description="What went wrong, and the next step.")
     lookups: dict[str, LookupOfRun]
     quarantine: QuarantineReport | None = Field(description="What it contains after the run.")
-    held_upstream: dict[str, int] = Field(
+    quarantined_upstream: dict[str, int] = Field(
         {},
         description="Job that this one reads, directly or not: rows that its quarantine contains; only where it does.",
     )
