@@ -93,17 +93,17 @@ def test_a_commit_of_a_source_is_missing_or_empty(notes: Lab, content: bytes | N
 
 def test_an_empty_commit_that_no_checkpoint_hides(notes: Lab) -> None:
     """Readers pass it over: neither the changes of a window nor a first run may do the same."""
-    damage(notes, 3, b"")
+    damage(notes, 4, b"")
     notes.job("job: fresh\nsources: {o: {table: notes, key: id}}\nfrom: o\ntarget: {table: fresh}\n")
     before = {job: DeltaTable(notes.path(job)).version() for job in JOBS}
     done = {each.job: each for each in notes.run_all().jobs}
     assert {each.exit_code for each in done.values()} == {5}
-    assert all("commit 3 in the log of source 'o'" in str(done[job].error) for job in ("kept", "mirrored", "fresh"))
+    assert all("commit 4 in the log of source 'o'" in str(done[job].error) for job in ("kept", "mirrored", "fresh"))
     assert "run `enrich run kept --full-refresh` to go on without it" in str(done["kept"].error)
     assert not notes.exists("fresh")
     assert {job: DeltaTable(notes.path(job)).version() for job in JOBS} == before
     (planned,) = plan(load_project(notes.home), ["kept"], spark=notes.spark).jobs
-    assert (planned.exit_code, "commit 3" in str(planned.refused)) == (5, True)
+    assert (planned.exit_code, "commit 4" in str(planned.refused)) == (5, True)
     assert notes.run("kept", full_refresh=True).exit_code == 0
     assert "kept" not in list_differing(notes)
 
