@@ -35,7 +35,7 @@ JOBS = {
     "near": "sources: {v: {table: visits, key: id}, k: {table: keyed, key: __enrich_k0}}\nfrom: v\n"
     "join: {k: {kind: interval, on: v.k, match: __enrich_k0, at: v.at, time: __enrich_time, between: [-5, 5]}}\n"
     "select: {id: v.id, k: k.__enrich_k0, x: k._metadata}\n",
-    "mirror": "kind: mirror\nsources: {k: {table: keyed, key: __enrich_k0}}\nfrom: k\n"
+    "mirror": "kind: mirror\nsources: {k: {table: keyed, key: [__enrich_k0, v]}}\nfrom: k\n"
     "mirror: {value: [v], conflict: collect}\n",
     "last": "kind: mirror\nsources: {o: {table: odd, key: id}}\nfrom: o\n"
     "mirror: {value: [rowIndexCol], conflict: last, order: __enrich_weight}\n",
@@ -77,7 +77,7 @@ def test_such_columns_work_for_ever(lab: Lab) -> None:
         {"id": 3, "k": None, "x": None},
         {"id": None, "k": 4, "x": "d"},
     ]
-    assert [row["__enrich_k0"] for row in lab.rows("mirror")] == [[2, 4]]
+    assert [row["keys"] for row in lab.rows("mirror")] == [[{"__enrich_k0": n, "v": "d"} for n in (2, 4)]]
     assert [(row["rowIndexCol"], row["id"]) for row in lab.rows("last")] == [("d3", 3)]
     current = [row for row in lab.rows("past") if row["valid_to"] is None]
     assert [(row["id"], row["_metadata"], row["a.b"]) for row in current] == [(1, "d0", "d7"), (3, "d0", "d7")]

@@ -33,7 +33,6 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.base.state import State
-from enrich.compiler.schemas import strip_type
 from enrich.config.places import find_quarantine
 from enrich.frames import difference, history, join, quarantine
 from enrich.frames.columns import pack_columns, take_column
@@ -49,6 +48,7 @@ from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state, list_remembered
 from enrich.steps.work import Work, identify_rows, measure, read_target
 from enrich.storage import extents, tables, writes
+from enrich.storage.layout import keeps_values
 from enrich.storage.runs import INTENT, RunRow, RunsTable
 from enrich.storage.writes import CommitRecord
 
@@ -158,10 +158,10 @@ def _stage_quarantine(
 
 
 def _can_hold(table: tables.TableState, rows: DataFrame) -> bool:
-    """Return whether a quarantine has the columns and types of ``rows``; columns that came later it may lack."""
-    kinds = {field.name: strip_type(field.dataType.jsonValue()) for field in rows.schema.fields}
+    """Return whether a quarantine has the types of ``rows``; columns and fields that came later it may lack."""
+    kinds = {field.name: field.dataType.jsonValue() for field in rows.schema.fields}
     ours = {name: kind for name, kind in table.columns.items() if name not in (FAILED_COLUMN, RUN_ID_COLUMN)}
-    return all(kinds.get(name) == strip_type(kind) for name, kind in ours.items())
+    return all(name in kinds and keeps_values(kind, kinds[name]) for name, kind in ours.items())
 
 
 def _identify_quarantined_rows(task: Task, rows: DataFrame) -> quarantine.QuarantineIdentity:
