@@ -46,11 +46,8 @@ REPAIR: dict[str, Any] = {"mode": "repair", "findings": [finding(checked=0, succ
         ([row(0, status="created")], "passed", "run0000"),
         ([row(0, findings=[FAILING])], "warned", "run0000"),
         ([row(0, findings=[finding(failed=3, success=False, action="fail")])], "passed", "run0000"),  # tolerated
-<<<<<<< HEAD
-=======
         ([row(0, findings=[finding(failed=3, success=False, tolerated=True)])], "passed", "run0000"),
         ([row(0, findings=[{**FAILING, "tolerated": False}])], "warned", "run0000"),
->>>>>>> w-f
         ([row(0, findings=[finding(success=None, checked=0)])], "not_checked", "run0000"),
         ([row(0, findings=[finding(success=None, checked=0), finding()])], "passed", "run0000"),
         ([row(0, findings=[finding(success=None, error="KeyError")])], "warned", "run0000"),
