@@ -29,7 +29,7 @@ JOBS = {
     # A condition of one side alone, which Spark moves below the join.
     "driving": ("p: {kind: foreign_key, on: o.part, how: inner}", "o.id", "cast(o.text as int) / o.n > 0"),
     "lookup": ("p: {kind: foreign_key, on: o.part}", "o.id", "cast(p.text as int) > 0"),
-    "both": ("p: {kind: foreign_key, on: o.part}", "o.id", "p.text = '7' and cast(o.text as int) > 0"),
+    "both": ("p: {kind: foreign_key, on: o.part}", "o.id", "p.part is not null and cast(o.text as int) > 0"),
     # What a later join refers by: to be looked for on the rows that changes lead to, too.
     "later": (
         "p: {kind: foreign_key, on: o.part, how: inner}\n  g: {kind: foreign_key, on: cast(p.text as int)}",

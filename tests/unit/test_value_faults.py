@@ -121,5 +121,5 @@ def test_files_logs_and_machines_are_no_values(error: Exception) -> None:
 def test_the_function_that_helps_may_be_called(condition: str, fragment: str, helps: str) -> None:
     fault = find_value_fault(_Thrown(condition, "22000", _Place(fragment, 0)))
     assert fault is not None
-    assert fault.remedy.startswith(f"{helps}(")
+    assert fault.suggest().startswith(f"{helps}(")
     assert helps in FUNCTIONS

@@ -20,6 +20,7 @@ _OTHERS = ("DELTA_", "FAILED_READ_FILE")
 _MOST_CAUSES = 20
 
 _CALL = re.compile(r"\s*([a-z_0-9]+)\s*\(", re.IGNORECASE)
+_PARSING = re.compile(r"\b(to_date|to_timestamp|to_timestamp_ltz|to_timestamp_ntz)\s*\(", re.IGNORECASE)
 _TRY = dict.fromkeys(
     ("cast", "date", "timestamp", "int", "bigint", "smallint", "tinyint", "float", "double"), "try_cast"
 )
@@ -63,10 +64,9 @@ class ValueFault:
         """Tell whether an expression has the part that failed, at its place."""
         return bool(self.fragment) and text.startswith(self.fragment, self.start)
 
-    @property
-    def remedy(self) -> str:
-        """What helps, as the end of a sentence."""
-        if function := suggest_function(self.condition, self.fragment):
+    def suggest(self, text: str = "") -> str:
+        """Return what helps; ``text`` is the expression, for where Spark does not tell what of it failed."""
+        if function := suggest_function(self.condition, self.fragment or text):
             return f"{function}(...) gives null there instead"
         return "case when ... then ... end keeps such values out"
 
@@ -76,6 +76,8 @@ def suggest_function(condition: str, fragment: str = "") -> str | None:
     called = _CALL.match(fragment)
     if called and (function := _TRY.get(called[1].lower())):
         return function
+    if condition.startswith("CANNOT_PARSE_TIME") and (parsing := _PARSING.search(fragment)):
+        return _TRY[parsing[1].lower()]
     if re.search(r"\bdiv\b", fragment, re.IGNORECASE) and "ZERO" in condition:
         return "nullif"
     if "ZERO" in condition or ("OVERFLOW" in condition and not condition.startswith("CAST")):

@@ -110,7 +110,7 @@ def _describe(finding: Finding) -> str:
     what = f"{finding.expectation}{f' ({where})' if where else ''}"
     if finding.error:
         condition = finding.error.partition("[")[2].rstrip("]")
-        remedy = f"; {ValueFault(condition).remedy}" if suggest_function(condition) else ""
+        remedy = f"; {ValueFault(condition).suggest()}" if suggest_function(condition) else ""
         return f"{f'{finding.where}: ' if finding.where else ''}{what}: {finding.error}{remedy}"
     return f"{what}: {finding.failed} of {finding.checked} rows"
 
