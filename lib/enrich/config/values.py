@@ -19,21 +19,14 @@ def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
     Running again helps as little as with any other slip in a file, so it is one of these.
     """
     written = list(_list_expressions(job))
-<<<<<<< HEAD
-    found = [(what, where) for what, where, text in written if fault.is_in(text)]
-    found = found or [(what, where) for what, where, text in written if fault.fragment and fault.fragment in text]
-    found = found or [(what, where) for what, where, text in written if not _NAMES.fullmatch(text.strip())]
-    hint = f"correct the expression: {fault.remedy}; then run `{hints.refresh(job.job)}`"
-=======
     found = [each for each in written if fault.is_in(each[2])]
     found = found or [each for each in written if fault.fragment and fault.fragment in each[2]]
     found = found or [each for each in written if not _NAMES.fullmatch(each[2].strip())]
->>>>>>> w-c
     if not found:
         said = f"job {job.job!r} cannot take a value ({fault.condition})"
         return ConfigError(said, hint="correct the row in its source, and run again", where=job.at("target"))
     remedy = fault.suggest(found[0][2] if len(found) == 1 else "")
-    hint = f"correct the expression: {remedy}; then run `enrich run {job.job} --full-refresh`"
+    hint = f"correct the expression: {remedy}; then run `{hints.refresh(job.job)}`"
     places = dict.fromkeys((what, at) for what, at, _ in found)
     what = " or ".join(what for what, _ in places)
     said = f"{what} of job {job.job!r} cannot be computed for a row ({fault.condition})"
