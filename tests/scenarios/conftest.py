@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
 import pytest
+from click.testing import Result
 
 from kit import command
 from kit.command import Call
@@ -52,8 +54,12 @@ def lake(prepared: Prepared) -> Lab:
 
 
 @pytest.fixture
-def call(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Call]:
+def call(tmp_path: Path) -> Iterator[Call]:
     """The command line in the test's project, in the tests' session."""
-    monkeypatch.setenv("ENRICH_PROJECT_DIR", str(tmp_path / "project"))
+
+    def call(*args: object, **environment: str) -> Result:
+        with contextlib.chdir(tmp_path / "project"):
+            return command.call(*args, **environment)
+
     with command.restored():
-        yield command.call
+        yield call

@@ -18,7 +18,7 @@ def list_commands(text: str) -> list[list[str]]:
 
 
 def test_gates_that_close_together_are_accepted_together(joined: Lab, call: Call) -> None:
-    """One rule of the joins and one of the target, of a run that has to be a full refresh: one command for all."""
+    """One rule of the joins and one of the target, in a full refresh: one command for all of it."""
     joined.job(CUSTOMERS + RULES + "where: accounts.email is not null or consents.id = 'u1'\n")
     joined.drop("accounts", "true")
 
