@@ -137,7 +137,7 @@ def test_a_complete_dump_with_a_line_of_no_known_key_is_refused(loaded: Lab) -> 
 
 
 def test_a_column_is_added_when_types_names_it_and_a_lacking_one_stays(loaded: Lab) -> None:
-    with pytest.raises(enrich.ConfigError, match="field 2 of the first line of .* is no column of the table"):
+    with pytest.raises(enrich.ConfigError, match=r"field 2 of the first line of .* is no column of the table"):
         _load(loaded, "id;note\n1;a\n")
     found = _load(loaded, "id;note\n1;a\n7;b\n", types="note string")
     assert _counts(found) == (1, 1, 0, 0, 0)
