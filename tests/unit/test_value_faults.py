@@ -99,6 +99,22 @@ def test_files_logs_and_machines_are_no_values(error: Exception) -> None:
 
 
 @pytest.mark.parametrize(
+    ("condition", "fragment", "written"),
+    [
+        ("CAST_INVALID_INPUT", "CAST(o.a  as int)", "try_CAST(o.a as int)"),
+        ("CAST_INVALID_INPUT", "o.a::int", "try_cast(o.a as int)"),
+        ("DIVIDE_BY_ZERO", "o.x / o.y", "try_divide(o.x, o.y)"),
+        ("DIVIDE_BY_ZERO", "o.x / o.y / o.z", "try_divide(...)"),
+        ("INVALID_ARRAY_INDEX", "o.list[o.n]", "get(o.list, o.n)"),
+    ],
+)
+def test_what_helps_is_written_out_where_it_is_simple(condition: str, fragment: str, written: str) -> None:
+    fault = find_value_fault(_Thrown(condition, "22000", _Place(fragment, 0)))
+    assert fault is not None
+    assert fault.suggest() == f"{written} gives null there instead"
+
+
+@pytest.mark.parametrize(
     ("condition", "fragment", "helps"),
     [
         ("CAST_INVALID_INPUT", "cast(o.a as int)", "try_cast"),

@@ -12,6 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
+from enrich.base.errors import show_text
+
 _DATA_EXCEPTION = "22"
 _MORE = ("DUPLICATED_MAP_KEY", "INVALID_FORMAT", "COLLECTION_SIZE_LIMIT_EXCEEDED")
 """Conditions of values that have an SQLSTATE of another class."""
@@ -67,7 +69,7 @@ class ValueFault:
     def suggest(self, text: str = "") -> str:
         """Return what helps; ``text`` is the expression, for where Spark does not tell what of it failed."""
         if function := suggest_function(self.condition, self.fragment or text):
-            return f"{function}(...) gives null there instead"
+            return f"{_rewrite(function, show_text(' '.join(self.fragment.split())))} gives null there instead"
         return "case when ... then ... end keeps such values out"
 
 
@@ -85,6 +87,22 @@ def suggest_function(condition: str, fragment: str = "") -> str | None:
         if found:
             return found[0]
     return next((function for word, function in _BY_CONDITION if word in condition), None)
+
+
+def _rewrite(function: str, fragment: str) -> str:
+    """Return the part that failed as it is written with another function, where that is simple."""
+    called = _CALL.match(fragment)
+    if called and function == f"try_{called[1].lower()}":
+        return f"try_{fragment}"
+    sign = next((sign for sign, name in _OPERATORS.items() if name == function and fragment.count(sign) == 1), None)
+    if not called and sign is not None:
+        left, right = fragment.split(sign)
+        return f"{function}({left.strip()}, {right.strip()})"
+    if function == "try_cast" and (found := re.fullmatch(r"([\w.`]+)\s*::\s*(\w+)", fragment)):
+        return f"try_cast({found[1]} as {found[2]})"
+    if function == "get" and (found := re.fullmatch(r"([\w.`]+)\[([^\[\]]+)\]", fragment)):
+        return f"get({found[1]}, {found[2]})"
+    return f"{function}(...)"
 
 
 def find_value_fault(error: BaseException) -> ValueFault | None:
