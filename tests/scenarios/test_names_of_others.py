@@ -60,7 +60,7 @@ def test_such_columns_work_for_ever(lab: Lab) -> None:
     lab.table("visits", "id", {"id": NUMBER, "k": NUMBER, "ks": pa.list_(NUMBER), "at": NUMBER}, visits)
     for name, text in JOBS.items():
         lab.job(f"job: {name}\n{text}target: {{table: {name}}}\n")
-    assert {each.status for each in lab.run_all().jobs} == {"created"}
+    assert {each.job: each.error for each in lab.run_all().jobs if each.status != "created"} == {}
     for turn in "cd":
         lab.put("odd", odd(1, turn), odd(3, turn))
         lab.drop("odd", "id = 2")
