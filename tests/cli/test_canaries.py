@@ -236,7 +236,7 @@ def test_no_marked_value_leaves(
         "broken": "failed",
         "odd": "blocked",
     }, jobs
-    assert (code, jobs["people"]["inserted"], jobs["people"]["quarantine"]["rows"]) == (1, 1, 4)
+    assert (code, jobs["people"]["inserted"], jobs["people"]["quarantine"]["rows"]) == (2, 1, 4)
     assert {each["error"] is None for each in jobs["odd"]["findings"]} == {True, False}
     assert jobs["odd"]["findings"][0]["failed"] == 1
 

@@ -37,7 +37,7 @@ def run(call: Call, project: Path, *args: object) -> tuple[int, dict[str, Any]]:
     result = call("--project-dir", project, "run", "--output", "json", *args)
     assert result.stdout.count("\n") == 1, result.output
     answer = json.loads(result.stdout)
-    assert list(answer) == ["run_id", "target", "deployment", "exit_code", "jobs"]
+    assert list(answer) == ["run_id", "target", "deployment", "exit_code", "dry_run", "jobs"]
     assert answer["exit_code"] == result.exit_code
     (job,) = answer["jobs"]
     return result.exit_code, job

@@ -18,9 +18,10 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TYPE_CHECKING
 
-import pyarrow as pa
-import pyarrow.compute as pc
+if TYPE_CHECKING:
+    import pyarrow as pa
 
 NULLS = ("", r"\N")
 """How null is written where nothing else is said."""
@@ -85,6 +86,9 @@ class Dialect:
 
     def read_column(self, fields: pa.Array) -> tuple[pa.Array, pa.Array]:
         """Return what fields mean, and where there is a value: one without a meaning is null, and none of them."""
+        import pyarrow as pa
+        import pyarrow.compute as pc  # heavy, and what a load is asked for is known without it
+
         is_null = pc.fill_null(pc.is_in(fields, pa.array(self.nulls, pa.string())), False)
         texts = pc.if_else(is_null, pa.scalar(None, pa.string()), fields)
         there = texts.is_valid()

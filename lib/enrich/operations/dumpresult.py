@@ -4,14 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import Blocked, ConfigError, refuse_text
 from enrich.base.result import name_deployment
 from enrich.dumps import files
 from enrich.dumps.badlines import BadLines
 from enrich.dumps.dialect import BACKSLASH, Dialect
-from enrich.dumps.marks import Notice
+
+if TYPE_CHECKING:
+    from enrich.dumps.marks import Notice
 
 FAIL = "fail"
 CREATED, UPDATED, UNCHANGED, REFUSED = "created", "updated", "unchanged", "refused"
