@@ -78,4 +78,4 @@ def test_what_nested_columns_lose_is_seen_in_every_run(people: Lab, monkeypatch:
 
     # The planted bug: with it, the comparison above fails.
     monkeypatch.setattr(publish, "_find_comparable_rows", lose_nothing_of_nested)
-    assert list_blocked(people, full_refresh=True, dry_run=True) == {}
+    assert list_blocked(people, full_refresh=True, dry_run=True).keys() == {"within"}, "whose types look the same"
