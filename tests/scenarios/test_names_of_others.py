@@ -84,7 +84,7 @@ def test_such_columns_work_for_ever(lab: Lab) -> None:
     project = enrich.load_project(lab.home)
     assert {each.status for each in enrich.verify(project, spark=lab.spark).jobs} == {"equal"}
     told = enrich.why(project, "lookup", "1", spark=lab.spark)
-    assert told.lookups["k"].reason == "deleted_from_source", told
+    assert told.lookups["k"].reason == "deleted_at", told
 
 
 @pytest.mark.parametrize(

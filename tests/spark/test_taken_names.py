@@ -23,7 +23,7 @@ from enrich.storage.tables import CHANGE_FEED
 from enrich.storage.writes import Changed, CommitRecord, write_difference
 
 COMMANDS = re.compile(
-    r"/delta/(commands/(merge/|Merge|DML|DeletionVector|cdc/|Delete)|deletionvectors/)\w+[\w$]*\.class"
+    r"/delta/(commands/(merge/|Merge|DML|DeletionVector|cdc/|Delete)|deletionvectors/|DeltaParquetFileFormat)[\w$]*\.class"
 )
 """The classes of the commands that enrich uses, and of what these write."""
 NAME = re.compile(r"_[a-z_]+|[a-z]\w*(path|id|col|index|present|row)", re.IGNORECASE)

@@ -10,9 +10,16 @@ import re
 
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp", "__is_cdc")
 """What stands in a change feed, or in its files, beside the columns of the table."""
-MERGE_COLUMNS = ("_row_id_", "_file_name_", "_source_row_present_", "_target_row_present_", "_row_dropped_")
-"""What a MERGE adds to the rows of its target: it fails where this has such columns."""
-VECTOR_COLUMNS = ("_metadata", "filepath", "rowindexcol", "deletionvectorid")
+MERGE_COLUMNS = (
+    "_row_id_",
+    "_file_name_",
+    "_source_row_present_",
+    "_target_row_present_",
+    "_row_dropped_",
+    "__delta_internal_is_row_deleted",
+)
+"""What a MERGE, and its reading of deletion vectors, adds to the rows of the target: it fails where this has them."""
+VECTOR_COLUMNS = ("_metadata", "filepath", "dvfilepath", "rowindexcol", "deletionvectorid")
 """What a MERGE adds only where it writes deletion vectors."""
 
 _NO_LETTER = re.compile(r"\W+", re.ASCII)

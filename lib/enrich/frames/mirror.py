@@ -52,7 +52,7 @@ def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: Affected | None
     rows = drop_nulls(master.withColumns(parts), names)
     if affected is not None:
         rows = keep_in_ranges(rows, affected.ranges).join(affected.left, on=names, how="left_semi")
-    winner = pack_columns((*spec.value, *spec.key, *spec.extra))
+    winner = pack_columns(dict.fromkeys((*spec.value, *spec.key, *spec.extra)))
     chosen = {
         "fail": F.min_by(winner, _rank_holders(spec, first=True)),
         "first": F.min_by(winner, _rank_holders(spec, first=True)),
