@@ -191,7 +191,7 @@ def test_a_directory_of_somebody_else_is_left_alone(tmp_path: Path, kind: str) -
     with pytest.raises(ConfigError) as caught:
         start_over(home)
     assert caught.value.exit_code == 2
-    assert "enrich demo DIR" in str(caught.value)
+    assert "`enrich demo another-demo`" in str(caught.value)
     assert (home / "thesis.txt").exists() or kind in ("a file", "a link")
     assert (real / "jobs").is_dir()
 
