@@ -1,4 +1,4 @@
-"""What ``validate`` knows of types without Spark; tests/spark/test_static_types.py asks Spark the same."""
+"""What ``validate`` knows of types without Spark; tests/spark/test_types_of_expressions.py asks Spark the same."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """What Spark 4.1 said when it was asked which types its operators and functions take, in ANSI mode.
 
 Each type is a letter. What is said here is what Spark refuses for sure; a type or a function that is not here goes with
-everything. ``tests/spark/test_static_types.py`` asks Spark again.
+everything. ``tests/spark/test_types_of_expressions.py`` asks Spark again.
 """
 
 from __future__ import annotations
