@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 import enrich
-from enrich.base.spec import JoinSpec
+from enrich.base.spec import DataType, JoinSpec
 from enrich.compiler import compile_job
 from kit.project import CONF, write_project
 
@@ -20,14 +21,20 @@ select: {{id: o.id}}
 where: "{}"
 target: {{table: t}}
 """
-MAILS = {"type": "array", "elementType": "integer", "containsNull": True}
-ORDERS = {"id": "integer", "text": "string", "day": "date", "at": "timestamp", "price": "decimal(10,2)"}
+MAILS: dict[str, Any] = {"type": "array", "elementType": "integer", "containsNull": True}
+ORDERS: dict[str, DataType] = {
+    "id": "integer",
+    "text": "string",
+    "day": "date",
+    "at": "timestamp",
+    "price": "decimal(10,2)",
+}
 ORDERS |= {"long": "decimal(38,2)", "ok": "boolean", "mails": MAILS}
 
 
 def _compile(home: Path, where: str) -> JoinSpec:
     project = enrich.load_project(write_project(home, {"conf/dev.yml": CONF, "jobs/j.yml": JOB.format(where)}))
-    tables = {"o": dict(ORDERS), "m": {"id": "integer", "address": "string"}}
+    tables: dict[str, dict[str, DataType]] = {"o": dict(ORDERS), "m": {"id": "integer", "address": "string"}}
     spec = compile_job(project.jobs["j"], tables, lambda _columns, _text: "boolean").spec
     assert isinstance(spec, JoinSpec)
     return spec
