@@ -140,7 +140,7 @@ def find_twice(names: Sequence[str]) -> tuple[int, int] | None:
 def _choose_column(all_named: Named, at: int, known: Known) -> pa.Field:
     named, told = all_named.schema.field(at), all_named.tell(at)
     if named.name.lower().startswith(PREFIX):
-        raise _refuse_name(told, named.name, "enrich's own columns begin like that")
+        raise _refuse_name(named.name, "enrich's own columns begin like that")
     if known.table is not None and (ours := find_name(named.name, known.table.names)) is not None:
         return pa.field(ours, known.table.field(ours).type)
     if (typed := find_name(named.name, known.types.names)) is not None:
@@ -168,10 +168,11 @@ def _choose_column(all_named: Named, at: int, known: Known) -> pa.Field:
     return pa.field(named.name, kind)
 
 
-def _refuse_name(told: str, name: str, why: str) -> ConfigError:
+def _refuse_name(name: str, why: str) -> ConfigError:
+    """Name a column that enrich or Delta has itself: such a name is nobody's value."""
     plain = suggest_name(name)
     return ConfigError(
-        f"{told} cannot be loaded: {why}; nothing was written",
+        f"column {show_text(name)!r} cannot be loaded: {why}; nothing was written",
         hint=f"give the columns of a CSV file other names with --header --columns, this one for instance {plain}; write"
         " another dump anew with such a name",
     )
