@@ -162,9 +162,7 @@ def _choose_column(all_named: Named, at: int, known: Known) -> pa.Field:
             hint += "; --columns and --header give other names; for a row already, give --no-header"
         raise ConfigError(f"{told}: no column may have one of ,;{{}}()=` or white space in its name", hint=hint)
     if named.name.lower() in (*MERGE_COLUMNS, *FEED_COLUMNS):
-        raise _refuse_name(
-            told, named.name, "Delta's commands have a column of that name, so that no row could be updated"
-        )
+        raise _refuse_name(named.name, "Delta's commands have a column of that name, so that no row could be updated")
     return pa.field(named.name, kind)
 
 
