@@ -23,7 +23,15 @@ from enrich.base.spec import JobSpec, quote
 from enrich.diagnosis import evidence
 from enrich.diagnosis.causes import Cause, FailingRow, sort_causes
 from enrich.diagnosis.emptied import find_held_cells
-from enrich.diagnosis.reasons import MATCHED, QUARANTINED_UPSTREAM, VALUE_NULL_IN_LOOKUP, WORST, Reason, explain_cell
+from enrich.diagnosis.reasons import (
+    MATCHED,
+    QUARANTINED_UPSTREAM,
+    VALUE_NULL,
+    VALUE_NULL_IN_LOOKUP,
+    WORST,
+    Reason,
+    explain_cell,
+)
 from enrich.diagnosis.sides import (
     Side,
     assume_reasons,
@@ -91,7 +99,7 @@ class Subject:
         lookups = {**self.assumed, **told}
         for (_, aliases), is_null, holder in zip(self.cells, facts, held, strict=False):
             found = explain_cell(Reason(MATCHED), aliases, lookups, is_null=bool(is_null), driving=self.driving)
-            if found.reason == VALUE_NULL_IN_LOOKUP and holder != _ABSENT:
+            if found.reason in (VALUE_NULL, VALUE_NULL_IN_LOOKUP) and holder != _ABSENT:
                 return replace(self.read(QUARANTINED_UPSTREAM, holder), source=found.source)
             if found.reason != MATCHED:
                 return found

@@ -34,6 +34,7 @@ from enrich.diagnosis.reasons import (
     MATCHED,
     NOT_YET_RUN,
     QUARANTINED_UPSTREAM,
+    VALUE_NULL,
     VALUE_NULL_IN_LOOKUP,
     Reason,
     Why,
@@ -98,7 +99,7 @@ def ask(
             for each in columns
         }
         for each, told in cells.items():
-            if told.reason == VALUE_NULL_IN_LOOKUP:
+            if told.reason in (VALUE_NULL, VALUE_NULL_IN_LOOKUP):
                 cells[each] = _blame(work, evidence.list_side_questions(work, side, affected), each, told)
         return Why(name, version, row, lookups, cells)
 
