@@ -270,7 +270,7 @@ def test_no_marked_value_leaves(
     (planted / "jobs" / "emails.yml").unlink()
     options = ("--output", "json", "--log-format", "json", "--debug")
     alone = start("--project-dir", planted, "run", *options, cwd=tmp_path, **SECRET)
-    assert alone.returncode == 1, alone.stderr
+    assert alone.returncode == 2, alone.stderr
     logged = [json.loads(line) for line in alone.stderr.splitlines()]
     frames = [frame for line in logged for frame in line.get("frames", ())]
     assert any("in the JVM: " in frame for frame in frames), "--debug has found the causes of a cast that fails"

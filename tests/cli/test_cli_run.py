@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 JOB_KEYS = [
     *("job", "status", "mode", "sources", "affected_keys", "inserted", "updated", "deleted", "quarantined"),
     *("null_foreign_keys", "null_list_ids", "null_values", "target_version", "findings", "error"),
-    *("lookups", "quarantine", "stages", "strategy", "written", "state", "optimized"),
+    *("lookups", "quarantine", "quarantined_upstream", "stages", "strategy", "written", "state", "optimized"),
 ]
 FINDING_KEYS = ["index", "expectation", "column", "action", "checked", "failed", "success", "error"]
 

@@ -100,11 +100,11 @@ def test_what_is_quarantined_upstream_is_told(prepared: Prepared) -> None:
     assert (tell(first), first.elements) == (upstream, {"matched": 1, "quarantined_upstream": 1})
     assert tell(why("orders", "3").lookups["p"]) == ("no_such_key", None)
     assert tell(why("after", "2").columns["mail"]) == upstream, "the cell that it copies is empty because of it"
-    assert tell(why("after", "3").columns["mail"]) == ("value_null_in_lookup", None)
+    assert tell(why("after", "3").columns["mail"]) == ("value_null", None)
     assert tell(why("priced", "2").lookups["r"]) == ("quarantined_upstream", "rates"), "no version is left"
 
     for job in ("orders", "after"):
-        other = "no_such_key" if job == "orders" else "value_null_in_lookup"
+        other = "no_such_key" if job == "orders" else "value_null"
         (rule,) = enrich.failing(project, job, spark=held.spark).rules
         assert rule.reasons == {"quarantined_upstream": 1, other: 1}
         assert {each.reason.job for each in rule.causes} == {"clean", None}
