@@ -47,6 +47,8 @@ def _compile(home: Path, where: str) -> JoinSpec:
         ("o.id between 1 and 5.5 and o.text <=> 'x'", True),
         ("o.price > 5 and o.price < o.id and o.`ok` = true", True),
         ("o.day >= date '2020-01-01' and o.text is distinct from 'a'", True),
+        ("o.mails = o.mails", True),
+        ("o.mails = 'a'", False),
         ("o.text > 5", False),
         ("o.text between 'a' and 5", False),
         ("o.id in (1, '2')", False),

@@ -165,9 +165,11 @@ class Columns:
         kind = operand if isinstance(operand, str) else self._type_path(operand)
         if kind is None:
             return operand  # equal to itself alone
-        digits = re.match(r"decimal\((\d+)", kind) if isinstance(kind, str) else None
+        if not isinstance(kind, str):  # a list, struct or map
+            return str(kind)
+        digits = re.match(r"decimal\((\d+)", kind)
         is_number = kind in _NUMBERS or (digits is not None and int(digits[1]) <= _SHORT_DECIMAL)
-        return "number" if is_number else str(kind)
+        return "number" if is_number else kind
 
     def _type_path(self, path: tuple[str, ...]) -> DataType | None:
         """Return the type of what a path refers to; None where only Spark knows it."""
