@@ -68,7 +68,8 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
     """
     from enrich.compiler import compile as compiler
     from enrich.frames import asof, changes, columns, difference, keys
-    from enrich.steps import affected_keys, state, work
+    from enrich.joins import chain
+    from enrich.steps import affected_keys, work
     from enrich.storage import shape, skipping, writes
 
     merge = writes._merge
@@ -88,14 +89,15 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
         patch.setattr(asof, "_TOGETHER", 2)
         patch.setattr(asof, "_FEW", 2)
         patch.setattr(difference, "_SENT", -1)
-        patch.setattr(state, "_keeps_partners", lambda *_: False)
+        patch.setattr(chain, "_keeps_partners", lambda *_: False)
         patch.setattr(keys, "find_known_rows", lambda *_: None)
         patch.setattr(changes, "count_by_key", _count_one_by_one)
-        patch.setattr(affected_keys, "_count_left", lambda _work, _changed, left: (left.count(), {}))
+        patch.setattr(affected_keys, "count_with_ranges", lambda left, _: ((left.count(),), {}))
+        patch.setattr(chain, "_take_counts", lambda *_: None)
         if number % 2:
             patch.setattr(skipping, "WORTH", 0.0)
             patch.setattr(work, "FEW", -1)
-            patch.setattr(state, "find_moved_rows", lambda *_, **__: None)
+            patch.setattr(chain, "find_moved_rows", lambda *_, **__: None)
         else:
             patch.setattr(columns, "_is_exact_in_logs", lambda _: False)
         if number % 4 > 1:

@@ -18,7 +18,8 @@ from differential import planted_acts, planted_histories, planted_intervals
 from differential.alterations import Alteration
 from differential.planting import wrap
 from enrich.base.spec import LIVE, OPERATION, WEIGHT, name_partners, quote
-from enrich.frames import asof, changes, difference, join, keys, mirror
+from enrich.frames import asof, changes, difference, join, keys
+from enrich.joins import mirror
 from enrich.steps import source_changes
 from enrich.storage import feed_rows, tables
 

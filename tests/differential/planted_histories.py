@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 from differential.clocks import tell_time
 from differential.planting import wrap
 from enrich.base.spec import COMMIT, WEIGHT, quote
-from enrich.frames import changes, history
+from enrich.frames import changes
+from enrich.joins import history
 
 if TYPE_CHECKING:
     import pytest

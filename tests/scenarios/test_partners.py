@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from enrich.steps import state
+from enrich.base.state import Lookups
+from enrich.joins import chain
 from kit.lab import Lab
 
 if TYPE_CHECKING:
@@ -159,13 +160,13 @@ def test_other_columns_leave_the_partners_as_they_were(lab: Lab, monkeypatch: py
         lab.put(table, row)
     before = [each.state and each.state.lookups for each in lab.run_all().jobs]
     counted: list[str] = []
-    original = state._count_partners
+    original = chain._count_partners
 
-    def note(*args: Any) -> state.Lookups:
+    def note(*args: Any) -> Lookups:
         counted.append("once more")
         return original(*args)
 
-    monkeypatch.setattr(state, "_count_partners", note)
+    monkeypatch.setattr(chain, "_count_partners", note)
     for table, row in INDIFFERENT:
         lab.put(table, row)
     done = lab.run_all().jobs

@@ -65,7 +65,7 @@ def faults(base: Path, *edits: tuple[str, str]) -> list[tuple[int, str]]:
 
 def test_what_the_engine_gets(tmp_path: Path) -> None:
     spec = plan(tmp_path).spec
-    step = spec.interval_step  # type: ignore[union-attr]
+    step = spec.interval_step
     hour = Decimal(3_600_000_000)
     assert step is not None
     assert (step.alias, step.how, step.on) == ("payments", "full", ("orders.id",))

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
@@ -227,6 +227,11 @@ class Step:
         """True when a row of the lookup without partner makes a row of its own."""
         return self.how in ("right", "full")
 
+    @property
+    def shares_key(self) -> bool:
+        """True when the lookup has the driving source's key, so that no expression refers to it."""
+        return not self.references and self.elements is None and self.interval is None
+
 
 @dataclass(frozen=True)
 class Output:
@@ -260,7 +265,13 @@ class JoinSpec:
         read_whole: The lists that an expression reads as a whole, all columns of their lookups: an output, the
             condition, or what a later join refers by.
         where_is_plain: True when the condition only compares values of one type, and so cannot fail.
+        kind: The name by which ``enrich.joins`` finds what such a job does.
+        remembers: Whether the target holds what its source may have forgotten: it is computed anew only where all of
+            that can still be read.
     """
+
+    kind: ClassVar[str] = "join"
+    remembers: ClassVar[bool] = False
 
     job: str
     sources: dict[str, SourceSpec]
@@ -276,12 +287,17 @@ class JoinSpec:
     @property
     def has_key(self) -> bool:
         """True when the job has a table join, and with it the coalesced ``key``."""
-        return any(step.kind == "table" for step in self.steps)
+        return any(step.shares_key for step in self.steps)
 
     @property
     def key_columns(self) -> tuple[str, ...]:
         """The names of the left key's parts: the driving source's key columns."""
         return self.sources[self.driving].key
+
+    @property
+    def asked_by(self) -> tuple[str, ...]:
+        """The target's columns that name a left row, for those who ask about one; ``key_columns`` are its source's."""
+        return self.identity
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -291,16 +307,50 @@ class JoinSpec:
     @property
     def interval_step(self) -> Step | None:
         """The interval join, of which a job has at most one: the first."""
-        return next((step for step in self.steps if step.kind == "interval"), None)
+        return next((step for step in self.steps if step.interval is not None), None)
 
     def right_step(self) -> Step | None:
         """Return the right or full foreign-key or interval join, of which a job has at most one."""
-        kinds = ("foreign_key", "interval")
-        return next((step for step in self.steps if step.kind in kinds and step.keeps_right), None)
+        return next((step for step in self.steps if step.keeps_right and not step.shares_key), None)
+
+
+class WithoutJoins:
+    """What jobs lack that read one source and join nothing."""
+
+    remembers: ClassVar[bool] = False
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """No joins."""
+        return ()
+
+    @property
+    def outputs(self) -> tuple[Output, ...]:
+        """No expressions."""
+        return ()
+
+    @property
+    def read_whole(self) -> frozenset[str]:
+        """No lists."""
+        return frozenset()
+
+    @property
+    def right_identity(self) -> tuple[str, ...]:
+        """No key of a lookup."""
+        return ()
+
+    @property
+    def interval_step(self) -> Step | None:
+        """No interval join."""
+        return None
+
+    def right_step(self) -> Step | None:
+        """Return no join."""
+        return None
 
 
 @dataclass(frozen=True)
-class MirrorSpec:
+class MirrorSpec(WithoutJoins):
     """A mirror job: value -> key of one master.
 
     Attributes:
@@ -309,6 +359,8 @@ class MirrorSpec:
         order: The column that decides ``first`` and ``last``; None: the master's key alone.
         extra: Further columns of the winning row.
     """
+
+    kind: ClassVar[str] = "mirror"
 
     job: str
     sources: dict[str, SourceSpec]
@@ -329,9 +381,14 @@ class MirrorSpec:
         return self.value
 
     @property
-    def right_identity(self) -> tuple[str, ...]:
-        """Mirrors have none."""
-        return ()
+    def key_columns(self) -> tuple[str, ...]:
+        """The master's columns that hold the target's key."""
+        return self.value
+
+    @property
+    def asked_by(self) -> tuple[str, ...]:
+        """The target's columns that name a row, for those who ask about one."""
+        return self.value
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -341,7 +398,7 @@ class MirrorSpec:
 
 
 @dataclass(frozen=True)
-class HistorySpec:
+class HistorySpec(WithoutJoins):
     """A history job: what a source said of each key, and from when to when.
 
     Attributes:
@@ -350,6 +407,9 @@ class HistorySpec:
         valid_to: The target's column of the time at which it ends; null: it still holds.
         from_beginning: Whether the rows that the first run finds were always so.
     """
+
+    kind: ClassVar[str] = "history"
+    remembers: ClassVar[bool] = True
 
     job: str
     sources: dict[str, SourceSpec]
@@ -375,9 +435,14 @@ class HistorySpec:
         return (*self.key, self.valid_from)
 
     @property
-    def right_identity(self) -> tuple[str, ...]:
-        """Histories have none."""
-        return ()
+    def key_columns(self) -> tuple[str, ...]:
+        """The source's key columns; the time from which a version holds is no column of it."""
+        return self.key
+
+    @property
+    def asked_by(self) -> tuple[str, ...]:
+        """The target's columns that name the versions of a key, for those who ask about it."""
+        return self.key
 
     @property
     def columns(self) -> tuple[str, ...]:

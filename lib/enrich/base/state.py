@@ -63,6 +63,10 @@ class LookupState:
         return LookupState(-self.rows, -self.matched, -self.null_references)
 
 
+Lookups = Mapping[str, LookupState]
+"""Alias -> how its join went."""
+
+
 @dataclass(frozen=True)
 class State:
     """What a target holds.

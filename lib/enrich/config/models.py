@@ -231,6 +231,11 @@ class Job(Model):
         """The job's file, relative to the project directory."""
         return self._tree.name if self._tree else f"jobs/{self.job}.yml"
 
+    @property
+    def remembers(self) -> bool:
+        """Whether the target holds what the source may have forgotten: a history."""
+        return self.kind == "history"
+
     def at(self, *path: PathStep) -> str:
         """Return ``file:line`` of a node, e.g. ``at("join", "accounts", "on")``, or of the nearest one around it."""
         return self._tree.at(*path) if self._tree else self.file

@@ -10,7 +10,7 @@ from typing import Any
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.spec import NORMALISERS, TEXT_TYPE, JoinSpec, Step, name_reference
+from enrich.base.spec import NORMALISERS, TEXT_TYPE, Step, name_reference
 from enrich.config.models import Job, Source
 from enrich.diagnosis import near
 from enrich.frames import join
@@ -102,10 +102,9 @@ MOST_PAIRS = 100
 def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys:
     """Hold the keys of one join against each other."""
     spec = work.task.spec
-    assert isinstance(spec, JoinSpec)  # noqa: S101 - a mirror has no steps
     lookup = spec.sources[step.alias]
     # Of an as-of join without the last part: no moment is nearly another one.
-    key = lookup.key[:-1] if step.kind == "as_of" else lookup.key
+    key = lookup.key[:-1] if step.at is not None else lookup.key
     columns = step.interval.match if step.interval is not None else key
     texts = [lookup.columns[name] == TEXT_TYPE for name in columns]
     names = name_reference(len(texts))
@@ -120,7 +119,7 @@ def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys
     counted = JoinKeys(step.alias, step.kind, int(total["all"]), int(total["lost"]), {})
     if not counted.unmatched or not any(texts):
         return counted
-    found = work.keep(near.add_forms(keys, texts, shared=step.kind == "table"))
+    found = work.keep(near.add_forms(keys, texts, shared=step.shares_key))
     misses = near.find_near_misses(found, len(texts))
     rows = misses.groupBy(near.SET).agg(F.sum(near.REFERENCES).alias("rows")).collect()
     kinds = Counter[str]()
@@ -136,8 +135,8 @@ def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys
 def _suggest(work: Work, step: Step, effects: Sequence[near.Effect]) -> tuple[Suggestion | None, Refused | None]:
     best, worse = choose_effects(effects)
     job, spec = work.task.job, work.task.spec
-    sharing = [spec.driving, *[each.alias for each in spec.steps if each.kind == "table"]]  # type: ignore[union-attr]
-    aliases = sharing if step.kind == "table" else [step.alias]
+    sharing = [spec.driving, *[each.alias for each in spec.steps if each.shares_key]]
+    aliases = sharing if step.shares_key else [step.alias]
     suggestion = Suggestion(best.steps, best.heals, suggest_lines(job, aliases, best.steps)) if best else None
     refused = None
     if worse is not None:

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.errors import EnrichError
-from enrich.base.spec import JobSpec, JoinSpec
+from enrich.base.spec import JobSpec
 from enrich.diagnosis import evidence
 from enrich.diagnosis.opening import rewind
 from enrich.diagnosis.sides import build_affected, build_left_side
@@ -84,7 +84,7 @@ def _unite(found: Sequence[DataFrame], names: Sequence[str]) -> DataFrame:
 
 def _list_shown(spec: JobSpec, column: str) -> Iterator[tuple[str, str]]:
     """Yield the sources and their columns that a column of the target shows."""
-    if not isinstance(spec, JoinSpec):
+    if not spec.outputs:
         yield spec.driving, column
         return
     for output in spec.outputs:

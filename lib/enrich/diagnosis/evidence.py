@@ -23,10 +23,8 @@ from enrich.base.spec import (
     TEXT_TYPE,
     WEIGHT,
     Affected,
-    HistorySpec,
     Interval,
-    JoinSpec,
-    MirrorSpec,
+    JobSpec,
     Step,
     name_left_key,
     name_reference,
@@ -97,7 +95,7 @@ class Question:
 def list_side_questions(work: Inquiry, side: Side, affected: Affected) -> list[Question]:
     """Return what rows of one side refer to: the source that has their key first, then in the order of the joins."""
     spec = work.task.spec
-    if side.right is not None and isinstance(spec, JoinSpec):
+    if side.right is not None:
         return _list_right_questions(work, spec, side.right, affected)
     return list_questions(work, affected)
 
@@ -110,13 +108,9 @@ def list_questions(work: Inquiry, affected: Affected) -> list[Question]:
     def own(columns: tuple[str, ...], alias: str) -> Question:
         return Question(alias, columns, repeat_key(affected.left, names, len(columns)), names)
 
-    if isinstance(spec, HistorySpec):
-        return [own(spec.key, spec.driving)]
-    if isinstance(spec, MirrorSpec):
-        return [own(spec.value, spec.driving)]
     found = [own(spec.key_columns, spec.driving)]
     for step in spec.steps:
-        if step.kind == "table":
+        if step.shares_key:
             found.append(own(spec.sources[step.alias].key, step.alias))
         elif step.interval is not None:
             found.append(_ask_of_interval(work.now, step, step.interval, affected))
@@ -125,7 +119,7 @@ def list_questions(work: Inquiry, affected: Affected) -> list[Question]:
     return found
 
 
-def _list_right_questions(work: Inquiry, spec: JoinSpec, right: Step, affected: Affected) -> list[Question]:
+def _list_right_questions(work: Inquiry, spec: JobSpec, right: Step, affected: Affected) -> list[Question]:
     """Return what rows refer to that only the lookup of a right or full foreign-key join has.
 
     The lookup's own key first, then what later joins look up by its columns.
@@ -134,7 +128,7 @@ def _list_right_questions(work: Inquiry, spec: JoinSpec, right: Step, affected: 
     key = spec.sources[right.alias].key
     names = tuple(name_right_key(len(key)))
     own = Question(right.alias, key, repeat_key(affected.right, names, len(key)), names)
-    later = [step for step in spec.steps[spec.steps.index(right) + 1 :] if step.kind != "table"]
+    later = [step for step in spec.steps[spec.steps.index(right) + 1 :] if not step.shares_key]
     return [own, *(_ask_of_step(work, step, affected, names) for step in later)]
 
 
@@ -168,10 +162,10 @@ def _ask_of_step(work: Inquiry, step: Step, affected: Affected, names: tuple[str
         is_plain = is_plain and each.is_plain
     rows = join.refer(join.apply_steps(sources, affected, earlier), spec, step)
     rows = drop_nulls(rows.select(*names, *name_reference(len(key))), names)
-    if step.kind == "as_of":
+    if step.at is not None:
         judged, writer = _judge_moments(work, step, rows)
         return Question(step.alias, key[:-1], judged, names, writer=writer)
-    return Question(step.alias, key, rows, names, step.kind == "list")
+    return Question(step.alias, key, rows, names, step.elements is not None)
 
 
 def _judge_moments(work: Inquiry, step: Step, rows: DataFrame) -> tuple[DataFrame, int | None]:

@@ -11,14 +11,11 @@ from pyspark.sql import functions as F
 from enrich.base.errors import ConfigError, suggest
 from enrich.base.result import SourceWindow
 from enrich.base.spec import (
-    COMMIT,
     FAILED_COLUMN,
     LIVE,
     TEXT_TYPE,
     Affected,
-    HistorySpec,
     JobSpec,
-    JoinSpec,
     name_left_key,
     quote,
 )
@@ -51,8 +48,9 @@ from enrich.diagnosis.sides import (
     find_dependencies,
 )
 from enrich.diagnosis.upstream import HELD, Inquiry
-from enrich.frames import history, join, mirror, normalise, quarantine
+from enrich.frames import normalise, quarantine
 from enrich.frames.columns import drop_nulls
+from enrich.joins import find_kind
 from enrich.operations.workplace import Options, Workplace
 from enrich.steps.work import Work, identify_rows, read_target
 from enrich.storage import tables
@@ -145,8 +143,7 @@ def examine(
 
     def answer(work: Inquiry) -> KeyReport:
         spec = work.task.spec
-        steps = spec.steps if isinstance(spec, JoinSpec) else ()
-        wanted = [step for step in steps if alias in (None, step.alias)]
+        wanted = [step for step in spec.steps if alias in (None, step.alias)]
         return KeyReport(name, job.file, tuple(examine_join(work, step, show_keys=show_keys) for step in wanted))
 
     return answer_inside(workplace, task, answer)
@@ -211,15 +208,7 @@ def _read_flags(
     Of the pairs of an interval join, only that with the lookup's key ``theirs`` is looked at, if one is given.
     """
     spec = work.task.spec
-    if isinstance(spec, JoinSpec):
-        rows = join.join_all(work.sources_for(affected), affected)
-    elif isinstance(spec, HistorySpec):
-        versions = history.take_rows(spec, work.snapshot(spec.driving), F.current_timestamp())
-        events = versions.limit(0).withColumn(COMMIT, F.lit(0).cast("long"))
-        current = history.derive_versions(spec, versions, events)
-        rows = current.join(affected.left, on=side.names, how="left_semi")
-    else:
-        rows = mirror.derive_mirror(spec, work.snapshot(spec.driving), affected)
+    rows = find_kind(spec).derive_rows(work, affected)
     rows = drop_nulls(rows, side.names)
     if theirs is not None:
         rows = rows.join(theirs, on=theirs.columns, how="left_semi")
@@ -237,10 +226,10 @@ def _list_needed(
     spec: JobSpec, side: Side, lookups: Mapping[str, Reason], live: bool | None
 ) -> list[tuple[str, Reason]]:
     """Return the sources without which there is no row, in the order of the joins."""
-    steps = spec.steps if isinstance(spec, JoinSpec) else ()
+    steps = spec.steps
     if side.right is not None:
         steps = steps[steps.index(side.right) + 1 :]
-    widened = any(step.kind == "table" and step.keeps_right for step in steps) and side.right is None
+    widened = any(step.shares_key and step.keeps_right for step in steps) and side.right is None
     aliases = [] if widened else [side.alias]
     aliases += [step.alias for step in steps if step.how in ("inner", "right")]
     if live is None:

@@ -10,9 +10,8 @@ from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 
-from enrich.base.spec import Affected, HistorySpec, JobSpec, JoinSpec, Step, name_left_key, name_right_key
+from enrich.base.spec import Affected, JobSpec, Step, name_left_key, name_right_key
 from enrich.diagnosis.reasons import FOREIGN_KEY_NULL, MATCHED, NO_SUCH_KEY, Reason
-from enrich.frames import order
 from enrich.frames.columns import take_column
 from enrich.steps.work import Work
 
@@ -41,15 +40,12 @@ class Side:
 
 def build_left_side(spec: JobSpec) -> Side:
     """Return the rows with a left key; of a mirror, all; of a history, those of a key of its source."""
-    if isinstance(spec, HistorySpec):
-        return Side(spec.driving, spec.key, spec.key)
-    columns = spec.key_columns if isinstance(spec, JoinSpec) else spec.value
-    return Side(spec.driving, columns, spec.identity)
+    return Side(spec.driving, spec.key_columns, spec.asked_by)
 
 
 def build_right_side(spec: JobSpec) -> Side | None:
     """Return the rows without left side; None where the job can have none."""
-    right = spec.right_step() if isinstance(spec, JoinSpec) else None
+    right = spec.right_step()
     if right is None:
         return None
     return Side(right.alias, spec.sources[right.alias].key, spec.right_identity, right)
@@ -57,7 +53,7 @@ def build_right_side(spec: JobSpec) -> Side | None:
 
 def build_pair_side(spec: JobSpec) -> Side | None:
     """Return the lookup's part of the pairs of an interval join; None in other jobs."""
-    step = spec.interval_step if isinstance(spec, JoinSpec) else None
+    step = spec.interval_step
     if step is None:
         return None
     return Side(step.alias, spec.sources[step.alias].key, spec.right_identity, step)
@@ -66,8 +62,8 @@ def build_pair_side(spec: JobSpec) -> Side | None:
 def build_affected(work: Work, side: Side, keys: DataFrame) -> Affected:
     """Return the keys to look at, and none of the other side."""
     spec = work.task.spec
-    right = spec.right_step() if isinstance(spec, JoinSpec) else None
-    if right is None or not isinstance(spec, JoinSpec):
+    right = spec.right_step()
+    if right is None:
         return Affected(keys)
     if side.right is not None:
         return Affected(_build_no_keys(work, spec.driving, spec.key_columns, name_left_key), keys)
@@ -101,12 +97,12 @@ def assume_reasons(spec: JobSpec, side: Side, asked: Iterable[str], driving: Rea
 
 def find_dependencies(spec: JobSpec, side: Side, column: str) -> list[str]:
     """Return the sources that a target column depends on, in the order of the joins."""
-    if not isinstance(spec, JoinSpec):
+    if not spec.outputs:
         return [spec.driving]
     used = {path[0] for output in spec.outputs if output.name == column for path in output.paths}
     # What leads to the lookup on the left is not there in a row without left side, and not missed.
-    ends = {each.alias for each in (() if side.right is None else order.list_earlier_steps(spec, side.right))}
-    sharing = [step for step in spec.steps if step.kind == "table"]
+    ends = {each.alias for each in (() if side.right is None else spec.steps[: spec.steps.index(side.right)])}
+    sharing = [step for step in spec.steps if step.shares_key]
     for step in reversed(spec.steps):
         if step.alias in used and step is not side.right:
             used |= step.reads - ends - {spec.driving}

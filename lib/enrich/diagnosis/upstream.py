@@ -16,7 +16,6 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.errors import EnrichError
-from enrich.base.spec import JoinSpec
 from enrich.config.models import Job
 from enrich.config.places import find_quarantine, identify
 from enrich.diagnosis.sides import build_left_side
@@ -104,8 +103,8 @@ def list_holders(workplace: Workplace, reference: str, columns: tuple[str, ...])
     if not set(columns) <= set(names):
         return
     places = {spec.driving: tuple(names[column] for column in columns)}
-    for step in spec.steps if isinstance(spec, JoinSpec) else ():
-        if step.kind == "table" and step.how in ("inner", "right", "full"):  # it has the same key
+    for step in spec.steps:
+        if step.shares_key and step.how in ("inner", "right", "full"):  # it has the same key
             theirs = dict(zip(side.identity, spec.sources[step.alias].key, strict=True))
             places[step.alias] = tuple(theirs[column] for column in columns)
     for alias, before in places.items():

@@ -173,7 +173,7 @@ def find_references(
     """
     spec = sources.spec
     before = list_deciding_steps(spec, step)
-    carried = [spec.driving] if carry and step.kind in ("foreign_key", "as_of") and not before else []
+    carried = [spec.driving] if carry and step.elements is None and step.interval is None and not before else []
     found = refer(apply_steps(sources, affected, before), spec, step, carried)
     names = [name for name in found.columns if name.startswith("__enrich_j")]
     found = drop_nulls(found, names)
@@ -190,7 +190,7 @@ def refer(rows: DataFrame, spec: JoinSpec, step: Step, carried: Sequence[str] = 
     """
     rows = _add_key(spec, rows).where(F.col(ALIVE))
     identity = _list_identity(rows)
-    if step.kind == "list":
+    if step.elements is not None:
         item, items = F.col("__enrich_item"), F.col("__enrich_items")
         parts = [item if step.element_key is None else item.getField(step.element_key)]
         # As a column of its own: where the exploded expression reads fields of structs, Spark's optimiser may lose
@@ -200,8 +200,8 @@ def refer(rows: DataFrame, spec: JoinSpec, step: Step, carried: Sequence[str] = 
         rows = rows.select(*identity, F.explode_outer(items).alias("__enrich_item"))
     else:
         parts = [F.col(name) for name in name_left_key(len(spec.key_columns))]
-        parts = parts if step.kind == "table" else [_guard(step, part) for part in step.references]
-    if step.kind in ("foreign_key", "as_of", "list"):
+        parts = parts if step.shares_key else [_guard(step, part) for part in step.references]
+    if not step.shares_key and step.interval is None:  # by its key, which alone is normalised
         parts = normalise.normalise_references(parts, spec.sources[step.alias])
     names = name_reference(len(parts))
     return rows.select(*identity, *[part.alias(name) for part, name in zip(parts, names, strict=True)], *carried)

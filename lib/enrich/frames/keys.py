@@ -46,7 +46,7 @@ def find_dependents(spec: JoinSpec, changed: Mapping[str, DataFrame], references
     """
     found = []
     for step in spec.steps:
-        if step.kind not in ("table", "interval") and step.alias in changed:
+        if not step.shares_key and step.interval is None and step.alias in changed:
             keys = changed[step.alias]
             names = name_reference(len(keys.columns))
             found.append(references(step, keys).join(keys, on=names, how="left_semi").drop(*names))
@@ -55,7 +55,7 @@ def find_dependents(spec: JoinSpec, changed: Mapping[str, DataFrame], references
 
 def list_sharing(spec: JoinSpec) -> list[str]:
     """Return the sources that have the driving source's key: itself, and the lookups of table joins."""
-    return [spec.driving, *[step.alias for step in spec.steps if step.kind == "table"]]
+    return [spec.driving, *[step.alias for step in spec.steps if step.shares_key]]
 
 
 def find_affected_left(

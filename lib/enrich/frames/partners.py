@@ -37,7 +37,7 @@ def sum_partners(
     ]
     # Each row on the left of the pairs of an interval join is there by itself, too.
     parts = [F.col(name).isNull() for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
-    has_pairs = any(step.kind == "interval" for step in steps)
+    has_pairs = any(step.interval is not None for step in steps)
     counted_rows = F.count_if(reduce(or_, parts)) if has_pairs else F.count("*")
     found = aggregate(rows, counted_rows, *sums, *[F.count_if(mark) for mark in marks.values()])
     end = 1 + len(sums)

@@ -104,13 +104,13 @@ class _Joins:
         return bool(spec.normalise and source[1] in spec.key) or self.list_step(source[0]) is not None
 
     def list_step(self, alias: str) -> Step | None:
-        return next((step for step in self.spec.steps if step.alias == alias and step.kind == "list"), None)
+        return next((step for step in self.spec.steps if step.alias == alias and step.elements is not None), None)
 
     def join(self, step: Step) -> Iterator[Source]:
         """Yield what decides which rows a join puts together."""
         texts = step.references if step.elements is None else (step.elements,)
         texts += (step.gone,) if step.gone is not None else ()
-        if step.kind == "table":
+        if step.shares_key:
             yield from ((self.spec.driving, name) for name in self.spec.key_columns)
         near = step.interval
         for text in (*texts, *((near.at,) if near is not None else ())):
@@ -139,6 +139,6 @@ class _Joins:
         """Yield the columns of the coalesced key: those of all tables that may bring a row by themselves."""
         names = self.spec.key_columns
         wanted = find(rest[0], names) if rest else names[0]
-        sides = [step.alias for step in self.spec.steps if step.kind == "table" and step.keeps_right]
+        sides = [step.alias for step in self.spec.steps if step.shares_key and step.keeps_right]
         for alias in (self.spec.driving, *sides):
             yield alias, self.spec.sources[alias].key[names.index(wanted or names[0])]

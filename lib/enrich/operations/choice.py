@@ -45,5 +45,5 @@ def read_window(
         ConfigError: As ``read_asked``.
     """
     aliases = {name: project.jobs[name].sources for name in names}
-    histories = any(project.jobs[name].kind == "history" for name in names)
+    histories = any(project.jobs[name].remembers for name in names)
     return read_asked(aliases, ends, allow_gap=allow_gap, full_refresh=full_refresh, histories=histories)

@@ -7,7 +7,7 @@ from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.result import COMPARE, CREATE, CURSOR, MERGE, NOTHING, REWRITE, Extent
-from enrich.base.spec import HistorySpec, MirrorSpec
+from enrich.joins import find_kind
 from enrich.storage import extents, shape
 
 if TYPE_CHECKING:
@@ -112,7 +112,7 @@ def _estimate_rows(task: Task, there: Extent, affected: Affected) -> Extent | No
 def _changes_half(task: Task, affected: Affected) -> bool:
     """Say whether a run computes at least half of the target's rows, and a full refresh would lose nothing."""
     state = task.recorded_state
-    if state is None or isinstance(task.spec, HistorySpec):
+    if state is None or task.spec.remembers:
         return False
     return 2 * affected.count >= state.rows
 
@@ -127,29 +127,11 @@ def _foresee_upkeep(task: Task) -> str | None:
 
 def _list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[str]:
     """Return the sources whose tables a run reads beside their feeds."""
-    from enrich.frames import keys, order
-
     task, spec = work.task, work.task.spec
     left_out = {alias for alias, window in task.window.items() if window.gap is not None} | task.unsearched
     # A quarantine has rows without a key, which no feed names: they are looked for in the driving source.
     read = left_out | ({spec.driving} if task.target.quarantine is not None else set())
-    if isinstance(spec, MirrorSpec):
-        return read | {spec.driving}
-    if isinstance(spec, HistorySpec):
-        return read | ({spec.driving} if task.span is not None and task.span.compares else set())
-    if spec.right_step() is not None or spec.interval_step is not None or task.lacks_state:
-        return set(spec.sources)
-    read |= {alias for alias, net in changed.net.items() if net.grown and not spec.sources[alias].trusted}
-    for alias in keys.list_sharing(spec):
-        known = affected.known.get(alias)
-        if known is None or known.read or known.others is not None:
-            read.add(alias)
-    for step in spec.steps:
-        if step.kind != "table":
-            read.add(step.alias)
-            if step.alias in changed.differing:
-                read |= {spec.driving, *[each.alias for each in order.list_deciding_steps(spec, step)]}
-    return read
+    return read | find_kind(spec).list_tables_read(work, changed, affected)
 
 
 def _measure_tables(task: Task) -> Extent:

@@ -68,7 +68,7 @@ class Options:
         """Return what another command for one of the jobs asks for again; what says nothing of this job is left out."""
         accept = sorted(self.accepted & {rule.rule for rule in job.rules if rule.blocks})
         since, until = (self.bounds.spell(option, job.sources) for option in ("since", "until"))
-        allow_gap = self.bounds.allow_gap and (since is not None or job.kind == "history")
+        allow_gap = self.bounds.allow_gap and (since is not None or job.remembers)
         return hints.RunOptions(self.full_refresh, since, until, allow_gap, self.retry_quarantined, tuple(accept))
 
 
@@ -311,7 +311,7 @@ class Workplace:
             tell_frames(error)
             return explain_value_fault(job, fault)
         known = describe_error(error, job.job)
-        if not isinstance(known, RefreshNeeded) or job.kind != "history":
+        if not isinstance(known, RefreshNeeded) or not job.remembers:
             return known
         (alias, source), *_ = job.sources.items()
         try:

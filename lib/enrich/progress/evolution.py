@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from enrich.base import hints
 from enrich.base.errors import RefreshNeeded
-from enrich.base.spec import DataType, HistorySpec, JobSpec, JoinSpec
+from enrich.base.spec import DataType, JobSpec
 from enrich.compiler.schemas import strip_type
 from enrich.progress.cursor import Cursor
 from enrich.storage.layout import keeps_values
@@ -70,11 +70,11 @@ def fits(cursor: Cursor, spec: JobSpec) -> bool:
     """
     if any(name not in spec.columns for name in cursor.columns):
         return False
-    shown = {path for output in spec.outputs for path in output.paths} if isinstance(spec, JoinSpec) else set()
+    shown = {path for output in spec.outputs for path in output.paths}
     if any((alias,) in shown for alias in find_reshaped(cursor, spec)):
         return False
-    if isinstance(spec, HistorySpec):  # its rows are fitted to fields that have come
-        before, now = cursor.sources[spec.driving].columns, spec.source.columns
+    if spec.remembers:  # its rows are fitted to fields that have come
+        before, now = cursor.sources[spec.driving].columns, spec.sources[spec.driving].columns
         return all(keeps_values(kind, now[name]) for name, kind in before.items() if name in now)
     return not any(find_retyped(cursor, alias, source.columns) for alias, source in spec.sources.items())
 
@@ -84,8 +84,6 @@ def find_reshaped(cursor: Cursor, spec: JobSpec) -> list[str]:
 
     A new column changes each of them, also those that no change of a row leads to: the text of a list, for instance.
     """
-    if not isinstance(spec, JoinSpec):
-        return []
     return [
         alias
         for alias in sorted(spec.read_whole)

@@ -101,4 +101,4 @@ def find_way_on(job: Job) -> hints.RunOptions:
 
     A full refresh of a history would forget them as well, and is refused.
     """
-    return hints.RunOptions(allow_gap=True) if job.kind == "history" else hints.FULL_REFRESH
+    return hints.RunOptions(allow_gap=True) if job.remembers else hints.FULL_REFRESH

@@ -10,7 +10,6 @@ from enrich.base import hints
 from enrich.base.errors import ConfigError, DriftError, Fault, HistoryError, RefreshNeeded
 from enrich.base.names import FEED_COLUMNS
 from enrich.base.result import SourceWindow
-from enrich.base.spec import HistorySpec
 from enrich.compiler import CompiledJob, compile_job
 from enrich.compiler.steps import Typer
 from enrich.config.models import Job
@@ -51,7 +50,7 @@ def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
         for alias, table in tables.items()
         if not table.has_change_feed
     ]
-    if job.kind == "history":  # what other jobs cannot read, they compare
+    if job.remembers:  # what other jobs cannot read, they compare
         faults += [
             Fault(
                 f"source {alias!r} ({job.sources[alias].table}) has a column {name!r}, and so has its change feed:"
@@ -100,7 +99,7 @@ def open_task(task: Task, *, full_refresh: bool, bounds: Bounds | None = None) -
     continuity.check(cursor, task.definition, task.tables)
     if evolution.find_reshaped(cursor, task.spec):
         return open_whole(task)  # every list is computed anew, its elements in their new shape
-    if not isinstance(task.spec, HistorySpec) and evolution.find_recast(cursor, task.tables):
+    if not task.spec.remembers and evolution.find_recast(cursor, task.tables):
         return open_whole(task)  # what CHAR fills with blanks is other values, of rows that no feed names
     beside = continuity.find_contained(target, cursor, task.spec, task.tables)
     if beside is None:
@@ -128,7 +127,7 @@ def foresee_mode(
         return BOOTSTRAP
     if not full_refresh:
         raise continuity.describe_unmade(_require_continuable(job.job, target, place), unmade)
-    if job.kind == "history" and job.from_ in unmade:
+    if job.remembers and job.from_ in unmade:
         spans.check_unmade(job.job, job.from_, target)
     return FULL_REFRESH
 
@@ -183,7 +182,7 @@ def reopen_task(task: Task) -> Task:
         )
     window = {alias: SourceWindow(mark.start, mark.to) for alias, mark in cursor.sources.items()}
     task = replace(task, mode=REPAIR, window=window)
-    found = spans.look_back(task.spec.driving, task) if isinstance(task.spec, HistorySpec) else None
+    found = spans.look_back(task.spec.driving, task) if task.spec.remembers else None
     return replace(task, span=found)
 
 
@@ -207,7 +206,7 @@ def _require_cursor(job: str, target: TargetState, place: TargetPlace) -> Cursor
 def _continue_task(task: Task, contained: tuple[Cursor, Cursor], bounds: Bounds) -> Task:
     """Put the window of each source together from what target and quarantine contain, and what the run was told."""
     name, (cursor, beside) = task.job.job, contained
-    is_history = isinstance(task.spec, HistorySpec)
+    is_history = task.spec.remembers
     since = spans.find_since(task, bounds.since) if is_history else find_versions(name, task.tables, bounds.since)
     window, again = {}, {}
     for alias, table in task.tables.items():
@@ -259,7 +258,7 @@ def open_whole(task: Task, mode: str = FULL_REFRESH) -> Task:
     """Return the task with all keys computed anew."""
     window = {alias: SourceWindow(None, table.version) for alias, table in task.tables.items()}
     task = replace(task, mode=mode, window=window)
-    return replace(task, span=_begin_history(task)) if isinstance(task.spec, HistorySpec) else task
+    return replace(task, span=_begin_history(task)) if task.spec.remembers else task
 
 
 def _begin_history(task: Task) -> Span:

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 
 from enrich.base import hints
 from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup
-from enrich.base.spec import FAILED_COLUMN, Affected, JoinSpec, name_left_key, name_partners, quote
+from enrich.base.spec import FAILED_COLUMN, Affected, name_left_key, name_partners, quote
 from enrich.base.state import LookupState, RuleState
 from enrich.base.values import ValueFault, suggest_function
 from enrich.frames import changes, difference, join, orphans
@@ -20,7 +20,8 @@ from enrich.frames.identity import drop_affected
 from enrich.quality import jobrules
 from enrich.quality.suites import TARGET
 from enrich.steps.doubled import suggest_queries
-from enrich.steps.joined_rows import Rows, select_live_rows
+from enrich.steps.joined_rows import select_live_rows
+from enrich.steps.rows import Rows
 from enrich.steps.work import Work, build_finding, identify_rows, measure, read_target
 
 if TYPE_CHECKING:
@@ -168,10 +169,9 @@ def _count_join(work: Work, rows: Rows, finding: Finding, how: Lookup | LookupSt
 def _count_new_orphans(work: Work, rows: Rows, alias: str, counted: tuple[int, int]) -> tuple[int, int]:
     """Count rows that refer to a lookup, and new orphans among them; asks Spark where the counts do not tell."""
     spec = work.task.spec
-    assert isinstance(spec, JoinSpec)  # noqa: S101 - the rule is refused for mirrors
     step = next(step for step in spec.steps if step.alias == alias)
     referring, unmatched = counted
-    if step.kind != "list" and (unmatched == 0 or work.task.everything):
+    if step.elements is None and (unmatched == 0 or work.task.everything):
         return referring, unmatched
     keys = name_left_key(len(spec.key_columns))
     names = keys if spec.interval_step is None else identify_rows(work.task).names

@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 
 from enrich.base import hints
 from enrich.base.errors import HistoryError, RefreshNeeded
-from enrich.base.spec import DataType, HistorySpec
+from enrich.base.spec import DataType
 from enrich.compiler.schemas import strip_type
 from enrich.progress.prepare import open_whole
 from enrich.progress.task import FULL_REFRESH, REPAIR, Task
@@ -53,7 +53,7 @@ def fit_to_target(task: Task, session: SparkSession) -> Task:
             " the column that the job has now",
             hint=f"run `{hints.refresh(task.job.job)}`, which takes its place",
         )
-    if isinstance(task.spec, HistorySpec):  # it would forget versions; its rows are fitted to fields that have come
+    if task.spec.remembers:  # it would forget versions; its rows are fitted to fields that have come
         outgrown = [name for name in outgrown if not keeps_values(there[name.lower()], kinds[name])]
     if outgrown and task.mode == REPAIR:
         raise HistoryError(
@@ -79,7 +79,7 @@ def _adopt_columns(task: Task) -> Task:
 
     A history is not read from its beginning for that, which may be forgotten: what is recorded is compared.
     """
-    return replace(task, anew=True) if isinstance(task.spec, HistorySpec) else _take_whole(task)
+    return replace(task, anew=True) if task.spec.remembers else _take_whole(task)
 
 
 def _find_types(task: Task, session: SparkSession) -> Mapping[str, DataType]:

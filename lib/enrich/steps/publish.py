@@ -28,15 +28,13 @@ from enrich.base.spec import (
     KEY_NOT_NULL,
     RUN_ID_COLUMN,
     Affected,
-    HistorySpec,
-    JoinSpec,
     quote,
 )
 from enrich.base.state import State
 from enrich.config.places import find_quarantine
-from enrich.frames import difference, history, join, quarantine
-from enrich.frames.columns import pack_columns, take_column
+from enrich.frames import difference, quarantine
 from enrich.frames.difference import Difference
+from enrich.joins import find_kind
 from enrich.progress import cursor
 from enrich.progress.task import REPAIR, Task
 from enrich.quality.jobrules import MASS_CHANGE
@@ -176,15 +174,7 @@ def _find_keyless_rows(work: Work) -> DataFrame | None:
     rows = work.keep(work.snapshot(spec.driving, null_keys=True))
     if rows.isEmpty():
         return None
-    if isinstance(spec, JoinSpec):
-        found = join.join_keyless(work.now, rows)
-    elif isinstance(spec, HistorySpec):
-        found = history.quarantine_keyless(spec, rows)
-    else:
-        keys = [take_column(name) for name in spec.key]
-        whole = F.array(keys[0] if len(keys) == 1 else pack_columns(spec.key)).alias(spec.columns[len(spec.value)])
-        shown = [whole] if spec.conflict == "collect" else keys
-        found = rows.select(*[take_column(n) for n in spec.value], *shown, *[take_column(n) for n in spec.extra])
+    found = find_kind(spec).show_keyless(work, rows)
     return work.keep(found.withColumn(FAILED_COLUMN, F.array(F.lit(KEY_NOT_NULL))))
 
 

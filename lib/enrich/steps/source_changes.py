@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
@@ -17,20 +17,20 @@ from enrich.base.errors import HistoryError
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack, tell_unreadable
 from enrich.base.result import Finding, SourceWindow
-from enrich.base.spec import (
-    HistorySpec,
-    SourceSpec,
-)
+from enrich.base.spec import SourceSpec
 from enrich.frames import changes as net_changes
 from enrich.frames import normalise
 from enrich.frames.changes import NetChanges, RowCounts, Touched
 from enrich.frames.columns import unite
+from enrich.joins import find_kind
 from enrich.progress.task import Task
-from enrich.steps import feed_ranges, history
-from enrich.steps.history import Ledger
+from enrich.steps import feed_ranges
 from enrich.steps.losses import check_ends, find_loss
 from enrich.steps.work import Work, build_finding, measure
 from enrich.storage import feed_rows
+
+if TYPE_CHECKING:
+    from enrich.joins.history import Ledger
 
 log = logging.getLogger(__name__)
 
@@ -86,8 +86,16 @@ def read_changes(work: Work) -> Changes:
     task = work.task
     for alias, at in task.window.items() if task.everything else ():
         feed_ranges.require_sound(task, alias, at.to)
-    if isinstance(task.spec, HistorySpec):
-        return _read_commits(work, task.spec)
+    found = find_kind(task.spec).read_changes(work)
+    work.result = replace(work.result, sources=found.window)
+    work.expect_rows(sum(each.count for part in (found.net, found.again) for each in part.values()))
+    pass_point("changes.after")
+    return found
+
+
+def read_windows(work: Work) -> Changes:
+    """Net the window of every source, and count the rows in it that lack a key or share one."""
+    task = work.task
     net: dict[str, NetChanges] = {}
     again = {} if task.everything else {alias: _read_again(work, alias) for alias in task.again}
     window, findings = {}, []
@@ -114,29 +122,13 @@ def read_changes(work: Work) -> Changes:
         widened = _count_all_keys(net.get(alias), again.get(alias))
         compared[alias] = frozenset(each for part in (net, again) if alias in part for each in part[alias].compared)
         count = count if widened is None else widened
-        window[alias] = _describe_window(task, alias, count, compared=bool(compared[alias]))
+        window[alias] = describe_window(task, alias, count, compared=bool(compared[alias]))
         driving = alias == task.spec.driving
         if nulls:
             findings.append(build_finding("key_not_null", "quarantine" if driving else "warn", (come, nulls), alias))
         if surplus:
             findings.append(build_finding("key_unique", "fail", (come - nulls, surplus), alias))
-    work.result = replace(work.result, sources=window)
-    work.expect_rows(sum(each.count for each in net.values()) + sum(each.count for each in again.values()))
-    pass_point("changes.after")
     return Changes(net, window, tuple(findings), again, compared=compared)
-
-
-def _read_commits(work: Work, spec: HistorySpec) -> Changes:
-    """Read what each commit of a history's window did: nothing is netted."""
-    ledger, alias = history.read_ledger(work, spec), spec.driving
-    found = ledger.touched
-    count = ledger.come - ledger.keyless if work.task.everything else found.count
-    window = {alias: _describe_window(work.task, alias, count, compared=bool(found.compared))}
-    work.result = replace(work.result, sources=window)
-    work.expect_rows(found.count)
-    pass_point("changes.after")
-    compared = {alias: frozenset(found.compared)}
-    return Changes({}, window, ledger.list_findings(alias), {alias: found}, ledger, compared)
 
 
 def _count_all_keys(net: NetChanges | None, again: Touched | None) -> int | None:
@@ -146,7 +138,7 @@ def _count_all_keys(net: NetChanges | None, again: Touched | None) -> int | None
     return again.count if net is None else net.select_changed().unionByName(again.keys).distinct().count()
 
 
-def _describe_window(task: Task, alias: str, count: int, *, compared: bool = False) -> SourceWindow:
+def describe_window(task: Task, alias: str, count: int, *, compared: bool = False) -> SourceWindow:
     """Return a source's window as the result shows it: from where ``--since`` widened it to."""
     at = task.window[alias]
     again = [start for start, _ in task.again.get(alias, ())]

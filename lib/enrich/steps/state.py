@@ -15,28 +15,22 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.spec import Affected, JoinSpec, KnownRows, name_left_key, name_reference, quote
-from enrich.base.state import LookupState, RuleState, State
-from enrich.frames import join, order
-from enrich.frames.changes import count_keys_that_differ
-from enrich.frames.columns import drop_nulls, lacks_value, mark_rows, pack_rows, take_column
+from enrich.base.spec import Affected, quote
+from enrich.base.state import Lookups, LookupState, RuleState, State
+from enrich.frames.columns import mark_rows
 from enrich.frames.difference import Difference
-from enrich.frames.join import Sources
-from enrich.frames.keys import list_sharing
-from enrich.frames.partners import sum_partners
+from enrich.joins import find_kind
 from enrich.progress.task import Task
 from enrich.quality.counting import RuleCounts, Weighted, count_marks, count_rules
 from enrich.quality.gx import RuleError
 from enrich.quality.judge import SuiteVerdict
 from enrich.quality.labels import Labels, label_rows
 from enrich.quality.suites import list_needed_columns, list_uncounted
-from enrich.steps.affected_keys import find_moved_rows
 from enrich.steps.gate import JudgedRows, build_published
-from enrich.steps.joined_rows import Rows, make_no_rows
+from enrich.steps.joined_rows import make_no_rows
+from enrich.steps.rows import Rows
 from enrich.steps.source_changes import Changes
 from enrich.steps.work import Work, measure, read_target
-
-Lookups = Mapping[str, LookupState]
 
 
 @dataclass(frozen=True)
@@ -62,79 +56,15 @@ def list_remembered(task: Task) -> frozenset[str] | None:
 @measure("state")
 def count_lookups(work: Work, changed: Changes, affected: Affected | None, rows: Rows) -> Lookups:
     """Return how each join goes over all driving rows, as it will after the run."""
-    spec, recorded = work.task.spec, work.task.recorded_state
-    if not isinstance(spec, JoinSpec) or not spec.steps:
+    kind, recorded = find_kind(work.task.spec), work.task.recorded_state
+    if not work.task.spec.steps:
         return {}
     now = {alias: LookupState(each.rows, each.matched, each.null_references) for alias, each in rows.lookups.items()}
     if affected is None:
         return now
     if recorded is None:
-        return _count_partners(work.now, None)
-    if _keeps_partners(work, spec, changed):
-        return recorded.lookups
-    were = _count_partners(*_go_back(work, changed, affected))
-    return {alias: recorded.lookups[alias] + each + -were[alias] for alias, each in now.items()}
-
-
-def _count_partners(sources: Sources, affected: Affected | None) -> Lookups:
-    """Count how each join goes for driving rows, as it does on the way to the target; None: for all of them."""
-    steps = order.leave_own_rows_out(sources.spec.steps)
-    return sum_partners(join.apply_steps(sources, affected, steps), steps)[1]
-
-
-def _keeps_partners(work: Work, spec: JoinSpec, changed: Changes) -> bool:
-    """Tell whether every row has as many partners as before: no key has come or gone, and nothing decisive differs.
-
-    Looking costs one query over the changed rows; where these are many, the partners are counted again unseen.
-    """
-    moved = {alias: net for alias, net in changed.net.items() if net.count}
-    if any(net.grown or net.shrunk for net in moved.values()):
-        return False
-    looked_at: dict[str, set[str]] = {alias: set() for alias in moved}
-    for alias, column in frozenset().union(*[step.decisive for step in spec.steps]):
-        if alias in moved:
-            looked_at[alias].add(column)
-    seen = {alias: columns for alias, columns in looked_at.items() if columns}
-    if not all(work.are_few(moved[alias].count) for alias in seen):
-        return False
-    return not any(count_keys_that_differ(moved[alias], spec.sources[alias], seen[alias]) for alias in seen)
-
-
-def _go_back(work: Work, changed: Changes, affected: Affected) -> tuple[Sources, Affected]:
-    """Return the sources at the window's start, and the affected keys with their rows there.
-
-    A source was what it is, without the rows of its changed keys, and with those that its feed says have gone. So no
-    older version is opened, but where the feed does not tell.
-    """
-    now = work.sources_for(affected)
-    spec = now.spec
-    names = name_left_key(len(spec.key_columns))
-    sharing, snapshots, known = list_sharing(spec), dict(now.snapshots), {}
-    for alias in spec.sources:
-        net = changed.net.get(alias)
-        if net is None or not net.count:
-            if alias in sharing:
-                known[alias] = KnownRows(now.affected_rows(alias, names, affected))
-            continue
-        gone = find_moved_rows(now, changed, alias, come=False)
-        if gone is None:
-            snapshots[alias] = work.snapshot(alias, work.task.window[alias].start)
-        elif alias in sharing:
-            stayed = now.affected_rows(alias, names, affected)
-            stayed = stayed.join(net.select_changed().toDF(*names), on=names, how="left_anti")
-            went = drop_nulls(pack_rows(gone, spec.sources[alias], names), names)
-            known[alias] = KnownRows(stayed.unionByName(went))
-        else:
-            snapshots[alias] = _restore_rows(snapshots[alias], spec.sources[alias].key, net.select_changed(), gone)
-    return replace(now, snapshots=snapshots), replace(affected, known=known)
-
-
-def _restore_rows(rows: DataFrame, key: tuple[str, ...], changed: DataFrame, gone: DataFrame) -> DataFrame:
-    """Return a source's rows as they were before its ``changed`` keys changed."""
-    names = name_reference(len(key))
-    parts = {name: take_column(column) for column, name in zip(key, names, strict=True)}
-    stayed = rows.withColumns(parts).join(changed, on=names, how="left_anti").drop(*names)
-    return stayed.unionByName(gone.where(~lacks_value(key)))
+        return kind.recount_lookups(work)
+    return kind.count_lookups(work, changed, affected, recorded.lookups, now)
 
 
 @measure("state")
@@ -193,7 +123,7 @@ def carry_state(work: Work) -> State:
         table = nothing.unionByName(table, allowMissingColumns=True)
     recorded = task.recorded_state
     if recorded is None:
-        lookups = _count_partners(work.now, None) if isinstance(task.spec, JoinSpec) and task.spec.steps else {}
+        lookups = find_kind(task.spec).recount_lookups(work) if task.spec.steps else {}
         return _count_rows(task, table, lookups)
     nulls = {name: recorded.nulls.get(name, recorded.rows) for name in task.spec.columns}
     return _complete(work, replace(recorded, nulls=nulls), lambda: table).state

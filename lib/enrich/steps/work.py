@@ -7,13 +7,13 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
 from functools import cached_property, wraps
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Concatenate, ParamSpec, TypeVar, cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.result import BLOCKED, Finding, JobResult
-from enrich.base.spec import Affected, HistorySpec, JoinSpec
+from enrich.base.spec import Affected, JoinSpec
 from enrich.frames import join, normalise
 from enrich.frames.columns import lacks_value
 from enrich.frames.identity import Identity
@@ -113,8 +113,7 @@ class Work:
 
     def sources(self, versions: Mapping[str, int | None]) -> join.Sources:
         """Return all snapshots, at other versions than the window's ends for those aliases that have one here."""
-        spec = self.task.spec
-        assert isinstance(spec, JoinSpec)  # noqa: S101 - callers have looked at the kind
+        spec = cast(JoinSpec, self.task.spec)  # nobody asks for the snapshots that joins read where there are none
         return join.Sources(spec, {alias: self.snapshot(alias, versions.get(alias)) for alias in spec.sources})
 
     def sources_for(self, affected: Affected | None) -> join.Sources:
@@ -128,7 +127,7 @@ class Work:
     @cached_property
     def _large(self) -> dict[str, str]:
         """Alias -> kind of join, of the lookups that are filtered by what few rows refer to."""
-        kinds = {step.alias: step.kind for step in self.now.spec.steps if step.kind != "table"}
+        kinds = {step.alias: step.kind for step in self.now.spec.steps if not step.shares_key}
         return {alias: kind for alias, kind in kinds.items() if self.measure_source(alias) >= LARGE_LOOKUP}
 
     def measure_source(self, alias: str) -> int:
@@ -153,7 +152,7 @@ def build_finding(rule: str, action: str, counts: tuple[int, int], alias: str | 
 def identify_rows(task: Task) -> Identity:
     """Return how the target's rows are told apart."""
     spec = task.spec
-    has_pairs = isinstance(spec, JoinSpec) and spec.interval_step is not None
+    has_pairs = spec.interval_step is not None
     return Identity(spec.identity, spec.right_identity, has_pairs)
 
 
@@ -166,14 +165,13 @@ def read_target(work: Work) -> DataFrame | None:
     ours = {name.lower(): name for name in work.task.spec.columns}
     names = [ours[name.lower()] for name in table.columns if name.lower() in ours]
     rows = tables.read_snapshot(work.session, table.uri, table.version, names)
-    return rows if not isinstance(work.task.spec, HistorySpec) else tables.fit_rows(rows, list_kinds(work, names))
+    return rows if not work.task.spec.remembers else tables.fit_rows(rows, list_kinds(work, names))
 
 
 def list_kinds(work: Work, names: Sequence[str]) -> dict[str, SparkType]:
     """Return the types that columns of a history's source have at the window's end, where some are nested."""
     spec = work.task.spec
-    assert isinstance(spec, HistorySpec)  # noqa: S101 - callers have looked at the kind
-    if all(isinstance(spec.source.columns.get(name, ""), str) for name in names):
+    if all(isinstance(spec.sources[spec.driving].columns.get(name, ""), str) for name in names):
         return {}
     return {field.name: field.dataType for field in work.read_source(spec.driving).schema.fields}
 

@@ -1,14 +1,29 @@
-"""A history between the verbs and storage: the versions before the window, and what each commit of it did."""
+"""What a source said of each key, commit by commit -> versions, each with the time from which and to which it holds.
+
+Unlike the net changes of a window, nothing cancels between two commits: A -> B -> A is three versions, however the
+commits are cut into runs. Commits are ordered by their versions; their times only say from when a version holds.
+
+======  ==================  =====================================
+commit  what it did to K1   versions of K1 afterwards
+======  ==================  =====================================
+4       insert a            a [t4, null)
+5       update a -> b       a [t4, t5), b [t5, null)
+6       same columns        a [t4, t5), b [t5, null)
+7       delete              a [t4, t5), b [t5, t7)
+9       insert b            a [t4, t5), b [t5, t7), b [t9, null)
+======  ==================  =====================================
+"""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from typing import Any, cast
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -16,18 +31,45 @@ from enrich.base import hints
 from enrich.base.errors import HistoryError, RefreshNeeded
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack, tell_unreadable
-from enrich.base.result import Finding
-from enrich.base.spec import COMMIT, FAILED_COLUMN, WEIGHT, HistorySpec, name_left_key, name_reference, quote
+from enrich.base.result import Counts, Finding
+from enrich.base.spec import (
+    COMMIT,
+    FAILED_COLUMN,
+    LIVE,
+    WEIGHT,
+    Affected,
+    HistorySpec,
+    name_left_key,
+    name_reference,
+    quote,
+)
 from enrich.frames import changes as net_changes
-from enrich.frames import history, normalise, quarantine
+from enrich.frames import normalise, quarantine
 from enrich.frames.changes import Touched
-from enrich.frames.columns import aggregate, unite
-from enrich.frames.history import FROM
+from enrich.frames.columns import (
+    aggregate,
+    drop_nulls,
+    lacks_value,
+    make_comparable,
+    name_parts,
+    pack_columns,
+    unite,
+)
 from enrich.progress.continuity import find_quarantine_version
 from enrich.steps import feed_ranges
 from enrich.steps.losses import check_ends
+from enrich.steps.rows import Rows
+from enrich.steps.source_changes import Changes, describe_window
 from enrich.steps.work import Work, build_finding, list_kinds, read_target
 from enrich.storage import feed_rows, tables
+
+FROM, TO, IMAGE = "__enrich_from", "__enrich_to", "__enrich_image"
+"""Since when a version holds, when it ends (null: it does not), and the source's used columns (null: no row)."""
+COME = "__enrich_come"
+_STATE, _WAS, _TOTAL, _SURPLUS = "__enrich_state", "__enrich_was", "__enrich_total", "__enrich_surplus"
+_BASE = -1
+"""The commit of what was there before all commits that are read."""
+BEGINNING = "0001-01-01T00:00:00Z"
 
 
 @dataclass(frozen=True)
@@ -35,8 +77,8 @@ class Ledger:
     """What a history is computed from.
 
     Attributes:
-        base: The versions before the events, as ``history.take_rows`` gives them.
-        events: What the commits did, as ``history.find_events`` gives it; persisted.
+        base: The versions before the events, as ``take_rows`` gives them.
+        events: What the commits did, as ``find_events`` gives it; persisted.
         identities: ``__enrich_k*`` of the target's rows that may differ; None when all may.
         touched: The source's changed keys.
         come: Rows that came with a commit, or that the first version has; rows without a key among them.
@@ -60,6 +102,65 @@ class Ledger:
         if self.surplus:
             found.append(build_finding("key_unique", "fail", (self.come - self.keyless, self.surplus), alias))
         return tuple(found)
+
+
+def get_spec(work: Work) -> HistorySpec:
+    """Return the job of a run as the history that it is."""
+    return cast(HistorySpec, work.task.spec)
+
+
+def read_changes(work: Work) -> Changes:
+    """Read what each commit of the window did: nothing is netted."""
+    spec = get_spec(work)
+    ledger, alias = read_ledger(work, spec), spec.driving
+    found = ledger.touched
+    count = ledger.come - ledger.keyless if work.task.everything else found.count
+    window = {alias: describe_window(work.task, alias, count, compared=bool(found.compared))}
+    compared = {alias: frozenset(found.compared)}
+    return Changes({}, window, ledger.list_findings(alias), {alias: found}, ledger, compared)
+
+
+def find_affected(work: Work, changed: Changes) -> Affected:
+    """Return the versions that the commits of the window may have made, ended or taken back."""
+    identities = get_ledger(changed).identities
+    assert identities is not None  # noqa: S101 - where all may differ, nobody asks
+    versions = work.keep(identities)
+    return Affected(versions, count=versions.count())
+
+
+def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Rows:
+    """Compute the versions of the keys that the commits changed."""
+    ledger = get_ledger(changed)
+    versions = work.keep(derive_versions(get_spec(work), ledger.base, ledger.events))
+    return Rows(versions, Counts(affected_keys=affected.count if affected else versions.count()))
+
+
+def derive_rows(work: Work, affected: Affected | None) -> DataFrame:
+    """Return the source's rows as versions that begin now, of some of its keys, or of all."""
+    spec = get_spec(work)
+    base = take_rows(spec, work.snapshot(spec.driving), F.current_timestamp())
+    current = derive_versions(spec, base, base.limit(0).withColumn(COMMIT, F.lit(0).cast("long")))
+    return current if affected is None else current.join(affected.left, on=affected.left.columns, how="left_semi")
+
+
+def show_keyless(work: Work, rows: DataFrame) -> DataFrame:
+    """Return the source's rows without a whole key as versions: nobody can say since when they hold."""
+    spec, nothing = get_spec(work), F.lit(None).cast("timestamp")
+    shown = {name: F.col(quote(name)) for name in spec.source.columns}
+    shown |= {spec.valid_from: nothing, spec.valid_to: nothing}
+    return rows.select(*[shown[name].alias(name) for name in spec.columns])
+
+
+def list_tables_read(work: Work, _changed: Changes, _affected: Affected) -> set[str]:
+    """Return the source where it is compared with the versions that are recorded."""
+    span = work.task.span
+    return {work.task.spec.driving} if span is not None and span.compares else set()
+
+
+def get_ledger(changed: Changes) -> Ledger:
+    """Return what a history is computed from, which was read with its changes."""
+    assert changed.ledger is not None  # noqa: S101 - only another kind has none
+    return changed.ledger
 
 
 def read_ledger(work: Work, spec: HistorySpec) -> Ledger:
@@ -87,18 +188,6 @@ def read_ledger(work: Work, spec: HistorySpec) -> Ledger:
     return found
 
 
-def derive_rows(spec: HistorySpec, ledger: Ledger) -> DataFrame:
-    """Compute the versions: the identity's columns, ``LIVE`` and the target's columns."""
-    return history.derive_versions(spec, ledger.base, ledger.events)
-
-
-def make_no_rows(work: Work, spec: HistorySpec) -> DataFrame:
-    """Return no version at all, in the form of ``derive_rows``."""
-    base = history.take_rows(spec, work.snapshot(spec.driving).limit(0), F.current_timestamp())
-    events = base.withColumn(COMMIT, F.lit(0).cast("long"))
-    return history.derive_versions(spec, base, events)
-
-
 def _start(work: Work) -> int:
     assert work.task.span is not None  # noqa: S101 - a history is given one with its window
     return work.task.span.start
@@ -114,16 +203,16 @@ def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
     # Where nothing is taken again, nothing is rolled back: times may seem to go back when a log forgets the past.
     again = not span.whole and span.start < min(end, work.task.target.marks[spec.driving].to)
     bound = F.timestamp_millis(F.lit(times[span.start + 1])) if again else None
-    earlier = recorded if recorded is None or bound is None else history.roll_back(recorded, bound)
+    earlier = recorded if recorded is None or bound is None else roll_back(recorded, bound)
     parts, compared = _read_images(work, spec, (span.start, end)) if span.start < end else ([], ())
     if span.compares and earlier is not None:
         parts.append(_compare_rows(work, spec, earlier, span.start))
     images = unite(parts) if parts else _make_no_images(work, spec)
     images = work.keep(images)
-    events = work.keep(history.find_events(spec, images, _list_times(work, times)))
+    events = work.keep(find_events(spec, images, _list_times(work, times)))
     keys = work.keep(events.select(*name_left_key(len(spec.key))).distinct())
     if earlier is None:
-        base = history.take_rows(spec, work.snapshot(spec.driving, span.start), _begin(spec, times[span.start]))
+        base = take_rows(spec, work.snapshot(spec.driving, span.start), _begin(spec, times[span.start]))
     else:
         base = earlier
     identities = None
@@ -137,11 +226,11 @@ def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
             wanted = keys if not work.task.retry else keys.unionByName(_find_quarantined_keys(work, spec)).distinct()
             there = [each.join(wanted, on=wanted.columns, how="left_semi") for each in there]
         recorded = there[0] = work.keep(there[0])
-        base = recorded if bound is None else history.roll_back(recorded, bound)
-        identities = history.list_identities(spec, *there, events)
+        base = recorded if bound is None else roll_back(recorded, bound)
+        identities = list_identities(spec, *there, events)
     if spec.source.trusted:
         base = base.dropDuplicates([*name_left_key(len(spec.key)), FROM])
-    surplus = 0 if spec.source.trusted else history.count_surplus(spec, base, events)
+    surplus = 0 if spec.source.trusted else count_surplus(spec, base, events)
     touched, come, keyless = _count(work, spec, images, keys)
     if work.task.unsearched and not work.task.everything:
         surplus = max(surplus, *_search_ends(work, spec, images))
@@ -151,7 +240,7 @@ def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
 
 def _count(work: Work, spec: HistorySpec, images: DataFrame, keys: DataFrame) -> tuple[Touched, int, int]:
     """Count what came, by a commit or with the first version."""
-    lacks_key, weight = history.is_keyless(spec), F.greatest(F.col(WEIGHT), F.lit(0))
+    lacks_key, weight = is_keyless(spec), F.greatest(F.col(WEIGHT), F.lit(0))
     sums = [
         F.coalesce(F.sum(weight), F.lit(0)),
         F.coalesce(F.sum(F.when(lacks_key, weight)), F.lit(0)),
@@ -174,7 +263,7 @@ def _search_ends(work: Work, spec: HistorySpec, images: DataFrame) -> tuple[int,
     went = images.select(*[F.col(quote(name)) for name in spec.source.columns], (-F.col(WEIGHT)).alias(WEIGHT))
     sides = [now, now.unionByName(went)]
     names = [quote(name) for name in spec.key]
-    counted = [each.where(~history.is_keyless(spec)).groupBy(*names).agg(F.sum(WEIGHT).alias(WEIGHT)) for each in sides]
+    counted = [each.where(~is_keyless(spec)).groupBy(*names).agg(F.sum(WEIGHT).alias(WEIGHT)) for each in sides]
     above = F.sum(F.when(F.col(WEIGHT) > 1, F.col(WEIGHT) - 1))
     end, start = (int(aggregate(each, F.coalesce(above, F.lit(0)))[0]) for each in counted)
     return end, start
@@ -209,7 +298,7 @@ def _list_times(work: Work, times: Mapping[int, int]) -> DataFrame:
 
 def _begin(spec: HistorySpec, at: int) -> Column:
     """Return since when the first version's rows hold."""
-    return F.lit(history.BEGINNING).cast("timestamp") if spec.from_beginning else F.timestamp_millis(F.lit(at))
+    return F.lit(BEGINNING).cast("timestamp") if spec.from_beginning else F.timestamp_millis(F.lit(at))
 
 
 def _read_images(
@@ -255,7 +344,7 @@ def _make_no_images(work: Work, spec: HistorySpec) -> DataFrame:
 def _compare_rows(work: Work, spec: HistorySpec, recorded: DataFrame, version: int) -> DataFrame:
     """Return what leads from the recorded open versions to a snapshot, as if its commit had done it all."""
     now = work.snapshot(spec.driving, version).withColumn(WEIGHT, F.lit(1))
-    before = history.list_images(spec, recorded).withColumn(WEIGHT, F.lit(-1))
+    before = list_images(spec, recorded).withColumn(WEIGHT, F.lit(-1))
     both = now.unionByName(before).withColumn(COMMIT, F.lit(version).cast("long"))
     return net_changes.sum_images(both, spec.source, COMMIT)
 
@@ -272,7 +361,7 @@ def _read_recorded(work: Work, spec: HistorySpec) -> DataFrame:
     if beside is not None:
         beside = tables.fit_rows(beside, list_kinds(work, beside.columns))
         target = target.unionByName(beside, allowMissingColumns=True)
-    return history.take_versions(spec, target, _list_kinds(work, spec))
+    return take_versions(spec, target, _list_kinds(work, spec))
 
 
 def _list_recorded(work: Work, names: Iterable[str]) -> list[str]:
@@ -347,10 +436,153 @@ def _list_quarantined_now(work: Work, spec: HistorySpec) -> DataFrame | None:
     if beside is None:
         return None
     beside = tables.fit_rows(beside, list_kinds(work, beside.columns))
-    return history.take_versions(spec, beside, _list_kinds(work, spec))
+    return take_versions(spec, beside, _list_kinds(work, spec))
 
 
 def _find_quarantined_keys(work: Work, spec: HistorySpec) -> DataFrame:
     beside = _list_quarantined_now(work, spec)
     assert beside is not None  # noqa: S101 - what is tried again is in a quarantine
     return beside.select(*name_left_key(len(spec.key))).distinct()
+
+
+# --- frames -----------------------------------------------------------------------------------------------------------
+
+
+def find_events(spec: HistorySpec, images: DataFrame, times: DataFrame) -> DataFrame:
+    """Return what each commit left of each key that it changed.
+
+    Args:
+        spec: The job.
+        images: The used columns, ``WEIGHT`` and ``COMMIT``, as ``changes.sum_images`` gives them.
+        times: ``COMMIT`` and ``FROM``, its time.
+
+    Returns:
+        ``__enrich_k*`` (the source's key, never null), ``COMMIT``, ``FROM``, ``IMAGE`` (null: the row is gone),
+        ``WEIGHT`` (by how many rows the key grew) and ``COME`` (how many rows came).
+    """
+    names = name_left_key(len(spec.key))
+    parts = name_parts(spec.key, names)
+    rows = drop_nulls(images.select(*parts, COMMIT, WEIGHT, pack_image(spec).alias(IMAGE)), names)
+    has_come = F.col(WEIGHT) > 0
+    found = rows.groupBy(*names, COMMIT).agg(
+        F.any_value(F.when(has_come, F.col(IMAGE)), True).alias(IMAGE),
+        F.sum(WEIGHT).alias(WEIGHT),
+        F.sum(F.when(has_come, F.col(WEIGHT)).otherwise(0)).alias(COME),
+    )
+    return found.join(F.broadcast(times), on=COMMIT, how="inner")
+
+
+def pack_image(spec: HistorySpec) -> Column:
+    """Return the used columns of a source's row as one struct."""
+    return pack_columns(spec.source.columns)
+
+
+def take_rows(spec: HistorySpec, rows: DataFrame, since: Column) -> DataFrame:
+    """Return the rows of a snapshot, without null keys, as open versions.
+
+    Returns:
+        ``__enrich_k*`` (the source's key), ``FROM``, ``TO`` (null) and ``IMAGE``.
+    """
+    names = name_left_key(len(spec.key))
+    parts = name_parts(spec.key, names)
+    ends = F.lit(None).cast("timestamp").alias(TO)
+    return rows.select(*parts, since.alias(FROM), ends, pack_image(spec).alias(IMAGE))
+
+
+def take_versions(spec: HistorySpec, rows: DataFrame, kinds: Mapping[str, Any]) -> DataFrame:
+    """Return the rows of a target or quarantine as versions; a version that both have is there once.
+
+    Args:
+        spec: The job.
+        rows: The target's columns; it may lack tracked columns that are new, which are null then.
+        kinds: Column of the source -> its type as Spark has it.
+
+    Returns:
+        As ``take_rows``.
+    """
+    names = name_left_key(len(spec.key))
+    known = {name.lower() for name in rows.columns}
+    parts = name_parts(spec.key, names)
+    fields = [
+        (F.col(quote(name)) if name.lower() in known else F.lit(None).cast(kinds[name])).alias(name)
+        for name in spec.source.columns
+    ]
+    ends = [F.col(quote(spec.valid_from)).alias(FROM), F.col(quote(spec.valid_to)).alias(TO)]
+    found = rows.select(*parts, *ends, F.struct(*fields).alias(IMAGE))
+    return drop_nulls(found, [*names, FROM]).dropDuplicates([*names, FROM])
+
+
+def roll_back(versions: DataFrame, bound: Column) -> DataFrame:
+    """Return versions as they were before the commits from the time ``bound`` on: later ones gone, ended ones open."""
+    earlier = versions.where(F.col(FROM) < bound)
+    return earlier.withColumn(TO, F.when(F.col(TO) < bound, F.col(TO)))
+
+
+def list_images(spec: HistorySpec, versions: DataFrame) -> DataFrame:
+    """Return the source's used columns of the open versions: the source's rows, as far as they are used."""
+    fields = [F.col(IMAGE).getField(name).alias(name) for name in spec.source.columns]
+    return versions.where(F.col(TO).isNull()).select(*fields)
+
+
+def derive_versions(spec: HistorySpec, base: DataFrame, events: DataFrame) -> DataFrame:
+    """Compute the versions of all keys in ``base`` and ``events``.
+
+    Args:
+        spec: The job.
+        base: The versions before the events, as ``take_rows`` gives them; those that have ended stay as they are.
+        events: What the commits did after that, as ``find_events`` gives it.
+
+    Returns:
+        ``__enrich_k*`` (key and time), ``LIVE`` (always true) and the target's columns.
+    """
+    names = name_left_key(len(spec.key))
+    opened = base.where(F.col(TO).isNull()).withColumn(COMMIT, F.lit(_BASE).cast("long"))
+    columns = [*names, COMMIT, FROM, IMAGE]
+    steps = opened.select(*columns).unionByName(events.select(*columns))
+    kinds = {field.name: field.dataType for field in steps.schema[IMAGE].dataType.fields}  # type: ignore[attr-defined]
+    values = [make_comparable(F.col(IMAGE).getField(n), kinds[n]).alias(f"c{i}") for i, n in enumerate(spec.tracked)]
+    state = F.when(F.col(IMAGE).isNotNull(), F.struct(F.lit(True).alias("there"), *values))
+    order = Window.partitionBy(*names).orderBy(COMMIT)
+    steps = steps.withColumn(_STATE, state).withColumn(_WAS, F.lag(_STATE).over(order))
+    moved = steps.where(~F.col(_STATE).eqNullSafe(F.col(_WAS)))
+    ended = moved.withColumn(TO, F.lead(FROM).over(order)).where(F.col(IMAGE).isNotNull())
+    found = ended.select(*names, FROM, TO, IMAGE).unionByName(base.where(F.col(TO).isNotNull()))
+    shown = {spec.valid_from: F.col(FROM), spec.valid_to: F.col(TO)}
+    shown |= {name: F.col(IMAGE).getField(name) for name in spec.source.columns}
+    *_, moment = name_left_key(len(spec.identity))
+    return found.select(
+        *names,
+        F.col(FROM).alias(moment),
+        F.lit(True).alias(LIVE),
+        *[shown[name].alias(name) for name in spec.columns],
+    )
+
+
+def list_identities(spec: HistorySpec, *versions: DataFrame) -> DataFrame:
+    """Return ``__enrich_k*`` (key and time), distinct, of frames that have ``FROM``."""
+    names, (*_, moment) = name_left_key(len(spec.key)), name_left_key(len(spec.identity))
+    parts = [each.select(*names, F.col(FROM).alias(moment)) for each in versions]
+    return unite(parts).distinct()
+
+
+def count_surplus(spec: HistorySpec, base: DataFrame, events: DataFrame) -> int:
+    """Count the rows beyond the first of their key, in the snapshot of ``base`` or after any commit of ``events``.
+
+    Where a key stands twice in several of these snapshots, the fullest counts.
+    """
+    names = name_left_key(len(spec.key))
+    weights = [F.lit(_BASE).cast("long").alias(COMMIT), F.lit(1).alias(WEIGHT), F.lit(1).alias(COME)]
+    opened = base.where(F.col(TO).isNull()).select(*names, *weights)
+    summed = opened.unionByName(events.select(*names, COMMIT, WEIGHT, COME)).groupBy(*names, COMMIT)
+    rows = summed.agg(F.sum(WEIGHT).alias(WEIGHT), F.sum(COME).alias(COME))
+    order = Window.partitionBy(*names).orderBy(COMMIT)
+    rows = rows.withColumn(_TOTAL, F.sum(WEIGHT).over(order))
+    surplus = F.greatest(F.col(_TOTAL), F.col(COME)) - 1
+    worst = rows.groupBy(*names).agg(F.max(surplus).alias(_SURPLUS)).where(F.col(_SURPLUS) > 0)
+    found = aggregate(worst, F.coalesce(F.sum(_SURPLUS), F.lit(0)))
+    return int(found[0])
+
+
+def is_keyless(spec: HistorySpec) -> Column:
+    """Tell the source's rows without a whole key apart."""
+    return lacks_value(spec.key)

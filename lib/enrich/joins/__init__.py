@@ -1,0 +1,63 @@
+"""Find what a kind of job does: one module a kind, by the name that its compiled job has.
+
+A kind's module tells all that is special about it, from what a window brings to the rows of the target. What all kinds
+share is in ``enrich.steps``, which asks here and knows no kind.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Protocol, cast
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame
+
+    from enrich.base.spec import Affected, JobSpec
+    from enrich.base.state import Lookups
+    from enrich.steps.rows import Rows
+    from enrich.steps.source_changes import Changes
+    from enrich.steps.work import Work
+
+_MODULES = {"join": "enrich.joins.chain", "mirror": "enrich.joins.mirror", "history": "enrich.joins.history"}
+"""Kind -> its module; it is imported when a job of the kind runs, for it imports Spark."""
+
+
+class JobKind(Protocol):
+    """A kind of job, on its way from a window to rows; a module whose functions these are is one."""
+
+    def read_changes(self, work: Work) -> Changes:
+        """Return what the windows of the sources bring."""
+
+    def find_affected(self, work: Work, changed: Changes) -> Affected:
+        """Return the keys whose rows may differ, counted."""
+
+    def compute_rows(self, work: Work, changed: Changes, affected: Affected | None) -> Rows:
+        """Compute the affected rows anew from the pinned snapshots; None: all."""
+
+    def derive_rows(self, work: Work, affected: Affected | None) -> DataFrame:
+        """Return rows as the sources have them at the window's end, in the form of ``Rows.frame``, nothing counted.
+
+        Of a history: the versions that begin now, as if the window's end were all there ever was.
+        """
+
+    def show_keyless(self, work: Work, rows: DataFrame) -> DataFrame:
+        """Return rows of the driving source that lack a part of their key as the quarantine shows them.
+
+        In: its used columns. Out: the target's.
+        """
+
+    def list_tables_read(self, work: Work, changed: Changes, affected: Affected) -> set[str]:
+        """Return the sources whose tables a run reads beside their feeds, and beside those of all kinds."""
+
+    def count_lookups(
+        self, work: Work, changed: Changes, affected: Affected, recorded: Lookups, now: Lookups
+    ) -> Lookups:
+        """Return how each join goes over all driving rows, by what is recorded and how it went for affected rows."""
+
+    def recount_lookups(self, work: Work) -> Lookups:
+        """Count how each join goes over all driving rows."""
+
+
+def find_kind(spec: JobSpec) -> JobKind:
+    """Return what the kind of a compiled job does."""
+    return cast(JobKind, import_module(_MODULES[spec.kind]))

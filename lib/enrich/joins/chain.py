@@ -1,0 +1,263 @@
+"""A chain of joins: each of them looks up what the rows so far refer to, and adds it.
+
+What a change of any source means for the target is told by ``enrich.frames.keys``, what the joins make of rows by
+``enrich.frames.join``; here both meet the tables.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from enrich.base.result import Counts, Lookup
+from enrich.base.spec import (
+    LIVE,
+    WEIGHT,
+    Affected,
+    JoinSpec,
+    KnownRows,
+    Step,
+    name_left_key,
+    name_reference,
+)
+from enrich.base.state import Lookups
+from enrich.compiler.schemas import strip_type
+from enrich.frames import join, keys, order
+from enrich.frames.changes import count_keys_that_differ
+from enrich.frames.columns import Ranges, drop_nulls, lacks_value, mark_rows, pack_rows, take_column
+from enrich.frames.join import Sources
+from enrich.frames.keys import list_sharing
+from enrich.frames.partners import sum_partners
+from enrich.spark.fit import read_broadcast_limit
+from enrich.steps import neighbours
+from enrich.steps.affected_keys import count_left
+from enrich.steps.retrying import find_quarantined_keys
+from enrich.steps.rows import Rows
+from enrich.steps.source_changes import Changes
+from enrich.steps.source_changes import read_windows as read_changes  # noqa: F401 - a part of the kind
+from enrich.steps.work import Work
+
+_REFERRING = ("foreign_key", "as_of", "interval", "list")
+
+
+def get_spec(work: Work) -> JoinSpec:
+    """Return the job of a run as the joins that it is."""
+    return cast(JoinSpec, work.task.spec)
+
+
+def find_affected(work: Work, changed: Changes) -> Affected:
+    """Return the driving keys that have changed, or that lead to a key of a lookup that has, and the lookup's own."""
+    spec = get_spec(work)
+    found = count_left(work, _find_affected(work, spec, changed), _take_counts(work, spec, changed))
+    if not work.are_few(found.count):
+        return found
+    # Read once: the joins at both ends of the window are about them.
+    names = name_left_key(len(spec.key_columns))
+    rows = {alias: work.now.affected_rows(alias, names, found) for alias in list_sharing(spec)}
+    read = {alias for alias in rows if alias not in found.known or found.known[alias].others is not None}
+    known = {alias: KnownRows(work.keep(each), read=alias in read) for alias, each in rows.items()}
+    return replace(found, known=known)
+
+
+def _take_counts(work: Work, spec: JoinSpec, changed: Changes) -> tuple[int, Ranges] | None:
+    """Return how many left keys are affected, and between which ends, if they are those that changed in one source."""
+    differing = list(changed.differing)
+    if work.task.retry or len(differing) != 1:
+        return None
+    (alias,) = differing
+    if alias not in list_sharing(spec) or alias in changed.again:
+        return None
+    net, count = changed.net[alias], len(spec.key_columns)
+    names = zip(name_left_key(count), name_reference(count), strict=True)
+    return net.count, {name: net.ranges[part] for name, part in names if part in net.ranges}
+
+
+def _find_affected(work: Work, spec: JoinSpec, changed: Changes) -> Affected:
+    waiting = find_quarantined_keys(work)
+    now, right = work.now, spec.right_step()
+    carry = not spec.sources[spec.driving].trusted
+
+    def refer(step: Step, touched: DataFrame) -> DataFrame:
+        return join.find_references(now, step, changed=touched, carry=carry)
+
+    dependent = [work.keep(frame) for frame in keys.find_dependents(spec, changed.differing, refer)]
+    near = spec.interval_step
+    if near is not None and near.alias in changed.differing:
+        dependent.append(work.keep(neighbours.find_near_changes(work.now, near, list(changed.images(near.alias)))))
+    others = [each.left for each in waiting]
+    left = work.keep(keys.find_affected_left(spec, changed.differing, dependent, others))
+    known = {}
+    for alias in list_sharing(spec):
+        come = find_moved_rows(now, changed, alias, come=True)
+        rows = keys.find_known_rows(spec, alias, come, changed.differing, dependent, others)
+        if rows is not None:
+            known[alias] = rows
+    if right is None:
+        return Affected(left, known=known)
+    moments = [now, work.before, *([work.sources(work.task.apart)] if work.task.apart else [])]
+    if right is near:
+        moved = neighbours.find_near_rows(moments, right, changed.differing.get(spec.driving))
+    else:
+        references = [join.find_references(each, right, Affected(left)) for each in moments]
+        moved = [
+            frame.select(*[name for name in frame.columns if name.startswith("__enrich_j")]) for frame in references
+        ]
+    moved += [each.right for each in waiting if each.right is not None]
+    return Affected(left, work.keep(keys.find_affected_right(spec, changed.differing, dependent, moved)), known=known)
+
+
+def find_moved_rows(now: join.Sources, changed: Changes, alias: str, *, come: bool) -> DataFrame | None:
+    """Return the rows of a source that came in the window, or went, when these are all rows that their keys had.
+
+    They are not where two rows may share a key, and where the feed has another type than the snapshot: a struct that
+    has gained a field since. Where older changes are taken again, more keys have changed than rows came.
+    """
+    net = changed.net.get(alias)
+    if net is None or alias not in changed.differing or (come and alias in changed.again):
+        return None
+    if net.crowded or now.spec.sources[alias].trusted:
+        return None
+    moved = net.images.where(F.col(WEIGHT) > 0 if come else F.col(WEIGHT) < 0).drop(WEIGHT)
+    same = strip_type(moved.schema.jsonValue()) == strip_type(now.snapshots[alias].schema.jsonValue())
+    return moved if same else None
+
+
+def compute_rows(work: Work, _changed: Changes, affected: Affected | None) -> Rows:
+    """Join the affected rows anew, and count the partners that they have found."""
+    spec = get_spec(work)
+    frame = join.join_all(work.sources_for(affected), affected)
+    frame = frame if _is_cheaper_again(work, spec) else work.keep(frame)
+    # Where all rows are computed and none is quarantined, these are the target's: its state needs no pass of its own.
+    marks = mark_rows(spec.columns) if work.task.everything and not work.task.may_quarantine else {}
+    marks = {name: F.col(LIVE) & mark for name, mark in marks.items()}
+    found, partners, tally = sum_partners(frame, spec.steps, marks)
+    lookups = {step.alias: Lookup(step.kind, **vars(partners[step.alias])) for step in spec.steps}
+    nulls = {kind: sum(each.null_references for each in lookups.values() if each.kind == kind) for kind in _REFERRING}
+    counts = Counts(
+        affected_keys=affected.count if affected is not None else found,
+        null_foreign_keys=nulls["foreign_key"] + nulls["as_of"] + nulls["interval"],
+        null_list_ids=nulls["list"],
+    )
+    return Rows(frame, counts, lookups=lookups, tally=tally)
+
+
+def _is_cheaper_again(work: Work, spec: JoinSpec) -> bool:
+    """Return whether a first run computes its rows twice, to count them and to write them, and does not keep them.
+
+    To keep ten million rows costs more than to join them with tables that Spark sends to every task. Rules of a suite
+    would read the rows more often.
+    """
+    if not work.task.everything or work.task.target.table is not None or work.task.judging_suite is not None:
+        return False
+    sent = read_broadcast_limit(work.session)
+    return all(
+        step.kind in ("table", "foreign_key")
+        and step.how in ("inner", "left")
+        and work.measure_source(step.alias) <= sent
+        for step in spec.steps
+    )
+
+
+def derive_rows(work: Work, affected: Affected | None) -> DataFrame:
+    """Return the joined rows."""
+    return join.join_all(work.now if affected is None else work.sources_for(affected), affected)
+
+
+def show_keyless(work: Work, rows: DataFrame) -> DataFrame:
+    """Return driving rows without a whole key as the joins show them."""
+    return join.join_keyless(work.now, rows)
+
+
+def list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[str]:
+    """Return the sources that the joins read, and those that tell which rows refer to what has changed."""
+    task, spec, read = work.task, get_spec(work), set[str]()
+    if spec.right_step() is not None or spec.interval_step is not None or task.lacks_state:
+        return set(spec.sources)
+    read |= {alias for alias, net in changed.net.items() if net.grown and not spec.sources[alias].trusted}
+    for alias in list_sharing(spec):
+        known = affected.known.get(alias)
+        if known is None or known.read or known.others is not None:
+            read.add(alias)
+    for step in spec.steps:
+        if not step.shares_key:
+            read.add(step.alias)
+            if step.alias in changed.differing:
+                read |= {spec.driving, *[each.alias for each in order.list_deciding_steps(spec, step)]}
+    return read
+
+
+def count_lookups(work: Work, changed: Changes, affected: Affected, recorded: Lookups, now: Lookups) -> Lookups:
+    """Return how each join goes over all driving rows: what is recorded, less what the affected rows had before."""
+    if _keeps_partners(work, get_spec(work), changed):
+        return recorded
+    were = _count_partners(*_go_back(work, changed, affected))
+    return {alias: recorded[alias] + each + -were[alias] for alias, each in now.items()}
+
+
+def recount_lookups(work: Work) -> Lookups:
+    """Count how each join goes over all driving rows."""
+    return _count_partners(work.now, None)
+
+
+def _count_partners(sources: Sources, affected: Affected | None) -> Lookups:
+    """Count how each join goes for driving rows, as it does on the way to the target; None: for all of them."""
+    steps = order.leave_own_rows_out(sources.spec.steps)
+    return sum_partners(join.apply_steps(sources, affected, steps), steps)[1]
+
+
+def _keeps_partners(work: Work, spec: JoinSpec, changed: Changes) -> bool:
+    """Tell whether every row has as many partners as before: no key has come or gone, and nothing decisive differs.
+
+    Looking costs one query over the changed rows; where these are many, the partners are counted again unseen.
+    """
+    moved = {alias: net for alias, net in changed.net.items() if net.count}
+    if any(net.grown or net.shrunk for net in moved.values()):
+        return False
+    looked_at: dict[str, set[str]] = {alias: set() for alias in moved}
+    for alias, column in frozenset().union(*[step.decisive for step in spec.steps]):
+        if alias in moved:
+            looked_at[alias].add(column)
+    seen = {alias: columns for alias, columns in looked_at.items() if columns}
+    if not all(work.are_few(moved[alias].count) for alias in seen):
+        return False
+    return not any(count_keys_that_differ(moved[alias], spec.sources[alias], seen[alias]) for alias in seen)
+
+
+def _go_back(work: Work, changed: Changes, affected: Affected) -> tuple[Sources, Affected]:
+    """Return the sources at the window's start, and the affected keys with their rows there.
+
+    A source was what it is, without the rows of its changed keys, and with those that its feed says have gone. So no
+    older version is opened, but where the feed does not tell.
+    """
+    now = work.sources_for(affected)
+    spec = now.spec
+    names = name_left_key(len(spec.key_columns))
+    sharing, snapshots, known = list_sharing(spec), dict(now.snapshots), {}
+    for alias in spec.sources:
+        net = changed.net.get(alias)
+        if net is None or not net.count:
+            if alias in sharing:
+                known[alias] = KnownRows(now.affected_rows(alias, names, affected))
+            continue
+        gone = find_moved_rows(now, changed, alias, come=False)
+        if gone is None:
+            snapshots[alias] = work.snapshot(alias, work.task.window[alias].start)
+        elif alias in sharing:
+            stayed = now.affected_rows(alias, names, affected)
+            stayed = stayed.join(net.select_changed().toDF(*names), on=names, how="left_anti")
+            went = drop_nulls(pack_rows(gone, spec.sources[alias], names), names)
+            known[alias] = KnownRows(stayed.unionByName(went))
+        else:
+            snapshots[alias] = _restore_rows(snapshots[alias], spec.sources[alias].key, net.select_changed(), gone)
+    return replace(now, snapshots=snapshots), replace(affected, known=known)
+
+
+def _restore_rows(rows: DataFrame, key: tuple[str, ...], changed: DataFrame, gone: DataFrame) -> DataFrame:
+    """Return a source's rows as they were before its ``changed`` keys changed."""
+    names = name_reference(len(key))
+    parts = {name: take_column(column) for column, name in zip(key, names, strict=True)}
+    stayed = rows.withColumns(parts).join(changed, on=names, how="left_anti").drop(*names)
+    return stayed.unionByName(gone.where(~lacks_value(key)))
