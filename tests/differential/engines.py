@@ -67,8 +67,8 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
     search no source for two rows with one key (no table of these tests has such).
     """
     from enrich.compiler import compile as compiler
-    from enrich.frames import asof, changes, columns, difference, keys
-    from enrich.joins import chain
+    from enrich.frames import changes, columns, difference, keys
+    from enrich.joins import as_of, chain
     from enrich.steps import affected_keys, work
     from enrich.storage import shape, skipping, writes
 
@@ -86,8 +86,8 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
         patch.setattr(shape, "SMALL_TABLE", -1)
         patch.setattr(shape, "find_need", lambda *_: "always")
         patch.setattr(work, "LARGE_LOOKUP", 0)
-        patch.setattr(asof, "_TOGETHER", 2)
-        patch.setattr(asof, "_FEW", 2)
+        patch.setattr(as_of, "_TOGETHER", 2)
+        patch.setattr(as_of, "_FEW", 2)
         patch.setattr(difference, "_SENT", -1)
         patch.setattr(chain, "_keeps_partners", lambda *_: False)
         patch.setattr(keys, "find_known_rows", lambda *_: None)

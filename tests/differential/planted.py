@@ -18,8 +18,8 @@ from differential import planted_acts, planted_histories, planted_intervals
 from differential.alterations import Alteration
 from differential.planting import wrap
 from enrich.base.spec import LIVE, OPERATION, WEIGHT, name_partners, quote
-from enrich.frames import asof, changes, difference, join, keys
-from enrich.joins import mirror
+from enrich.frames import changes, difference, join, keys
+from enrich.joins import as_of, mirror
 from enrich.steps import source_changes
 from enrich.storage import feed_rows, tables
 
@@ -35,7 +35,7 @@ _FEED, _SNAPSHOT, _ENRICHED, _DERIVED, _REFERENCES, _LATEST = (
     join.join_all,
     mirror.derive_mirror,
     join.find_references,
-    asof.find_latest,
+    as_of.find_latest,
 )
 """The functions as they are, for what a bug reads beside the right rows."""
 
@@ -453,7 +453,7 @@ def _begins_after_its_moment(patch: Patch, is_mine: Mine) -> None:
         found: DataFrame = latest(kept, versions, wanted)
         return found.withColumn(moment, F.col("__enrich_right")).drop("__enrich_right")
 
-    wrap(patch, asof, "find_latest", around)
+    wrap(patch, as_of, "find_latest", around)
 
 
 def _ends_after_its_moment(patch: Patch, is_mine: Mine) -> None:
@@ -465,7 +465,7 @@ def _ends_after_its_moment(patch: Patch, is_mine: Mine) -> None:
         found: Column = valid(step, moment - late)
         return found
 
-    wrap(patch, asof, "keep_valid", around)
+    wrap(patch, as_of, "keep_valid", around)
 
 
 def _with_steps(**fields: Any) -> Callable[[Any], Any]:
@@ -504,11 +504,11 @@ def _only_what_refers_now(patch: Patch, is_mine: Mine) -> None:
     def around(touched: Any, rows: DataFrame, versions: DataFrame, changed: DataFrame) -> DataFrame:
         found: DataFrame = touched(rows, versions, changed)
         *names, moment = changed.columns
-        wrong = _LATEST(rows.withColumn(asof.SALT, F.lit(0)), versions, [*names, moment]).drop(asof.SALT, moment)
-        wrong = wrong.withColumnRenamed(asof.LATEST, moment).where(F.col(moment).isNotNull())
+        wrong = _LATEST(rows.withColumn(join.SALT, F.lit(0)), versions, [*names, moment]).drop(join.SALT, moment)
+        wrong = wrong.withColumnRenamed(as_of.LATEST, moment).where(F.col(moment).isNotNull())
         return _mixed(found, wrong.select(*found.columns), is_mine, F.col(names[0]))
 
-    wrap(patch, asof, "find_touched", around)
+    wrap(patch, as_of, "find_touched", around)
 
 
 _OF_LINES = (

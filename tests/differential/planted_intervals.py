@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from differential.planting import wrap
 from enrich.base.spec import WEIGHT
-from enrich.frames import interval
-from enrich.steps import neighbours
+from enrich.frames.join import ALIVE
+from enrich.joins import interval
 
 if TYPE_CHECKING:
     import pytest
@@ -67,7 +67,7 @@ def _wrap_changes(patch: pytest.MonkeyPatch, is_mine: Mine, condition: str) -> N
         kept = [each.where(~is_mine(F.col(column)) | F.expr(condition)) for each in images]
         return find(now, step, kept)
 
-    wrap(patch, neighbours, "find_near_changes", around)
+    wrap(patch, interval, "find_near_changes", around)
 
 
 def partners_forgotten(place: int) -> Plant:
@@ -82,7 +82,7 @@ def partners_forgotten(place: int) -> Plant:
                 for number, each in enumerate(find(*args))
             ]
 
-        wrap(patch, neighbours, "find_near_rows", around)
+        wrap(patch, interval, "find_near_rows", around)
 
     return plant
 
@@ -93,10 +93,10 @@ def lone_rows(*, stay: bool) -> Plant:
     def plant(patch: pytest.MonkeyPatch, is_mine: Mine) -> None:
         from pyspark.sql import functions as F
 
-        def around(pair: Any, rows: DataFrame, lookup: DataFrame, step: Any, alive: str, **how: Any) -> DataFrame:
-            found: DataFrame = pair(rows, lookup, step, alive, **how)
+        def around(pair: Any, rows: DataFrame, lookup: DataFrame, step: Any, **how: Any) -> DataFrame:
+            found: DataFrame = pair(rows, lookup, step, **how)
             is_own = is_mine(F.col("__enrich_k0")) & F.col("__enrich_r0").isNull()
-            return found.withColumn(alive, F.when(is_own, F.lit(stay)).otherwise(F.col(alive)))
+            return found.withColumn(ALIVE, F.when(is_own, F.lit(stay)).otherwise(F.col(ALIVE)))
 
         wrap(patch, interval, "join_pairs", around)
 

@@ -10,7 +10,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 import enrich
-from enrich.frames import asof, join
+from enrich.frames import join
+from enrich.joins import as_of
 from enrich.storage.settings import hold_settings
 from kit.lab import Lab, Row
 
@@ -119,7 +120,7 @@ Guard = Callable[..., Column]
 def test_a_guard_that_spark_sees_through_is_found(
     lab: Lab, monkeypatch: pytest.MonkeyPatch, name: str, guard: Guard
 ) -> None:
-    for module in (join, asof):
+    for module in (join, as_of):
         monkeypatch.setattr(module, "evaluate_where", guard)
     _open(lab, name)
     assert "CAST_INVALID_INPUT" in str(lab.run().error)

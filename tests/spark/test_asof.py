@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from pyspark.sql import functions as F
 
-from enrich.frames import asof
+from enrich.frames.join import SALT, spread_nulls
+from enrich.joins import as_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -24,9 +25,9 @@ def latest(session: SparkSession, rows: list[Any], versions: list[Any], schema: 
     key, time = (part.strip() for part in schema.split(","))
     asked = session.createDataFrame([(i, *row) for i, row in enumerate(rows)], f"id int, {key}, {time}")
     names = asked.columns[1:]
-    asked = asked.withColumn(asof.SALT, asof.spread_nulls(["id"], names))
-    found = asof.find_latest(asked, session.createDataFrame(versions, schema), names)
-    return [row[asof.LATEST] for row in found.orderBy("id").collect()]
+    asked = asked.withColumn(SALT, spread_nulls(["id"], names))
+    found = as_of.find_latest(asked, session.createDataFrame(versions, schema), names)
+    return [row[as_of.LATEST] for row in found.orderBy("id").collect()]
 
 
 def test_bounds_nulls_and_unknown_keys(interpreted: SparkSession) -> None:
@@ -77,7 +78,7 @@ def test_changed_versions_reach_the_rows_until_the_next_version_and_no_others(in
     now = [("a", 10), ("a", 20), ("a", 30), ("b", 10), ("b", 30), ("c", 10), ("d", 10)]
     # a: one came between two; b: one between two went; c: the first went, and another is corrected; d: as it was.
     changed = [("a", 20), ("b", 20), ("c", 5), ("c", 10)]
-    found = asof.find_touched(
+    found = as_of.find_touched(
         rows,
         interpreted.createDataFrame(now, "k string, t int"),
         interpreted.createDataFrame(changed, "k string, t int"),
@@ -99,14 +100,14 @@ def test_a_key_with_most_events_and_versions_makes_no_cross_product(interpreted:
     size = 200_000
     rows = interpreted.range(size).select("id", F.lit("hot").alias("k"), (F.col("id") * 2 + 1).alias("t"))
     versions = interpreted.range(size).select(F.lit("hot").alias("k"), (F.col("id") * 2).alias("t"))
-    found = asof.find_latest(rows.withColumn(asof.SALT, F.lit(0)), versions, ["k", "t"])
+    found = as_of.find_latest(rows.withColumn(SALT, F.lit(0)), versions, ["k", "t"])
     # Each join is by equality with one piece of the timeline, so no join gives more rows than there are events.
-    assert found.where(F.col(asof.LATEST) == F.col("t") - 1).count() == size
+    assert found.where(F.col(as_of.LATEST) == F.col("t") - 1).count() == size
     plan = found._jdf.queryExecution().executedPlan().toString()
     assert "CartesianProduct" not in plan
     assert "BroadcastNestedLoopJoin" not in plan
     # A piece is as long as there are pieces: what one event meets grows with the root of the versions.
-    pieces = asof.cut_into_pieces(versions, ["k"], "t")
+    pieces = as_of.cut_into_pieces(versions, ["k"], "t")
     longest, count = pieces.agg(F.max(F.size("__enrich_times")), F.count("*")).first() or (0, 0)
     assert longest <= 600
     assert count <= 600
@@ -124,13 +125,13 @@ def test_a_key_with_most_events_and_versions_makes_no_cross_product(interpreted:
 def test_no_task_sorts_the_times_of_a_key_with_very_many_versions(
     interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch, time: str
 ) -> None:
-    monkeypatch.setattr(asof, "_TOGETHER", 512)
+    monkeypatch.setattr(as_of, "_TOGETHER", 512)
     size = 100_000
     session = interpreted.newSession()
     session.conf.set("spark.sql.shuffle.partitions", "8")
     session.conf.set("spark.sql.adaptive.enabled", "false")
     versions = session.range(size).select(F.lit("hot").alias("k"), F.expr(time).alias("t"))
-    pieces = asof.cut_into_pieces(versions, ["k"], "t").withColumn("task", F.spark_partition_id())
+    pieces = as_of.cut_into_pieces(versions, ["k"], "t").withColumn("task", F.spark_partition_id())
     times = F.sum(F.size("__enrich_times")).alias("times")
     sorted_by = {row["task"]: row["times"] for row in pieces.groupBy("task").agg(times).collect()}
     assert sum(sorted_by.values()) == size
@@ -140,6 +141,6 @@ def test_no_task_sorts_the_times_of_a_key_with_very_many_versions(
 def test_a_key_that_is_cut_into_ranges_finds_the_same_versions(
     interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(asof, "_TOGETHER", 3)
+    monkeypatch.setattr(as_of, "_TOGETHER", 3)
     test_random_timelines_of_all_sizes(interpreted)
     test_numbers_that_are_written_in_several_ways_are_one_moment(interpreted)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from datetime import UTC, datetime
 from decimal import Decimal
 from typing import TYPE_CHECKING, Any
@@ -10,9 +11,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from enrich.base.spec import LIVE, Interval, JoinSpec, Output, SourceSpec, Step, name_partners
-from enrich.frames import interval
 from enrich.frames.join import join_all
 from enrich.frames.sources import Sources
+from enrich.joins import find_step_kind, interval
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -115,7 +116,8 @@ def sources(spark: SparkSession, how: str) -> Sources:
     plain = ("k", "l.k"), ("p", "r.p")
     outputs = tuple(Output(name, path, frozenset({tuple(path.split("."))}), is_plain=True) for name, path in plain)
     spec = JoinSpec("job", specs, "l", (by(how, -1, 2),), outputs, None, ("k",), ("p",))
-    return Sources(spec, {"l": spark.createDataFrame(ORDERS, LEFT), "r": spark.createDataFrame(PAYMENTS, RIGHT)})
+    rows = {"l": spark.createDataFrame(ORDERS, LEFT), "r": spark.createDataFrame(PAYMENTS, RIGHT)}
+    return Sources(spec, rows, find_step_kind)
 
 
 @pytest.mark.parametrize("how", EXPECTED)
@@ -131,7 +133,7 @@ def test_a_side_without_partner_is_alone(how: str, spark: SparkSession) -> None:
 
 def test_large_lookups_are_filtered_by_what_is_asked(spark: SparkSession) -> None:
     one = sources(spark, "full")
-    few = Sources(one.spec, one.snapshots, large=frozenset({"r"}))
+    few = replace(one, large=frozenset({"r"}))
     live = [row for row in join_all(few, None).collect() if row[LIVE]]
     assert {(row["k"], row["p"]) for row in live} == EXPECTED["full"]
 

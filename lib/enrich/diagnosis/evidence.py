@@ -34,8 +34,9 @@ from enrich.diagnosis import near, reasons
 from enrich.diagnosis.reasons import Reason
 from enrich.diagnosis.sides import Side
 from enrich.diagnosis.upstream import HELD, Inquiry, add_held, find_held
-from enrich.frames import asof, interval, join, normalise, order
+from enrich.frames import join, normalise, order
 from enrich.frames.columns import drop_nulls, has_null, name_parts, pack_rows, unite
+from enrich.joins import as_of, interval
 from enrich.steps.work import FEW
 from enrich.storage import feed_rows, feeds, tables
 
@@ -160,7 +161,7 @@ def _ask_of_step(work: Inquiry, step: Step, affected: Affected, names: tuple[str
     for each in reversed(order.list_earlier_steps(spec, step)):
         earlier.insert(0, replace(each, how=keeps_all.get(each.how, each.how)) if is_plain else each)
         is_plain = is_plain and each.is_plain
-    rows = join.refer(join.apply_steps(sources, affected, earlier), spec, step)
+    rows = join.refer(sources, join.apply_steps(sources, affected, earlier), step)
     rows = drop_nulls(rows.select(*names, *name_reference(len(key))), names)
     if step.at is not None:
         judged, writer = _judge_moments(work, step, rows)
@@ -184,7 +185,7 @@ def _judge_moments(work: Inquiry, step: Step, rows: DataFrame) -> tuple[DataFram
     names = [f"__enrich_w{i}" for i in range(len(wanted))]
 
     def judge(rows: DataFrame, versions: DataFrame, verdict: str) -> DataFrame:
-        return asof.judge_moments(step, rows, pack_rows(versions, source, names), wanted, verdict)
+        return as_of.judge_moments(step, rows, pack_rows(versions, source, names), wanted, verdict)
 
     def is_matched(verdict: str) -> Column:
         told = F.col(verdict)

@@ -19,7 +19,7 @@ from enrich.base.spec import Step, name_inside
 from enrich.diagnosis import evidence, reasons
 from enrich.diagnosis.reasons import Reason
 from enrich.diagnosis.upstream import Inquiry
-from enrich.frames import interval
+from enrich.joins import interval
 
 
 def explain_pair(work: Inquiry, step: Step, ours: DataFrame, theirs: DataFrame, asked: Reason) -> Reason:

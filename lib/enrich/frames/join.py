@@ -19,8 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import reduce
-from operator import and_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -35,13 +33,15 @@ from enrich.base.spec import (
     name_reference,
     name_right_key,
 )
-from enrich.frames import asof, interval, normalise
 from enrich.frames.columns import drop_nulls, evaluate_where, has_null
-from enrich.frames.elements import COUNTED, collect_elements, join_back, keep_first_of_each_id
 from enrich.frames.order import leave_own_rows_out, list_deciding_steps, list_earlier_steps
 from enrich.frames.sources import Sources as Sources  # noqa: PLC0414 - its users know it as a part of this module
 
 ALIVE = "__enrich_alive"
+SALT = "__enrich_salt"
+"""Of a row: 0 when it may have a partner; anything else spreads rows that cannot."""
+SALTS = 64
+"""Over how many values rows are spread that cannot have a partner."""
 
 
 def join_all(sources: Sources, affected: Affected | None) -> DataFrame:
@@ -52,8 +52,8 @@ def join_all(sources: Sources, affected: Affected | None) -> DataFrame:
         ``LIVE``, one ``name_partners`` a join, and the target's columns. ``affected=None`` means all keys.
     """
     spec = sources.spec
-    rows = _add_key(spec, apply_steps(sources, affected, spec.steps))
-    identity = _list_identity(rows)
+    rows = add_key(spec, apply_steps(sources, affected, spec.steps))
+    identity = list_identity(rows)
     # A row that the condition keeps out must not fail in an expression that the condition guards.
     outputs = [F.when(F.col(LIVE), F.expr(output.expression)).alias(output.name) for output in spec.outputs]
     rows = rows.withColumn(LIVE, _meet_condition(spec))
@@ -80,9 +80,9 @@ def join_keyless(sources: Sources, rows: DataFrame) -> DataFrame:
     steps = leave_own_rows_out(spec.steps)
     if spec.interval_step is not None:  # which would give a row for each partner
         alias = spec.interval_step.alias
-        kind = interval.read_lookup(sources, spec.interval_step).schema[alias].dataType
+        kind = sources.frame(alias, name_right_key(len(spec.sources[alias].key))).schema[alias].dataType
         start, steps = start.withColumn(alias, F.lit(None).cast(kind)), [each for each in steps if each.alias != alias]
-    joined = _add_key(spec, _apply_each(sources, start.withColumns(_mark_alive()), None, steps))
+    joined = add_key(spec, _apply_each(sources, start.withColumns(mark_alive()), None, steps))
     condition = _meet_condition(spec)
     # As for rows with a key, joins and condition guard what can fail; columns are shown whatever they say.
     return joined.select(
@@ -108,29 +108,28 @@ def apply_steps(sources: Sources, affected: Affected | None, steps: Sequence[Ste
     spec = sources.spec
     keys = name_left_key(len(spec.key_columns))
     rows = sources.affected_rows(spec.driving, keys, affected)
-    return _apply_each(sources, rows.withColumns(_mark_alive()), affected, steps)
+    return _apply_each(sources, rows.withColumns(mark_alive()), affected, steps)
 
 
-def _list_identity(rows: DataFrame) -> list[str]:
+def list_identity(rows: DataFrame) -> list[str]:
+    """Return the columns that tell joined rows apart: ``__enrich_k*`` and ``__enrich_r*``."""
     return [name for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
 
 
-def _mark_alive() -> dict[str, Column]:
+def mark_alive() -> dict[str, Column]:
+    """Return the column by which a row is there."""
     return {ALIVE: F.lit(True)}
 
 
-def _count_partners(rows: Column, matched: Column, nulls: Column) -> Column:
+def count_partners(rows: Column, matched: Column, nulls: Column) -> Column:
     """Return how a join went for a row, as ``name_partners`` tells it."""
     parts = {"rows": rows, "matched": matched, "nulls": nulls}
     return F.struct(*[F.coalesce(part.cast("int"), F.lit(0)).alias(name) for name, part in parts.items()])
 
 
 def _apply_each(sources: Sources, rows: DataFrame, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
-    refers = _join_foreign_key
-    apply = {"table": _join_table, "foreign_key": refers, "as_of": refers, "list": _join_list}
-    apply["interval"] = _join_interval
     for step in steps:
-        rows = apply[step.kind](sources, rows, affected, step)
+        rows = sources.kind_of(step).join(sources, rows, affected, step)
     return rows
 
 
@@ -142,7 +141,7 @@ def find_partners(sources: Sources, step: Step, affected: Affected) -> DataFrame
     """
     steps = leave_own_rows_out((*list_earlier_steps(sources.spec, step), step))
     rows = apply_steps(sources, affected, steps)
-    return rows.select(*_list_identity(rows), name_partners(step.alias))
+    return rows.select(*list_identity(rows), name_partners(step.alias))
 
 
 def find_references(
@@ -173,46 +172,33 @@ def find_references(
     """
     spec = sources.spec
     before = list_deciding_steps(spec, step)
-    carried = [spec.driving] if carry and step.elements is None and step.interval is None and not before else []
-    found = refer(apply_steps(sources, affected, before), spec, step, carried)
+    carried = [spec.driving] if carry and sources.kind_of(step).CARRIES and not before else []
+    found = refer(sources, apply_steps(sources, affected, before), step, carried)
     names = [name for name in found.columns if name.startswith("__enrich_j")]
     found = drop_nulls(found, names)
-    if step.at is None or changed is None:
-        return found
-    return asof.find_touched(found, sources.frame(step.alias, names).select(*names), changed)
+    return found if changed is None else sources.kind_of(step).narrow(sources, found, step, changed)
 
 
-def refer(rows: DataFrame, spec: JoinSpec, step: Step, carried: Sequence[str] = ()) -> DataFrame:
+def refer(sources: Sources, rows: DataFrame, step: Step, carried: Sequence[str] = ()) -> DataFrame:
     """Return what the live rows before a join refer to, as ``references`` does, references that are null included.
 
     A list that is null refers to null once; an empty one refers to nothing. In an interval join, what ``match`` equals
     is the reference.
     """
-    rows = _add_key(spec, rows).where(F.col(ALIVE))
-    identity = _list_identity(rows)
-    if step.elements is not None:
-        item, items = F.col("__enrich_item"), F.col("__enrich_items")
-        parts = [item if step.element_key is None else item.getField(step.element_key)]
-        # As a column of its own: where the exploded expression reads fields of structs, Spark's optimiser may lose
-        # other columns below it (INTERNAL_ERROR_ATTRIBUTE_NOT_FOUND in Spark 4.1).
-        rows = rows.withColumn("__enrich_items", _guard(step, step.elements or ""))
-        rows = rows.where(items.isNull() | (F.size(items) > 0))
-        rows = rows.select(*identity, F.explode_outer(items).alias("__enrich_item"))
-    else:
-        parts = [F.col(name) for name in name_left_key(len(spec.key_columns))]
-        parts = parts if step.shares_key else [_guard(step, part) for part in step.references]
-    if not step.shares_key and step.interval is None:  # by its key, which alone is normalised
-        parts = normalise.normalise_references(parts, spec.sources[step.alias])
+    spec = sources.spec
+    rows = add_key(spec, rows).where(F.col(ALIVE))
+    identity = list_identity(rows)
+    rows, parts = sources.kind_of(step).refer(rows, spec, step)
     names = name_reference(len(parts))
     return rows.select(*identity, *[part.alias(name) for part, name in zip(parts, names, strict=True)], *carried)
 
 
-def _guard(step: Step, expression: str) -> Column:
+def guard(step: Step, expression: str) -> Column:
     """Evaluate what a join refers by on live rows alone: it must not fail on one that an earlier join has removed."""
     return evaluate_where(F.col(ALIVE), expression, is_plain=step.is_plain)
 
 
-def _add_key(spec: JoinSpec, rows: DataFrame) -> DataFrame:
+def add_key(spec: JoinSpec, rows: DataFrame) -> DataFrame:
     """Add ``key``, the coalesced key: a scalar, or a struct under the driving source's names."""
     if not spec.has_key:
         return rows
@@ -221,74 +207,13 @@ def _add_key(spec: JoinSpec, rows: DataFrame) -> DataFrame:
     return rows.withColumn("key", F.col(names[0]) if len(names) == 1 else F.struct(*parts))
 
 
-def _bury(rows: DataFrame) -> DataFrame:
+def bury(rows: DataFrame) -> DataFrame:
     """Empty the aliases of dead rows: what follows must not see a side that SQL has dropped."""
     aliases = [name for name in rows.columns if not name.startswith("__enrich_")]
     return rows.withColumns({name: F.when(F.col(ALIVE), F.col(name)) for name in aliases})
 
 
-def _join_table(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
-    """Join a lookup that shares the key; right and full add the lookup's own keys."""
-    count = len(sources.spec.key_columns)
-    keys, names = name_left_key(count), name_reference(count)
-    lookup = sources.affected_rows(step.alias, names, affected)
-    if step.keeps_right:
-        rows = _bury(rows)
-    condition = reduce(and_, [F.col(k) == F.col(n) for k, n in zip(keys, names, strict=True)])
-    rows = rows.join(lookup, on=condition, how="full" if step.keeps_right else "left")
-    matched = F.col(step.alias).isNotNull()
-    was_alive = F.coalesce(F.col(ALIVE), F.lit(False))
-    judged = was_alive & F.col(sources.spec.driving).isNotNull()
-    alive = {"inner": was_alive & matched, "left": was_alive, "right": matched, "full": was_alive | matched}[step.how]
-    coalesced = {k: F.coalesce(F.col(k), F.col(n)) for k, n in zip(keys, names, strict=True)}
-    partners = {name_partners(step.alias): _count_partners(judged, judged & matched, F.lit(0))}
-    return rows.withColumns({**coalesced, **partners, ALIVE: alive}).drop(*names)
-
-
-def _join_foreign_key(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
-    """Join a lookup by what the row says its key is; a null in the foreign key matches nothing (KIP-962).
-
-    Rows with a null foreign key are spread over ``asof.SALTS`` values of a second join column: an outer join would send
-    them all to one task. In an as-of join, the last part of the foreign key is found first: the time from which the
-    version of the row's moment holds.
-    """
-    spec = sources.spec
-    names, keys = name_reference(len(step.references)), name_left_key(len(spec.key_columns))
-    wanted = [f"__enrich_f{i}" for i in range(len(names))]
-    rows = _add_key(spec, rows)
-    parts = [_guard(step, part) for part in step.references]
-    parts = normalise.normalise_references(parts, spec.sources[step.alias])
-    rows = rows.withColumns(dict(zip(wanted, parts, strict=True)))
-    rows = rows.drop("key") if spec.has_key else rows
-    rows = rows.withColumn(asof.SALT, asof.spread_nulls(keys, wanted))
-    is_null = has_null(wanted)
-    moment = F.col(wanted[-1])
-    if step.at is None:
-        rows, lookup = _look_up(sources, step, rows, wanted)
-    else:
-        rows, lookup = _look_up(sources, step, rows, wanted[:-1])
-        rows = asof.find_latest(rows, lookup.select(*names), wanted)
-        wanted = [*wanted[:-1], asof.LATEST]
-        rows = rows.withColumn(asof.SALT, asof.spread_nulls(keys, wanted))
-    lookup = lookup.withColumn("__enrich_zero", F.lit(0))
-    condition = reduce(and_, [F.col(w) == F.col(n) for w, n in zip(wanted, names, strict=True)])
-    condition = condition & (F.col(asof.SALT) == F.col("__enrich_zero"))
-    joined = rows.join(lookup, on=condition, how="left")
-    if step.at is not None:
-        joined = joined.withColumn(step.alias, asof.keep_valid(step, moment))
-    matched = F.col(step.alias).isNotNull()
-    judged = F.col(ALIVE) & F.col(spec.driving).isNotNull()
-    added = {name_partners(step.alias): _count_partners(judged, judged & matched, judged & is_null)}
-    if step.how in ("inner", "right"):
-        added[ALIVE] = F.col(ALIVE) & matched
-    used = [name for name in joined.columns if name.startswith("__enrich_f")]
-    joined = joined.withColumns(added).drop(*names, *used, asof.LATEST, asof.SALT, "__enrich_zero")
-    if not step.keeps_right:
-        return joined
-    return _bury(joined).unionByName(_find_unreferenced(sources, affected, step), allowMissingColumns=True)
-
-
-def _look_up(sources: Sources, step: Step, rows: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, DataFrame]:
+def look_up(sources: Sources, step: Step, rows: DataFrame, wanted: Sequence[str]) -> tuple[DataFrame, DataFrame]:
     """Return rows, to go on with, and those of their lookup that they may refer to, in their columns ``wanted``.
 
     These may be the first parts of the lookup's key alone.
@@ -303,58 +228,7 @@ def _look_up(sources: Sources, step: Step, rows: DataFrame, wanted: Sequence[str
     return rows, sources.keep(lookup) if step.at is not None else lookup
 
 
-def _find_unreferenced(sources: Sources, affected: Affected | None, step: Step) -> DataFrame:
-    """Return the rows of a right or full foreign-key lookup that no left row refers to."""
-    spec = sources.spec
-    names, rights = name_reference(len(step.on)), name_right_key(len(step.on))
-    lookup = sources.frame(step.alias, rights)
-    if affected is not None and affected.right is not None:
-        lookup = lookup.join(affected.right, on=rights, how="left_semi")
-    used = refer(apply_steps(sources, None, list_deciding_steps(spec, step, exact=True)), spec, step).select(*names)
-    condition = reduce(and_, [F.col(r) == F.col(n) for r, n in zip(rights, names, strict=True)])
-    alone = lookup.join(drop_nulls(used).distinct(), on=condition, how="left_anti")
-    return alone.withColumns(_mark_alive())
-
-
-def _join_interval(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
-    """Join what is near in time, a row a pair; it is the first join."""
-    return interval.join_near(sources, rows, affected, step, ALIVE)
-
-
-def _join_list(sources: Sources, rows: DataFrame, _affected: Affected | None, step: Step) -> DataFrame:
-    """Join each element of an array in place; order, duplicates and null elements follow the row's own list."""
-    spec = sources.spec
-    (name,) = name_reference(1)
-    rows = _add_key(spec, rows)
-    rows = rows.withColumn("__enrich_items", _guard(step, step.elements or ""))
-    rows = sources.keep(rows.drop("key") if spec.has_key else rows)
-    identity = _list_identity(rows)
-
-    def id_of(item: Column) -> Column:
-        return item if step.element_key is None else item.getField(step.element_key)
-
-    item = F.col("__enrich_item")
-    exploded = rows.where(F.col(ALIVE)).select(
-        *identity, F.posexplode("__enrich_items").alias("__enrich_at", "__enrich_item")
-    )
-    (wanted,) = normalise.normalise_references([id_of(item)], spec.sources[step.alias])
-    exploded = exploded.withColumn("__enrich_id", wanted)
-    if step.drop_duplicates:
-        exploded = keep_first_of_each_id(exploded, identity)
-    spread = F.when(F.col("__enrich_id").isNull(), F.pmod(F.hash(*identity, "__enrich_at"), F.lit(asof.SALTS)) + 1)
-    exploded = exploded.withColumn("__enrich_salt", F.coalesce(spread, F.lit(0)))
-    exploded, lookup = _look_up(sources, step, exploded, ["__enrich_id"])
-    lookup = lookup.withColumn("__enrich_zero", F.lit(0))
-    condition = (F.col("__enrich_id") == F.col(name)) & (F.col("__enrich_salt") == F.col("__enrich_zero"))
-    lists = collect_elements(exploded.join(lookup, on=condition, how="left"), identity, spec.sources[step.alias], step)
-    kind = lists.schema["__enrich_list"].dataType
-    result = F.coalesce(F.col("__enrich_list"), F.array().cast(kind))
-    rows = join_back(rows, lists, identity)
-    has_driving = F.col(spec.driving).isNotNull()
-    rows = rows.withColumns(
-        {
-            step.alias: F.when(F.col("__enrich_items").isNotNull(), result),
-            name_partners(step.alias): _count_partners(*[F.when(has_driving, F.col(name)) for name in COUNTED]),
-        }
-    )
-    return rows.drop("__enrich_items", "__enrich_list", *COUNTED)
+def spread_nulls(keys: Sequence[str], names: Sequence[str]) -> Column:
+    """Return 0 where all of the columns ``names`` have a value, and elsewhere a number that depends on ``keys``."""
+    is_null = has_null(names)
+    return F.when(is_null, F.pmod(F.hash(*keys), F.lit(SALTS)) + 1).otherwise(0)

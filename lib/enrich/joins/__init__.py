@@ -12,13 +12,15 @@ from typing import TYPE_CHECKING, Protocol, cast
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
-    from enrich.base.spec import Affected, JobSpec
+    from enrich.base.spec import Affected, JobSpec, Step
     from enrich.base.state import Lookups
+    from enrich.frames.sources import StepKind
     from enrich.steps.rows import Rows
     from enrich.steps.source_changes import Changes
     from enrich.steps.work import Work
 
-_MODULES = {"join": "enrich.joins.chain", "mirror": "enrich.joins.mirror", "history": "enrich.joins.history"}
+_JOBS = {"join": "enrich.joins.chain", "mirror": "enrich.joins.mirror", "history": "enrich.joins.history"}
+_STEPS = {name: f"enrich.joins.{name}" for name in ("table", "foreign_key", "as_of", "list", "interval")}
 """Kind -> its module; it is imported when a job of the kind runs, for it imports Spark."""
 
 
@@ -60,4 +62,9 @@ class JobKind(Protocol):
 
 def find_kind(spec: JobSpec) -> JobKind:
     """Return what the kind of a compiled job does."""
-    return cast(JobKind, import_module(_MODULES[spec.kind]))
+    return cast(JobKind, import_module(_JOBS[spec.kind]))
+
+
+def find_step_kind(step: Step) -> StepKind:
+    """Return what the kind of a join does."""
+    return cast("StepKind", import_module(_STEPS[step.kind]))

@@ -31,8 +31,8 @@ from enrich.frames.columns import Ranges, drop_nulls, lacks_value, mark_rows, pa
 from enrich.frames.join import Sources
 from enrich.frames.keys import list_sharing
 from enrich.frames.partners import sum_partners
+from enrich.joins import interval
 from enrich.spark.fit import read_broadcast_limit
-from enrich.steps import neighbours
 from enrich.steps.affected_keys import count_left
 from enrich.steps.retrying import find_quarantined_keys
 from enrich.steps.rows import Rows
@@ -86,7 +86,7 @@ def _find_affected(work: Work, spec: JoinSpec, changed: Changes) -> Affected:
     dependent = [work.keep(frame) for frame in keys.find_dependents(spec, changed.differing, refer)]
     near = spec.interval_step
     if near is not None and near.alias in changed.differing:
-        dependent.append(work.keep(neighbours.find_near_changes(work.now, near, list(changed.images(near.alias)))))
+        dependent.append(work.keep(interval.find_near_changes(work.now, near, list(changed.images(near.alias)))))
     others = [each.left for each in waiting]
     left = work.keep(keys.find_affected_left(spec, changed.differing, dependent, others))
     known = {}
@@ -99,7 +99,7 @@ def _find_affected(work: Work, spec: JoinSpec, changed: Changes) -> Affected:
         return Affected(left, known=known)
     moments = [now, work.before, *([work.sources(work.task.apart)] if work.task.apart else [])]
     if right is near:
-        moved = neighbours.find_near_rows(moments, right, changed.differing.get(spec.driving))
+        moved = interval.find_near_rows(moments, right, changed.differing.get(spec.driving))
     else:
         references = [join.find_references(each, right, Affected(left)) for each in moments]
         moved = [

@@ -17,6 +17,7 @@ from enrich.base.spec import Affected, JoinSpec
 from enrich.frames import join, normalise
 from enrich.frames.columns import lacks_value
 from enrich.frames.identity import Identity
+from enrich.joins import find_step_kind
 from enrich.progress.task import Task
 from enrich.spark.fit import ADAPTIVE, adapts_to_change
 from enrich.storage import extents, tables
@@ -114,7 +115,8 @@ class Work:
     def sources(self, versions: Mapping[str, int | None]) -> join.Sources:
         """Return all snapshots, at other versions than the window's ends for those aliases that have one here."""
         spec = cast(JoinSpec, self.task.spec)  # nobody asks for the snapshots that joins read where there are none
-        return join.Sources(spec, {alias: self.snapshot(alias, versions.get(alias)) for alias in spec.sources})
+        snapshots = {alias: self.snapshot(alias, versions.get(alias)) for alias in spec.sources}
+        return join.Sources(spec, snapshots, find_step_kind)
 
     def sources_for(self, affected: Affected | None) -> join.Sources:
         """Return all snapshots at the window's end, for a join of the affected rows; None: of all."""

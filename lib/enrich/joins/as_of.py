@@ -21,20 +21,44 @@ from operator import add, and_
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.spec import Step
-from enrich.frames.columns import evaluate_where, has_null
+from enrich.base.spec import Affected, Step, name_left_key, name_reference
+from enrich.frames.columns import evaluate_where
+from enrich.frames.join import SALT, look_up, spread_nulls
+from enrich.frames.sources import Sources
+from enrich.joins import foreign_key
+from enrich.joins.foreign_key import CARRIES as CARRIES  # noqa: PLC0414 - parts of this kind, too
+from enrich.joins.foreign_key import refer as refer  # noqa: PLC0414
 
-SALT = "__enrich_salt"
-"""Of a row: 0 when it may have a partner; anything else spreads rows that cannot."""
 LATEST = "__enrich_latest"
 """The time from which the version that was found holds; null when there is none."""
-SALTS = 64
-"""Over how many values rows are spread that cannot have a partner."""
 _PIECE, _BEGINNINGS, _TIMES, _ZERO = "__enrich_piece", "__enrich_beginnings", "__enrich_times", "__enrich_zero"
 _FEW = 4
 _TOGETHER = 8192
 """Of so many times of a key, one is a cut on average: a task sorts about so many of one key at once."""
 _STEPS = tuple(2**power for power in range(15, -1, -1))
+
+
+def join(sources: Sources, rows: DataFrame, _affected: Affected | None, step: Step) -> DataFrame:
+    """Join the version that was valid at the row's moment.
+
+    The last part of the lookup's key is found first: the time from which that version holds.
+    """
+    return foreign_key.join_referenced(sources, rows, step, _search, lambda moment: keep_valid(step, moment))
+
+
+def _search(
+    sources: Sources, step: Step, rows: DataFrame, wanted: Sequence[str]
+) -> tuple[DataFrame, DataFrame, Sequence[str]]:
+    rows, lookup = look_up(sources, step, rows, wanted[:-1])
+    rows = find_latest(rows, lookup.select(*name_reference(len(wanted))), wanted)
+    found = [*wanted[:-1], LATEST]
+    return rows.withColumn(SALT, spread_nulls(name_left_key(len(sources.spec.key_columns)), found)), lookup, found
+
+
+def narrow(sources: Sources, found: DataFrame, step: Step, changed: DataFrame) -> DataFrame:
+    """Return the references to the last version until a row's moment, of those that are there or have changed."""
+    names = changed.columns
+    return find_touched(found, sources.frame(step.alias, names).select(*names), changed)
 
 
 def find_latest(rows: DataFrame, versions: DataFrame, wanted: Sequence[str]) -> DataFrame:
@@ -117,12 +141,6 @@ def find_touched(rows: DataFrame, versions: DataFrame, changed: DataFrame) -> Da
     rows = rows.join(keys, on=names[:-1], how="left_semi").withColumn(SALT, F.lit(0))
     found = find_latest(rows, versions, names).drop(SALT, names[-1]).withColumnRenamed(LATEST, names[-1])
     return found.where(F.col(names[-1]).isNotNull())
-
-
-def spread_nulls(keys: Sequence[str], names: Sequence[str]) -> Column:
-    """Return 0 where all of the columns ``names`` have a value, and elsewhere a number that depends on ``keys``."""
-    is_null = has_null(names)
-    return F.when(is_null, F.pmod(F.hash(*keys), F.lit(SALTS)) + 1).otherwise(0)
 
 
 def _count_until(times: str, moment: str) -> Column:

@@ -19,6 +19,7 @@ beyond what they count exactly, more rows are compared, and none is lost.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import reduce
@@ -32,6 +33,7 @@ from enrich.base.spec import (
     TEXT_TYPE,
     Affected,
     Interval,
+    JoinSpec,
     Step,
     name_left_key,
     name_partners,
@@ -39,7 +41,8 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.frames import normalise
-from enrich.frames.columns import drop_nulls, has_null, take_column
+from enrich.frames.columns import drop_nulls, has_null, take_column, unite
+from enrich.frames.join import ALIVE, guard
 from enrich.frames.sources import Sources
 
 AT, TIME = "__enrich_at", "__enrich_time"
@@ -143,6 +146,19 @@ def _add(number: Column, bound: int) -> Column:
     return F.coalesce(F.try_add(number, F.lit(bound).cast("long")), F.when(number.isNotNull(), end))
 
 
+CARRIES = False
+
+
+def refer(rows: DataFrame, _spec: JoinSpec, step: Step) -> tuple[DataFrame, list[Column]]:
+    """Return what ``match`` equals; it is no key, which alone is normalised."""
+    return rows, [guard(step, part) for part in step.references]
+
+
+def narrow(_sources: Sources, found: DataFrame, _step: Step, _changed: DataFrame) -> DataFrame:
+    """Return the references as they are."""
+    return found
+
+
 def get_interval(step: Step) -> Interval:
     """Return what an interval join has beside ``on``."""
     if step.interval is None:
@@ -150,26 +166,25 @@ def get_interval(step: Step) -> Interval:
     return step.interval
 
 
-def join_near(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step, alive: str) -> DataFrame:
+def join(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
     """Join driving rows with the rows of a lookup near them, and with ``right`` and ``full`` add its unpaired ones.
 
     Args:
         sources: The job's sources.
-        rows: ``__enrich_k*``, the driving source's struct and ``alive``.
+        rows: ``__enrich_k*``, the driving source's struct and ``ALIVE``.
         affected: The keys that are computed; None for all.
         step: The interval join.
-        alive: The column that says whether a row is there.
     """
     is_large = step.alias in sources.large
     rows = _mark_rows(sources, step, rows)
     rows = sources.keep(rows) if is_large else rows
     lookup = _mark_lookup(read_lookup(sources, step), step)
-    joined = join_pairs(rows, lookup, step, alive, large=is_large)
+    joined = join_pairs(rows, lookup, step, large=is_large)
     if not step.keeps_right:
         return joined
     if affected is not None and affected.right is not None:
         lookup = lookup.join(affected.right, on=affected.right.columns, how="left_semi")
-    alone = find_unpaired(_read_rows(sources, step, None), lookup, step).withColumn(alive, F.lit(True))
+    alone = find_unpaired(_read_rows(sources, step, None), lookup, step).withColumn(ALIVE, F.lit(True))
     return joined.unionByName(alone, allowMissingColumns=True)
 
 
@@ -269,17 +284,16 @@ def find_candidates(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bo
     return rows.join(lookup, on=reduce(and_, same), how="inner").drop(_ASKED, _BUCKET)
 
 
-def join_pairs(rows: DataFrame, lookup: DataFrame, step: Step, alive: str, *, large: bool = False) -> DataFrame:
+def join_pairs(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = False) -> DataFrame:
     """Join the rows of the left side: a row a pair, and each of them once more without partner.
 
     That one is alive if the join keeps it and there is no pair. It tells how the join went for the row, which the pairs
     do not: so each row counts once.
 
     Args:
-        rows: As for ``find_pairs``, with ``__enrich_k*`` and ``alive``.
+        rows: As for ``find_pairs``, with ``__enrich_k*`` and ``ALIVE``.
         lookup: As for ``find_pairs``, with ``__enrich_r*``.
         step: The interval join.
-        alive: The column that says whether a row is there.
         large: As for ``find_pairs``.
     """
     keys = [name for name in rows.columns if name.startswith("__enrich_k")]
@@ -292,7 +306,7 @@ def join_pairs(rows: DataFrame, lookup: DataFrame, step: Step, alive: str, *, la
     counts = {"rows": F.lit(1), "matched": has_pair.cast("int"), "nulls": is_null.cast("int")}
     partners = F.struct(*[part.alias(name) for name, part in counts.items()])
     keeps_left = step.how in ("left", "full")
-    added = {name_partners(step.alias): partners, alive: ~has_pair if keeps_left else F.lit(False)}
+    added = {name_partners(step.alias): partners, ALIVE: ~has_pair if keeps_left else F.lit(False)}
     own = own.withColumns(added).drop(*wanted, AT, _FOUND)
     return own.unionByName(pairs, allowMissingColumns=True)
 
@@ -310,3 +324,43 @@ def find_unpaired(rows: DataFrame, lookup: DataFrame, step: Step) -> DataFrame:
     asking = rows.select(*name_wanted(len(step.on)), AT)
     used = find_pairs(asking, lookup.select(*keys, *matched, TIME), step).distinct()
     return lookup.drop(*matched, TIME).join(used, on=keys, how="left_anti")
+
+
+def find_near_changes(now: Sources, step: Step, images: Sequence[DataFrame]) -> DataFrame:
+    """Return the driving rows that are near a changed row of an interval join's lookup, as it is or as it was.
+
+    A row that has other partners than before without having changed itself is near a row that did change: near its
+    image that came, or near the one that went.
+
+    Args:
+        now: The sources at the window's end.
+        step: The interval join.
+        images: The rows of the lookup that came or went, in its columns.
+
+    Returns:
+        ``__enrich_k*``.
+    """
+    names = name_left_key(len(now.spec.key_columns))
+    found = [list_neighbours(now, step, None, each).select(*names) for each in images]
+    return unite(found).distinct()
+
+
+def find_near_rows(moments: Sequence[Sources], step: Step, changed: DataFrame | None) -> list[DataFrame]:
+    """Return the rows of an interval join's lookup that changed driving rows are near, at each of some moments.
+
+    Such a row may have got its first partner or lost the last one without having changed itself.
+
+    Args:
+        moments: The sources at the window's end, at its start, and wherever else rows were computed.
+        step: The interval join.
+        changed: The changed keys of the driving source; None when it has not changed.
+
+    Returns:
+        ``__enrich_r*``, a frame for each moment.
+    """
+    if changed is None:
+        return []
+    spec = moments[0].spec
+    rights = name_right_key(len(spec.sources[step.alias].key))
+    keys = changed.toDF(*name_left_key(len(spec.key_columns)))
+    return [list_neighbours(each, step, keys).select(*rights) for each in moments]
