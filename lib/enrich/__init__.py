@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from enrich.base.errors import ConfigError, EnrichError
     from enrich.base.result import JobResult, RunResult
-    from enrich.config import Project
+    from enrich.config.project import Project
     from enrich.diagnosis import diagnose, doctor_keys, failing, summarise, why
     from enrich.operations.dump import load
     from enrich.operations.dumpresult import DumpOptions, LoadResult
@@ -60,7 +60,7 @@ __all__ = [
 _MODULES = {
     "enrich.base.errors": ("ConfigError", "EnrichError"),
     "enrich.base.result": ("JobResult", "RunResult"),
-    "enrich.config": ("Project",),
+    "enrich.config.project": ("Project",),
     "enrich.diagnosis": ("diagnose", "doctor_keys", "failing", "summarise", "why"),
     "enrich.operations.dump": ("load",),
     "enrich.operations.dumpresult": ("DumpOptions", "LoadResult"),

@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from obstore.store import S3Store
 
-from enrich.config import load_project
+from enrich.config.project import load_project
 from enrich.operations.samples import read_samples
 from enrich.spark.jars import find_spark_home
 from enrich.storage.creation import create_table

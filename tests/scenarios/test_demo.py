@@ -16,7 +16,7 @@ import pytest
 from deltalake import DeltaTable
 
 from enrich.base.errors import ConfigError
-from enrich.config import load_project
+from enrich.config.project import load_project
 from enrich.demo import add_sources, directory, picture, play
 from enrich.demo.directory import MARKER, PROJECT, start_over
 from enrich.demo.story import Row, choose_reason, job_of, list_aliases, list_columns, read_sections

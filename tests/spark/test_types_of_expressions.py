@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from enrich import ConfigError
+from enrich.base.schemas import build_struct, strip_type
 from enrich.base.spec import DataType
-from enrich.compiler.schemas import build_struct, strip_type
 from enrich.compiler.statictypes import check_types
 from enrich.expressions import FUNCTIONS, ExpressionError, Scope, parse_expression
 from enrich.expressions.functions import LAMBDAS

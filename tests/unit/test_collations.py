@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from enrich import ConfigError, load_project
-from enrich.compiler import compile_job
+from enrich.compiler.compile import compile_job
 from enrich.storage.tables import read_state
 
 CI = "string collate UTF8_LCASE"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from enrich.base.schemas import name_of
 from enrich.compiler.ddl import read_columns, read_ddl_type
-from enrich.compiler.schemas import name_of
 
 
 @pytest.mark.parametrize(

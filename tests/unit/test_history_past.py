@@ -14,7 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 import enrich
 from enrich.base.errors import HistoryError, RefreshNeeded
-from enrich.config import load_project
+from enrich.config.project import load_project
 from enrich.operations.inspection import read_status
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark, name_application

@@ -10,8 +10,8 @@ from deltalake import DeltaTable, write_deltalake
 
 from enrich.base.errors import ConfigError
 from enrich.base.spec import HistorySpec
-from enrich.compiler import compile_job
-from enrich.config import load_project
+from enrich.compiler.compile import compile_job
+from enrich.config.project import load_project
 from enrich.observe.columns import trace_columns
 from enrich.storage import feeds, tables
 from kit.project import write_project

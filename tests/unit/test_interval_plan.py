@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from enrich import ConfigError, load_project
-from enrich.base.spec import Interval
-from enrich.compiler import CompiledJob, check_file, compile_job
+from enrich.base.spec import CompiledJob, Interval
+from enrich.compiler.compile import check_file, compile_job
 from enrich.config.durations import find_bound_faults, read_bound
 
 JOB = """\

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from enrich import ConfigError, Project, load_project
-from enrich.compiler import CompiledJob, compile_job
+from enrich.base.spec import CompiledJob
+from enrich.compiler.compile import compile_job
 
 JOB = """\
 job: orders

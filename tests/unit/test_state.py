@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from enrich.base.state import LookupState, RuleState, State
-from enrich.quality.suites import FAIL, Suite, SuiteRule, list_uncounted
+from enrich.quality.suitefiles import load_suite
+from enrich.quality.suites import FAIL, SuiteRule, list_uncounted
 
 
 def _rule(index: int = 0, **changed: Any) -> SuiteRule:
@@ -81,10 +84,15 @@ def test_a_rule_that_moves_keeps_its_counts_and_one_that_left_is_gone() -> None:
     assert [(each.index, each.checked, each.failed) for each in carried.rules] == [(0, 10, 1)]
 
 
-def test_rules_without_lasting_counts_have_no_entry() -> None:
+def test_rules_without_lasting_counts_have_no_entry(tmp_path: Path) -> None:
     """Uniqueness looks at other rows, an aggregate at all, and 'today' is another day tomorrow."""
-    unique = _rule(0, type="expect_column_values_to_be_unique", kwargs={"column": "quantity"})
-    average = _rule(1, type="expect_column_mean_to_be_between", kwargs={"column": "quantity", "min_value": 1})
-    today = _rule(2, type="expect_column_values_to_be_in_set", kwargs={"column": "day", "value_set": ["today"]})
-    assert [each.index for each in list_uncounted(Suite((unique, average, today, _rule(3))))] == [3]
+    rules = [
+        {"type": "expect_column_values_to_be_unique", "kwargs": {"column": "quantity"}},
+        {"type": "expect_column_mean_to_be_between", "kwargs": {"column": "quantity", "min_value": 1}},
+        {"type": "expect_column_values_to_be_in_set", "kwargs": {"column": "day", "value_set": ["today"]}},
+        {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "quantity"}},
+    ]
+    file = tmp_path / "s.json"
+    file.write_text(json.dumps({"name": "s", "expectations": rules}))
+    assert [each.index for each in list_uncounted(load_suite(file, "expectations/s.json"))] == [3]
     assert list_uncounted(None) == ()

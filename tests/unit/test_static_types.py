@@ -12,9 +12,9 @@ from deltalake import write_deltalake
 
 from enrich import ConfigError, load_project
 from enrich.base.errors import Fault
+from enrich.base.schemas import build_struct
 from enrich.base.spec import DataType
-from enrich.compiler import compile_job
-from enrich.compiler.schemas import build_struct
+from enrich.compiler.compile import compile_job
 from enrich.compiler.statictypes import check_types
 from enrich.expressions import FUNCTIONS, ExpressionError, Scope, parse_expression
 from enrich.expressions.refusals import explain_function

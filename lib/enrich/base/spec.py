@@ -451,3 +451,20 @@ class HistorySpec(WithoutJoins):
 
 
 JobSpec = JoinSpec | MirrorSpec | HistorySpec
+
+
+@dataclass(frozen=True)
+class CompiledJob:
+    """A job ready to run.
+
+    Attributes:
+        spec: What the verbs read.
+        meaning: What decides whether an existing target was made by the same job: hashed into every cursor.
+        complete: False when types that only Spark can find were left unchecked (no session yet).
+        kinds: Columns of a join's target -> their types, as far as they are known.
+    """
+
+    spec: JobSpec
+    meaning: dict[str, Any]
+    complete: bool
+    kinds: Mapping[str, DataType] = field(default_factory=dict)

@@ -10,7 +10,7 @@ from enrich.base.console import clean, format_count, format_table
 from enrich.base.errors import ConfigError, Fault
 from enrich.base.extras import EXPECTATIONS, has_extra, install
 from enrich.cli.selection import build_graph
-from enrich.config import Project
+from enrich.config.project import Project
 from enrich.operations import inspection
 
 

@@ -15,7 +15,7 @@ from enrich.base.context import work_at
 from enrich.cli.completion import complete_deployments, complete_jobs, complete_patterns
 from enrich.cli.process import show_frames
 from enrich.cli.selection import build_graph, choose
-from enrich.config import Project
+from enrich.config.project import Project
 from enrich.operations.loading import load_project
 
 Command = TypeVar("Command", bound=Callable[..., Any])

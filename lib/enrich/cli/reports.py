@@ -22,7 +22,7 @@ from enrich.cli.options import refuse_stored_keys
 from enrich.cli.process import convert_error, log_to_stderr, put, say_failure, say_result, stop_if_interrupted
 from enrich.cli.results import format_json_line
 from enrich.cli.selection import build_graph, choose
-from enrich.config import Project
+from enrich.config.project import Project
 from enrich.report import Report, add_reasons, read_report
 from enrich.report.junit import format_junit
 from enrich.report.keys import format_quarantined_keys

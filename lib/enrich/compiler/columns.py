@@ -6,8 +6,8 @@ import re
 from collections.abc import Collection, Mapping
 
 from enrich.base.errors import Fault, did_you_mean
+from enrich.base.schemas import fields_of, find, incomparable, kind_of, may_be_key, name_of, strip_type
 from enrich.base.spec import TEXT_TYPE, DataType
-from enrich.compiler.schemas import fields_of, find, incomparable, kind_of, may_be_key, name_of, strip_type
 from enrich.config.models import Job
 from enrich.expressions import Expression, ExpressionError, Scope, parse_expression
 from enrich.expressions.comparisons import Operand

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.names import name_path
+from enrich.base.schemas import find, holds_void, incomparable, may_be_key, name_of
 from enrich.base.spec import (
     PREFIX,
+    CompiledJob,
     DataType,
     HistorySpec,
-    JobSpec,
     JoinSpec,
     MirrorSpec,
     Output,
@@ -22,28 +22,10 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.compiler.columns import Columns
-from enrich.compiler.schemas import find, holds_void, incomparable, may_be_key, name_of
 from enrich.compiler.steps import Steps, Typer
 from enrich.config.checks import NOT_IN_COLUMN, RESERVED_COLUMNS, describe_reserved, suggest_rename
 from enrich.config.models import History, Job
 from enrich.expressions import Expression
-
-
-@dataclass(frozen=True)
-class CompiledJob:
-    """A job ready to run.
-
-    Attributes:
-        spec: What the verbs read.
-        meaning: What decides whether an existing target was made by the same job: hashed into every cursor.
-        complete: False when types that only Spark can find were left unchecked (no session yet).
-        kinds: Columns of a join's target -> their types, as far as they are known.
-    """
-
-    spec: JobSpec
-    meaning: dict[str, Any]
-    complete: bool
-    kinds: Mapping[str, DataType] = field(default_factory=dict)
 
 
 def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Typer | None = None) -> CompiledJob:

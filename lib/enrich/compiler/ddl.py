@@ -6,8 +6,8 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import ConfigError, show_text
+from enrich.base.schemas import build_struct
 from enrich.base.spec import DataType
-from enrich.compiler.schemas import build_struct
 
 if TYPE_CHECKING:
     from sqlglot import exp

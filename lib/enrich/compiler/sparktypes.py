@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from enrich.base.errors import ConfigError
+from enrich.base.schemas import build_struct
 from enrich.base.spec import DataType
-from enrich.compiler.schemas import build_struct
 
 
 def build_typer(session: SparkSession) -> Callable[[Mapping[str, DataType], str], DataType]:

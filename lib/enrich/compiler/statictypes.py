@@ -12,9 +12,9 @@ from collections.abc import Callable, Mapping, Sequence
 
 from enrich.base.console import format_count
 from enrich.base.errors import ConfigError
+from enrich.base.schemas import fields_of, find, kind_of, name_of
 from enrich.base.spec import DataType
 from enrich.compiler.ddl import read_ddl_type
-from enrich.compiler.schemas import fields_of, find, kind_of, name_of
 from enrich.compiler.signatures import COMMON, JOINED, OPERATORS, PREDICATES, SIGNATURES, Signature, letter_of
 from enrich.expressions import ExpressionError
 from enrich.expressions.functions import LAMBDAS, SEPARATORS, UNITS, WITH_UNIT, split_words

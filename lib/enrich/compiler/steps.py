@@ -8,9 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from enrich.base.errors import ConfigError
-from enrich.base.spec import DataType, Interval, Step
-from enrich.compiler.columns import Columns
-from enrich.compiler.schemas import (
+from enrich.base.schemas import (
     build_struct,
     fields_of,
     find,
@@ -21,6 +19,8 @@ from enrich.compiler.schemas import (
     name_of,
     strip_type,
 )
+from enrich.base.spec import DataType, Interval, Step
+from enrich.compiler.columns import Columns
 from enrich.config.durations import scale_bounds
 from enrich.config.models import Job, Join
 from enrich.expressions import Expression, Scope

@@ -3,11 +3,3 @@
 Flow: ``yamlfile`` (text -> values with lines) -> ``shape`` (values -> models) and ``checks`` (rules within a job) ->
 ``neighbours`` (rules between jobs) -> `Project`. ``places`` resolves table references, ``graph`` orders jobs.
 """
-
-from __future__ import annotations
-
-from enrich.config.graph import sort_jobs
-from enrich.config.places import CatalogName
-from enrich.config.project import Project, load_project
-
-__all__ = ["CatalogName", "Project", "load_project", "sort_jobs"]

@@ -236,7 +236,7 @@ class _Reader:
         suites = {}
         for name in sorted(wanted):
             # By name, because `quality` stands above this package and linters see imports inside functions, too.
-            load_suite = importlib.import_module("enrich.quality.suites").load_suite
+            load_suite = importlib.import_module("enrich.quality.suitefiles").load_suite
             try:
                 suites[name] = load_suite(self.base / files[name], files[name])
             except ConfigError as error:

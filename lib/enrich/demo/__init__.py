@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from enrich.base.console import format_finding, format_window
 from enrich.base.extras import EXPECTATIONS, SPARK, require_extra
 from enrich.base.result import JobResult
-from enrich.config import Project
+from enrich.config.project import Project
 from enrich.demo import picture
 from enrich.demo.directory import PROJECT, start_over
 from enrich.demo.story import Row, choose_reason, job_of, list_aliases, list_columns, list_names, read_sections

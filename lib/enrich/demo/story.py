@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from enrich.base.errors import ConfigError
-from enrich.config import Project
+from enrich.config.project import Project
 from enrich.diagnosis.reasons import MATCHED
 from enrich.testing.reader import read_scenario
 from enrich.testing.scenario import Scenario

@@ -14,7 +14,7 @@ from enrich.base.extras import SPARK, require_extra
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from enrich.config import Project
+    from enrich.config.project import Project
     from enrich.diagnosis.causes import FailingRows, RuleCauses
     from enrich.diagnosis.checkup import Checkup
     from enrich.diagnosis.doctor import KeyReport

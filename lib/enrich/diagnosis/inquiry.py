@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from enrich.base.errors import ConfigError, suggest
 from enrich.base.result import SourceWindow
+from enrich.base.schemas import find, name_of
 from enrich.base.spec import (
     FAILED_COLUMN,
     LIVE,
@@ -19,8 +20,7 @@ from enrich.base.spec import (
     name_left_key,
     quote,
 )
-from enrich.compiler.schemas import find, name_of
-from enrich.config import Project
+from enrich.config.project import Project
 from enrich.diagnosis import evidence
 from enrich.diagnosis.doctor import KeyReport, examine_join
 from enrich.diagnosis.emptied import find_held_cells

@@ -14,8 +14,8 @@ from enrich.base import hints
 from enrich.base.console import format_bytes
 from enrich.base.errors import EnvironmentFault
 from enrich.base.extras import SPARK, install
-from enrich.config import Project
 from enrich.config.places import find_quarantine
+from enrich.config.project import Project
 from enrich.diagnosis.checkup import ADVICE, FAULT, OK, Diagnosis, describe_fault, settle
 from enrich.spark.archive import find_archive
 from enrich.spark.fit import MEMORY, choose_memory, find_memory, is_in_one_process

@@ -12,7 +12,7 @@ from pyspark.errors import PySparkException
 
 from enrich.base.errors import RefreshNeeded
 from enrich.base.result import SourceWindow
-from enrich.config import Project
+from enrich.config.project import Project
 from enrich.diagnosis.upstream import Inquiry
 from enrich.operations import choice
 from enrich.operations.workplace import Options, Workplace

@@ -19,7 +19,7 @@ from enrich.base import hints
 from enrich.base.errors import ConfigError, HistoryError
 from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.spec import quote
-from enrich.config import Project
+from enrich.config.project import Project
 from enrich.diagnosis.causes import MOST_KEYS, Cause, FailingRow, FailingRows, RuleCauses
 from enrich.diagnosis.classify import add_facts, classify, list_facts
 from enrich.diagnosis.opening import answer_inside, check_name, open_recorded, rewind

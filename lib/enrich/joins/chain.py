@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.result import Counts, Lookup
+from enrich.base.schemas import strip_type
 from enrich.base.spec import (
     LIVE,
     WEIGHT,
@@ -24,7 +25,6 @@ from enrich.base.spec import (
     name_reference,
 )
 from enrich.base.state import Lookups
-from enrich.compiler.schemas import strip_type
 from enrich.frames import join, keys, order
 from enrich.frames.changes import count_keys_that_differ
 from enrich.frames.columns import Ranges, drop_nulls, lacks_value, mark_rows, pack_rows, take_column

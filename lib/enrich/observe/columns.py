@@ -10,8 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
+from enrich.base.schemas import find
 from enrich.base.spec import HistorySpec, JobSpec, JoinSpec, MirrorSpec, Step
-from enrich.compiler.schemas import find
 from enrich.expressions import parse_expression
 
 IDENTITY, TRANSFORMATION, AGGREGATION = "IDENTITY", "TRANSFORMATION", "AGGREGATION"

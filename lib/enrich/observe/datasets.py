@@ -8,8 +8,8 @@ from typing import Any
 
 from openlineage.client.facet_v2 import schema_dataset, symlinks_dataset
 
+from enrich.base.schemas import kind_of, name_of
 from enrich.base.spec import DataType
-from enrich.compiler.schemas import kind_of, name_of
 from enrich.config.places import CatalogName, Location
 
 _URI = re.compile(r"([a-z][a-z0-9]*)://([^/]+)(/.*)?")

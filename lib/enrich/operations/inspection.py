@@ -11,13 +11,14 @@ from enrich.base import hints
 from enrich.base.errors import ConfigError, EnrichError, Fault, Locked
 from enrich.base.extras import EXPECTATIONS, has_extra
 from enrich.base.failures import describe_error
+from enrich.base.schemas import name_of
 from enrich.base.spec import DataType
-from enrich.compiler import check_file, compile_job
-from enrich.compiler.schemas import name_of
+from enrich.compiler.compile import check_file, compile_job
 from enrich.compiler.statictypes import check_types
-from enrich.config import CatalogName, Project, sort_jobs
+from enrich.config.graph import sort_jobs
 from enrich.config.models import Job
-from enrich.config.places import find_quarantine
+from enrich.config.places import CatalogName, find_quarantine
+from enrich.config.project import Project
 from enrich.operations.samples import is_free, read_samples
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import TargetState, read_quarantine_state
@@ -25,7 +26,8 @@ from enrich.progress.cursor import read as read_cursor
 from enrich.progress.lag import SourceLag, find_way_on, measure_lag
 from enrich.progress.prepare import check_free, check_sources, open_task
 from enrich.quality.conditions import list_leaves
-from enrich.quality.suites import Suite, check_columns
+from enrich.quality.suitefiles import check_columns
+from enrich.quality.suites import Suite
 from enrich.storage import tables
 from enrich.storage.runs import RunsTable
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from enrich import config
 from enrich.base.errors import ConfigError
-from enrich.compiler import check_file, list_target_columns
-from enrich.config import Project
+from enrich.compiler.compile import check_file, list_target_columns
+from enrich.config import project as project_files
 from enrich.config.models import Job
+from enrich.config.project import Project
 from enrich.operations.samples import read_samples
-from enrich.quality.suites import Suite, check_columns
+from enrich.quality.suitefiles import check_columns
+from enrich.quality.suites import Suite
 
 
 def load_project(
@@ -32,7 +33,7 @@ def load_project(
     Raises:
         ConfigError: With one fault for each thing that is wrong; ``exit_code`` is 2.
     """
-    project = config.load_project(path, target, all_suites=all_suites, needs_jobs=needs_jobs)
+    project = project_files.load_project(path, target, all_suites=all_suites, needs_jobs=needs_jobs)
     faults = [fault for job in project.jobs.values() for fault in check_file(job)]
     for job in project.jobs.values():
         suite, names = project.suite(job), list_target_columns(job)

@@ -14,11 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from enrich.base.errors import ConfigError, EnrichError, Fault
+from enrich.base.schemas import kind_of
 from enrich.base.spec import DataType
 from enrich.compiler.ddl import read_ddl_type
-from enrich.compiler.schemas import kind_of
-from enrich.config import Project
 from enrich.config.places import identify, resolve_directory
+from enrich.config.project import Project
 from enrich.config.yamlfile import Tree, read_tree
 
 log = logging.getLogger("enrich")

@@ -32,7 +32,7 @@ from enrich.progress.cursor import TargetState
 from enrich.progress.prepare import check_free, check_sources, compile_task
 from enrich.progress.since import Bounds
 from enrich.progress.task import TargetPlace, Task
-from enrich.quality.suites import check_columns
+from enrich.quality.suitefiles import check_columns
 from enrich.storage import extents, tables
 from enrich.storage.runs import RunsTable
 from enrich.storage.stores import require_conditional_writes

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from enrich.base.errors import ConfigError, show_text
+from enrich.base import hints
+from enrich.base.errors import ConfigError, DriftError, show_text
 from enrich.base.spec import DataType
 from enrich.base.state import State
 from enrich.storage.runs import RunsTable
@@ -452,3 +453,12 @@ def read_record(entry: dict[str, Any], job: str) -> dict[str, Any] | None:
     """Return the record of ``job`` in a commit; None in commits of others, and in those of upkeep."""
     found = _read_metadata(entry)
     return found if found.get("job") == job else None
+
+
+def describe_drift(job: str, others: Iterable[int]) -> DriftError:
+    """Return the error of a target that others have changed in the versions ``others``."""
+    versions = ", ".join(str(version) for version in sorted(others)[:5])
+    return DriftError(
+        f"the target of {job!r} was changed by another writer (version {versions})",
+        hint=f"run `{hints.repair(job)}`, which undoes it",
+    )

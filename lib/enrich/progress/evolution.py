@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from enrich.base import hints
 from enrich.base.errors import RefreshNeeded
+from enrich.base.schemas import strip_type
 from enrich.base.spec import DataType, JobSpec
-from enrich.compiler.schemas import strip_type
 from enrich.progress.cursor import Cursor
 from enrich.storage.layout import keeps_values
 from enrich.storage.tables import TableState, state_at

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from enrich.base import hints
-from enrich.base.errors import ConfigError, DriftError, Fault, HistoryError, RefreshNeeded
+from enrich.base.errors import ConfigError, Fault, HistoryError, RefreshNeeded
 from enrich.base.names import FEED_COLUMNS
 from enrich.base.result import SourceWindow
-from enrich.compiler import CompiledJob, compile_job
+from enrich.base.spec import CompiledJob
+from enrich.compiler.compile import compile_job
 from enrich.compiler.steps import Typer
 from enrich.config.models import Job
 from enrich.progress import continuity, evolution, spans
-from enrich.progress.cursor import Cursor, TargetState
+from enrich.progress.cursor import Cursor, TargetState, describe_drift
 from enrich.progress.since import Bounds
 from enrich.progress.task import BOOTSTRAP, FULL_REFRESH, INCREMENTAL, REPAIR, REPLAY, Span, TargetPlace, Task
 from enrich.progress.window import compute_reach, find_versions
@@ -152,15 +153,6 @@ def _open_without_quarantine(task: Task) -> Task:
         raise HistoryError(
             f"what the quarantine of {name!r} should contain is no longer there, and {refused.message}", hint=hint
         ) from refused
-
-
-def describe_drift(job: str, others: Iterable[int]) -> DriftError:
-    """Return the error of a target that others have changed in the versions ``others``."""
-    versions = ", ".join(str(version) for version in sorted(others)[:5])
-    return DriftError(
-        f"the target of {job!r} was changed by another writer (version {versions})",
-        hint=f"run `{hints.repair(job)}`, which undoes it",
-    )
 
 
 def reopen_task(task: Task) -> Task:

@@ -6,13 +6,12 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from enrich.base.hints import NO_OPTIONS, RunOptions
 from enrich.base.result import Finding, JobResult, SourceWindow
-from enrich.base.spec import JobSpec, quote
+from enrich.base.spec import CompiledJob, JobSpec, quote
 from enrich.base.state import State
-from enrich.compiler import CompiledJob
-from enrich.config.models import Job, Optimize
 from enrich.config.places import CatalogName, Location, find_quarantine
 from enrich.progress import evolution
 from enrich.progress.cursor import Cursor, Mark, TargetState
@@ -20,6 +19,9 @@ from enrich.progress.window import BEFORE_ALL
 from enrich.quality import jobrules
 from enrich.quality.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules
 from enrich.storage.tables import TableState
+
+if TYPE_CHECKING:
+    from enrich.config.models import Job, Optimize
 
 BOOTSTRAP, INCREMENTAL, FULL_REFRESH = "bootstrap", "incremental", "full_refresh"
 REPLAY, REPAIR = "replay", "repair"

@@ -16,9 +16,7 @@ from enrich.base.errors import ConfigError, did_you_mean
 from enrich.config.shape import describe
 from enrich.expressions import check_condition
 from enrich.expressions.lexer import is_relative_time, tokenize
-
-Condition = Mapping[str, Any]
-"""GX's mapping form: ``type`` is comparison, nullity, and, or, pass_through (Spark SQL text that was checked)."""
+from enrich.quality.suites import Condition
 
 MAX_PARTS = 100
 """GX's own limit."""

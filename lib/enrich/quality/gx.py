@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, cast
 from enrich.base.errors import Fault
 from enrich.base.failures import find_condition, is_no_verdict
 from enrich.base.spec import quote
-from enrich.quality.conditions import Condition
-from enrich.quality.suites import Suite, SuiteRule, resolve_column
+from enrich.quality.suites import Condition, Suite, SuiteRule, resolve_column
 
 if TYPE_CHECKING:
     from great_expectations.expectations.row_conditions import Condition as GxCondition

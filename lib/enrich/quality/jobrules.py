@@ -11,9 +11,12 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from enrich.base.result import Finding, resolve_threshold
-from enrich.config.models import Rule
+
+if TYPE_CHECKING:
+    from enrich.config.models import Rule
 
 NULL_FOREIGN_KEYS, NEW_ORPHANS = "null_foreign_keys", "new_orphans"
 MASS_CHANGE, VALUE_CONFLICTS = "mass_change", "value_conflicts"

@@ -13,8 +13,8 @@ from pathlib import Path
 from enrich.base import hints
 from enrich.base.errors import ConfigError
 from enrich.base.names import name_path
+from enrich.base.schemas import incomparable
 from enrich.base.spec import PREFIX
-from enrich.compiler.schemas import incomparable
 from enrich.config.checks import NOT_IN_NAME, RESERVED_COLUMNS
 from enrich.config.models import Settings
 from enrich.config.places import CatalogName

@@ -15,8 +15,8 @@ from itertools import combinations
 
 from enrich.base.console import format_count
 from enrich.base.errors import ConfigError
+from enrich.base.schemas import fields_of, kind_of, strip_type
 from enrich.base.spec import TEXT_TYPE, DataType
-from enrich.compiler.schemas import fields_of, kind_of, strip_type
 from enrich.storage import probe, tables
 from enrich.storage.probe import SAMPLED_ROWS
 

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from enrich.base.errors import Conflict, Locked
 from enrich.base.failpoints import pass_point
 from enrich.progress import cursor
-from enrich.progress.prepare import describe_drift
+from enrich.progress.cursor import describe_drift
 from enrich.progress.task import Task
 from enrich.storage import tables
 

@@ -14,8 +14,8 @@ from pyspark.sql import SparkSession
 
 from enrich.base import hints
 from enrich.base.errors import HistoryError, RefreshNeeded
+from enrich.base.schemas import strip_type
 from enrich.base.spec import DataType
-from enrich.compiler.schemas import strip_type
 from enrich.progress.prepare import open_whole
 from enrich.progress.task import FULL_REFRESH, REPAIR, Task
 from enrich.steps.joined_rows import make_no_rows

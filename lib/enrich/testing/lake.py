@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import ConfigError
+from enrich.base.schemas import build_struct
 from enrich.base.spec import DataType
-from enrich.compiler.schemas import build_struct
-from enrich.config import Project
+from enrich.config.project import Project
 from enrich.storage.tables import CHANGE_FEED, quote_name
 from enrich.testing.differ import assert_same_rows
 from enrich.testing.redirect import redirect

@@ -14,7 +14,7 @@ from xml.etree import ElementTree as ET
 
 from enrich.base.console import clean, format_count
 from enrich.base.errors import ConfigError
-from enrich.config import Project
+from enrich.config.project import Project
 from enrich.report import junit
 from enrich.testing.compare import Mismatch
 from enrich.testing.play import Played, get_session, play, set_stage

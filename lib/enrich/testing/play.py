@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import EnrichError, EnvironmentFault
 from enrich.base.result import RunResult
-from enrich.config import Project
 from enrich.config.models import Source, Spark
+from enrich.config.project import Project
 from enrich.config.yamlfile import load_tree
 from enrich.diagnosis import doctor_keys
 from enrich.operations.dump import load

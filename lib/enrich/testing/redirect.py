@@ -6,9 +6,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
-from enrich.config import Project
 from enrich.config.models import Job
 from enrich.config.places import find_quarantine, identify
+from enrich.config.project import Project
 
 _BARE = re.compile(r"\w[\w-]*")
 

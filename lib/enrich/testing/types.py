@@ -14,9 +14,9 @@ from decimal import Decimal, InvalidOperation
 from typing import Any
 
 from enrich.base.errors import ConfigError, did_you_mean
+from enrich.base.schemas import kind_of, name_of
 from enrich.base.spec import DataType
 from enrich.compiler.ddl import read_ddl_type
-from enrich.compiler.schemas import kind_of, name_of
 from enrich.config.yamlfile import load_tree, resolve_scalar
 
 SHORT = {"strings": "array<string>", "flags": "map<string,boolean>"}

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from enrich.quality.judge import judge
-from enrich.quality.suites import load_suite
+from enrich.quality.suitefiles import load_suite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -127,7 +127,7 @@ def lookup(host, *rest, **more):
 socket.getaddrinfo = lookup
 
 from enrich.config.models import Spark
-from enrich.quality.judge import judge; from enrich.quality.suites import load_suite
+from enrich.quality.judge import judge; from enrich.quality.suitefiles import load_suite
 from enrich.spark.session import get_session
 
 spark = get_session(Spark(master="local[1]", conf={"spark.sql.shuffle.partitions": "1"}))

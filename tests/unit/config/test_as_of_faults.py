@@ -10,7 +10,7 @@ import pytest
 
 from enrich import ConfigError, load_project
 from enrich.base.spec import JoinSpec
-from enrich.compiler import check_file, compile_job
+from enrich.compiler.compile import check_file, compile_job
 from enrich.observe.columns import FILTER, JOIN, trace_columns
 
 JOB = """\

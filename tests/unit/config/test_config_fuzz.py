@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from enrich.base.errors import ConfigError
-from enrich.config import Project, load_project
+from enrich.config.project import Project, load_project
 from enrich.config.yamlfile import load_tree
 from kit.project import write_project
 from unit.config.small_project import CONF, JOIN, MIRROR

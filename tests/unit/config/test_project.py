@@ -13,10 +13,9 @@ from deltalake import write_deltalake
 
 from enrich.base.errors import ConfigError
 from enrich.base.spec import quote
-from enrich.config import CatalogName, load_project
 from enrich.config.models import Job, Spark
-from enrich.config.places import SCHEMES, locate, resolve_directory
-from enrich.config.project import find_project
+from enrich.config.places import SCHEMES, CatalogName, locate, resolve_directory
+from enrich.config.project import find_project, load_project
 from enrich.storage import tables
 from kit.project import write_project
 from unit.config.small_project import CONF, FILES, JOIN, MIRROR, edited, faults_of
@@ -566,8 +565,8 @@ def test_faults_of_suites(tmp_path: Path, files: dict[str, str], name: str, expe
 def test_loading_imports_nothing_heavy(tmp_path: Path) -> None:
     base = write_project(tmp_path, {**FILES, "expectations/good.json": SUITE, "jobs/orders.yml": with_suite("good")})
     program = (
-        "import sys, enrich.config\n"
-        "project = enrich.config.load_project(sys.argv[1])\n"
+        "import sys, enrich.config.project\n"
+        "project = enrich.config.project.load_project(sys.argv[1])\n"
         "assert list(project.suites) == ['good']\n"
         "heavy = {'pyspark', 'great_expectations', 'deltalake', 'duckdb', 'pandas', 'numpy', 'jsonschema'}\n"
         "print(sorted(heavy & {name.partition('.')[0] for name in sys.modules}))\n"

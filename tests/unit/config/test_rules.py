@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
-from enrich.config import load_project
+from enrich.config.project import load_project
 from enrich.config.schema import build_schemas
 from enrich.config.yamlfile import load_tree
 from kit.project import write_project

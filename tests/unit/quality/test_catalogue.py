@@ -10,7 +10,7 @@ import pytest
 
 from enrich.quality.catalogue import AGGREGATE, COLUMN, COMMON, CONDITION, MULTI, PAIR, TYPES
 from enrich.quality.conditions import ConditionError, read_condition
-from enrich.quality.suites import check_kwargs
+from enrich.quality.suitefiles import check_kwargs
 
 SAMPLES: list[Any] = [
     0, 1, -1, 2.5, 0.5, 1.0, True, False, "text", "5", "0.5", "yes", "2026-01-01", "2026-01-01 10:00:00",

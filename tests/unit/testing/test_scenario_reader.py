@@ -18,7 +18,7 @@ from jsonschema import Draft7Validator
 
 import enrich
 from enrich.base.errors import ConfigError, Fault
-from enrich.config import Project
+from enrich.config.project import Project
 from enrich.config.yamlfile import read_tree
 from enrich.testing.outcome import choose_scenarios
 from enrich.testing.reader import find_files, read_scenario

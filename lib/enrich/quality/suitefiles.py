@@ -1,0 +1,269 @@
+"""Read expectation suites: a file in GX's own format -> frozen rules, with every fault at its line.
+
+Nothing here imports GX or Spark: `enrich validate` reads all suites in milliseconds. `enrich.quality.gx.check_with_gx`
+is the second opinion of GX's own models.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.config.rules import find_threshold_fault
+from enrich.config.shape import describe
+from enrich.config.yamlfile import PathStep, Tree, read_tree
+from enrich.quality.catalogue import COMMON, CONDITION, TYPES, Type
+from enrich.quality.conditions import (
+    ConditionError,
+    check_spark_texts,
+    find_relative_time,
+    list_condition_columns,
+    read_condition,
+)
+from enrich.quality.suites import (
+    ACTIONS,
+    CHANGED,
+    FAIL,
+    QUARANTINE,
+    SCOPES,
+    SEVERITIES,
+    TARGET,
+    WARN,
+    Condition,
+    Suite,
+    SuiteRule,
+    resolve_column,
+)
+
+_SUITE_KEYS = ("name", "expectations", "id", "meta", "notes", "suite_parameters", "ge_cloud_id", "data_context_id")
+_RULE_KEYS = (
+    "type", "kwargs", "severity", "meta", "id", "notes", "description", "rendered_content", "expectation_context",
+    "success_on_last_run", "ge_cloud_id",
+)  # fmt: skip
+_ENRICH_KEYS = ("action", "tolerate", "scope")
+_OLD = {"expectation_suite_name": "name", "expectation_type": "type", "data_asset_type": None}
+
+
+def load_suite(path: Path, name: str) -> Suite:
+    """Read a suite file, JSON or YAML; messages call it ``name``, e.g. ``expectations/orders.json``.
+
+    Raises:
+        ConfigError: With one fault, at ``file:line``, for each thing that is refused.
+    """
+    tree = read_tree(path, name)
+    reader = _Reader(tree)
+    suite = reader.suite()
+    if reader.faults or suite is None:
+        raise ConfigError.of(reader.faults)
+    return suite
+
+
+def check_columns(suite: Suite, names: Sequence[str]) -> list[Fault]:
+    """Return a fault for each column that a rule needs and that is not among ``names``, the target's columns.
+
+    A name is taken literally first; then as GX writes one with a dot, in backticks; then as a path into a struct.
+    """
+    faults: list[Fault] = []
+    for rule in suite.rules:
+        missing = [column for column in rule.list_judged_columns() if resolve_column(column, names) is None]
+        for column in missing:
+            message = f"{rule.type}: the job selects no column {column!r}{did_you_mean(column, names)}"
+            faults.append(Fault(message, _locate(rule, column)))
+        if not missing and (refusal := check_spark_texts(rule.row_condition, names)):
+            faults.append(Fault(f"{rule.type}: {refusal}", rule.places.get("row_condition", rule.where)))
+    return faults
+
+
+def _locate(rule: SuiteRule, column: str) -> str:
+    """Return where the file names ``column``."""
+    for argument in ("column", "column_A", "column_B", "column_list"):
+        value = rule.kwargs.get(argument)
+        if value == column or (isinstance(value, list) and column in value):
+            return rule.places.get(argument, rule.where)
+    return rule.places.get("row_condition", rule.where)
+
+
+class _Reader:
+    """Builds a suite from the plain values of its file and collects what is wrong."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree = tree
+        self.faults: list[Fault] = []
+
+    def fault(self, message: str, *path: PathStep) -> None:
+        """Note one fault at the node ``path``."""
+        self.faults.append(Fault(message, self.tree.at(*path)))
+
+    def suite(self) -> Suite | None:
+        """Return the suite, or None when the file is none at all."""
+        data = self.tree.value
+        if not isinstance(data, dict):
+            self.fault(f"a suite must be a mapping with 'name' and 'expectations', not {describe(data)}")
+            return None
+        self.check_keys(data, _SUITE_KEYS, ())
+        name, entries = data.get("name"), data.get("expectations")
+        if "name" not in data:
+            self.fault("'name' is missing")
+        elif not isinstance(name, str) or not name:
+            self.fault("'name' must be text", "name")
+        self.check_meta(data.get("meta"), "meta")
+        if "expectations" not in data:
+            self.fault("'expectations' is missing")
+        elif not isinstance(entries, list):
+            self.fault(f"'expectations' must be a list, not {describe(entries)}", "expectations")
+        rules = [self.rule(index, entry) for index, entry in enumerate(entries if isinstance(entries, list) else [])]
+        return Suite(tuple(rule for rule in rules if rule is not None))
+
+    def check_keys(self, data: Mapping[str, Any], known: Sequence[str], path: tuple[PathStep, ...]) -> None:
+        """Refuse keys that GX does not write and enrich does not know."""
+        for key in data:
+            if key in known:
+                continue
+            hint = did_you_mean(key, known)
+            if key in _OLD:
+                new = _OLD[key]
+                hint = " of Great Expectations before 1.0" + (f"; write {new!r}" if new else "; leave it out")
+            self.fault(f"unknown key {key!r}{hint}", *path, key)
+
+    def check_meta(self, meta: Any, *path: PathStep) -> None:
+        """Refuse a ``meta`` that is no mapping, which GX would not load."""
+        if meta is not None and not isinstance(meta, dict):
+            self.fault(f"'meta' must be a mapping, not {describe(meta)}", *path)
+
+    def rule(self, index: int, entry: Any) -> SuiteRule | None:
+        """Return one rule, or None with faults."""
+        path: tuple[PathStep, ...] = ("expectations", index)
+        if not isinstance(entry, dict):
+            self.fault(f"an expectation must be a mapping with 'type' and 'kwargs', not {describe(entry)}", *path)
+            return None
+        before = len(self.faults)
+        self.check_keys(entry, _RULE_KEYS, path)
+        spec = self.spec(entry, path)
+        severity = entry.get("severity", "critical")
+        if severity not in SEVERITIES:
+            near = did_you_mean(severity, SEVERITIES) if isinstance(severity, str) else f": {', '.join(SEVERITIES)}"
+            self.fault(f"'severity' must be one of GX's{near}", *path, "severity")
+        self.check_meta(entry.get("meta"), *path, "meta")
+        kwargs = entry.get("kwargs", {})
+        if not isinstance(kwargs, dict):
+            self.fault(f"'kwargs' must be a mapping, not {describe(kwargs)}", *path, "kwargs")
+            return None
+        if spec is None:
+            return None
+        for message, argument in check_kwargs(entry["type"], spec, kwargs):
+            self.fault(message, *path, "kwargs", *([argument] if argument else []))
+        condition = None if (given := self.condition(kwargs, path)) and spec.unconditional else given
+        action, tolerate, scope = self.settings(entry, spec, path)
+        word = find_relative_time(kwargs, condition)
+        if action == QUARANTINE and word is not None:
+            self.fault(
+                f"{word!r} does not go with quarantine: beside a date Spark reads it as the time of the run, and the"
+                " table would depend on it; use warn or fail",
+                *path, "kwargs",
+            )  # fmt: skip
+        if len(self.faults) > before:
+            return None
+        own = {key: value for key, value in kwargs.items() if key not in COMMON | CONDITION and value is not None}
+        places = {key: self.tree.at(*path, "kwargs", key) for key in kwargs}
+        place = self.tree.at(*path)
+        named = list_condition_columns(condition)
+        return SuiteRule(
+            index, entry["type"], own, action, tolerate, scope, condition, place, places, named, word is None
+        )
+
+    def spec(self, entry: Mapping[str, Any], path: tuple[PathStep, ...]) -> Type | None:
+        """Return what is known of the rule's type; None, with a fault, when enrich does not run it."""
+        kind = entry.get("type")
+        if "type" not in entry:
+            if "expectation_type" not in entry:
+                self.fault("'type' is missing", *path)
+        elif not isinstance(kind, str):
+            self.fault(f"'type' must be text, not {describe(kind)}", *path, "type")
+        elif kind not in TYPES:
+            near = did_you_mean(kind, [name for name, spec in TYPES.items() if spec.refused is None])
+            self.fault(f"unknown expectation type {kind!r}{near}", *path, "type")
+        elif reason := TYPES[kind].refused:
+            self.fault(f"enrich does not run {kind}: {reason}", *path, "type")
+        else:
+            return TYPES[kind]
+        return None
+
+    def condition(self, kwargs: Mapping[str, Any], path: tuple[PathStep, ...]) -> Condition | None:
+        """Return the rule's row condition."""
+        try:
+            return read_condition(kwargs.get("row_condition"), kwargs.get("condition_parser"))
+        except ConditionError as error:
+            argument = "condition_parser" if "condition_parser" in error.message else "row_condition"
+            self.fault(error.message, *path, "kwargs", argument)
+            return None
+
+    def settings(
+        self, entry: Mapping[str, Any], spec: Type, path: tuple[PathStep, ...]
+    ) -> tuple[str, int | float | None, str]:
+        """Return action, tolerate and scope: from ``meta.enrich``, or by default."""
+        meta = entry.get("meta")
+        own = meta.get("enrich", {}) if isinstance(meta, dict) else {}
+        place = (*path, "meta", "enrich")
+        action = FAIL if entry.get("severity", "critical") == "critical" else WARN
+        scope = TARGET if not spec.is_row or spec.windowed else CHANGED
+        if not isinstance(own, dict):
+            self.fault(f"'meta.enrich' must be a mapping, not {describe(own)}", *place)
+            return action, None, scope
+        self.check_keys(own, _ENRICH_KEYS, place)
+        action = self.word(own, "action", ACTIONS, action, place)
+        scope = self.word(own, "scope", SCOPES, scope, place)
+        tolerate = own.get("tolerate")
+        if action == QUARANTINE and not spec.single:
+            self.fault(
+                f"'quarantine' is for rules that judge a row by itself; {entry['type']} does not: use warn or fail",
+                *place, *(["action"] if "action" in own else []),
+            )  # fmt: skip
+        for message in check_tolerate(tolerate, action, spec) if "tolerate" in own else ():
+            self.fault(message, *place, "tolerate")
+        return action, tolerate, scope
+
+    def word(
+        self, own: Mapping[str, Any], key: str, known: Sequence[str], default: str, place: tuple[PathStep, ...]
+    ) -> str:
+        """Return one setting that is a word out of a list."""
+        value = own.get(key, default)
+        if isinstance(value, str) and value in known:
+            return value
+        near = did_you_mean(value, known) if isinstance(value, str) else f"; it can be {', '.join(known)}"
+        shown = repr(value) if isinstance(value, str) else describe(value)
+        self.fault(f"'meta.enrich.{key}' is {shown}{near}", *place, key)
+        return default
+
+
+def check_tolerate(value: Any, action: str, spec: Type) -> Iterator[str]:
+    """Yield what is wrong with ``tolerate``."""
+    if message := find_threshold_fault("tolerate", value):
+        yield message
+    if action == QUARANTINE:
+        why = "with quarantine the table would depend on how its history is cut into runs"
+        yield f"'tolerate' goes with warn and fail: {why}"
+    elif spec.verdict_only or not spec.is_row:
+        yield "'tolerate' counts rows that fail, and this expectation has one verdict for all rows"
+
+
+def check_kwargs(kind: str, spec: Type, kwargs: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
+    """Yield ``(message, argument)`` for what is wrong with the arguments of one expectation."""
+    known = spec.arguments()
+    for name in kwargs:
+        if name not in known and name not in COMMON | CONDITION:
+            near = did_you_mean(name, [*known, "row_condition"])
+            yield f"{kind} has no argument {name!r}{near}", name
+    for name in spec.required:
+        if kwargs.get(name) is None:
+            yield f"{kind} needs the argument {name!r}: {spec.required[name].text}", name if name in kwargs else None
+    for name, value in kwargs.items():
+        if name not in known or value is None:
+            continue
+        if isinstance(value, dict) and "$PARAMETER" in value:
+            yield f"{name!r}: suite parameters get their values at run time, and a job has none; write the value", name
+        elif not known[name].accepts(value):
+            yield f"{name!r} must be {known[name].text}", name
+    if spec.either and all(kwargs.get(name) is None for name in spec.either):
+        yield f"{kind} needs {' or '.join(map(repr, spec.either))}", None
