@@ -10,7 +10,7 @@ import pytest
 
 from enrich.base.state import LookupState, RuleState, State
 from enrich.quality.suitefiles import load_suite
-from enrich.quality.suites import FAIL, SuiteRule, list_uncounted
+from enrich.quality.suites import FAIL, Suite, SuiteRule, list_uncounted
 
 
 def _rule(index: int = 0, **changed: Any) -> SuiteRule:
