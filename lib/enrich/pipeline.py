@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from enrich.base.result import JobResult
 from enrich.progress.task import Task
-from enrich.steps import affected_keys, gate, joined_rows, publish, source_changes, state, upkeep
+from enrich.steps import affected_keys, gate, joined_rows, publish, source_changes, state
 from enrich.steps.losses import explain_losses
 from enrich.steps.work import Work
 
@@ -47,8 +47,8 @@ def run_job(task: Task, session: SparkSession, runs: RunsTable) -> JobResult:
         if staged is None:
             return publish.write_cursor(work, runs)
 
-        # The quarantine first, then rows and cursor in one commit; then, where it is due, OPTIMIZE.
-        return upkeep.keep_in_shape(work, publish.write_run(work, staged, runs))
+        # The quarantine first, then rows and cursor in one commit.
+        return publish.write_run(work, staged, runs)
 
 
 def compute(work: Work) -> publish.StagedRun | None:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enrich.base.errors import ConfigError, HistoryError
+from enrich.base.result import BEFORE_ALL
 from enrich.progress.since import (
     Beginning,
     Bounds,
@@ -20,7 +21,7 @@ from enrich.progress.since import (
     read_bounds,
     read_moment,
 )
-from enrich.progress.window import BEFORE_ALL, Reach, compute_reach, find_version
+from enrich.progress.window import Reach, compute_reach, find_version
 
 NOW = datetime(2026, 11, 21, 12, 0, 0, 250_000, tzinfo=UTC)
 

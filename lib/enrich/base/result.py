@@ -101,6 +101,10 @@ def resolve_threshold(threshold: int | float, of: int) -> int | Fraction:
     return Fraction(repr(threshold)) * of if isinstance(threshold, float) else threshold
 
 
+BEFORE_ALL = -1
+"""The version before a table's first one."""
+
+
 @dataclass(frozen=True)
 class SourceWindow:
     """The versions of one source that a run consumed.

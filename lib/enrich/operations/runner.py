@@ -22,6 +22,7 @@ from enrich.config.project import Project
 from enrich.operations.choice import choose_accepted, choose_jobs, read_window
 from enrich.operations.retries import retry
 from enrich.operations.samples import create_sample_tables
+from enrich.operations.upkeep import keep_in_shape
 from enrich.operations.watching import Watch, open_watch
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.prepare import announce, open_task
@@ -222,7 +223,8 @@ class _Running:
                 self.workplace.require_safe_commits(complete.place.uri, own)
             announce(complete)
             self.watch.plan(complete)
-            return pipeline.run_job(complete, own, self.workplace.runs)
+            result = pipeline.run_job(complete, own, self.workplace.runs)
+            return keep_in_shape(complete, own, result)
 
         return self._count_held(self.workplace.open_inside(task, flow))
 

@@ -17,11 +17,11 @@ from dataclasses import replace
 
 from enrich.base import hints
 from enrich.base.errors import ANOTHER_TARGET, HistoryError
-from enrich.base.result import SourceWindow
+from enrich.base.result import BEFORE_ALL, SourceWindow
 from enrich.progress.cursor import TargetState
 from enrich.progress.since import Asked, Instant
 from enrich.progress.task import Span, Task
-from enrich.progress.window import BEFORE_ALL, find_versions
+from enrich.progress.window import find_versions
 from enrich.storage.feeds import find_feed_start
 from enrich.storage.tables import TableState
 

@@ -9,13 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from enrich.base.hints import NO_OPTIONS, RunOptions
-from enrich.base.result import Finding, JobResult, SourceWindow
+from enrich.base.result import BEFORE_ALL, Finding, JobResult, SourceWindow
 from enrich.base.spec import CompiledJob, JobSpec, quote
 from enrich.base.state import State
 from enrich.config.places import CatalogName, Location, find_quarantine
 from enrich.progress import evolution
 from enrich.progress.cursor import Cursor, Mark, TargetState
-from enrich.progress.window import BEFORE_ALL
 from enrich.quality import jobrules
 from enrich.quality.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules
 from enrich.storage.tables import TableState

@@ -25,14 +25,12 @@ from datetime import UTC, datetime, timedelta
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, RefreshNeeded
+from enrich.base.result import BEFORE_ALL
 from enrich.progress.since import Asked, Beginning, Moment, Version
 from enrich.storage import tables
 from enrich.storage.tables import TableState
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
-
-BEFORE_ALL = -1
-"""The version before the first one."""
 
 
 @dataclass(frozen=True)
