@@ -13,7 +13,8 @@ import pyarrow as pa
 import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
-from enrich.base.errors import ConfigError, Conflict, Locked
+from enrich.base.errors import ConfigError, Conflict, HistoryError, Locked
+from enrich.base.extras import UPGRADE
 from enrich.base.failures import describe_error, is_conflict
 from enrich.progress import cursor
 from enrich.progress.cursor import Cursor, Mark, name_application
@@ -62,6 +63,19 @@ def test_a_record_survives_its_json() -> None:
     }
     for also in ({}, {"quarantine": 4}):  # the quarantine's version, as records of old have it
         assert (Cursor.from_dict(old | also).base, Cursor.from_dict(old | also).quarantine) == (None, None)
+
+
+def test_what_a_newer_release_has_recorded_is_refused(tmp_path: Path) -> None:
+    """Its rows are no drift, and nobody undoes them; the intents of the runs table are its own, too."""
+    newer = {**record(1, None).to_dict(), "enrich": 2, "what": "is new"}
+    put(tmp_path / "t", 1, json.dumps(newer))
+    said = r"'kept' was written by a newer release of enrich: its record has format 2, and this release reads 1"
+    for reading in (lambda: read(tmp_path / "t"), lambda: Cursor.from_dict(newer)):
+        with pytest.raises(HistoryError, match=said) as caught:
+            reading()
+        assert (caught.value.exit_code, caught.value.hint) == (5, f"run `{UPGRADE}`, and run again")
+    commit(tmp_path / "other", 1, None)
+    assert read(tmp_path / "other").number == 1
 
 
 def test_foreign_rows_after_the_cursor_are_drift(tmp_path: Path) -> None:

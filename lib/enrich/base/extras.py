@@ -15,6 +15,9 @@ from enrich.base.errors import EnvironmentFault
 DISTRIBUTION = "enrich-delta"
 """The name to install by; the import name and the command are ``enrich``."""
 
+UPGRADE = f"pip install --upgrade {DISTRIBUTION}"
+"""What installs the newest release."""
+
 SPARK = "spark"
 EXPECTATIONS = "gx"
 LINEAGE = "lineage"

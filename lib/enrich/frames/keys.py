@@ -33,7 +33,7 @@ which key of the lookup; in an as-of join, to which of the versions that are the
 def find_dependents(spec: JoinSpec, changed: Mapping[str, DataFrame], references: References) -> list[DataFrame]:
     """Return the rows that refer to a changed key, a frame for each changed lookup that is referred to.
 
-    Not those near a changed row of an interval join: they are found by its images, see ``enrich.steps.neighbours``.
+    Not those near a changed row of an interval join: they are found by its images, see ``enrich.joins.interval``.
 
     Args:
         spec: The job.

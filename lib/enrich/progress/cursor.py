@@ -18,13 +18,15 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from enrich.base import hints
-from enrich.base.errors import ConfigError, DriftError, show_text
+from enrich.base.errors import ConfigError, DriftError, HistoryError, show_text
+from enrich.base.extras import UPGRADE
 from enrich.base.spec import DataType
 from enrich.base.state import State
 from enrich.storage.runs import RunsTable
 from enrich.storage.tables import Log, TableState, changes_values, exists, open_log, read_history, read_open_state
 
 _FORMAT = 1
+"""Grows when an older release would misread what a newer one records: it refuses a number that it does not know."""
 _RECENT = 20
 NUMBER, BESIDE = "number", "quarantine_number"
 """Where a record has the number of the commit that it stands in: a target's, a quarantine's."""
@@ -147,7 +149,12 @@ class Cursor:
 
     @staticmethod
     def from_dict(found: dict[str, Any]) -> Cursor:
-        """Read a record back."""
+        """Read a record back.
+
+        Raises:
+            HistoryError: A newer release has written it.
+        """
+        _require_known(found)
         sources = {alias: Mark.from_dict(mark) for alias, mark in found["sources"].items()}
         return Cursor(
             found["run_id"],
@@ -429,7 +436,17 @@ def _read_metadata(entry: dict[str, Any]) -> dict[str, Any]:
         found = json.loads(entry.get("userMetadata") or "null")
     except ValueError:
         return {}
-    return found if isinstance(found, dict) and found.get("enrich") == _FORMAT else {}
+    return found if isinstance(found, dict) and isinstance(found.get("enrich"), int) else {}
+
+
+def _require_known(record: dict[str, Any]) -> None:
+    """Refuse a record of a format that this release does not know."""
+    if record.get("enrich", _FORMAT) > _FORMAT:
+        raise HistoryError(
+            f"the target of {record['job']!r} was written by a newer release of enrich: its record has format"
+            f" {record['enrich']}, and this release reads {_FORMAT}",
+            hint=f"run `{UPGRADE}`, and run again",
+        )
 
 
 def find_commits(entries: list[dict[str, Any]], run_id: str, base: int | None) -> list[int]:
@@ -450,9 +467,16 @@ def find_writer(entries: list[dict[str, Any]]) -> str:
 
 
 def read_record(entry: dict[str, Any], job: str) -> dict[str, Any] | None:
-    """Return the record of ``job`` in a commit; None in commits of others, and in those of upkeep."""
+    """Return the record of ``job`` in a commit; None in commits of others, and in those of upkeep.
+
+    Raises:
+        HistoryError: A newer release has written it.
+    """
     found = _read_metadata(entry)
-    return found if found.get("job") == job else None
+    if found.get("job") != job:
+        return None
+    _require_known(found)
+    return found
 
 
 def describe_drift(job: str, others: Iterable[int]) -> DriftError:
