@@ -49,7 +49,7 @@ test-world: java $(READY) $(VENV)/.docs jars tools ## tests that start real outs
 	@$(PYTEST) tests/world -n $(WORKERS) --dist loadfile --no-loadscope-reorder
 
 .PHONY: check
-check: $(READY) ## format, lint, types, import directions
+check: $(READY) ## format, lint, types, import directions, measures of the house
 	$(SAY) "format"
 	@$(BIN)/ruff format --check .
 	$(SAY) "lint"
@@ -58,6 +58,8 @@ check: $(READY) ## format, lint, types, import directions
 	@$(BIN)/mypy
 	$(SAY) "import directions"
 	@$(BIN)/lint-imports
+	$(SAY) "measures of the house"
+	@$(BIN)/python .ci/house.py
 
 .PHONY: format
 format: $(READY) ## format the code and correct what the linter can correct
