@@ -30,14 +30,14 @@ class Constraint:
     """One thing that must hold for each row.
 
     Attributes:
-        kind: ``NOT NULL CHECK GENERATED LENGTH``.
+        type: ``NOT NULL CHECK GENERATED LENGTH``.
         name: The name of the constraint, else of the column; fields of structs behind a dot.
         path: The column and the fields in it; empty for a constraint of the table.
         expression: What Spark computes, where there is something to compute.
         limit: Characters, of ``LENGTH``.
     """
 
-    kind: str
+    type: str
     name: str
     path: tuple[str, ...] = ()
     expression: str = ""
@@ -49,7 +49,7 @@ class Constraint:
             CHECK: f"CHECK constraint {self.name!r} does not hold",
             GENERATED: f"generated column {self.name!r} has another value than its expression gives",
             LENGTH: f"column {self.name!r} has more than {self.limit} characters",
-        }[self.kind]
+        }[self.type]
 
 
 @dataclass(frozen=True)

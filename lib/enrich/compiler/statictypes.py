@@ -93,7 +93,7 @@ class _Types(TypeGrammar):
     def read(self) -> Known:
         """Return the type of the whole expression."""
         found = self._read_or()
-        self._require(self._token.kind == "end")
+        self._require(self._token.type == "end")
         return found
 
     @staticmethod
@@ -219,14 +219,14 @@ class _Types(TypeGrammar):
 
     def _read_primary(self) -> Known:
         token = self._token
-        if token.kind in ("string", "number"):
+        if token.type in ("string", "number"):
             self._at += 1
-            if token.kind == "number":
+            if token.type == "number":
                 return _read_number(token.text.lower())
             return "binary" if token.text[0] in "xX" else "string"
         if token.lower == "(":
             return self._read_group()
-        if token.kind == "quoted" or self._next.lower == ".":
+        if token.type == "quoted" or self._next.lower == ".":
             return self._read_name()
         return self._read_word(token)
 
@@ -240,7 +240,7 @@ class _Types(TypeGrammar):
             return forms[token.lower]()
         if self._next.lower == "(":
             return self._read_call()
-        if self._next.kind == "string":
+        if self._next.type == "string":
             self._at += 2
             return {"date": "date", "timestamp_ntz": "timestamp_ntz"}.get(token.lower, "timestamp")
         return self._read_name()
@@ -264,7 +264,7 @@ class _Types(TypeGrammar):
             if self._take("::"):
                 kind = self._read_cast(at, kind)
             elif self._take("["):
-                is_text = self._token.kind == "string"
+                is_text = self._token.type == "string"
                 name = self._token.text[1:-1]
                 kind = self._step_into(at, kind, self._read_or(), name if is_text else None)
                 self._require(self._take("]"))
@@ -369,7 +369,7 @@ class _Types(TypeGrammar):
         self._take("+", "-")
         first = self._token
         units = set()
-        while self._token.kind in ("number", "string"):
+        while self._token.type in ("number", "string"):
             self._at += 1
             if self._token.lower in UNITS:
                 units.add(self._token.lower in _MONTHS)
@@ -438,7 +438,7 @@ class _Types(TypeGrammar):
         while self._tokens[at].lower not in (")", ""):
             at += 1
         while at < len(self._tokens) and self._tokens[at].lower != ")":
-            if self._tokens[at].kind not in ("word", "quoted"):
+            if self._tokens[at].type not in ("word", "quoted"):
                 return False
             at += 1
         return self._tokens[min(at + 1, len(self._tokens) - 1)].lower == "->"
@@ -446,7 +446,7 @@ class _Types(TypeGrammar):
     def _read_lambda(self, name: str, before: Sequence[Known]) -> Known:
         names = []
         while not self._take("->"):
-            if self._token.kind in ("word", "quoted"):
+            if self._token.type in ("word", "quoted"):
                 names.append(self._token.name)
             self._at += 1
         kinds = _bind(name, before[0])

@@ -158,6 +158,6 @@ def _quote(name: str) -> str:
 def _write_token(token: Token, identifier: bool) -> str:
     if identifier:
         return _quote(token.name)
-    if token.kind == "string":
+    if token.type == "string":
         return token.text
     return {"==": "=", "<>": "!="}.get(token.text, token.text.lower())

@@ -58,11 +58,11 @@ def list_comparisons(tokens: Sequence[Token], identifiers: Collection[int]) -> t
 def _read_literal(tokens: Sequence[Token], at: int) -> Operand | None:
     """Return what the literal at a place is; None where there is none, or one of which only Spark knows the type."""
     token = tokens[at]
-    if token.kind == "number":
+    if token.type == "number":
         return "number" if _SHORT_NUMBER.fullmatch(token.text) else None
-    if token.kind == "string":
+    if token.type == "string":
         return None if token.text[0] in "xX" else "string"
     if token.lower in ("true", "false"):
         return "boolean"
-    is_typed = token.lower in _TYPED and at + 1 < len(tokens) and tokens[at + 1].kind == "string"
+    is_typed = token.lower in _TYPED and at + 1 < len(tokens) and tokens[at + 1].type == "string"
     return token.lower.replace("_ltz", "") if is_typed else None

@@ -61,7 +61,7 @@ class Grammar(TypeGrammar):
     def read(self) -> None:
         """Read the whole text as one expression."""
         self._read_expression()
-        if self._token.kind != "end":
+        if self._token.type != "end":
             self._fail(f"did not expect {self._show_token()}")
 
     def _read_expression(self) -> Kind:
@@ -103,7 +103,7 @@ class Grammar(TypeGrammar):
         elif self._take("is"):
             is_open = self._is_open()
         elif self._take("escape"):
-            self._expect_kind("string", "a text literal")
+            self._expect_type("string", "a text literal")
             is_open = False
         elif self._token.lower in ("not", "in", "between", *_MATCHES):
             is_open = self._predicate_is_open(chain)
@@ -141,14 +141,14 @@ class Grammar(TypeGrammar):
     def _read_operand(self, is_condition: bool) -> Kind:
         self._read_unary(is_condition)
         token = self._token
-        if token.kind in ("string", "number"):
+        if token.type in ("string", "number"):
             self._at += 1
             return self._read_postfix(Kind.BYTES if token.text[0] in "xX" else Kind.FIXED, steps=False)
-        if token.kind == "quoted":
+        if token.type == "quoted":
             if self._next.lower == "(":
                 self._fail(f"{token.text} cannot be called: functions are written without backticks")
             return self._read_postfix(self._read_chain())
-        if token.kind == "word":
+        if token.type == "word":
             return self._word()
         if token.lower == "*":
             self._fail("a star is not allowed", hint="name the columns")
@@ -180,7 +180,7 @@ class Grammar(TypeGrammar):
             return self._read_postfix(Kind.FIXED, steps=False)
         if after.lower == "(":
             return self._read_postfix(self._read_call())
-        if word in _TYPED_STRINGS and after.kind == "string":
+        if word in _TYPED_STRINGS and after.type == "string":
             self._at += 2
             return self._read_postfix(Kind.FIXED, steps=False)
         if word in _KEYWORDS:
@@ -255,12 +255,12 @@ class Grammar(TypeGrammar):
         """Read ``interval '…'``, ``interval 1 day 2 hours`` or ``interval '1-2' year to month``."""
         self._expect("interval")
         signed = self._take("+", "-")  # Spark reads interval - '1 day' as a column less a text
-        if not signed and self._token.kind == "string" and self._next.lower not in UNITS:
+        if not signed and self._token.type == "string" and self._next.lower not in UNITS:
             self._at += 1
             return
-        if self._token.kind not in ("number", "string"):
+        if self._token.type not in ("number", "string"):
             self._fail(f"expected a number or text after interval, found {self._show_token()}")
-        while self._token.kind in ("number", "string"):
+        while self._token.type in ("number", "string"):
             self._at += 1
             self._read_unit()
         if self._take("to"):
@@ -336,7 +336,7 @@ class Grammar(TypeGrammar):
 
     def _check_no_operator(self) -> None:
         """Refuse an operator where it would make a name of the keyword before it."""
-        if self._token.kind not in ("string", "word", "quoted"):
+        if self._token.type not in ("string", "word", "quoted"):
             self._fail(f"expected a text or a name, found {self._show_token()}")
 
     def _read_argument(self, name: str) -> Kind:
@@ -351,9 +351,9 @@ class Grammar(TypeGrammar):
         if self._token.lower != "(":
             return self._next.lower == "->"
         at = self._at
-        while self._tokens[at].lower not in (")", "") or self._tokens[at].kind == "quoted":
+        while self._tokens[at].lower not in (")", "") or self._tokens[at].type == "quoted":
             at += 1
-            if self._tokens[at].kind not in ("word", "quoted", "op") or self._tokens[at].lower == "(":
+            if self._tokens[at].type not in ("word", "quoted", "op") or self._tokens[at].lower == "(":
                 return False
         return self._tokens[min(at + 1, len(self._tokens) - 1)].lower == "->"
 
@@ -375,7 +375,7 @@ class Grammar(TypeGrammar):
 
     def _read_variable(self) -> None:
         token = self._token
-        if token.kind not in ("word", "quoted"):
+        if token.type not in ("word", "quoted"):
             self._fail(f"expected the name of a lambda variable, found {self._show_token()}")
         name = token.name.lower()
         if name in _KEYWORDS or name in FUNCTIONS:

@@ -17,7 +17,7 @@ from enrich.base.errors import ConfigError
 MAX_BYTES = 10_000
 """Longest accepted text, in bytes of UTF-8."""
 
-Kind = Literal["word", "quoted", "string", "number", "op", "end"]
+TokenType = Literal["word", "quoted", "string", "number", "op", "end"]
 
 
 class ExpressionError(ConfigError):
@@ -29,24 +29,24 @@ class Token:
     """One piece of the text.
 
     Attributes:
-        kind: ``word`` (name or keyword), ``quoted`` (name in backticks), ``string``, ``number``, ``op`` or ``end``.
+        type: ``word`` (name or keyword), ``quoted`` (name in backticks), ``string``, ``number``, ``op`` or ``end``.
         text: As written.
         start: Offset of its first character.
     """
 
-    kind: Kind
+    type: TokenType
     text: str
     start: int
 
     @property
     def lower(self) -> str:
         """The word or operator in lower case; empty for names in backticks and literals, which are never keywords."""
-        return self.text.lower() if self.kind in ("word", "op") else ""
+        return self.text.lower() if self.type in ("word", "op") else ""
 
     @property
     def name(self) -> str:
         """The name that a ``word`` or ``quoted`` token stands for."""
-        return self.text[1:-1].replace("``", "`") if self.kind == "quoted" else self.text
+        return self.text[1:-1].replace("``", "`") if self.type == "quoted" else self.text
 
 
 # Doubled quotes are Spark 4's way to write a quote. A backslash takes the next character with it, as in Spark.
@@ -80,7 +80,7 @@ def tokenize(text: str) -> tuple[Token, ...]:
         found = _TOKEN.match(text, at)
         if found is None:
             _refuse_character(text, at)
-        kind = cast("Kind", found.lastgroup)
+        kind = cast("TokenType", found.lastgroup)
         token = Token(kind, found[kind], at)
         _check_token(text, token)
         tokens.append(token)
@@ -123,16 +123,16 @@ def _refuse_character(text: str, at: int) -> NoReturn:
 
 def _check_token(text: str, token: Token) -> None:
     pair = text[token.start : token.start + 2]
-    if token.kind == "op" and pair in ("--", "/*", "*/", "|>", "=>", "!>", "!<"):
+    if token.type == "op" and pair in ("--", "/*", "*/", "|>", "=>", "!>", "!<"):
         raise ExpressionError(f"{pair!r} {locate(token.start)} is not allowed in an expression")
-    if token.kind in ("string", "quoted"):
+    if token.type in ("string", "quoted"):
         for offset, char in enumerate(token.text):
             # Cc, Cf, Co, Cs, Cn: controls, invisible and direction marks, private, surrogates. Zl, Zp: line breaks.
             if unicodedata.category(char)[0] == "C" or unicodedata.category(char) in ("Zl", "Zp"):
                 raise ExpressionError(
                     f"character U+{ord(char):04X} {locate(token.start + offset)} is not allowed in quotes"
                 )
-    if token.kind == "string":
+    if token.type == "string":
         _check_string(token)
 
 

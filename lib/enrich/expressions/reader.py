@@ -50,9 +50,9 @@ class TokenReader:
         if not self._take(wanted):
             self._fail(f"expected {wanted!r}, found {self._show_token()}")
 
-    def _expect_kind(self, kind: str, what: str) -> Token:
+    def _expect_type(self, wanted: str, what: str) -> Token:
         token = self._token
-        if token.kind != kind:
+        if token.type != wanted:
             self._fail(f"expected {what}, found {self._show_token()}")
         self._at += 1
         return token
@@ -60,7 +60,7 @@ class TokenReader:
     def _show_token(self) -> str:
         """Name the token without showing literals, which may be somebody's data."""
         token = self._token
-        return {"end": "the end", "string": "a text literal", "number": "a number"}.get(token.kind) or repr(token.text)
+        return {"end": "the end", "string": "a text literal", "number": "a number"}.get(token.type) or repr(token.text)
 
     def _fail(self, message: str, hint: str | None = None) -> NoReturn:
         raise ExpressionError(f"{message} {locate(self._token.start)} of the expression", hint=hint)
@@ -82,7 +82,7 @@ class TokenReader:
         token = self._token
         if token.lower == "*":
             self._fail("a star is not allowed", hint="name the columns")
-        if token.kind not in ("word", "quoted"):
+        if token.type not in ("word", "quoted"):
             self._fail(f"expected a name after the dot, found {self._show_token()}")
         if self._next.lower == "(":
             self._fail(f"{token.text!r} cannot be called after a dot")

@@ -16,7 +16,7 @@ class TypeGrammar(TokenReader):
     def _read_type(self) -> None:
         """Read the name of a type."""
         with self._nest():
-            token = self._expect_kind("word", "a type")
+            token = self._expect_type("word", "a type")
             name = token.lower
             if name in ("array", "map", "struct"):
                 self._read_angle("<")
@@ -26,9 +26,9 @@ class TypeGrammar(TokenReader):
                 self._at -= 1
                 self._fail(f"type {token.text!r} is not allowed", hint=suggest(name, TYPES))
             elif name in ("decimal", "dec", "numeric") and self._take("("):
-                self._expect_kind("number", "the precision")
+                self._expect_type("number", "the precision")
                 if self._take(","):
-                    self._expect_kind("number", "the scale")
+                    self._expect_type("number", "the scale")
                 self._expect(")")
 
     def _read_inner_types(self, name: str) -> None:

@@ -84,10 +84,10 @@ def _tell_violated(constraint: Constraint) -> Column:
     column = F.col(quote(*constraint.path)) if constraint.path else F.lit(None)
     return {
         NOT_NULL: column.isNull(),
-        LENGTH: F.coalesce(F.length(column) > constraint.limit, F.lit(False)) if constraint.kind == LENGTH else column,
+        LENGTH: F.coalesce(F.length(column) > constraint.limit, F.lit(False)) if constraint.type == LENGTH else column,
         CHECK: ~F.coalesce(F.expr(constraint.expression or "true"), F.lit(False)),
         GENERATED: ~column.eqNullSafe(F.expr(constraint.expression or "true")),
-    }[constraint.kind]
+    }[constraint.type]
 
 
 def _can_compute(rows: DataFrame, condition: Column) -> bool:

@@ -169,7 +169,7 @@ class Type:
     """One expectation type.
 
     Attributes:
-        kind: ``column``, ``pair``, ``multi`` (rules that judge rows) or ``aggregate`` (one verdict for all rows).
+        judges: ``column``, ``pair``, ``multi`` (rules that judge rows) or ``aggregate`` (one verdict for all rows).
         required: Arguments that must be given, with what they take.
         optional: Arguments that may be left out or null.
         refused: Why enrich does not run this type; None for those it runs.
@@ -180,7 +180,7 @@ class Type:
         unconditional: True when GX judges all rows whatever ``row_condition`` says, and so do we.
     """
 
-    kind: str
+    judges: str
     required: Mapping[str, Kind] = field(default_factory=dict)
     optional: Mapping[str, Kind] = field(default_factory=dict)
     refused: str | None = None
@@ -193,7 +193,7 @@ class Type:
     @property
     def is_row(self) -> bool:
         """True for row expectations: those whose failures are counted by row, and the two types GX files with them."""
-        return self.kind != AGGREGATE
+        return self.judges != AGGREGATE
 
     @property
     def single(self) -> bool:
@@ -209,14 +209,14 @@ _NONE: Mapping[str, Kind] = {}
 
 
 def _build_row_type(
-    kind: str,
+    judges: str,
     columns: Mapping[str, Kind],
     common: Mapping[str, Kind],
     optional: Mapping[str, Kind] = _NONE,
     **more: Any,
 ) -> Type:
-    """Build a row type: what names its columns, what all types of its kind may have, what it alone has."""
-    return Type(kind, {**columns, **more.pop("required", {})}, {"mostly": SHARE, **common, **optional}, **more)
+    """Build a row type: what names its columns, what all types that judge the same may have, what it alone has."""
+    return Type(judges, {**columns, **more.pop("required", {})}, {"mostly": SHARE, **common, **optional}, **more)
 
 
 def _build_table_type(optional: Mapping[str, Kind] = _NONE, **required: Kind) -> Type:

@@ -129,7 +129,7 @@ def _find_names(text: str) -> set[str]:
     """Return every word of a text that may be a column, but for the variables of its lambdas."""
     tokens = tokenize(text)
     variables = {name for match in _LAMBDA.finditer(text) for name in _WORD.findall(match.group())}
-    return {token.name for token in tokens if token.kind in ("word", "quoted")} - variables
+    return {token.name for token in tokens if token.type in ("word", "quoted")} - variables
 
 
 def _read_text(text: str) -> Condition:

@@ -132,21 +132,21 @@ def _name_keys(rule: SuiteRule) -> tuple[str, str, str]:
     kwargs = {name: value for name, value in rule.kwargs.items() if name != "mostly"}
     return (
         json.dumps(rule.row_condition, sort_keys=True),
-        json.dumps([rule.row_condition, judged, rule.kwargs.get("ignore_row_if"), rule.spec.kind], sort_keys=True),
+        json.dumps([rule.row_condition, judged, rule.kwargs.get("ignore_row_if"), rule.spec.judges], sort_keys=True),
         json.dumps([rule.row_condition, rule.type, kwargs], sort_keys=True),
     )
 
 
 def _find_ignored(rule: SuiteRule, names: Sequence[str], expectation: Any) -> Column | None:
     """Return the rows that GX leaves out for their nulls."""
-    if rule.spec.kind == COLUMN:
+    if rule.spec.judges == COLUMN:
         if rule.type in _NULL_TYPES:
             return None
         return F.col(gx.quote_column(rule.kwargs["column"], names)).isNull()
     nulls = [F.col(gx.quote_column(name, names)).isNull() for name in rule.column_list or ()]
     how = expectation.ignore_row_if
     every, some = ("both_values_are_missing", "either_value_is_missing")
-    if rule.spec.kind != PAIR:
+    if rule.spec.judges != PAIR:
         every, some = ("all_values_are_missing", "any_value_is_missing")
     if how == every:
         return reduce(operator.and_, nulls)

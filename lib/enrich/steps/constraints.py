@@ -50,7 +50,7 @@ def refuse_violations(work: Work, written: Written) -> None:
     _, found = mark_violations(rows, constraints)
     if found:
         told = "; ".join(f"{each} ({count} {'row' if count == 1 else 'rows'})" for each, (_, count) in found.items())
-        drop = "ALTER COLUMN ... DROP NOT NULL" if next(iter(found)).kind == NOT_NULL else "DROP CONSTRAINT ..."
+        drop = "ALTER COLUMN ... DROP NOT NULL" if next(iter(found)).type == NOT_NULL else "DROP CONSTRAINT ..."
         raise Blocked(
             f"{written.what} refuses rows of {work.task.job.job!r}, nothing was written: {told}",
             hint=f"correct the rows in the sources, leave them out with where: or a rule that quarantines, or take the"

@@ -65,7 +65,7 @@ def test_kind_and_arguments_are_gx_s(gx: dict[str, Any], name: str) -> None:
         MULTI: base.MulticolumnMapExpectation,
     }
     assert [kind for kind, known in kinds.items() if issubclass(impl, known)] == (
-        [] if spec.kind == AGGREGATE else [spec.kind]
+        [] if spec.judges == AGGREGATE else [spec.judges]
     )
     own = {field for field in impl.__fields__ if field not in base.Expectation.__fields__}
     required = {field for field in own if impl.__fields__[field].required}
