@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from enrich.base.result import JobResult, RunResult
     from enrich.config.project import Project
     from enrich.diagnosis import diagnose, doctor_keys, failing, summarise, why
-    from enrich.operations.dump import load
-    from enrich.operations.dumpresult import DumpOptions, LoadResult
+    from enrich.dumps.load import load
+    from enrich.dumps.result import DumpOptions, LoadResult
     from enrich.operations.loading import load_project
     from enrich.operations.maintenance import MaintainResult, maintain
     from enrich.operations.planning import PlanResult, plan
@@ -62,8 +62,8 @@ _MODULES = {
     "enrich.base.result": ("JobResult", "RunResult"),
     "enrich.config.project": ("Project",),
     "enrich.diagnosis": ("diagnose", "doctor_keys", "failing", "summarise", "why"),
-    "enrich.operations.dump": ("load",),
-    "enrich.operations.dumpresult": ("DumpOptions", "LoadResult"),
+    "enrich.dumps.load": ("load",),
+    "enrich.dumps.result": ("DumpOptions", "LoadResult"),
     "enrich.operations.loading": ("load_project",),
     "enrich.operations.maintenance": ("MaintainResult", "maintain"),
     "enrich.operations.planning": ("PlanResult", "plan"),

@@ -19,7 +19,7 @@ from enrich.cli.options import (
 )
 from enrich.cli.process import log_to_stderr, say_error, stop_if_interrupted
 from enrich.cli.results import deliver
-from enrich.operations.dumpresult import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, LoadResult
+from enrich.dumps.result import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, LoadResult
 
 log = logging.getLogger("enrich")
 

@@ -1,1 +1,1 @@
-"""Dumps: files with all or some rows of a table, read line by line, checked, and staged as typed Parquet; no JVM."""
+"""Bring tables up to dumps: files with all or some rows, read line by line, checked, staged without a JVM, merged."""

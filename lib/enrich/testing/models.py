@@ -9,7 +9,7 @@ from pydantic import Field, PrivateAttr, StrictBool, StrictInt, StrictStr, WithJ
 from enrich.config.models import Model, Names, Text
 from enrich.config.shape import FileKind
 from enrich.config.yamlfile import PathStep, Tree
-from enrich.operations.dumpresult import MAX_DELETE
+from enrich.dumps.result import MAX_DELETE
 
 _TEXT_TABLE = {"type": "string", "minLength": 1}
 _MAPPINGS = {"type": "array", "items": {"type": "object"}}

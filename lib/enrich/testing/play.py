@@ -15,8 +15,8 @@ from enrich.config.models import Source, Spark
 from enrich.config.project import Project
 from enrich.config.yamlfile import load_tree
 from enrich.diagnosis import doctor_keys
-from enrich.operations.dump import load
-from enrich.operations.dumpresult import DumpOptions
+from enrich.dumps.load import load
+from enrich.dumps.result import DumpOptions
 from enrich.operations.runner import run
 from enrich.operations.workplace import Options, Workplace
 from enrich.testing.compare import (

@@ -18,8 +18,8 @@ from enrich.dumps.dialect import Dialect
 from enrich.dumps.files import DumpFile
 from enrich.dumps.layout import Known
 from enrich.dumps.marks import Marks
+from enrich.dumps.result import DumpOptions, choose_dialect
 from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged, stage_dump
-from enrich.operations.dumpresult import DumpOptions, choose_dialect
 
 
 def _read(

@@ -14,7 +14,7 @@ import enrich
 from enrich.base.errors import Locked
 from enrich.cli.dumps import format_load
 from enrich.dumps.badlines import BadLines
-from enrich.operations.dumpresult import LoadResult
+from enrich.dumps.result import LoadResult
 from kit.command import call, restored
 from kit.project import CONF, SHOP, write_project
 

@@ -17,8 +17,8 @@ from enrich.base.errors import Blocked, ConfigError, refuse_text, show_text
 from enrich.config.places import CatalogName, Location, find_quarantine, identify
 from enrich.config.project import Project
 from enrich.dumps import files
-from enrich.operations.dumpresult import REFUSED, UNCHANGED, DumpOptions, LoadResult, RefusedDump, check_options
-from enrich.operations.dumpwork import Loader
+from enrich.dumps.loader import Loader
+from enrich.dumps.result import REFUSED, UNCHANGED, DumpOptions, LoadResult, RefusedDump, check_options
 from enrich.operations.workplace import Options, Workplace
 from enrich.storage import locks
 

@@ -25,8 +25,7 @@ from enrich.dumps import files, stage
 from enrich.dumps.badlines import REPEATED, SHOWN, BadLines
 from enrich.dumps.layout import Known
 from enrich.dumps.marks import Marks
-from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged
-from enrich.operations.dumpresult import (
+from enrich.dumps.result import (
     CREATED,
     CSV_DIALECT,
     FAIL,
@@ -39,6 +38,7 @@ from enrich.operations.dumpresult import (
     choose_dialect,
     refuse_lines,
 )
+from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged
 from enrich.operations.retries import retry
 from enrich.operations.workplace import Workplace
 from enrich.storage import extents, staging, tables
@@ -47,8 +47,8 @@ from enrich.storage.tables import TableState
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from enrich.dumps.difference import DumpRows
     from enrich.frames.difference import Difference
-    from enrich.frames.dumps import DumpRows
 
 log = logging.getLogger("enrich")
 
@@ -172,7 +172,7 @@ class Loader:
 
     def _compare(self, session: SparkSession, path: str, staged: Staged) -> LoadResult:
         """Compare the dump with the table as it is now, and write the difference."""
-        from enrich.frames.dumps import compare_dump
+        from enrich.dumps.difference import compare_dump
 
         table = self._find_table()
         rows = None if table is None else _read_table(session, table, staged)
@@ -224,8 +224,8 @@ class Loader:
             RunFailed: Another program has inserted rows with the same keys while this load did.
             ConfigError: Several rows of the table have one key.
         """
+        from enrich.dumps.difference import find_repeated
         from enrich.frames.columns import drop_nulls
-        from enrich.frames.dumps import find_repeated
 
         _, keys, _ = find_repeated(rows, staged.key)
         if keys and self.earlier is not None:  # Delta lets two commits pass that only insert
@@ -243,7 +243,7 @@ class Loader:
 
     def _settle_repeated(self, dump: DumpRows, staged: Staged) -> tuple[DumpRows, list[BadLines]]:
         """Leave out the lines whose key stands twice, or refuse the dump for them."""
-        from enrich.frames.dumps import find_places, find_repeated, leave_out
+        from enrich.dumps.difference import find_places, find_repeated, leave_out
 
         keys, _, lines = find_repeated(dump.good, dump.key)
         if not lines:
@@ -262,8 +262,8 @@ class Loader:
         Raises:
             RefusedDump: Naming the constraints and the lines.
         """
+        from enrich.dumps.difference import find_places, leave_out
         from enrich.frames.constraints import complete_rows, mark_violations
-        from enrich.frames.dumps import find_places, leave_out
         from enrich.frames.identity import Identity
 
         if not table.demands.constraints or not found.operations.keys() & {"I", "U"}:
@@ -394,8 +394,8 @@ def _read_staged(
     """
     from pyspark.sql import functions as F
 
+    from enrich.dumps.difference import DumpRows, let_be_null
     from enrich.frames.constraints import fill_generated
-    from enrich.frames.dumps import DumpRows, let_be_null
 
     found = session.read.parquet(path)
     known = {} if table is None else {each.name: let_be_null(each.dataType) for each in table.schema.fields}
