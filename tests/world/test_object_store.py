@@ -1,14 +1,12 @@
-"""Sources, targets, state, locks and reports in a real S3 server, which the tests start on the loopback interface."""
+"""Sources, targets, state and reports in a real S3 server, which the tests start on the loopback interface."""
 
 from __future__ import annotations
 
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,8 +24,6 @@ from kit.world import Done, clean_environment, must_run, run
 
 LOCAL = {"spark.driver.memory": "1g", "spark.sql.shuffle.partitions": "2"}
 LOG_STORE = {"spark.delta.logStore.s3a.impl": CONDITIONAL}
-LEASE = 15
-"""Seconds that the lock of a killed run stays."""
 JOBS = ("customers_with_email", "orders_with_customer")
 
 MEETING = """\
@@ -55,13 +51,10 @@ print("exit", result.exit_code, "status", result.jobs[0].status, "met", other.ex
 
 DYING = """\
 import os, signal, sys, threading, time
-from datetime import timedelta
 
 import enrich
 from enrich.base import failpoints
-from enrich.storage import leases, stores
-
-leases.LEASE = timedelta(seconds=15)
+from enrich.storage import stores
 
 
 def die():
@@ -93,11 +86,9 @@ class Shop:
     jars: list[Path]
     deployment: str = "s3"
 
-    def deploy(
-        self, name: str, settings: dict[str, str], state: str = "lake/_enrich", master: str = "local[2]"
-    ) -> Shop:
+    def deploy(self, name: str, settings: dict[str, str], master: str = "local[2]") -> Shop:
         spark = {"master": master, "conf": LOCAL | build_settings(self.server, self.jars) | settings}
-        conf = {"lake": "s3a://bucket/lake", "state": f"s3a://bucket/{state}", "spark": spark}
+        conf = {"lake": "s3a://bucket/lake", "state": "s3a://bucket/lake/_enrich", "spark": spark}
         (self.home / "conf" / f"{name}.yml").write_text(yaml.safe_dump(conf))
         return replace(self, deployment=name)
 
@@ -184,13 +175,11 @@ def test_changes_of_either_side_arrive_and_every_command_works(shop: Shop) -> No
     assert {name: job["status"] for name, job in shop.run_jobs().items()} == dict.fromkeys(JOBS, "unchanged")
 
 
-def test_the_report_and_the_locks_are_in_the_bucket(shop: Shop) -> None:
+def test_the_report_is_in_the_bucket(shop: Shop) -> None:
     state = shop.server.store("lake/_enrich")
     page = bytes(obstore.get(state, "reports/latest.html").bytes()).decode()
     assert "orders_with_customer" in page
     assert json.loads(bytes(obstore.get(state, "reports/latest.json").bytes()))["jobs"]
-    note = json.loads(bytes(obstore.get(state, "locks/orders_with_customer.lock").bytes()))
-    assert (note["since"] <= time.strftime("%Y-%m-%dT%H:%M:%S~", time.gmtime()), note["held"]) == (True, False)
 
 
 def test_a_target_in_s3_without_a_log_store_for_several_drivers_is_refused(shop: Shop) -> None:
@@ -206,29 +195,12 @@ def test_a_target_in_s3_without_a_log_store_for_several_drivers_is_refused(shop:
     assert shop.run_jobs()[JOBS[0]]["status"] == "updated"
 
 
-def test_of_two_runs_at_once_one_has_the_lock(shop: Shop) -> None:
-    shop.rename("c1", "Countess")
-    both = [shop.start(MEETING, "s3", shop.home / name, shop.home / "nobody") for name in ("one", "two")]
-    (first, second) = both
-    while not ((shop.home / "one").exists() or (shop.home / "two").exists()):
-        assert first.poll() is None or second.poll() is None, first.communicate()
-        time.sleep(0.1)
-    third = shop.call("run", JOBS[0])
-    (shop.home / "nobody").touch()
-    told = sorted(each.communicate(timeout=300)[0].strip().splitlines()[-1][:6] for each in both)
-    assert told == ["exit 0", "exit 4"]
-    assert third.returncode == 4
-    assert re.search(r"run \w+ \(host .*, pid \d+, since .*\).* has the lock", third.stdout + third.stderr)
-    assert shop.names()["c1"] == "Countess"
-
-
-def test_of_two_runs_without_a_common_lock_one_commits(shop: Shop) -> None:
-    """With state directories of their own nothing but the log store decides: both commit to one version."""
+def test_of_two_runs_at_once_one_commits(shop: Shop) -> None:
+    """Nothing but the log store decides: both commit to one version."""
     shop.rename("c1", "Lovelace")
     version = shop.server.table("lake/customers_with_email").version()
-    shop.deploy("left", LOG_STORE, "left"), shop.deploy("right", LOG_STORE, "right")
     marks = [shop.home / "left.mark", shop.home / "right.mark"]
-    both = [shop.start(MEETING, "left", *marks), shop.start(MEETING, "right", *reversed(marks))]
+    both = [shop.start(MEETING, "s3", *each) for each in (marks, reversed(marks))]
     told = sorted(each.communicate(timeout=400)[0].strip().splitlines()[-1] for each in both)
     assert told == ["exit 0 status updated met True", "exit 4 status locked met True"]
     assert shop.server.table("lake/customers_with_email").version() == version + 1
@@ -254,10 +226,7 @@ def test_what_a_killed_run_left_does_not_hold_the_next_one_up(shop: Shop) -> Non
     dying = shop.start(DYING, JOBS[0], "merge.before")
     dying.communicate(timeout=300)
     assert dying.returncode == -signal.SIGKILL
-    done = shop.call("run", JOBS[0])
-    assert done.returncode in (0, 4)  # 4: the lock of the dead run has not ended yet
-    time.sleep(LEASE)
-    shop.run_jobs()
+    assert shop.run_jobs()[JOBS[0]]["status"] == "updated"
     assert shop.names()["c1"] == "Byron"
     shop.enrich("verify")
 
@@ -276,7 +245,6 @@ def test_a_first_run_that_was_killed_before_its_commit_is_begun_anew(shop: Shop)
     for name in left:  # should the commit have been faster than the kill
         if name.startswith("_delta_log/0"):
             obstore.delete(target, name)
-    time.sleep(LEASE)
     shop.enrich("run", "fresh")
     # As many as the tests before this one have left.
     assert len(shop.server.rows("lake/fresh")) == len(shop.server.rows("lake/customers"))

@@ -1,6 +1,6 @@
-"""One run per job at a time: a lock that the operating system drops when the process dies, or a lease in a bucket.
+"""Let one run per job work at a time on a machine, by a lock that the operating system drops when the process dies.
 
-Between machines that share a file system, and where there are no locks, the transaction number of the commit decides.
+Between machines, and where there are no locks, the transaction number of the commit decides.
 """
 
 from __future__ import annotations
@@ -10,14 +10,13 @@ import logging
 import os
 import socket
 from collections.abc import Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from types import ModuleType
 
 from enrich.base.errors import EnvironmentFault, Locked
 from enrich.base.failpoints import pass_point
-from enrich.storage.leases import describe_hold, hold_lease
 from enrich.storage.stores import find_local_path, open_store
 
 fcntl: ModuleType | None
@@ -31,7 +30,7 @@ log = logging.getLogger("enrich")
 
 @contextmanager
 def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> Iterator[None]:
-    """Hold the lock of a job in its state directory: of the operating system, in an object store a lease.
+    """Hold the lock of a job in its state directory; an object store has none.
 
     The run's id is noted in the lock's file for whoever is refused.
 
@@ -52,9 +51,8 @@ def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> It
         )
     local = find_local_path(state)
     if local is None:
-        store = open_store(state)
-        with nullcontext() if store is None else hold_lease(store, job, run_id, table):
-            yield
+        open_store(state)  # a missing package is told before the work, and not when its report is written
+        yield
         return
     pass_point("lock.before")
     path = local / "locks" / f"{job}.lock"
@@ -70,8 +68,8 @@ def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> It
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
-            holder = _describe_holder(path)
-            raise Locked(f"{holder} {describe_hold(job, table)}", hint="run again when it has ended") from None
+            does = f"has the lock of job {job!r}" if table is None else f"is loading table {table}"
+            raise Locked(f"{_describe_holder(path)} {does}", hint="run again when it has ended") from None
         except OSError as error:  # a mount that knows no locks
             log.warning("%s: the file system of %s has no locks (%s)", table or job, path, type(error).__name__)
         pass_point("lock.taken")

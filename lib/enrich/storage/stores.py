@@ -1,4 +1,4 @@
-"""Single files and objects beside tables: commits of a log, copies for executors, reports, locks.
+"""Single files and objects beside tables: commits of a log, copies for executors, reports.
 
 A local path is opened as such; an object store with delta-rs, and where a write has a condition with obstore.
 """
