@@ -69,7 +69,7 @@ def test_what_a_newer_release_has_recorded_is_refused(tmp_path: Path) -> None:
     """Its rows are no drift, and nobody undoes them; the intents of the runs table are its own, too."""
     newer = {**record(1, None).to_dict(), "enrich": 2, "what": "is new"}
     put(tmp_path / "t", 1, json.dumps(newer))
-    said = r"'kept' was written by a newer release of enrich: its record has format 2, and this release reads 1"
+    said = r"'kept' was written by a newer release of enrich: it has format 2, and this release reads 1"
     for reading in (lambda: read(tmp_path / "t"), lambda: Cursor.from_dict(newer)):
         with pytest.raises(HistoryError, match=said) as caught:
             reading()

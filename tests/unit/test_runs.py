@@ -13,8 +13,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
+from enrich.base.errors import HistoryError
 from enrich.storage import runs
-from enrich.storage.runs import INTENT, OUTCOME, RunRow, RunsTable
+from enrich.storage.runs import FORMAT, INTENT, OUTCOME, RunRow, RunsTable
 
 NOW = datetime.now(UTC)
 COLUMNS = {
@@ -153,6 +154,20 @@ def test_the_latest_and_the_recent_outcomes(tmp_path: Path) -> None:
     assert [row["run_id"] for row in recent] == ["t4", "blocked", "u0", "t5"]
     assert recent[-1]["document"] == '{"run": "t5"}'
     assert latest["t"]["at"] == recent[-1]["at"]
+
+
+@pytest.mark.parametrize("event", [INTENT, OUTCOME])
+def test_a_document_of_a_newer_release_is_refused(tmp_path: Path, event: str) -> None:
+    """Rows without a number, and with this release's, are read."""
+    table = RunsTable(str(tmp_path))
+    known = RunRow("r0", "customers", "t", event, {"enrich": FORMAT}, 1)
+    append_all(tmp_path, [outcome("r0", number=1), known])
+    assert len(table.read_recent(9)) == (2 if event == OUTCOME else 1)
+    append_all(tmp_path, [RunRow("r1", "customers", "t", event, {"enrich": FORMAT + 1}, 1)])
+    with pytest.raises(HistoryError, match="it has format 2, and this release reads 1") as refused:
+        table.read_committed("t", 1)
+    assert refused.value.exit_code == 5
+    assert "pip install --upgrade" in str(refused.value.hint)
 
 
 def test_settled_are_runs_that_came_to_a_verdict(tmp_path: Path) -> None:

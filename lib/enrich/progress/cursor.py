@@ -18,15 +18,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from enrich.base import hints
-from enrich.base.errors import ConfigError, DriftError, HistoryError, show_text
-from enrich.base.extras import UPGRADE
+from enrich.base.errors import ConfigError, DriftError, show_text
 from enrich.base.spec import DataType
 from enrich.base.state import State
-from enrich.storage.runs import RunsTable
+from enrich.storage.runs import FORMAT, RunsTable, require_known
 from enrich.storage.tables import Log, TableState, changes_values, exists, open_log, read_history, read_open_state
 
-_FORMAT = 1
-"""Grows when an older release would misread what a newer one records: it refuses a number that it does not know."""
 _RECENT = 20
 NUMBER, BESIDE = "number", "quarantine_number"
 """Where a record has the number of the commit that it stands in: a target's, a quarantine's."""
@@ -123,7 +120,7 @@ class Cursor:
     def to_dict(self) -> dict[str, Any]:
         """Return the record as it stands in the commit's ``userMetadata`` and in the runs table."""
         return {
-            "enrich": _FORMAT,
+            "enrich": FORMAT,
             "run_id": self.run_id,
             "job": self.job,
             "number": self.number,
@@ -154,7 +151,7 @@ class Cursor:
         Raises:
             HistoryError: A newer release has written it.
         """
-        _require_known(found)
+        require_known(found, f"the target of {found['job']!r}")
         sources = {alias: Mark.from_dict(mark) for alias, mark in found["sources"].items()}
         return Cursor(
             found["run_id"],
@@ -439,16 +436,6 @@ def _read_metadata(entry: dict[str, Any]) -> dict[str, Any]:
     return found if isinstance(found, dict) and isinstance(found.get("enrich"), int) else {}
 
 
-def _require_known(record: dict[str, Any]) -> None:
-    """Refuse a record of a format that this release does not know."""
-    if record.get("enrich", _FORMAT) > _FORMAT:
-        raise HistoryError(
-            f"the target of {record['job']!r} was written by a newer release of enrich: its record has format"
-            f" {record['enrich']}, and this release reads {_FORMAT}",
-            hint=f"run `{UPGRADE}`, and run again",
-        )
-
-
 def find_commits(entries: list[dict[str, Any]], run_id: str, base: int | None) -> list[int]:
     """Return the versions after ``base`` that a run has committed, latest first."""
     after = [entry for entry in entries if base is None or int(entry["version"]) > base]
@@ -475,7 +462,7 @@ def read_record(entry: dict[str, Any], job: str) -> dict[str, Any] | None:
     found = _read_metadata(entry)
     if found.get("job") != job:
         return None
-    _require_known(found)
+    require_known(found, f"the target of {job!r}")
     return found
 
 

@@ -38,6 +38,7 @@ from enrich.report.values import (
     read_seconds,
     read_text,
 )
+from enrich.storage.runs import require_known
 
 _ACTED = (CREATED, UPDATED, BLOCKED, FAILED)
 _STAGES = ("changes", "keys", "join", "state", "rules", "difference", "write")
@@ -52,12 +53,18 @@ class Outcome:
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Outcome:
-        """Read the document of a row; one that cannot be read is empty."""
+        """Read the document of a row; one that cannot be read is empty.
+
+        Raises:
+            HistoryError: A newer release has written it.
+        """
         try:
             document = json.loads(row.get("document") or "{}")
         except (ValueError, TypeError, RecursionError):
             document = {}
-        return cls(row, read_mapping(document))
+        found = read_mapping(document)
+        require_known(found, "the runs table")
+        return cls(row, found)
 
     @property
     def status(self) -> str:

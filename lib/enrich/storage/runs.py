@@ -11,12 +11,14 @@ from __future__ import annotations
 import json
 import logging
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.errors import EnrichError, EnvironmentFault, RunFailed
+from enrich.base.errors import EnrichError, EnvironmentFault, HistoryError, RunFailed
+from enrich.base.extras import UPGRADE
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, is_denied
 from enrich.base.result import Extent, JobResult
@@ -31,6 +33,11 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 INTENT, OUTCOME = "intent", "outcome"
+FORMAT = 1
+"""The format of records in commits and of documents in the runs table; it stands in them as ``enrich``.
+
+It grows when an older release would misread what a newer one writes: a release refuses a number that it does not know.
+"""
 
 _PAUSES = (0.1, 0.3, 1.0, 3.0)
 """Seconds before another attempt to append, where another run's tidying came between."""
@@ -75,13 +82,31 @@ def build_outcome(run_id: str, target: str, result: JobResult) -> RunRow:
         result.job,
         target,
         OUTCOME,
-        result.to_dict(),
+        {"enrich": FORMAT, **result.to_dict()},
         result.number,
         result.status,
         result.mode,
         result.exit_code,
         result.seconds,
     )
+
+
+def require_known(found: Mapping[str, Any], what: str) -> None:
+    """Refuse a record or a document that a newer release has written; one without a number has the first format.
+
+    Args:
+        found: The record or document.
+        what: What messages call the place where it stands.
+
+    Raises:
+        HistoryError: Its format is not known here.
+    """
+    number = found.get("enrich")
+    if isinstance(number, int) and number > FORMAT:
+        raise HistoryError(
+            f"{what} was written by a newer release of enrich: it has format {number}, and this release reads {FORMAT}",
+            hint=f"run `{UPGRADE}`, and run again",
+        )
 
 
 class RunsTable:
@@ -206,14 +231,21 @@ class RunsTable:
         """Return the cursor that the run with ``number`` recorded, and the target's version that it made.
 
         Runs that did not commit leave intents with the same number; an outcome with it tells which one became true.
+
+        Raises:
+            HistoryError: A newer release has written one of the documents.
         """
         found = self._select(f"SELECT * FROM this WHERE number = {int(number)} ORDER BY at")  # noqa: S608 - a number
         rows = [row for row in found if row["target"] == target]
-        outcomes = {row["run_id"]: json.loads(row["document"]) for row in rows if row["event"] == OUTCOME}
-        intents = [row for row in rows if row["event"] == INTENT and row["run_id"] in outcomes]
-        if not intents:
-            return None
-        return json.loads(intents[-1]["document"]), outcomes[intents[-1]["run_id"]].get("target_version")
+        outcomes, intents = (
+            [(row["run_id"], json.loads(row["document"])) for row in rows if row["event"] == event]
+            for event in (OUTCOME, INTENT)
+        )
+        for _, document in (*outcomes, *intents):
+            require_known(document, "the runs table")
+        ended = dict(outcomes)
+        begun = [(run_id, document) for run_id, document in intents if run_id in ended]
+        return (begun[-1][1], ended[begun[-1][0]].get("target_version")) if begun else None
 
     def last_number(self, target: str, *, committed: bool = False) -> int:
         """Return the highest number that an intent for ``target`` has used, or that was committed; 0 without any."""

@@ -87,8 +87,12 @@ def _require_store(uri: str) -> Any:
     return store
 
 
-def list_objects(uri: str) -> list[str]:
+def list_objects(uri: str, folder: str = "") -> list[str]:
     """Return the paths of what is below a directory of an object store, relative to it, marks of directories too.
+
+    Args:
+        uri: The directory.
+        folder: Only what is below this folder of it.
 
     Raises:
         RunFailed: The storage did not answer.
@@ -96,7 +100,7 @@ def list_objects(uri: str) -> list[str]:
     from pyarrow.fs import FileSelector
 
     try:
-        infos = open_files(uri).get_file_info_selector(FileSelector("", allow_not_found=True, recursive=True))
+        infos = open_files(uri).get_file_info_selector(FileSelector(folder, allow_not_found=True, recursive=True))
     except Exception as error:
         raise RunFailed(f"cannot list {uri} ({type(error).__name__})", hint="check the storage") from error
     return [info.path for info in infos]

@@ -11,11 +11,12 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
+from enrich.base.errors import HistoryError
 from enrich.report import Report, build_report, build_schema, read_report
 from enrich.report.models import JobReport
 from enrich.report.text import format_report
 from enrich.report.words import format_terms
-from enrich.storage.runs import OUTCOME, RunRow, RunsTable
+from enrich.storage.runs import FORMAT, OUTCOME, RunRow, RunsTable
 from kit.history import NOT_NULL, finding, project_in, row
 
 
@@ -299,3 +300,11 @@ def test_the_documents_of_the_engine_have_what_the_report_reads(told: Any) -> No
     assert job.stages == {"join": 1.5}
     assert set(finding()) <= set(result.to_dict()["findings"][0])
     assert set(result.to_dict()["sources"]["a"]) == {"from", "to", "changes"}
+
+
+def test_a_run_of_a_newer_release_ends_the_report(tmp_path: Path) -> None:
+    project = project_in(tmp_path)
+    place, document = f"{project.lake}/customers", {"enrich": FORMAT + 1}
+    RunsTable(project.state).append(RunRow("r1", "customers", place, OUTCOME, document, None, "updated"))
+    with pytest.raises(HistoryError, match="the runs table was written by a newer release of enrich"):
+        read_report(project)
