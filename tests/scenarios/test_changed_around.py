@@ -234,6 +234,7 @@ def test_planted_columns_of_another_writer_that_are_taken_as_they_are(
 
 CHARS = {
     "plain": "sources: {g: {table: goods, key: id}}\nfrom: g\nselect: {id: g.id, code: g.code, inner: g.part.c}\n",
+    "whole": "sources: {g: {table: goods, key: id}}\nfrom: g\nselect: {id: g.id, part: g.part}\n",
     "keyed": "sources: {g: {table: goods, key: code}}\nfrom: g\nselect: {code: g.code, id: g.id}\n",
     "looked": "sources: {b: {table: bills, key: bill}, g: {table: goods, key: id}}\nfrom: b\n"
     "join: {g: {kind: foreign_key, on: b.id}}\nselect: {bill: b.bill, code: \"concat('<', g.code, '>')\"}\n",
@@ -260,6 +261,8 @@ def open_chars(lab: Lab) -> None:
     tell(lab, "INSERT INTO {goods} VALUES (3, 'c', null, 1)")  # the feed has what the snapshot has
     assert codes(lab.run_all()) == dict.fromkeys(CHARS, 0)
     assert ask(lab, "SELECT id, code, inner FROM {plain}") == CODES
+    declared = {name for name in ("goods", *CHARS) if "CHAR_VARCHAR" in DeltaTable(lab.path(name)).schema().to_json()}
+    assert declared == {"goods"}, "a length, also inside lists and structs, is that of the source"
 
 
 @pytest.fixture
@@ -286,7 +289,7 @@ def test_char_that_becomes_varchar_changes_every_row(chars: Lab) -> None:
     found = chars.run_all()
     assert codes(found) == dict.fromkeys(CHARS, 0) | {"history": 5}
     by_changes = {each.job for each in found.jobs if each.mode == "incremental"}
-    assert by_changes == {"apart", "aside"}, "who does not use the column goes on"
+    assert by_changes == {"apart", "aside", "whole"}, "who does not use the column goes on"
     assert ask(chars, "SELECT id, code, inner FROM {plain}") == NOW
     assert ask(chars, "SELECT code FROM {keyed}") == [("a",), ("b",), ("c",), ("longer",)]
     assert ask(chars, "SELECT code FROM {looked}") == [("<a>",)]

@@ -101,7 +101,7 @@ def write_difference(session: SparkSession, uri: str, changed: Changed, commit: 
         changed: The difference.
         commit: What to record.
     """
-    if any(field.metadata for field in changed.rows.schema.fields):
+    if any(field.metadata or _plain_type(field.dataType) != field.dataType for field in changed.rows.schema.fields):
         changed = replace(changed, rows=_drop_metadata(changed.rows))
     _allow_types(session, f"delta.{quote(uri)}", uri, changed.rows)
     with _record_commit(session, commit):
@@ -323,10 +323,27 @@ def _split_names(text: str) -> list[str]:
 def _drop_metadata(rows: DataFrame) -> DataFrame:
     """Return rows without what belongs to the columns of a source alone, such as the length of a varchar.
 
-    With it, the table would refuse longer texts when the source's column has become longer; and where the optimiser
-    finds it behind an expression, Spark takes the plan for a wrong one.
+    With it, the table would refuse longer texts when the source's column has become longer, or fill a text in a list
+    with blanks; and where the optimiser finds it behind an expression, Spark takes the plan for a wrong one.
     """
-    return rows.select(*[F.col(quote(name)).alias(name, metadata={}) for name in rows.columns])
+    fields = rows.schema.fields
+    plain = {field.name: _plain_type(field.dataType) for field in fields}
+    columns = {field.name: F.col(quote(field.name)) for field in fields}
+    columns |= {
+        each.name: columns[each.name].cast(kind) for each in fields if (kind := plain[each.name]) != each.dataType
+    }
+    return rows.select(*[column.alias(name, metadata={}) for name, column in columns.items()])
+
+
+def _plain_type(kind: SparkType) -> SparkType:
+    """Return a type without the metadata of the fields inside it."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(each.name, _plain_type(each.dataType), each.nullable) for each in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_plain_type(kind.elementType), kind.containsNull)
+    if isinstance(kind, T.MapType):
+        return T.MapType(_plain_type(kind.keyType), _plain_type(kind.valueType), kind.valueContainsNull)
+    return kind
 
 
 def _alter(session: SparkSession, name: str, *words: str) -> None:
