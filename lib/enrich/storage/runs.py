@@ -237,15 +237,14 @@ class RunsTable:
         """
         found = self._select(f"SELECT * FROM this WHERE number = {int(number)} ORDER BY at")  # noqa: S608 - a number
         rows = [row for row in found if row["target"] == target]
-        outcomes, intents = (
-            [(row["run_id"], json.loads(row["document"])) for row in rows if row["event"] == event]
-            for event in (OUTCOME, INTENT)
-        )
-        for _, document in (*outcomes, *intents):
-            require_known(document, "the runs table")
-        ended = dict(outcomes)
-        begun = [(run_id, document) for run_id, document in intents if run_id in ended]
-        return (begun[-1][1], ended[begun[-1][0]].get("target_version")) if begun else None
+        for row in rows:
+            row["document"] = json.loads(row["document"])
+            require_known(row["document"], "the runs table")
+        outcomes = {row["run_id"]: row["document"] for row in rows if row["event"] == OUTCOME}
+        intents = [row for row in rows if row["event"] == INTENT and row["run_id"] in outcomes]
+        if not intents:
+            return None
+        return intents[-1]["document"], outcomes[intents[-1]["run_id"]].get("target_version")
 
     def last_number(self, target: str, *, committed: bool = False) -> int:
         """Return the highest number that an intent for ``target`` has used, or that was committed; 0 without any."""

@@ -448,9 +448,10 @@ def list_log(uri: str) -> tuple[set[int], list[int]]:
         RunFailed: The storage did not answer.
     """
     local = find_local_path(uri)
-    # A URI of delta-rs ends with a slash, and it opens none that has two of them: so the folder is named beside it.
-    paths = map(str, (local / "_delta_log").iterdir()) if local else list_objects(uri, "_delta_log")
-    names = [path.rpartition("/")[2] for path in paths]
+    if local is not None:
+        names = [each.name for each in (local / "_delta_log").iterdir()]
+    else:  # a URI of delta-rs ends with a slash, and it opens none that has two of them: so the folder stands beside it
+        names = [path.rpartition("/")[2] for path in list_objects(uri, "_delta_log")]
     found = [match for match in map(_LOG_FILE.fullmatch, names) if match is not None]
     commits = {int(match[1]) for match in found if match[2]}
     parts = Counter((match[1], match[4]) for match in found if match[4])

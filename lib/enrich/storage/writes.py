@@ -326,13 +326,11 @@ def _drop_metadata(rows: DataFrame) -> DataFrame:
     With it, the table would refuse longer texts when the source's column has become longer, or fill a text in a list
     with blanks; and where the optimiser finds it behind an expression, Spark takes the plan for a wrong one.
     """
-    fields = rows.schema.fields
-    plain = {field.name: _plain_type(field.dataType) for field in fields}
-    columns = {field.name: F.col(quote(field.name)) for field in fields}
-    columns |= {
-        each.name: columns[each.name].cast(kind) for each in fields if (kind := plain[each.name]) != each.dataType
-    }
-    return rows.select(*[column.alias(name, metadata={}) for name, column in columns.items()])
+    columns = []
+    for field in rows.schema.fields:
+        column, plain = F.col(quote(field.name)), _plain_type(field.dataType)
+        columns.append((column if plain == field.dataType else column.cast(plain)).alias(field.name, metadata={}))
+    return rows.select(*columns)
 
 
 def _plain_type(kind: SparkType) -> SparkType:
