@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from enrich.config.models import JOIN_KINDS, MODELS
+from enrich.config.kinds import JOINS
+from enrich.config.models import MODELS
 from enrich.config.schema import build_schemas
 
 PAGE = Path(__file__).parents[1] / "reference.md"
@@ -65,9 +66,7 @@ def _write_model(place: tuple[str, ...], name: str, schema: dict[str, Any]) -> I
     yield _write_table(schema)
     if name == "Join":
         yield "| kind | needs | may have |\n|---|---|---|"
-        rows = (
-            f"| `{kind}` | {_list(needed)} | {_list(optional)} |" for kind, (needed, optional) in JOIN_KINDS.items()
-        )
+        rows = (f"| `{each.name}` | {_list(each.needs)} | {_list(each.takes)} |" for each in JOINS.values())
         yield "\n".join(rows) + "\n"
     if name in _AFTER:
         yield _AFTER[name] + "\n"

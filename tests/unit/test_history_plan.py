@@ -11,8 +11,8 @@ from deltalake import DeltaTable, write_deltalake
 from enrich.base.errors import ConfigError
 from enrich.base.spec import HistorySpec
 from enrich.compiler.compile import compile_job
+from enrich.config.kinds import trace_columns
 from enrich.config.project import load_project
-from enrich.observe.columns import trace_columns
 from enrich.storage import feeds, tables
 from kit.project import write_project
 from unit.config.small_project import CONF, HISTORY, Edits, edited

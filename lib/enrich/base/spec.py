@@ -181,7 +181,7 @@ class Step:
 
     Attributes:
         alias: The lookup.
-        kind: ``table``, ``foreign_key``, ``as_of``, ``list`` or ``interval``.
+        kind: What the job file calls the kind of join.
         how: ``inner``, ``left``, ``right`` or ``full``.
         on: The foreign key's expressions, one per key column of the lookup; of an as-of join, without the last one; of
             an interval join, one per ``match``.
@@ -198,6 +198,7 @@ class Step:
             ``on``, ``at``, ``elements`` or ``gone`` read, ``valid_to``, and what an interval join compares.
         is_plain: True when ``on``, ``at``, ``gone`` or ``elements`` only names columns, and so cannot fail.
         interval: What an interval join has beside ``on``.
+        module: The module that does what the kind does; empty: the one of ``enrich.joins`` that has the kind's name.
     """
 
     alias: str
@@ -216,6 +217,7 @@ class Step:
     valid_to: str | None = None
     gone: str | None = None
     interval: Interval | None = None
+    module: str = ""
 
     @property
     def references(self) -> tuple[str, ...]:

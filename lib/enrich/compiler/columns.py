@@ -8,6 +8,7 @@ from collections.abc import Collection, Mapping
 from enrich.base.errors import Fault, did_you_mean
 from enrich.base.schemas import fields_of, find, incomparable, kind_of, may_be_key, name_of, strip_type
 from enrich.base.spec import TEXT_TYPE, DataType
+from enrich.config.kinds import JOINS
 from enrich.config.models import Job
 from enrich.expressions import Expression, ExpressionError, Scope, parse_expression
 from enrich.expressions.comparisons import Operand
@@ -143,7 +144,7 @@ class Columns:
     def is_list(self, alias: str) -> bool:
         """Return whether an alias is a list join."""
         join = self.job.join.get(alias)
-        return join is not None and join.kind == "list"
+        return join is not None and JOINS[join.kind].gives_list
 
     def type_of(self, expression: Expression) -> DataType | None:
         """Return the type of a path; None for anything that only Spark can type."""

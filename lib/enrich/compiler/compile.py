@@ -2,30 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
 from itertools import chain
-from typing import Any
+from typing import Any, cast
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
-from enrich.base.names import name_path
-from enrich.base.schemas import find, holds_void, incomparable, may_be_key, name_of
-from enrich.base.spec import (
-    PREFIX,
-    CompiledJob,
-    DataType,
-    HistorySpec,
-    JoinSpec,
-    MirrorSpec,
-    Output,
-    SourceSpec,
-    Step,
-    quote,
-)
+from enrich.base.schemas import build_struct, find, holds_void, incomparable, name_of, strip_type
+from enrich.base.spec import PREFIX, CompiledJob, DataType, JoinSpec, Output, SourceSpec, Step, quote
 from enrich.compiler.columns import Columns
-from enrich.compiler.steps import Steps, Typer
 from enrich.config.checks import NOT_IN_COLUMN, RESERVED_COLUMNS, describe_reserved, suggest_rename
-from enrich.config.models import History, Job
-from enrich.expressions import Expression
+from enrich.config.kinds import JOBS, JOINS
+from enrich.config.models import Job, Join
+from enrich.expressions import Expression, Scope
+
+Typer = Callable[[Mapping[str, DataType], str], DataType | None]
+"""Column -> type of a frame, and an expression over it -> its type, as Spark finds it; raises ConfigError.
+
+None where it is not known without Spark.
+"""
 
 
 def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Typer | None = None) -> CompiledJob:
@@ -40,7 +35,7 @@ def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Type
         ConfigError: With every fault that was found, each with its line.
     """
     columns = Columns(job, tables)
-    compiled = _resolve(job, columns, typer)
+    compiled = JOBS[job.kind].compile(Compiler(job, columns, typer))
     if columns.faults:
         raise ConfigError.of(columns.faults)
     return compiled
@@ -54,172 +49,227 @@ def check_file(job: Job, names: Mapping[str, Collection[str]] | None = None) -> 
         names: Alias -> columns of those sources whose columns are known without their tables.
     """
     columns = Columns(job, None, names)
-    _resolve(job, columns, None)
+    JOBS[job.kind].compile(Compiler(job, columns))
     return columns.faults
 
 
 def list_target_columns(job: Job) -> tuple[str, ...] | None:
     """Return the target's columns where the job's file names all of them, in the case of the file; None otherwise."""
-    if job.kind == "join":
-        return None if job.select is None else tuple(job.select)
-    if job.kind == "history" and (job.history is None or job.history.columns is None):
-        return None
-    return _resolve(job, Columns(job, None, None), None).spec.columns
+    kind, part = JOBS[job.kind], cast(Any, job)
+    for key in kind.names_columns_in:
+        part = getattr(part, key, None)
+    return None if part is None else kind.compile(Compiler(job, Columns(job, None))).spec.columns
 
 
-def _resolve(job: Job, columns: Columns, typer: Typer | None) -> CompiledJob:
-    """Resolve a job; it can be run when ``columns`` has no fault."""
-    keys = columns.keys()
-    if job.kind == "history":
-        return _compile_history(job, columns, keys)
-    return _compile_mirror(job, columns, keys) if job.kind == "mirror" else _Joins(job, columns, keys, typer).compile()
+class Compiler:
+    """Resolves one job, for its kind and for the kinds of its joins.
 
+    Joins come in their order; each sees what stands before it.
 
-def _collect_sources(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> dict[str, SourceSpec]:
-    """Collect the used columns of every alias, key columns first, then in the table's order."""
-    found = {}
-    for alias, source in job.sources.items():
-        used, table = columns.used[alias] | set(keys[alias]), columns.tables[alias]
-        kept = {name: table[name] for name in dict.fromkeys((*keys[alias], *table)) if name in used and name in table}
-        trusted = source.unique == "trusted"
-        found[alias] = SourceSpec(alias, keys[alias], kept, trusted, source.normalise)
-    return found
-
-
-def _describe_meaning(job: Job) -> dict[str, Any]:
-    # Not the tables' names: their ids are compared, and a table may move.
-    sources = {alias: list(source.key) for alias, source in job.sources.items()}
-    meaning: dict[str, Any] = {"kind": job.kind, "sources": sources, "from": job.from_}
-    # Only where there is any: the targets of jobs without it were made by the same job still.
-    if forms := {alias: list(source.normalise) for alias, source in job.sources.items() if source.normalise}:
-        meaning["normalise"] = forms
-    return meaning
-
-
-def _compile_mirror(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> CompiledJob:
-    mirror, master = job.mirror, job.from_
-    if mirror is None:
-        raise ConfigError("a job of kind mirror needs mirror:", where=job.at())
-    value = tuple(columns.named(master, name, "mirror", "value") for name in mirror.value)
-    extra = tuple(columns.named(master, name, "mirror", "columns") for name in mirror.columns)
-    order = None if mirror.order is None else columns.named(master, mirror.order, "mirror", "order")
-    for name in (*value, *((order,) if order is not None else ())):
-        kind = columns.tables[master].get(name)
-        if kind is not None and not may_be_key(kind):
-            columns.fault(f"column {name!r} is of type {name_of(kind)}, which cannot be compared", "mirror")
-    for name in extra:
-        _check_void(columns, name, columns.tables[master].get(name), "mirror", "columns")
-    spec = MirrorSpec(job.job, _collect_sources(job, columns, keys), master, value, mirror.conflict, order, extra)
-    _check_names({name: name_path(master, name) for name in spec.columns}, columns, ("mirror",))
-    meaning = {**_describe_meaning(job), "mirror": [list(value), mirror.conflict, order, list(extra)]}
-    return CompiledJob(spec, meaning, complete=True)
-
-
-def _compile_history(job: Job, columns: Columns, keys: Mapping[str, tuple[str, ...]]) -> CompiledJob:
-    history, alias = job.history or History(), job.from_
-    place = ("history", "columns") if history.columns is not None else ("history",)
-    # What is always null has no type yet: it comes when it has one, as any column that comes later.
-    typed = [name for name, kind in columns.tables[alias].items() if kind != "void"]
-    named = history.columns if history.columns is not None else typed
-    tracked = tuple(columns.named(alias, name, *place) for name in named if find(name, keys[alias]) is None)
-    for name in tracked:
-        _check_void(columns, name, columns.tables[alias].get(name), *place)
-    sources, always = _collect_sources(job, columns, keys), history.start == "beginning"
-    spec = HistorySpec(job.job, sources, alias, tracked, history.valid_from, history.valid_to, always)
-    filled = {name: name_path(alias, name) if name in sources[alias].columns else None for name in spec.columns}
-    _check_names(filled, columns, ("history",))
-    if not columns.open:
-        _check_cluster(job, spec.columns, columns)
-    shown = None if history.columns is None else list(tracked)
-    meaning = {**_describe_meaning(job), "history": [spec.valid_from, spec.valid_to, shown, always]}
-    return CompiledJob(spec, meaning, complete=True)
-
-
-def _check_void(columns: Columns, name: str, kind: DataType | None, *path: str | int) -> None:
-    """Refuse a target column with a part that has no type."""
-    if kind is not None and holds_void(kind):
-        kept = columns.job.kind == "join"
-        mends = "cast it, or leave it out of 'select'" if kept else "leave it out until its table gives it a type"
-        columns.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; {mends}", *path)
-
-
-def _check_names(filled: Mapping[str, str | None], columns: Columns, place: tuple[str, ...]) -> None:
-    """Refuse target columns that Delta or MERGE cannot hold, or the quarantine has, and pairs that differ in case.
-
-    Args:
-        filled: Target column -> the expression that fills it; None where the job file alone gives it.
-        columns: The job's columns.
-        place: Where the job file speaks of them.
+    Attributes:
+        job: The job.
+        columns: The sources' columns, which take the faults.
+        keys: Alias -> the columns of its key.
+        complete: False when a type was left unchecked because only Spark can find it and there is no session.
+        frame: What expressions see: column -> type.
+        referring: Lookup -> the expressions that refer to it.
+        written: Lookup -> what else its join says that decides about the target's rows, as the file has it.
+        kinds: Target column -> its type, where it is known.
     """
-    seen: dict[str, str] = {}
-    kind = columns.job.kind
-    for name, expression in filled.items():
-        where = (*place, name) if place == ("select",) else place
-        if not name or NOT_IN_COLUMN.search(name) or name.lower().startswith(PREFIX):
-            mends = "" if expression is None else suggest_rename(kind, name, expression)
-            columns.fault(
-                f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or {PREFIX}{mends}", *where
+
+    def __init__(self, job: Job, columns: Columns, typer: Typer | None = None) -> None:
+        self.job = job
+        self.columns = columns
+        self.keys = columns.keys()
+        self.typer = typer
+        self.frame: dict[str, DataType] = {}
+        self.complete = True
+        self.referring: dict[str, list[Expression]] = {}
+        self.written: dict[str, list[Any]] = {}
+        self.kinds: dict[str, DataType] = {}
+        self._is_sound: bool | None = None
+        """False when the joins have a fault, so that types after them are not known; None while they are read."""
+
+    # --- for kinds of jobs -----------------------------------------------------------------------------------------
+
+    def collect_sources(self) -> dict[str, SourceSpec]:
+        """Collect the used columns of every alias, key columns first, then in the table's order."""
+        found = {}
+        for alias, source in self.job.sources.items():
+            key, table = self.keys[alias], self.columns.tables[alias]
+            used = self.columns.used[alias] | set(key)
+            kept = {name: table[name] for name in dict.fromkeys((*key, *table)) if name in used and name in table}
+            found[alias] = SourceSpec(alias, key, kept, source.unique == "trusted", source.normalise)
+        return found
+
+    def describe_meaning(self) -> dict[str, Any]:
+        """Return what jobs of all kinds have in the hash of the definition."""
+        # Not the tables' names: their ids are compared, and a table may move.
+        sources = {alias: list(source.key) for alias, source in self.job.sources.items()}
+        meaning: dict[str, Any] = {"kind": self.job.kind, "sources": sources, "from": self.job.from_}
+        # Only where there is any: the targets of jobs without it were made by the same job still.
+        if forms := {alias: list(source.normalise) for alias, source in self.job.sources.items() if source.normalise}:
+            meaning["normalise"] = forms
+        return meaning
+
+    def check_void(self, name: str, kind: DataType | None, *path: str | int) -> None:
+        """Refuse a target column with a part that has no type."""
+        if kind is not None and holds_void(kind):
+            casts = JOBS[self.job.kind].joins
+            mends = "cast it, or leave it out of 'select'" if casts else "leave it out until its table gives it a type"
+            self.columns.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; {mends}", *path)
+
+    def check_names(self, filled: Mapping[str, str | None], place: str) -> None:
+        """Refuse target columns that Delta or MERGE cannot hold, or the quarantine has, and pairs that differ in case.
+
+        Args:
+            filled: Target column -> the expression that fills it; None where the job file alone gives it.
+            place: Where the job file speaks of them.
+        """
+        seen: dict[str, str] = {}
+        kind, fault = JOBS[self.job.kind], self.columns.fault
+        for name, expression in filled.items():
+            where = (place, name) if place == "select" else (place,)
+            if not name or NOT_IN_COLUMN.search(name) or name.lower().startswith(PREFIX):
+                mends = "" if expression is None else suggest_rename(kind, name, expression)
+                message = f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or {PREFIX}{mends}"
+                fault(message, *where)
+            if user := RESERVED_COLUMNS.get(name.lower()):
+                fault(describe_reserved(name, user, kind, expression), *where)
+            if name.lower() in seen:
+                fault(f"target columns {seen[name.lower()]!r} and {name!r} are one name for Spark; rename one", *where)
+            seen[name.lower()] = name
+
+    def check_cluster(self, names: tuple[str, ...]) -> None:
+        """Refuse to cluster by what is no target column."""
+        for name in self.job.target.cluster_by:
+            if name not in names:
+                message = f"cluster_by names {name!r}, which is not a target column{did_you_mean(name, names)}"
+                self.columns.fault(message, "target", "cluster_by")
+
+    # --- for kinds of joins ----------------------------------------------------------------------------------------
+
+    def see(self, alias: str) -> None:
+        """Let later expressions see a source's row as a struct."""
+        columns = self.columns.tables[alias].items()
+        self.frame[alias] = build_struct({name: kind for name, kind in columns if not incomparable(kind)})
+
+    def expression(self, text: str, *path: str | int) -> Expression | None:
+        """Read an expression over what has been joined so far."""
+        lists = frozenset(alias for alias in self.frame if self.columns.is_list(alias))
+        scope = Scope(frozenset(self.frame) - lists - {"key"}, lists, "key" in self.frame)
+        return self.columns.parse(text, scope, *path)
+
+    def type_of(self, expression: Expression, *path: str | int) -> DataType | None:
+        """Return an expression's type; None when it needs a session that is not there."""
+        known = self.columns.type_of(expression)
+        if known is not None:
+            return known
+        if self.columns.open:
+            return None
+        is_sound = not self.columns.faults if self._is_sound is None else self._is_sound
+        if self.typer is None or not is_sound:
+            self.complete = False
+            return None
+        try:
+            found = self.typer(self.frame, expression.text)
+        except ConfigError as error:
+            self.columns.fault(error.message, *path)
+            return None
+        self.complete = self.complete and found is not None
+        return None if found is None else strip_type(found)
+
+    def check_types(
+        self, alias: str, left: tuple[str, DataType | None], key: str, place: tuple[str | int, ...]
+    ) -> None:
+        """Refuse a join whose two sides differ in type: keys are compared without casts."""
+        name, kind = left
+        other = self.columns.tables[alias].get(key)
+        if kind is not None and other is not None and strip_type(kind) != strip_type(other):
+            self.columns.fault(
+                f"{name} is {name_of(kind)} and {alias}.{key} is {name_of(other)}; give both sides one type", *place
             )
-        if user := RESERVED_COLUMNS.get(name.lower()):
-            columns.fault(describe_reserved(name, user, kind, expression), *where)
-        if name.lower() in seen:
-            columns.fault(
-                f"target columns {seen[name.lower()]!r} and {name!r} are one name for Spark; rename one", *where
-            )
-        seen[name.lower()] = name
 
+    def refer(self, alias: str, text: str, key: str, option: str) -> None:
+        """Read an expression that says which row of a lookup is meant, and compare its type with the column's."""
+        place = ("join", alias, option)
+        expression = self.expression(text, *place)
+        if expression is not None:
+            self.referring.setdefault(alias, []).append(expression)
+            self.check_types(alias, (text, self.type_of(expression, *place)), key, place)
 
-def _check_cluster(job: Job, names: tuple[str, ...], columns: Columns) -> None:
-    """Refuse to cluster by what is no target column."""
-    for name in job.target.cluster_by:
-        if name not in names:
-            hint = did_you_mean(name, names)
-            columns.fault(f"cluster_by names {name!r}, which is not a target column{hint}", "target", "cluster_by")
+    def condition_on(self, alias: str, text: str, *place: str | int) -> Expression | None:
+        """Read a condition that sees one lookup alone."""
+        self.see(alias)
+        expression = self.columns.parse(text, Scope(frozenset({alias})), *place)
+        self._check_condition(expression, *place)
+        return expression
 
+    def _check_condition(self, expression: Expression | None, *place: str | int) -> None:
+        kind = self.type_of(expression, *place) if expression is not None else None
+        if kind is not None and kind != "boolean":
+            self.columns.fault(f"{str(place[-1])!r} is {name_of(kind)}; it must be a condition", *place)
 
-def _fold_path(path: tuple[str, ...]) -> tuple[str, ...]:
-    """Return a path as Spark compares it: names of columns and fields without case."""
-    return path[0], *(part.lower() for part in path[1:])
+    def list_columns(self, expression: Expression) -> frozenset[tuple[str, str]]:
+        """Return the columns that an expression reads, with their aliases; all of a list's. Keys are left out."""
+        found = set()
+        for alias, *rest in expression.paths:
+            table = self.columns.tables.get(alias, {})
+            names = [find(rest[0], table) or rest[0]] if rest else list(table)
+            found |= {(alias, name) for name in names} if alias != "key" else set()
+        return frozenset(found)
 
+    # --- jobs of joins ---------------------------------------------------------------------------------------------
 
-class _Joins(Steps):
-    """Compiles one join job."""
-
-    def compile(self) -> CompiledJob:
+    def compile_joins(self) -> CompiledJob:
         """Resolve joins, target columns and condition, in this order: each sees what stands before it."""
         job = self.job
         self.see(job.from_)
-        steps = [self.step(alias, join) for alias, join in job.join.items()]
-        self.is_sound = not self.columns.faults
+        steps = [self._compile_join(alias, join) for alias, join in job.join.items()]
+        self._is_sound = not self.columns.faults
         outputs = self._outputs(steps)
         where = self.expression(job.where, "where") if job.where is not None else None
-        kind = self.type_of(where, "where") if where is not None else None
-        if kind is not None and kind != "boolean":
-            self.columns.fault(f"'where' is {name_of(kind)}; it must be a condition", "where")
-        sources = _collect_sources(job, self.columns, self.keys)
+        self._check_condition(where, "where")
         identity, right = self._identity(outputs, steps)
-        items = tuple(Output(name, each.text, each.paths, each.is_path) for name, each in outputs.items())
         texts = [*outputs.values(), *([where] if where else []), *chain.from_iterable(self.referring.values())]
         spec = JoinSpec(
             job.job,
-            sources,
+            self.collect_sources(),
             job.from_,
             tuple(steps),
-            items,
+            tuple(Output(name, each.text, each.paths, each.is_path) for name, each in outputs.items()),
             where.text if where else None,
             identity,
             right,
             read_whole=frozenset(p[0] for t in texts for p in t.paths if len(p) == 1 and self.columns.is_list(p[0])),
             where_is_plain=where is None or self.columns.only_compares(where),
         )
-        filled = {name: each.text for name, each in outputs.items()}
-        _check_names(filled, self.columns, ("select",) if job.select is not None else ("target",))
+        self.check_names({name: each.text for name, each in outputs.items()}, "select" if job.select else "target")
         if job.select is not None or not self.columns.open:
-            _check_cluster(job, spec.columns, self.columns)
+            self.check_cluster(spec.columns)
         select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]
-        meaning = {**_describe_meaning(job), "select": select, "where": where.canonical if where else None}
-        meaning["join"] = [[step.alias, step.kind, step.how, *self.list_written(step.alias)] for step in steps]
+        meaning = {**self.describe_meaning(), "select": select, "where": where.canonical if where else None}
+        meaning["join"] = [self._describe_join(step) for step in steps]
         return CompiledJob(spec, meaning, self.complete, self.kinds)
+
+    def _compile_join(self, alias: str, join: Join) -> Step:
+        """Resolve one join, and note what its expressions read."""
+        kind = JOINS[join.kind]
+        step = kind.compile(self, alias, join)
+        if not kind.gives_list:
+            self.see(alias)
+        referring = self.referring.get(alias, ())
+        reads = frozenset(path[0] for expression in referring for path in expression.paths)
+        is_plain = step.is_plain and all(expression.is_path for expression in referring)
+        decisive = step.decisive.union(*[self.list_columns(expression) for expression in referring])
+        return replace(step, reads=reads, decisive=decisive, is_plain=is_plain)
+
+    def _describe_join(self, step: Step) -> list[Any]:
+        """Return what a join says, for the hash of the definition."""
+        join = self.job.join[step.alias]
+        texts = [each.canonical for each in self.referring.get(step.alias, ())]
+        said = [texts, join.element_key, join.duplicates, join.unmatched]
+        return [step.alias, step.kind, step.how, *said, *self.written.get(step.alias, ())]
 
     def _outputs(self, steps: list[Step]) -> dict[str, Expression]:
         """Resolve ``select``, or every column when there is none."""
@@ -233,7 +283,7 @@ class _Joins(Steps):
             found[name] = expression
             kind = self.type_of(expression, *where)
             self.kinds |= {name: kind} if kind is not None else {}
-            _check_void(self.columns, name, kind, *where)
+            self.check_void(name, kind, *where)
             if kind is not None and incomparable(kind):
                 self.columns.fault(
                     f"{name!r} is {name_of(kind)}, which a target cannot hold and compare; cast it", *where
@@ -244,17 +294,17 @@ class _Joins(Steps):
         if self.columns.open:
             return {}
         driving = self.job.from_
-        coalesced = any(step.kind == "table" and step.keeps_right for step in steps)
+        coalesced = any(step.shares_key and step.keeps_right for step in steps)
         # What is always null has no type yet: it comes when it has one.
         found = {name: quote(driving, name) for name, kind in self.columns.tables[driving].items() if kind != "void"}
         keys = self.keys[driving]
         if coalesced:
             found |= {name: "key" if len(keys) == 1 else f"key.{quote(name)}" for name in keys}
         for step in steps:
-            if step.kind == "list":
+            if JOINS[step.kind].gives_list:
                 self._replace_elements(step, found)
                 continue
-            keep_key = step.kind == "interval" or (step.kind == "foreign_key" and step.keeps_right)
+            keep_key = JOINS[step.kind].describe_pairs(step) is not None
             for name, kind in self.columns.tables[step.alias].items():
                 if kind == "void":
                     continue
@@ -291,16 +341,15 @@ class _Joins(Steps):
             return (), ()
         own = [(driving, name) for name in keys]
         shared = [("key",) if len(keys) == 1 else ("key", name) for name in keys] if "key" in self.frame else own
-        widened = any(step.kind == "table" and step.keeps_right for step in steps)
+        widened = any(step.shares_key and step.keeps_right for step in steps)
         forms = [[path] if widened else [path, ours] for path, ours in zip(shared, own, strict=True)]
         identity = self._find_holders(outputs, forms, "the target's key is not selected completely")
-        right = next((step for step in steps if step.kind == "foreign_key" and step.keeps_right), None)
-        right = next((step for step in steps if step.kind == "interval"), right)
-        if right is None:
+        pairs = [(step, said) for step in steps if (said := JOINS[step.kind].describe_pairs(step)) is not None]
+        if not pairs:
             return identity, ()
+        right, said = pairs[0]
         theirs = [[(right.alias, name)] for name in self.keys[right.alias]]
-        kind = "an interval" if right.kind == "interval" else f"a {right.how} foreign-key"
-        message = f"{kind} join needs the lookup's key in the target"
+        message = f"{said} needs the lookup's key in the target"
         return identity, self._find_holders(outputs, theirs, message)
 
     def _find_holders(
@@ -316,3 +365,8 @@ class _Joins(Steps):
             wanted = ", ".join(".".join(listed[0]) for listed in forms)
             self.columns.fault(f"{message}; select {wanted}", "select")
         return tuple(found)
+
+
+def _fold_path(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a path as Spark compares it: names of columns and fields without case."""
+    return path[0], *(part.lower() for part in path[1:])

@@ -2,17 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import Fault
 from enrich.config.yamlfile import PathStep, Tree
 
+if TYPE_CHECKING:
+    from enrich.config.kinds.syntax import JobSyntax
+
+Named = tuple[str, tuple[PathStep, ...]]
+"""A column that the file names, and its place."""
+
 
 @dataclass(frozen=True)
 class Draft:
-    """What can be read of a job file that may hold faults: only sources and joins that are mappings, by alias."""
+    """What can be read of a job file that may hold faults: only sources and joins that are mappings, by alias.
 
+    ``syntax`` is that of the job's kind; of a join job where the kind cannot be read.
+    """
+
+    syntax: JobSyntax
     tree: Tree
     root: dict[str, Any]
     sources: dict[str, dict[str, Any]]
@@ -29,17 +40,6 @@ class Draft:
         alias = self.root.get("from")
         return alias if isinstance(alias, str) and alias in self.sources else None
 
-    @property
-    def kind(self) -> str:
-        """The job's kind; that of a join job where it cannot be read."""
-        found = self.root.get("kind")
-        return found if found in ("mirror", "history") else "join"
-
-    @property
-    def is_mirror(self) -> bool:
-        """True for ``kind: mirror``."""
-        return self.kind == "mirror"
-
     def key(self, alias: str | None) -> tuple[str, ...]:
         """Return the key columns of a source; empty when they cannot be read."""
         return list_names(self.sources.get(alias or "", {}).get("key"))
@@ -52,6 +52,15 @@ def list_names(value: Any) -> tuple[str, ...]:
     if isinstance(value, list) and all(isinstance(item, str) for item in value):
         return tuple(value)
     return ()
+
+
+def name_once(columns: tuple[str, ...], *path: PathStep) -> Iterator[Named]:
+    """Yield each column once with its place; a list that names one twice is told so by ``check_list``."""
+    seen: set[str] = set()
+    for index, name in enumerate(columns):
+        if name.lower() not in seen:
+            yield name, (*path, index)
+        seen.add(name.lower())
 
 
 def check_list(draft: Draft, holder: dict[str, Any], key: str, path: tuple[PathStep, ...]) -> None:

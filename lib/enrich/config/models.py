@@ -5,6 +5,7 @@ Texts are expressions or names as written. Lists that a file may write as a sing
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -20,7 +21,9 @@ from pydantic import (
     StrictStr,
     WithJsonSchema,
 )
+from pydantic_core import PydanticCustomError
 
+from enrich.config.kinds import JOBS, JOINS
 from enrich.config.yamlfile import PathStep, Tree
 
 
@@ -29,6 +32,17 @@ def _wrap_in_list(value: Any) -> Any:
     if isinstance(value, str | int | float):
         return (value,)
     return tuple(value) if isinstance(value, list) else value
+
+
+def _one_of(kinds: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return what refuses the names of kinds that are not there, in the form of pydantic's ``Literal``."""
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, str) or value not in kinds:
+            raise PydanticCustomError("literal_error", "unknown", {"expected": ", ".join(map(repr, kinds))})
+        return value
+
+    return check
 
 
 _TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
@@ -84,10 +98,8 @@ class Source(Model):
 class Join(Model):
     """A lookup that is joined to the driving source, or to what was joined before it."""
 
-    kind: Literal["table", "foreign_key", "as_of", "list", "interval"] = Field(
-        description="table: both sides share the key. foreign_key: 'on' gives the lookup's key. as_of: the version of"
-        " the lookup that is valid at the moment 'at'. list: an array of ids. interval: rows of both sides that are"
-        " near each other in time; each pair is a row of the target."
+    kind: Annotated[StrictStr, BeforeValidator(_one_of(JOINS))] = Field(
+        description=" ".join(f"{each.name}: {each.says}." for each in JOINS.values())
     )
     how: Literal["inner", "left", "right", "full"] = Field(
         "left", description="Not with kind list; as_of: inner or left."
@@ -125,16 +137,6 @@ class Join(Model):
     element_key: Text | None = Field(None, description="list: the field of the struct with the id.")
     duplicates: Literal["keep", "drop"] = Field("keep", description="list: 'drop' keeps the first of each id.")
     unmatched: Literal["keep", "drop"] = Field("keep", description="list: 'drop' leaves out ids without a row.")
-
-
-JOIN_KINDS: dict[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
-    "table": ((), ("how",)),
-    "foreign_key": (("on",), ("how",)),
-    "as_of": (("on", "at", "valid_from"), ("valid_to", "gone", "how")),
-    "list": (("elements",), ("element_key", "duplicates", "unmatched")),
-    "interval": (("on", "match", "at", "time", "between"), ("how",)),
-}
-"""What each kind of join needs, and what it may have beside that."""
 
 
 class Mirror(Model):
@@ -208,7 +210,7 @@ class Job(Model):
     """One file of ``jobs/``."""
 
     job: Text = Field(description="The job's name, which is the file's name.")
-    kind: Literal["join", "mirror", "history"] = "join"
+    kind: Annotated[StrictStr, BeforeValidator(_one_of(JOBS))] = "join"
     sources: dict[StrictStr, Source] = Field(description="The tables that are read, by alias.")
     from_: Text = Field(alias="from", description="The alias of the driving source.")
     join: dict[StrictStr, Join] = Field({}, description="The lookups by alias, joined in this order.")
@@ -233,8 +235,8 @@ class Job(Model):
 
     @property
     def remembers(self) -> bool:
-        """Whether the target holds what the source may have forgotten: a history."""
-        return self.kind == "history"
+        """Whether the target holds what the source may have forgotten."""
+        return JOBS[self.kind].remembers
 
     def at(self, *path: PathStep) -> str:
         """Return ``file:line`` of a node, e.g. ``at("join", "accounts", "on")``, or of the nearest one around it."""

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import did_you_mean
+from enrich.config.kinds import JOINS
 from enrich.config.shape import describe
 
 if TYPE_CHECKING:
@@ -23,28 +24,26 @@ class _Known:
     """What one rule takes.
 
     Attributes:
+        about: What it counts.
         threshold: ``at_least`` or ``at_most``.
-        kinds: Kinds of join that it is about; empty: about no single join.
-        why: Why it is not about the other kinds.
-        jobs: Kinds of job that have it.
+        join: Whether it is about one join.
+        refers: Whether that join must be one whose references can be null.
         scoped: True when it can count the whole target.
     """
 
+    about: str
     threshold: str = AT_MOST
-    kinds: tuple[str, ...] = ()
-    why: str = ""
-    jobs: tuple[str, ...] = ("join",)
+    join: bool = False
+    refers: bool = False
     scoped: bool = False
 
 
-_REFERENCES = ("foreign_key", "as_of", "list", "interval")
-_ALL = ("table", *_REFERENCES)
 RULES = {
-    "match_rate": _Known(AT_LEAST, _ALL, scoped=True),
-    "null_foreign_keys": _Known(kinds=_REFERENCES, why="the key of a table join is never null", scoped=True),
-    "new_orphans": _Known(kinds=_ALL),
-    "mass_change": _Known(jobs=("join", "mirror", "history")),
-    "value_conflicts": _Known(jobs=("mirror",)),
+    "match_rate": _Known("joins", AT_LEAST, join=True, scoped=True),
+    "null_foreign_keys": _Known("joins", join=True, refers=True, scoped=True),
+    "new_orphans": _Known("joins", join=True),
+    "mass_change": _Known("what a run changes"),
+    "value_conflicts": _Known("mirrors"),
 }
 
 
@@ -70,16 +69,18 @@ def _find_faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str 
     """Yield ``(message, key)`` for what is wrong with one rule."""
     name = rule["rule"]
     known = RULES[name]
-    if draft.kind not in known.jobs and "join" in known.jobs:
-        allowed = _list_rules(draft.kind)
-        yield f"{name} is about the joins of a job, and a {draft.kind} has none; it can be {allowed}", "rule"
-    elif draft.kind not in known.jobs:
-        yield f"{name} is about mirrors; a {draft.kind} job can have {_list_rules(draft.kind)}", "rule"
-    elif known.kinds:
+    if name not in draft.syntax.rules:
+        allowed = ", ".join(each for each in RULES if each in draft.syntax.rules)
+        yield f"{name} is about {known.about}; a {draft.syntax.name} job can have {allowed}", "rule"
+    elif known.join:
         yield from _find_join_faults(draft, rule, known)
     elif "join" in rule:
         yield f"{name} is about the whole target; leave 'join' out", "join"
-    if name == "value_conflicts" and draft.is_mirror and draft.tree.mapping("mirror").get("conflict", "fail") == "fail":
+    if (
+        name == "value_conflicts"
+        and name in draft.syntax.rules
+        and draft.tree.mapping("mirror").get("conflict", "fail") == "fail"
+    ):
         yield (
             "value_conflicts goes with conflict first, last or collect; with 'fail' one conflict blocks the run",
             "rule",
@@ -92,15 +93,17 @@ def _find_faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str 
 
 def _find_join_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
     name, alias = rule["rule"], rule.get("join")
-    others = [kind for kind in _ALL if kind not in known.kinds]  # an unknown kind is a fault already
+    fit = [kind.name for kind in JOINS.values() if kind.refers or not known.refers]
+    kind = draft.joins.get(alias, {}).get("kind") if isinstance(alias, str) else None
     if "join" not in rule:
-        joins = [each for each, join in draft.joins.items() if join.get("kind") in known.kinds]
+        joins = [each for each, join in draft.joins.items() if join.get("kind") in fit]
         yield f"{name} needs 'join', the alias of what is joined{did_you_mean('', joins)}", None
     elif isinstance(alias, str) and alias not in draft.joins and alias.strip():
         what = "the driving source" if alias == draft.driving else "not among the joins"
         yield f"{name} names {alias!r}, which is {what}{did_you_mean(alias, draft.joins)}", "join"
-    elif isinstance(alias, str) and alias in draft.joins and draft.joins[alias].get("kind") in others:
-        yield f"{name} is for joins of kind {' or '.join(known.kinds)}, not for {alias!r}: {known.why}", "join"
+    elif kind in JOINS and kind not in fit:  # an unknown kind is a fault already
+        why = f"the key of a {kind} join is never null"
+        yield f"{name} is for joins of kind {' or '.join(fit)}, not for {alias!r}: {why}", "join"
 
 
 def _find_threshold_faults(rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
@@ -124,8 +127,3 @@ def find_threshold_fault(name: str, value: Any, *, is_share: bool = False) -> st
     if isinstance(value, int) and is_share:
         return f"'{name}' is a share from 0.0 to 1.0: write 1.0 for all rows; a number of rows would fail small runs"
     return f"'{name}' cannot be negative" if value < 0 else None
-
-
-def _list_rules(kind: str) -> str:
-    """Return the rules that a kind of job can have."""
-    return ", ".join(name for name, known in RULES.items() if kind in known.jobs)

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 
-from enrich.config.models import JOIN_KINDS, MODELS, Join, keys_of
+from enrich.config.kinds import JOBS, JOINS
+from enrich.config.kinds.syntax import JobSyntax, JoinSyntax
+from enrich.config.models import MODELS, Join, keys_of
 
 if TYPE_CHECKING:
     from pydantic_core import core_schema
@@ -68,30 +70,10 @@ class FileSchema(GenerateJsonSchema):
 def build_schemas() -> dict[str, dict[str, Any]]:
     """Return the schemas by file name: ``job.schema.json`` and ``conf.schema.json``."""
     job = MODELS["job"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
-    job["allOf"] = [
-        {
-            "if": {"properties": {"kind": {"const": "mirror"}}, "required": ["kind"]},
-            "then": {"required": ["mirror"], "not": _require_any_of(("join", "select", "where"))},
-            "else": {"not": _require_any_of(("mirror",))},
-        },
-        {
-            "if": {"properties": {"kind": {"const": "history"}}, "required": ["kind"]},
-            "then": {"not": _require_any_of(("join", "select", "where"))},
-            "else": {"not": _require_any_of(("history",))},
-        },
-    ]
-    options = [option for option in keys_of(Join) if option != "kind"]
-    job["$defs"]["Join"]["allOf"] = [
-        {
-            "if": {"properties": {"kind": {"const": kind}}, "required": ["kind"]},
-            "then": {
-                "required": ["kind", *needed],
-                "not": _require_any_of([option for option in options if option not in needed + optional]),
-                **({"properties": {"how": {"enum": ["inner", "left"]}}} if kind == "as_of" else {}),
-            },
-        }
-        for kind, (needed, optional) in JOIN_KINDS.items()
-    ]
+    job["properties"]["kind"]["enum"] = list(JOBS)
+    job["allOf"] = [_restrict_job(kind) for kind in JOBS.values() if not kind.joins]
+    job["$defs"]["Join"]["properties"]["kind"]["enum"] = list(JOINS)
+    job["$defs"]["Join"]["allOf"] = [_restrict_join(kind) for kind in JOINS.values()]
     conf = MODELS["conf"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
     conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
     conf["dependencies"] = {"catalog": ["state"]}
@@ -100,6 +82,31 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         conf["$defs"][name]["oneOf"] = [{"required": [key]} for key in keys]
     named = {"job": ("A job of enrich", job), "conf": ("A deployment of enrich", conf)}
     return {f"{kind}.schema.json": finish_schema(kind, title, schema) for kind, (title, schema) in named.items()}
+
+
+def _restrict_job(kind: JobSyntax) -> dict[str, Any]:
+    """Return what a job of a kind without joins must and must not have, and what the others must not."""
+    without = {"not": _require_any_of(("join", "select", "where"))}
+    return {
+        "if": _is_kind(kind.name),
+        "then": {"required": [kind.name], **without} if kind.needs_part else without,
+        "else": {"not": _require_any_of((kind.name,))},
+    }
+
+
+def _restrict_join(kind: JoinSyntax) -> dict[str, Any]:
+    """Return what a join of a kind must and must not have."""
+    options = [option for option in keys_of(Join) if option not in ("kind", *kind.needs, *kind.takes)]
+    limited = "how" in kind.takes and kind.hows != JoinSyntax.hows
+    then = {"required": ["kind", *kind.needs], "not": _require_any_of(options)}
+    return {
+        "if": _is_kind(kind.name),
+        "then": then | ({"properties": {"how": {"enum": sorted(kind.hows)}}} if limited else {}),
+    }
+
+
+def _is_kind(name: str) -> dict[str, Any]:
+    return {"properties": {"kind": {"const": name}}, "required": ["kind"]}
 
 
 def _require_any_of(keys: Any) -> dict[str, Any]:

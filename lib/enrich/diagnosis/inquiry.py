@@ -20,6 +20,7 @@ from enrich.base.spec import (
     name_left_key,
     quote,
 )
+from enrich.config.kinds import JOINS
 from enrich.config.project import Project
 from enrich.diagnosis import evidence
 from enrich.diagnosis.doctor import KeyReport, examine_join
@@ -225,16 +226,18 @@ def _read_flags(
 def _list_needed(
     spec: JobSpec, side: Side, lookups: Mapping[str, Reason], live: bool | None
 ) -> list[tuple[str, Reason]]:
-    """Return the sources without which there is no row, in the order of the joins."""
+    """Return the source that gives the row, and those that remove it, in the order of the joins."""
     steps = spec.steps
     if side.right is not None:
         steps = steps[steps.index(side.right) + 1 :]
     widened = any(step.shares_key and step.keeps_right for step in steps) and side.right is None
-    aliases = [] if widened else [side.alias]
-    aliases += [step.alias for step in steps if step.how in ("inner", "right")]
-    if live is None:
-        aliases.append(side.alias)
-    return [(alias, lookups[alias]) for alias in aliases]
+    own = (side.alias, lookups[side.alias])
+    found = [] if widened else [own]
+    for step in steps:
+        word = JOINS[step.kind].explain_removal(step, lookups[step.alias].reason)
+        if word is not None:
+            found.append((step.alias, replace(lookups[step.alias], reason=word)))
+    return [*found, own] if live is None else found
 
 
 def _find_rules(work: Work, side: Side, affected: Affected) -> list[str]:

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-MATCHED = "matched"
+from enrich.config.kinds import JOINS
+from enrich.config.kinds.syntax import MATCHED as MATCHED  # noqa: PLC0414 - the first of the reasons
+
 NO_SUCH_KEY = "no_such_key"
 FOREIGN_KEY_NULL = "foreign_key_null"
 ARRIVED_AFTER_WINDOW = "arrived_after_window"
@@ -42,7 +44,13 @@ REASONS = {
     QUARANTINED_UPSTREAM: "a job upstream holds the row in its quarantine, so the source does not have it",
     NOT_YET_RUN: "the target does not exist yet",
 }
-"""All reasons and their meanings."""
+"""The reasons that all kinds share, and their meanings."""
+
+
+def list_meanings() -> dict[str, str]:
+    """Return all reasons and their meanings, those that kinds of joins bring along among them."""
+    return REASONS | {word: meaning for kind in JOINS.values() for word, meaning in kind.reasons.items()}
+
 
 WORST = (
     *(
@@ -66,7 +74,7 @@ class Reason:
     """One answer.
 
     Attributes:
-        reason: One of ``REASONS``.
+        reason: One of ``list_meanings``.
         kind: Of a near miss: ``case``, ``blank``, ``unicode_form``, ``invisible``, ``other_type``,
             ``leading_zeros``, ``combination``.
         version: The source's version that brought or deleted the partner.

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from enrich.base import hints
 from enrich.base.console import clean, format_count, format_reasons, format_table
-from enrich.diagnosis.reasons import DELETED_AT, MATCHED, REASONS
+from enrich.diagnosis.reasons import DELETED_AT, MATCHED, list_meanings
 
 if TYPE_CHECKING:
     from enrich.diagnosis.causes import FailingRow, FailingRows, RuleCauses
@@ -38,9 +38,7 @@ def format_answer(answer: Why, column: str | None) -> str:
 
 def format_detail(reason: Reason) -> str:
     """Return what belongs to a reason, in one line."""
-    parts = []
-    if reason.kind is not None:
-        parts.append(reason.kind)
+    parts = [reason.kind] if reason.kind else []
     if reason.version is not None:
         parts.append(f"version {reason.version}{f' of {reason.at}' if reason.at else ''}")
     if reason.rules:
@@ -56,11 +54,11 @@ def format_detail(reason: Reason) -> str:
     return clean("; ".join(parts))
 
 
-_MEANINGS = REASONS | {
+_MEANINGS = {
     MATCHED: "every source has its row; the value itself fails the rule",
     DELETED_AT: "the source had the row, and one of its versions deleted it",
 }
-"""What the reasons mean where rows of the target fail a rule."""
+"""What reasons mean where rows of the target fail a rule, where that is not what they always mean."""
 
 
 def format_failing(answer: FailingRows) -> str:
@@ -87,7 +85,12 @@ def _format_rule(job: str, rule: RuleCauses) -> str:
     if not rule.failed:
         return first
     lines = [
-        (str(cause.rows), cause.reason.reason, format_detail(cause.reason), _MEANINGS[cause.reason.reason])
+        (
+            str(cause.rows),
+            cause.reason.reason,
+            format_detail(cause.reason),
+            (list_meanings() | _MEANINGS)[cause.reason.reason],
+        )
         for cause in rule.causes
     ]
     table = format_table(("rows", "reason", "detail", "meaning"), lines, right=(0,))

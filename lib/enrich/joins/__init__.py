@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from enrich.steps.work import Work
 
 _JOBS = {"join": "enrich.joins.chain", "mirror": "enrich.joins.mirror", "history": "enrich.joins.history"}
-_STEPS = {name: f"enrich.joins.{name}" for name in ("table", "foreign_key", "as_of", "list", "interval")}
 """Kind -> its module; it is imported when a job of the kind runs, for it imports Spark."""
 
 
@@ -67,4 +66,4 @@ def find_kind(spec: JobSpec) -> JobKind:
 
 def find_step_kind(step: Step) -> StepKind:
     """Return what the kind of a join does."""
-    return cast("StepKind", import_module(_STEPS[step.kind]))
+    return cast("StepKind", import_module(step.module or f"enrich.joins.{step.kind}"))

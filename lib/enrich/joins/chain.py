@@ -40,8 +40,6 @@ from enrich.steps.source_changes import Changes
 from enrich.steps.source_changes import read_windows as read_changes  # noqa: F401 - a part of the kind
 from enrich.steps.work import Work
 
-_REFERRING = ("foreign_key", "as_of", "interval", "list")
-
 
 def get_spec(work: Work) -> JoinSpec:
     """Return the job of a run as the joins that it is."""
@@ -135,11 +133,11 @@ def compute_rows(work: Work, _changed: Changes, affected: Affected | None) -> Ro
     marks = {name: F.col(LIVE) & mark for name, mark in marks.items()}
     found, partners, tally = sum_partners(frame, spec.steps, marks)
     lookups = {step.alias: Lookup(step.kind, **vars(partners[step.alias])) for step in spec.steps}
-    nulls = {kind: sum(each.null_references for each in lookups.values() if each.kind == kind) for kind in _REFERRING}
+    ids = sum(lookups[step.alias].null_references for step in spec.steps if step.elements is not None)
     counts = Counts(
         affected_keys=affected.count if affected is not None else found,
-        null_foreign_keys=nulls["foreign_key"] + nulls["as_of"] + nulls["interval"],
-        null_list_ids=nulls["list"],
+        null_foreign_keys=sum(each.null_references for each in lookups.values()) - ids,
+        null_list_ids=ids,
     )
     return Rows(frame, counts, lookups=lookups, tally=tally)
 

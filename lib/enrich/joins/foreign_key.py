@@ -66,15 +66,16 @@ def narrow(_sources: Sources, found: DataFrame, _step: Step, _changed: DataFrame
 
 def join(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
     """Join the lookup; with right and full, add its rows that no row refers to."""
-    joined = join_referenced(sources, rows, step, _search)
+    joined = join_referenced(sources, rows, step, search_key)
     if not step.keeps_right:
         return joined
     return bury(joined).unionByName(_find_unreferenced(sources, affected, step), allowMissingColumns=True)
 
 
-def _search(
+def search_key(
     sources: Sources, step: Step, rows: DataFrame, wanted: Sequence[str]
 ) -> tuple[DataFrame, DataFrame, Sequence[str]]:
+    """Search the rows of a lookup whose key is what rows refer to; see ``Search``."""
     return *look_up(sources, step, rows, wanted), wanted
 
 

@@ -16,9 +16,10 @@ from openlineage.client.facet_v2 import (
 
 from enrich.base.errors import EnrichError
 from enrich.base.result import CREATE, REWRITE, Finding, JobResult
+from enrich.config.kinds import trace_columns
+from enrich.config.kinds.syntax import Source
 from enrich.config.places import find_quarantine
 from enrich.config.project import Project
-from enrich.observe.columns import Source, trace_columns
 from enrich.observe.datasets import Name, describe_alias, describe_schema, name_dataset
 from enrich.progress.task import Task
 from enrich.storage import tables

@@ -11,8 +11,7 @@ from enrich.base.errors import ConfigError, Fault, HistoryError, RefreshNeeded
 from enrich.base.names import FEED_COLUMNS
 from enrich.base.result import SourceWindow
 from enrich.base.spec import CompiledJob
-from enrich.compiler.compile import compile_job
-from enrich.compiler.steps import Typer
+from enrich.compiler.compile import Typer, compile_job
 from enrich.config.models import Job
 from enrich.progress import continuity, evolution, spans
 from enrich.progress.cursor import Cursor, TargetState, describe_drift

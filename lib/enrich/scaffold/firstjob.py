@@ -191,9 +191,9 @@ def format_job(name: str, driving: KnownTable, links: Sequence[Link], left: Sequ
 
 def _format_join(link: Link) -> str:
     column = format_text(name_path(link.source.alias, link.column))
-    if link.kind == "table":
+    if link.shares_key:
         return "kind: table, how: left"
-    if link.kind == "list":
+    if link.is_list:
         field = "" if link.field is None else f", element_key: {format_text(link.field)}"
         return f"kind: list, elements: {column}{field}"
     return f"kind: foreign_key, on: {column}, how: left"
@@ -206,13 +206,13 @@ def _comment(text: str) -> str:
 
 def _list_columns(driving: KnownTable, links: Sequence[Link]) -> Iterator[str]:
     """Yield the lines of ``select``: all columns but those that a list replaces, under names that a target may have."""
-    lists = {link.column for link in links if link.kind == "list"}
+    lists = {link.column for link in links if link.is_list}
     taken: set[str] = set()
     wanted = [(driving, column, column) for column in driving.columns if column not in lists]
     wanted += [
         (link.lookup, column, f"{link.lookup.alias}_{column}")
         for link in links
-        if link.kind != "list"
+        if not link.is_list
         for column in link.lookup.columns
         if column not in link.lookup.key
     ]
@@ -222,7 +222,7 @@ def _list_columns(driving: KnownTable, links: Sequence[Link]) -> Iterator[str]:
             continue
         yield f"{format_text(_find_name(name, taken))}: {format_text(name_path(table.alias, column))}"
     for link in links:
-        if link.kind == "list":
+        if link.is_list:
             yield f"{format_text(_find_name(link.column, taken))}: {link.lookup.alias}"
 
 

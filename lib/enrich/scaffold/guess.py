@@ -58,19 +58,21 @@ class Link:
         source: The table that refers; one that is joined already, or the driving one.
         column: Its column.
         lookup: The table that it refers to.
-        kind: ``table``, ``foreign_key`` or ``list``.
         basis: What the guess rests on.
         share: How many of the values that were looked up are keys, 0 to 1; None where there was none.
         field: Of a list of structs, the field that holds the key.
+        shares_key: Whether the column is the key of its table, so that a table join fits.
+        is_list: Whether the column is a list.
     """
 
     source: KnownTable
     column: str
     lookup: KnownTable
-    kind: str
     basis: str
     share: float | None
     field: str | None = None
+    shares_key: bool = False
+    is_list: bool = False
 
 
 def fold(name: str) -> str:
@@ -152,7 +154,7 @@ def _reach(driving: KnownTable, links: Sequence[Link]) -> list[Link]:
             for link in links
             if link.source.alias in known
             and link.lookup.alias not in known
-            and (link.kind == "foreign_key" or link.source is driving)
+            and (link.source is driving or not (link.shares_key or link.is_list))
         ]
         if not possible:
             return chosen
@@ -183,8 +185,7 @@ def _guess_links(source: KnownTable, lookup: KnownTable) -> Iterator[Link]:
         counted = f"{matches.found:,} of {matches.values:,} different values are in {lookup.alias}"
         name = column if field is None else f"{field} in {column}"
         basis = f"{name} {likeness} the key {key} of {lookup.alias}; {counted if matches.values else 'it has no value'}"
-        link = "table" if shared else "list" if is_list else "foreign_key"
-        yield Link(source, column, lookup, link, basis, share, field)
+        yield Link(source, column, lookup, basis, share, field, shares_key=shared, is_list=is_list)
 
 
 def _list_references(source: KnownTable) -> Iterator[tuple[str, str | None, DataType]]:

@@ -14,7 +14,7 @@ from enrich.config.places import identify
 from enrich.config.project import Project
 from enrich.config.shape import build_model, describe
 from enrich.config.yamlfile import PathStep, Tree, read_tree
-from enrich.diagnosis.reasons import MATCHED, REASONS
+from enrich.diagnosis.reasons import MATCHED, list_meanings
 from enrich.testing import models
 from enrich.testing.models import ABOUT_JOBS, ABOUT_RUNS, ABOUT_TARGETS, KIND, LOAD, WRITES, ScenarioFile, Status
 from enrich.testing.redirect import name_tables
@@ -328,8 +328,8 @@ class _Rounds:
         for row in written.rows:
             for alias in aliases:
                 word = str(row.cells.get(alias, MATCHED))
-                if word not in REASONS:
-                    self.reader.rows.fault(f"{word!r} is not a reason{did_you_mean(word, REASONS)}", row.line)
+                if word not in (known := list_meanings()):
+                    self.reader.rows.fault(f"{word!r} is not a reason{did_you_mean(word, known)}", row.line)
         if written.rows and not set(written.columns) & set(aliases):
             self.reader.fault(f"the rows name none of the aliases {', '.join(aliases)}", *path)
         return written

@@ -11,7 +11,8 @@ import pytest
 from enrich import ConfigError, load_project
 from enrich.base.spec import JoinSpec
 from enrich.compiler.compile import check_file, compile_job
-from enrich.observe.columns import FILTER, JOIN, trace_columns
+from enrich.config.kinds import trace_columns
+from enrich.config.kinds.syntax import FILTER, JOIN
 
 JOB = """\
 job: seen
@@ -64,8 +65,8 @@ OF_THE_FILE = [
     ("on: clicks.customer", "on: []", 9, "'on' is an empty list; give one expression for each key column before the last"),
     ("key: [customer, valid_from]", "key: valid_from", 4, "an as_of join needs the key of the thing and then the time from which a version holds, but the key of 'accounts' has 1 column"),
     ("key: [customer, valid_from]", "key: [valid_from, customer]", 11, "'valid_from' names 'valid_from', but the last column of the key of 'accounts' is 'customer'; 'valid_from' must be the last key column"),
-    ("    at: clicks.ts\n", "    at: clicks.ts\n    how: full\n", 11, "'how' of an as_of join is left or inner, not full"),
-    ("    at: clicks.ts\n", "    at: clicks.ts\n    how: right\n", 11, "'how' of an as_of join is left or inner, not right"),
+    ("    at: clicks.ts\n", "    at: clicks.ts\n    how: full\n", 11, "'how' of kind as_of is left or inner, not full"),
+    ("    at: clicks.ts\n", "    at: clicks.ts\n    how: right\n", 11, "'how' of kind as_of is left or inner, not right"),
     ("    at: clicks.ts\n", "    at: clicks.ts\n    elements: clicks.ids\n", 11, "'elements' is not for kind as_of, only for list"),
     ("kind: as_of", "kind: foreign_key", 10, "'at' is not for kind foreign_key, only for as_of and interval"),
 ]  # fmt: skip

@@ -441,7 +441,7 @@ HISTORY_CASES: list[tuple[Edits, Sequence[Expected]]] = [
     ({10: "target: {table: names, cluster_by: sinse}"}, [(10, "'sinse', which is not a column of the history")]),
     (
         {10: "target: {table: names}\nrules: [{rule: match_rate, join: x, at_least: 0.5}]"},
-        [(11, "about the joins of a job, and a history has none; it can be mass_change")],
+        [(11, "about joins; a history job can have mass_change")],
     ),
     (
         {10: "target: {table: names}\nrules: [{rule: value_conflicts, at_most: 1}]"},

@@ -104,7 +104,7 @@ def test_rules_are_a_list_without_repetitions(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("conflict", "rule", "message"),
     [
-        ("last", "{rule: match_rate, join: x, at_least: 0.5}", "a mirror has none; it can be mass_change, value_co"),
+        ("last", "{rule: match_rate, join: x, at_least: 0.5}", "a mirror job can have mass_change, value_co"),
         ("fail", "{rule: value_conflicts, at_most: 1}", "with 'fail' one conflict blocks the run"),
         ("collect", "{rule: value_conflicts, join: people, at_most: 1}", "leave 'join' out"),
     ],

@@ -1,74 +1,49 @@
-"""From which columns each column of a target comes: read off the compiled job, in the words of OpenLineage.
-
-email: accounts.contact_mail_address    ->  email        accounts.contact_mail_address   DIRECT    IDENTITY
-join: accounts by consents' key         ->  whole table  consents.customer_id            INDIRECT  JOIN
-where: products.price > 0               ->  whole table  products.price                  INDIRECT  FILTER
-"""
+"""Read a join job: a driving source, lookups joined to it one after another, columns and a condition over them."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
 from enrich.base.schemas import find
-from enrich.base.spec import HistorySpec, JobSpec, JoinSpec, MirrorSpec, Step
+from enrich.base.spec import CompiledJob, JoinSpec, Step
+from enrich.config.draft import Draft, Named
+from enrich.config.kinds.syntax import FILTER, IDENTITY, JOIN, TRANSFORMATION, ColumnSources, JobSyntax, Source, gather
 from enrich.expressions import parse_expression
 
-IDENTITY, TRANSFORMATION, AGGREGATION = "IDENTITY", "TRANSFORMATION", "AGGREGATION"
-JOIN, FILTER, GROUP_BY, SORT = "JOIN", "FILTER", "GROUP_BY", "SORT"
-
-Source = tuple[str, str]
-"""Alias and column."""
+if TYPE_CHECKING:
+    from enrich.compiler.compile import Compiler
 
 
-@dataclass(frozen=True)
-class ColumnSources:
-    """Where the rows of a target come from, column by column.
+class Joins(JobSyntax):
+    """``kind: join``, or no ``kind``."""
 
-    Attributes:
-        direct: Target column -> (alias, column) -> ``IDENTITY``, ``TRANSFORMATION`` or ``AGGREGATION``.
-        indirect: (alias, column) -> what it decides for all rows: ``JOIN``, ``FILTER``, ``GROUP_BY``, ``SORT``.
-    """
+    name = "join"
+    joins = True
+    rules = ("match_rate", "null_foreign_keys", "new_orphans", "mass_change")
+    names_columns_in = ("select",)
 
-    direct: Mapping[str, Mapping[Source, str]]
-    indirect: Mapping[Source, tuple[str, ...]]
+    def check(self, draft: Draft) -> None:
+        """Its select is not empty; each kind of join checks itself."""
+        if draft.root.get("select") == {}:
+            draft.fault("'select' is empty; leave it out to select every column", "select")
 
+    def list_target_columns(self, draft: Draft) -> Iterator[Named]:
+        """Yield those of ``select``."""
+        yield from ((name, ("select", name)) for name in draft.tree.mapping("select"))
 
-def trace_columns(spec: JobSpec) -> ColumnSources:
-    """Return which columns of which sources each column of the target, and the choice of its rows, comes from."""
-    if isinstance(spec, HistorySpec):
-        return _trace_history(spec)
-    return _trace_mirror(spec) if isinstance(spec, MirrorSpec) else _Joins(spec).trace()
+    def find_expression(self, draft: Draft, name: str) -> str:
+        """Return what ``select`` says."""
+        return str(draft.tree.mapping("select").get(name))
 
+    def compile(self, compiler: Compiler) -> CompiledJob:
+        """Resolve joins, columns and condition."""
+        return compiler.compile_joins()
 
-def _trace_history(spec: HistorySpec) -> ColumnSources:
-    """The times come from no column. One version is what a key's columns say while none of them changes."""
-    direct: dict[str, dict[Source, str]] = {name: {(spec.driving, name): IDENTITY} for name in spec.source.columns}
-    times = {name: dict[Source, str]() for name in (spec.valid_from, spec.valid_to)}
-    found = {**direct, **times}
-    pairs = [((spec.driving, name), GROUP_BY) for name in (*spec.key, *spec.tracked)]
-    return ColumnSources({name: found[name] for name in spec.columns}, _gather(pairs))
-
-
-def _gather(pairs: Iterable[tuple[Source, str]]) -> dict[Source, tuple[str, ...]]:
-    found: dict[Source, tuple[str, ...]] = {}
-    for source, word in pairs:
-        if word not in found.get(source, ()):
-            found[source] = (*found.get(source, ()), word)
-    return found
-
-
-def _trace_mirror(spec: MirrorSpec) -> ColumnSources:
-    master, collects = spec.driving, spec.conflict == "collect"
-    direct: dict[str, dict[Source, str]] = {name: {(master, name): IDENTITY} for name in (*spec.value, *spec.extra)}
-    if collects and len(spec.key) > 1:
-        direct["keys"] = {(master, name): AGGREGATION for name in spec.key}
-    else:
-        direct |= {name: {(master, name): AGGREGATION if collects else IDENTITY} for name in spec.key}
-    chooses = spec.conflict in ("first", "last")
-    order = ([spec.order] if spec.order is not None else []) + list(spec.key) if chooses else []
-    pairs = [((master, name), GROUP_BY) for name in spec.value] + [((master, name), SORT) for name in order]
-    return ColumnSources(direct, _gather(pairs))
+    def trace(self, spec: JoinSpec) -> ColumnSources:
+        """Read its expressions."""
+        return _Tracer(spec).trace()
 
 
 @dataclass(frozen=True)
@@ -82,7 +57,7 @@ class _Anything:
 
 
 @dataclass(frozen=True)
-class _Joins:
+class _Tracer:
     """Traces one join job."""
 
     spec: JoinSpec
@@ -96,7 +71,7 @@ class _Joins:
         pairs = [(source, JOIN) for step in self.spec.steps for source in self.join(step)]
         if self.spec.where is not None:
             pairs += [(source, FILTER) for source in self.read(self.spec.where)]
-        return ColumnSources(direct, _gather(pairs))
+        return ColumnSources(direct, gather(pairs))
 
     def changes(self, source: Source) -> bool:
         """Return whether a column is not taken as it is: keys that are brought into one form, lists."""

@@ -1,0 +1,32 @@
+"""Find what job files may say of a kind of join or job: one module a kind, by the name that the file gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from enrich.config.kinds.as_of import AsOf
+from enrich.config.kinds.foreign_key import ForeignKey
+from enrich.config.kinds.history import History
+from enrich.config.kinds.interval import Interval
+from enrich.config.kinds.joins import Joins
+from enrich.config.kinds.list import List
+from enrich.config.kinds.mirror import Mirror
+from enrich.config.kinds.syntax import JobSyntax, JoinSyntax
+from enrich.config.kinds.table import Table
+
+if TYPE_CHECKING:
+    from enrich.base.spec import JobSpec
+    from enrich.config.kinds.syntax import ColumnSources
+
+JOINS: dict[str, JoinSyntax] = {each.name: each for each in (Table(), ForeignKey(), AsOf(), List(), Interval())}
+JOBS: dict[str, JobSyntax] = {each.name: each for each in (Joins(), Mirror(), History())}
+
+
+def register(kind: JoinSyntax) -> None:
+    """Let job files have one more kind of join; its ``Step`` says in ``module`` what a run does for it."""
+    JOINS[kind.name] = kind
+
+
+def trace_columns(spec: JobSpec) -> ColumnSources:
+    """Return which columns of which sources each column of a job's target, and the choice of its rows, comes from."""
+    return JOBS[spec.kind].trace(spec)

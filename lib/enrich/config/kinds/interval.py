@@ -1,0 +1,102 @@
+"""Read an interval join: rows of both sides that are near each other in time."""
+
+from __future__ import annotations
+
+from decimal import Decimal
+from typing import TYPE_CHECKING, Any
+
+from enrich.base import spec
+from enrich.base.console import format_count
+from enrich.base.schemas import is_time, may_be_key, name_of
+from enrich.base.spec import Step
+from enrich.config.draft import check_list
+from enrich.config.durations import find_bound_faults, scale_bounds
+from enrich.config.kinds.syntax import JoinSyntax
+
+if TYPE_CHECKING:
+    from enrich.compiler.compile import Compiler
+    from enrich.config.draft import Draft
+    from enrich.config.models import Join
+
+
+class Interval(JoinSyntax):
+    """``payments: {kind: interval, on: ..., match: ..., at: ..., time: ..., between: [-1h, 24h]}``."""
+
+    name = "interval"
+    says = "rows of both sides that are near each other in time; each pair is a row of the target"
+    needs = ("on", "match", "at", "time", "between")
+
+    def check(self, draft: Draft, alias: str, join: dict[str, Any]) -> None:
+        """As many expressions as columns that they equal, and two bounds; it is alone of its kind, and the first."""
+        on, names, bounds = join.get("on"), join.get("match"), join.get("between")
+        check_list(draft, join, "match", ("join", alias))
+        if on == []:
+            draft.fault("'on' is an empty list; give one expression for each column of 'match'", "join", alias, "on")
+        elif names and "on" in join and not isinstance(on, dict) and not isinstance(names, dict):
+            ours, theirs = (len(value) if isinstance(value, list) else 1 for value in (on, names))
+            if ours != theirs:
+                has = f"'on' has {format_count(ours, 'expression')}"
+                draft.fault(f"{has}, but 'match' has {format_count(theirs, 'column')}", "join", alias, "on")
+        if "between" in join and bounds is not None:
+            if not isinstance(bounds, list):
+                draft.fault("'between' must be a list of two bounds: [-1h, 24h]", "join", alias, "between")
+            else:
+                for message in find_bound_faults(bounds):
+                    draft.fault(message, "join", alias, "between")
+        _check_others(draft, alias)
+
+    def compile(self, compiler: Compiler, alias: str, join: Join) -> Step:
+        """Compare the types of ``on`` and ``match``, of ``at`` and ``time``; bring the bounds to the time's unit."""
+        columns, texts = compiler.columns, join.on or ()
+        match = [_find_column(compiler, alias, name, "match") for name in join.match or ()]
+        for text, name in zip(texts, match, strict=True):
+            compiler.refer(alias, text, name, "on")
+        time = _find_column(compiler, alias, join.time or "", "time")
+        compiler.refer(alias, join.at or "", time, "at")
+        kind = columns.tables[alias].get(time)
+        bounds: tuple[Decimal, Decimal] | str = (Decimal(0), Decimal(0))
+        if kind is not None:
+            if is_time(kind):
+                bounds = scale_bounds(join.between or (), str(kind))
+            else:
+                message = f"{time!r} of {alias!r} is {name_of(kind)}; a time is a date, a timestamp or a number"
+                columns.fault(message, "join", alias, "time")
+        if isinstance(bounds, str):
+            columns.fault(f"{bounds}, not {list(join.between or ())}", "join", alias, "between")
+            bounds = (Decimal(0), Decimal(0))
+        near = spec.Interval(tuple(match), join.at or "", time, *bounds)
+        compiler.written[alias] = [join.match, join.time, join.between]
+        compared = frozenset((alias, name) for name in (*match, time))
+        return Step(alias, self.name, join.how, on=tuple(texts), interval=near, decisive=compared)
+
+    def describe_pairs(self, step: Step) -> str | None:  # noqa: ARG002
+        """Each pair is a row."""
+        return "an interval join"
+
+
+def _check_others(draft: Draft, alias: str) -> None:
+    """Note what the other joins of a job with an interval join cannot be; the first interval join says it."""
+    joins = [(name, join) for name, join in draft.joins.items() if isinstance(join.get("kind"), str)]
+    near = [name for name, join in joins if join["kind"] == Interval.name]
+    if alias != near[0]:
+        first = f"{near[0]!r}, line {draft.tree.line('join', near[0])}"
+        draft.fault(f"a job has at most one interval join, and has one ({first})", "join", alias, "kind")
+        return
+    if alias != joins[0][0]:
+        message = f"an interval join is the first join; put {alias!r} before {joins[0][0]!r}"
+        draft.fault(message, "join", alias, "kind")
+    for name, join in joins:
+        if join["kind"] == "table":
+            message = f"a job with an interval join ({alias!r}) has a row for each pair and no key to share; use"
+            draft.fault(f"{message} kind: foreign_key", "join", name, "kind")
+        elif join["kind"] != Interval.name and join.get("how") in ("right", "full"):
+            draft.fault(f"no right or full join follows an interval join ({alias!r})", "join", name, "how")
+
+
+def _find_column(compiler: Compiler, alias: str, column: str, option: str) -> str:
+    """Resolve a column of a lookup that is compared; a type that cannot be is a fault."""
+    name = compiler.columns.named(alias, column, "join", alias, option)
+    kind = compiler.columns.tables[alias].get(name)
+    if kind is not None and not may_be_key(kind):
+        compiler.columns.fault(f"{name!r} of type {name_of(kind)} cannot be compared", "join", alias, option)
+    return name

@@ -1,0 +1,134 @@
+"""Describe a kind as job files have it: what a file may say of it, and what that compiles to.
+
+What a run does for the kind is in ``enrich.joins``. The two stand apart because files are read where Spark is not
+installed, as by Airflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from enrich.base.spec import CompiledJob, Step
+    from enrich.compiler.compile import Compiler
+    from enrich.config.draft import Draft, Named
+    from enrich.config.models import Join
+
+IDENTITY, TRANSFORMATION, AGGREGATION = "IDENTITY", "TRANSFORMATION", "AGGREGATION"
+JOIN, FILTER, GROUP_BY, SORT = "JOIN", "FILTER", "GROUP_BY", "SORT"
+"""The words of OpenLineage for how a column of a target comes from one of a source, and what decides about rows."""
+
+MATCHED = "matched"
+"""The reason of a reference that has a partner."""
+
+Source = tuple[str, str]
+"""Alias and column."""
+
+
+@dataclass(frozen=True)
+class ColumnSources:
+    """Where the rows of a target come from, column by column.
+
+    Attributes:
+        direct: Target column -> (alias, column) -> ``IDENTITY``, ``TRANSFORMATION`` or ``AGGREGATION``.
+        indirect: (alias, column) -> what it decides for all rows: ``JOIN``, ``FILTER``, ``GROUP_BY``, ``SORT``.
+    """
+
+    direct: Mapping[str, Mapping[Source, str]]
+    indirect: Mapping[Source, tuple[str, ...]]
+
+
+def gather(pairs: Iterable[tuple[Source, str]]) -> dict[Source, tuple[str, ...]]:
+    """Return what each column decides, each word once."""
+    found: dict[Source, tuple[str, ...]] = {}
+    for source, word in pairs:
+        if word not in found.get(source, ()):
+            found[source] = (*found.get(source, ()), word)
+    return found
+
+
+class JoinSyntax:
+    """A kind of join; subclass it and ``register`` an instance to have one more.
+
+    Attributes:
+        name: What ``kind`` says.
+        says: What the kind is, in half a sentence, for the JSON Schema.
+        needs: The options of a join that it cannot do without.
+        takes: Those that it may have beside them.
+        hows: What ``how`` may be.
+        refers: Whether expressions of the rows say which rows of the lookup are meant; such a reference may be null.
+        gives_list: Whether a row gets a list of the lookup's rows.
+        reasons: Words of its own for why a row is not in the target -> what they mean.
+    """
+
+    name: str
+    says: str
+    needs: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ("how",)
+    hows: tuple[str, ...] = ("inner", "left", "right", "full")
+    refers = True
+    gives_list = False
+    reasons: Mapping[str, str] = MappingProxyType({})
+
+    def check(self, draft: Draft, alias: str, join: dict[str, Any]) -> None:
+        """Note what contradicts itself in a join, as the file's plain values; its options are its own already."""
+
+    def compile(self, compiler: Compiler, alias: str, join: Join) -> Step:
+        """Resolve a join against what stands before it."""
+        raise NotImplementedError
+
+    def describe_pairs(self, step: Step) -> str | None:
+        """Return what a join is called whose rows are identified by the lookup's key as well; None: they are not."""
+
+    def explain_removal(self, step: Step, reason: str) -> str | None:
+        """Return why a join removes a row, given the reason of the row's reference; None: it keeps it."""
+        return reason if step.how in ("inner", "right") and reason != MATCHED else None
+
+
+class JobSyntax:
+    """A kind of job.
+
+    Attributes:
+        name: What ``kind`` says.
+        needs_part: Whether the part of the file that has the kind's name must be there.
+        joins: Whether it has ``join``, ``select`` and ``where``.
+        rules: The built-in rules that it can have.
+        remembers: Whether its target holds what the source may have forgotten.
+        mends_doubled: What to do about two target columns with one name.
+        names_columns_in: The key of the file that names all columns of the target, with those above it; without it the
+            target has all columns of the sources. Empty: the file always names all.
+    """
+
+    name: str
+    needs_part = False
+    joins = False
+    rules: tuple[str, ...] = ("mass_change",)
+    remembers = False
+    mends_doubled = "choose another name for one of them"
+    names_columns_in: tuple[str, ...] = ()
+
+    def check(self, draft: Draft) -> None:
+        """Note what contradicts itself in the job's own part of the file."""
+
+    def list_target_columns(self, draft: Draft) -> Iterator[Named]:
+        """Yield the target's columns that the file names, each with its place."""
+        raise NotImplementedError
+
+    def find_expression(self, draft: Draft, name: str) -> str | None:
+        """Return what fills a target column; None for one that comes from no expression."""
+        raise NotImplementedError
+
+    def list_arrays(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - no kind but mirrors has some
+        """Return the target's columns that are arrays, whatever the source has."""
+        return ()
+
+    def compile(self, compiler: Compiler) -> CompiledJob:
+        """Resolve a job against its tables; it can be run when the compiler has no fault."""
+        raise NotImplementedError
+
+    def trace(self, spec: Any) -> ColumnSources:
+        """Return which columns of which sources each column of the target, and the choice of its rows, comes from."""
+        raise NotImplementedError
