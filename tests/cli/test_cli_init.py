@@ -12,7 +12,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 import yaml
-from deltalake import write_deltalake
+from deltalake import DeltaTable, write_deltalake
 from jsonschema import Draft7Validator
 
 import enrich
@@ -37,12 +37,20 @@ def test_init_says_what_it_wrote_and_what_comes_next(call: Call, tmp_path: Path)
     result = call("init", home)
     assert (result.exit_code, result.stderr) == (0, "")
     written, _, after = result.stdout.partition("\n\n")
-    assert set(written.split("\n")) == files_below(home)
+    tables = {f"lake/{path.name}" for path in (home / "lake").iterdir()}
+    assert set(written.split("\n")) == {name for name in files_below(home) if not name.startswith("lake/")} | tables
     assert f"cd '{home}'\n" in after
     assert "enrich run" in after
 
 
-def test_the_project_has_a_job_of_each_kind_and_is_valid_with_and_without_tables(call: Call, shop: Path) -> None:
+def test_a_table_that_is_there_already_stays(call: Call, tmp_path: Path) -> None:
+    write_deltalake(str(tmp_path / "lake" / "orders"), pa.table({"id": ["mine"]}))
+    assert call("init", tmp_path).exit_code == 0
+    assert DeltaTable(str(tmp_path / "lake" / "orders")).version() == 0
+    assert DeltaTable(str(tmp_path / "lake" / "rates")).metadata().configuration["delta.enableChangeDataFeed"] == "true"
+
+
+def test_the_project_has_a_job_of_each_kind_and_is_valid(call: Call, shop: Path) -> None:
     project = enrich.load_project(shop)
     kinds = {job.kind for job in project.jobs.values()} | {
         join.kind for job in project.jobs.values() for join in job.join.values()
@@ -52,7 +60,6 @@ def test_the_project_has_a_job_of_each_kind_and_is_valid_with_and_without_tables
     for options in ([], ["--offline"]):
         result = call("--project-dir", shop, "validate", *options)
         assert (result.exit_code, result.stderr) == (0, "")
-    assert not (shop / "lake").exists()
 
 
 def test_rules_that_warn_or_fail_are_about_the_whole_target(shop: Path) -> None:
@@ -83,14 +90,14 @@ def test_the_workflow_checks_the_files(shop: Path) -> None:
 
 
 def test_init_refuses_to_overwrite_and_names_the_files(call: Call, tmp_path: Path) -> None:
-    (tmp_path / "samples").mkdir()
-    (tmp_path / "samples" / "orders.csv").write_text("mine")
+    (tmp_path / "tests").mkdir()
+    (tmp_path / "tests" / "orders_with_customer.yml").write_text("mine")
     (tmp_path / ".github" / "workflows").mkdir(parents=True)
     (tmp_path / ".github" / "workflows" / "enrich.yml").symlink_to("nowhere")
     before = files_below(tmp_path)
     result = call("init", tmp_path)
     assert (result.exit_code, result.stdout) == (2, "")
-    for name in ("samples/orders.csv", ".github/workflows/enrich.yml"):
+    for name in ("tests/orders_with_customer.yml", ".github/workflows/enrich.yml"):
         assert str(tmp_path / name) in result.stderr
     assert "exist already; nothing was written" in result.stderr
     assert files_below(tmp_path) == before
@@ -178,6 +185,6 @@ def test_the_hook_for_pre_commit_runs_validate_offline() -> None:
         False,
     )
     wanted = re.compile(hook["files"])
-    names = ("jobs/a.yml", "conf/dev.yml", "expectations/a.json", "samples/tables.yml", "sub/jobs/a.yaml")
+    names = ("jobs/a.yml", "conf/dev.yml", "expectations/a.json", "sub/jobs/a.yaml")
     assert [name for name in names if not wanted.search(name)] == []
     assert not wanted.search("lib/a.py")

@@ -87,6 +87,15 @@ def is_widened(path: Path) -> bool:
     return "delta.enableTypeWidening" in _last(path, "metaData")["configuration"]
 
 
+def set_feed(path: Path, *, on: bool) -> None:
+    """Switch the change feed of such a table."""
+
+    def change(meta: Field) -> None:
+        meta["configuration"]["delta.enableChangeDataFeed"] = str(on).lower()
+
+    _alter(path, "SET TBLPROPERTIES", change)
+
+
 def overwrite(path: Path, rows: pa.Table) -> None:
     """Replace all rows of a table without structs in one commit: the feed has them go and come."""
     name = f"part-{uuid.uuid4()}.parquet"

@@ -119,6 +119,9 @@ class SourceWriter:
     def feed(self, *, on: bool) -> None:
         """Switch the change feed."""
         self.is_unfed = not on
+        if self.is_widened:
+            log.set_feed(Path(self.path), on=on)
+            return
         DeltaTable(self.path).alter.set_table_properties({"delta.enableChangeDataFeed": str(on).lower()})
 
     def settle(self) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import tempfile
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,10 +15,7 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 from obstore.store import S3Store
 
-from enrich.config.project import load_project
-from enrich.operations.samples import read_samples
 from enrich.spark.jars import find_spark_home
-from enrich.storage.creation import create_table
 from kit.airflow import CACHE, PINS
 from kit.world import Environment, find_free_port, make_environment, run, running, wait_until
 
@@ -63,18 +59,15 @@ class S3:
         return S3Store(BUCKET, prefix=directory, config=self.options, client_options={"allow_http": True})  # type: ignore[arg-type]
 
     def fill(self, project: Path, lake: str) -> None:
-        """Write the sample tables of a new project, as other systems would, into a lake of the bucket."""
+        """Write the tables of a new project, as other systems would, into a lake of the bucket."""
         options = {**self.options, "aws_allow_http": "true"}
-        for place, sample in read_samples(load_project(project, "dev")).items():
-            with tempfile.TemporaryDirectory() as scratch:
-                local = Path(scratch) / "table"
-                create_table(local, sample.columns, sample.file, sample.name)
-                write_deltalake(
-                    f"s3a://{BUCKET}/{lake}/{Path(place).name}",
-                    DeltaTable(local).to_pyarrow_table(),
-                    configuration={"delta.enableChangeDataFeed": "true"},
-                    storage_options=options,
-                )
+        for place in (project / "lake").iterdir():
+            write_deltalake(
+                f"s3a://{BUCKET}/{lake}/{place.name}",
+                DeltaTable(place).to_pyarrow_table(),
+                configuration={"delta.enableChangeDataFeed": "true"},
+                storage_options=options,
+            )
 
 
 @contextmanager

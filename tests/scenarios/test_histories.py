@@ -17,7 +17,6 @@ from differential.clocks import read_raw_times
 from enrich.storage import tables
 from kit.commits import date_commit, find_commit
 from kit.lab import Lab, Prepared
-from kit.project import CONF, write_project
 
 pytestmark = pytest.mark.sampled
 
@@ -239,15 +238,11 @@ def test_why_plan_and_lineage_know_histories(past: Lab) -> None:
 
 
 def test_a_plan_refuses_a_full_refresh_over_a_source_that_the_run_makes_anew(past: Lab) -> None:
-    assert past.run().exit_code == 0
+    past.table("raw", "id", {"id": pa.string(), "mail": pa.string(), "note": pa.string()}, [row("u1", "a")])
+    assert past.run("versions").exit_code == 0
     shutil.rmtree(past.path("source"))
-    samples = {
-        "conf/dev.yml": f"{CONF}samples: ./samples\n",
-        "samples/tables.yml": "source: {id: string, mail: string, note: string}\n",
-        "samples/source.csv": "id,mail,note\nu1,a,n\n",
-    }
-    write_project(past.home, samples)
-    plan = enrich.plan(enrich.load_project(past.home), spark=past.spark, full_refresh=True).jobs[0]
+    past.job("job: source\nsources: {raw: {table: raw, key: id}}\nfrom: raw\ntarget: {table: source}\n")
+    plan = enrich.plan(enrich.load_project(past.home), spark=past.spark, full_refresh=True).jobs[-1]
     ended = past.run(full_refresh=True)
     assert (plan.exit_code, plan.refused) == (ended.exit_code, ended.error)
     assert (ended.exit_code, "would forget" in str(ended.error)) == (5, True)

@@ -1,4 +1,4 @@
-"""What `enrich init` writes runs as it stands: tables from samples, targets from tables, and then nothing to do."""
+"""What `enrich init` writes runs as it stands: its tables, targets from tables, and then nothing to do."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ from enrich.storage import shape
 from enrich.storage.extents import measure_feed
 from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab
-from kit.project import CONF, hold_nulls, write_project
+from kit.project import hold_nulls
 from kit.session import live_in_zone
 
 pytestmark = pytest.mark.sampled
@@ -408,23 +408,6 @@ def test_a_plan_says_what_becomes_of_targets_whose_sources_the_run_makes_anew(jo
         "select: {id: customers.id, email: customers.email}\ntarget: {table: readers}\n"
     )
     assert lab.run_all().exit_code == 0
-    samples = {
-        "conf/dev.yml": f"{CONF}samples: ./samples\n",
-        "samples/tables.yml": "accounts: {id: string, email: string, note: string}\n",
-        "samples/accounts.csv": "id,email,note\nu1,new@example.com,n\n",
-    }
-    write_project(lab.home, samples)
-    shutil.rmtree(lab.path("accounts"))
-
-    whole, refused = planned(lab, full_refresh=True), planned(lab)
-    assert (whole["all"], whole["mode"], whole["samples"]) == (0, "full_refresh", ["samples/accounts.csv"])
-    assert (refused["all"], refused["mode"], refused["has_work"]) == (5, None, False)
-    ended = lab.run_all()
-    assert (ended.exit_code, ended.jobs[0].error) == (5, refused["refused"])
-    assert "source 'accounts' of 'customers' is another table" in refused["refused"]
-    assert "enrich run customers --full-refresh" in refused["refused"]
-    assert [each.mode for each in lab.run_all(full_refresh=True).jobs] == ["full_refresh", "full_refresh"]
-
     shutil.rmtree(lab.path("customers"))  # the source of a target, made anew by the job before
     plans = enrich.plan(enrich.load_project(lab.home), spark=lab.spark).jobs
     assert [(each.mode, each.exit_code) for each in plans] == [("bootstrap", 0), (None, 5)]

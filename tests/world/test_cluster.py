@@ -109,7 +109,7 @@ def cluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Cluster]:
                 file.unlink()
         settings = SETTINGS | {"spark.executorEnv.PYSPARK_PYTHON": "/there/is/no/python"}
         spark = {"master": master, "conf": settings}
-        conf = {"lake": "./lake", "samples": "./samples", "spark": spark}
+        conf = {"lake": "./lake", "spark": spark}
         (project / "conf" / "cluster.yml").write_text(yaml.safe_dump(conf))
         found = Cluster(master, project)
         found.enrich("run")

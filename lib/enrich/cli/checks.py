@@ -124,8 +124,6 @@ def _list_plan_notes(job: JobPlan) -> list[str]:
         notes.append(_describe_forecast(job.forecast))
     if job.after:
         notes.append(f"runs after {', '.join(job.after)}; what these jobs would change is not counted here")
-    if job.samples:
-        notes.append(f"sources that do not exist are made first, from {', '.join(job.samples)}")
     if job.refused is not None:
         notes.append(f"refused, exit {job.exit_code}: {job.refused}" if job.exit_code else job.refused)
     return notes

@@ -24,8 +24,7 @@ from enrich.cli.process import put, say_result
 def init(ctx: click.Context, /, *, words: tuple[str, ...], from_tables: bool) -> int:
     """Write a project that runs, or a first job for tables that exist.
 
-    DIR (default: the current directory) gets one job of each kind, suites, sample data and a workflow for CI. The first
-    `enrich run` makes source tables from the sample data.
+    DIR (default: the current directory) gets one job of each kind, suites, a workflow for CI, and small tables.
 
     With --from, the project here, or a new one, gets a job that joins the tables. Keys are guessed from uniqueness, and
     joins from names of columns and from matches; comments in the file say so. Only some rows are read, without Spark.

@@ -342,11 +342,6 @@ class Settings(Model):
     lake: Text | None = Field(None, description="Directory or object-store URI of the tables with bare names.")
     catalog: Text | None = Field(None, description="Catalog schema of the tables with bare names, e.g. main.silver.")
     state: Text | None = Field(None, description="Runs table, locks and reports; default <lake>/_enrich.")
-    samples: Text | None = Field(
-        None,
-        description="Directory of sample data: `enrich run` makes source tables that do not exist from its files."
-        " Only with a lake on this machine.",
-    )
     keep_runs: int = Field(
         400, strict=True, ge=1, le=36_500, description="Days after which the runs table forgets a run."
     )

@@ -89,7 +89,7 @@ def _check_places(tree: Tree, value: dict[str, Any], base: Path) -> list[Fault]:
     if "catalog" in value and "state" not in value and "lake" not in value:
         message = "'catalog' also needs 'state': a directory or an object-store URI"
         faults.append(Fault(message, tree.at("catalog")))
-    for key in ("lake", "catalog", "state", "samples"):
+    for key in ("lake", "catalog", "state"):
         text = value.get(key)
         if not isinstance(text, str) or not text.strip() or "${" in text:
             continue
@@ -97,18 +97,4 @@ def _check_places(tree: Tree, value: dict[str, Any], base: Path) -> list[Fault]:
             places.parse_catalog_schema(text) if key == "catalog" else places.resolve_directory(text, base)
         except ConfigError as error:
             faults.append(Fault(f"'{key}': {error.message}", tree.at(key)))
-    if "samples" in value and not faults:
-        faults += _check_samples(tree, value, base)
     return faults
-
-
-def _check_samples(tree: Tree, value: dict[str, Any], base: Path) -> list[Fault]:
-    """Check that samples can only become tables of a lake on this machine, from a directory on this machine."""
-    for key in ("lake", "samples"):
-        text = value.get(key)
-        if not isinstance(text, str) or not places.resolve_directory(text, base).startswith("/"):
-            message = (
-                "'samples' is only for tables on this machine: it needs 'lake', and both must be local directories"
-            )
-            return [Fault(message, tree.at("samples"))]
-    return []

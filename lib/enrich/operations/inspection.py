@@ -19,7 +19,6 @@ from enrich.config.graph import sort_jobs
 from enrich.config.models import Job
 from enrich.config.places import CatalogName, find_quarantine
 from enrich.config.project import Project
-from enrich.operations.samples import is_free, read_samples
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import TargetState, read_quarantine_state
 from enrich.progress.cursor import read as read_cursor
@@ -99,8 +98,8 @@ def _read_job_status(workplace: Workplace, job: Job, last: dict[str, dict[str, A
 def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> str | None:
     """Return why the next run of a job would be refused, in one line; None where files and logs show nothing.
 
-    Sources that the run itself makes may not exist yet, and it gives those that its other jobs write what they lack. A
-    first run has nothing to go on from. What others did to the target is told by its own words.
+    Sources that other jobs of the run make may not exist yet, and it gives them what they lack. A first run has nothing
+    to go on from. What others did to the target is told by its own words.
     """
     project = workplace.project
     sources = [project.location(source.table) for source in job.sources.values()]
@@ -108,7 +107,7 @@ def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> str | 
         return None
     theirs: list[Any] = []
     try:
-        made = {project.location(each.target.table) for each in project.jobs.values()} | read_samples(project).keys()
+        made = {project.location(each.target.table) for each in project.jobs.values()}
         theirs = [place for place in sources if place in made]
         if not all(tables.exists(str(place)) for place in theirs):
             return None
@@ -158,15 +157,13 @@ def _find_warning(job: Job, target: TargetState, lags: tuple[SourceLag, ...], re
 def validate(project: Project, *, offline: bool = False) -> list[Fault]:
     """Hold every job against the logs of its tables and every suite against its job.
 
-    A source that another job writes may not exist yet; it is then taken on trust. One that a run would make from sample
-    data is taken as `tables.yml` declares it.
+    A source that another job writes may not exist yet; it is then taken on trust.
 
     Args:
         project: The project.
-        offline: Open no table: look only at jobs all of whose sources are declared as sample data.
+        offline: Open no table: look at the files alone.
     """
     faults: list[Fault] = []
-    samples = read_samples(project)
     written = {project.location(job.target.table) for job in project.jobs.values()}
     for name in sort_jobs(project.jobs, project):
         job = project.jobs[name]
@@ -174,10 +171,6 @@ def validate(project: Project, *, offline: bool = False) -> list[Fault]:
         columns: dict[str, dict[str, DataType]] = {}
         for alias, source in job.sources.items():
             place = project.location(source.table)
-            sample = samples.get(str(place))
-            if sample is not None and (offline or is_free(str(place))):
-                columns[alias] = sample.columns
-                continue
             if offline or isinstance(place, CatalogName) or (place in written and not tables.exists(place)):
                 continue
             try:

@@ -10,7 +10,6 @@ from enrich.compiler.compile import check_file, list_target_columns
 from enrich.config import project as project_files
 from enrich.config.models import Job
 from enrich.config.project import Project
-from enrich.operations.samples import read_samples
 from enrich.quality.suitefiles import check_columns
 from enrich.quality.suites import Suite
 
@@ -39,10 +38,6 @@ def load_project(
         suite, names = project.suite(job), list_target_columns(job)
         if suite is not None and names is not None:
             faults += check_columns(suite, (*names, *_find_in_other_case(job, suite, names)))
-    try:
-        read_samples(project)
-    except ConfigError as error:
-        faults += error.faults
     if faults:
         raise ConfigError.of(dict.fromkeys(faults))
     return project

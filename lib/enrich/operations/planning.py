@@ -60,7 +60,6 @@ class JobPlan:
         affected: Target keys to compute; None for all of them.
         has_work: Whether the run would start Spark for it.
         after: Jobs of this plan that write one of its sources first; what they bring is not in these numbers.
-        samples: Files of sample data from which the run first makes source tables that do not exist.
         refused: Why the run would end here, with the next step.
         exit_code: What the job would end with, as far as can be known before its rows are computed.
         forecast: What the run would do to the target; None when the job would not get that far.
@@ -72,7 +71,6 @@ class JobPlan:
     affected: int | None = 0
     has_work: bool = False
     after: tuple[str, ...] = ()
-    samples: tuple[str, ...] = ()
     refused: str | None = None
     exit_code: int = 0
     forecast: Forecast | None = None
@@ -86,7 +84,6 @@ class JobPlan:
             "affected_keys": self.affected,
             "has_work": self.has_work,
             "after": list(self.after),
-            "samples": list(self.samples),
             "refused": self.refused,
             "exit_code": self.exit_code,
             "forecast": self.forecast.to_dict() if self.forecast is not None else None,
@@ -157,10 +154,9 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
             return JobPlan(name, refused=f"skipped: it reads job {other.job!r}, which would not succeed")
     after = tuple(other.job for other in before if other.has_work)
     try:
-        if (unmade := workplace.list_sources_to_make(job, _list_created(workplace, before))) is not None:
+        if unmade := workplace.list_unmade(job, _list_created(workplace, before)):
             mode = foresee_mode(job, *workplace.target(job), unmade, full_refresh=options.full_refresh)
-            made = tuple(sorted({sample for sample in unmade.values() if sample is not None}))
-            return JobPlan(name, mode, has_work=True, affected=None, after=after, samples=made)
+            return JobPlan(name, mode, has_work=True, affected=None, after=after)
         task = open_task(workplace.task(job), full_refresh=options.full_refresh, bounds=options.bounds)
         sources = {alias: SourcePlan(window) for alias, window in task.window.items()}
         found = JobPlan(name, task.mode, sources, after=after, forecast=IDLE)

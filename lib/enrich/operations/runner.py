@@ -21,7 +21,6 @@ from enrich.config.models import Job
 from enrich.config.project import Project
 from enrich.operations.choice import choose_accepted, choose_jobs, read_window
 from enrich.operations.retries import retry
-from enrich.operations.samples import create_sample_tables
 from enrich.operations.upkeep import keep_in_shape
 from enrich.operations.watching import Watch, open_watch
 from enrich.operations.workplace import Options, Workplace
@@ -86,8 +85,6 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     watch = open_watch(project, run_id, dry_run=dry_run)
     context.begin_run(run_id)
     running = _Running(Workplace(project, names, options, run_id, spark), watch, on_result)
-    if not dry_run:
-        running.workplace.pins |= create_sample_tables(project, names)
     running.workplace.pin()
     results: list[JobResult] = []
     try:
@@ -155,9 +152,6 @@ class _Running:
         for other in graph.find_upstream(project, name):
             if why := self._find_obstacle(other):
                 return self.skip(name, f"it reads job {other!r}, which {why}")
-        if self.workplace.options.dry_run and (unmade := self.workplace.list_sources_to_make(project.jobs[name])):
-            samples = ", ".join(sorted({each for each in unmade.values() if each is not None}))
-            return self.skip(name, f"its sources are made first, from {samples}: a dry run makes none")
         self.watch.start(name)
         context.note_written(f"the target of {name!r} is unchanged")
         started = time.monotonic()

@@ -26,7 +26,6 @@ from enrich.config.models import Job
 from enrich.config.places import CatalogName, Location, find_quarantine, identify
 from enrich.config.project import Project
 from enrich.config.values import explain_value_fault
-from enrich.operations.samples import find_missing_sample
 from enrich.progress import cursor, spans, window
 from enrich.progress.cursor import TargetState
 from enrich.progress.prepare import check_free, check_sources, compile_task
@@ -192,28 +191,16 @@ class Workplace:
         uri = self.uri(reference)
         return uri is not None and (isinstance(self.pins.get(identify(uri)), TableState) or tables.exists(uri))
 
-    def list_sources_to_make(self, job: Job, created: Collection[str] = ()) -> dict[str, str | None] | None:
-        """Return the sources of a job that do not exist yet and that a run makes first.
+    def list_unmade(self, job: Job, created: Collection[str]) -> list[str]:
+        """Return the sources of a job that do not exist yet, if earlier jobs of a run make all of them; else none.
 
         Args:
             job: The job.
-            created: The tables that earlier jobs of the run make, as ``identify`` names them.
-
-        Returns:
-            Alias -> the file of sample data; None in its place when an earlier job of the run makes the source. None
-            when all sources exist, or when one does not and neither an earlier job nor sample data makes it.
+            created: The tables that these jobs make, as ``identify`` names them.
         """
-        unmade: dict[str, str | None] = {}
-        for alias, source in job.sources.items():
-            if self.has_table(source.table):
-                continue
-            if identify(self.project.location(source.table)) in created:
-                unmade[alias] = None
-            elif (sample := find_missing_sample(self.project, source.table)) is not None:
-                unmade[alias] = sample.name
-            else:
-                return None
-        return unmade or None
+        places = {alias: source.table for alias, source in job.sources.items() if not self.has_table(source.table)}
+        made = all(identify(self.project.location(place)) in created for place in places.values())
+        return list(places) if made else []
 
     def unpin(self, job: Job) -> None:
         """Let a job read the latest versions of its sources, except those that other jobs of this operation read."""
@@ -281,10 +268,8 @@ class Workplace:
         if isinstance(place, str) and (tables.exists(place) or tables.is_occupied(place)):
             return None
         makers = (name for name in jobs if identify(self.project.location(jobs[name].target.table)) == identify(place))
-        if writer := next(makers, None):
-            return f"job {writer} writes it: run `{hints.run(writer)}` first"
-        sample = find_missing_sample(self.project, reference)
-        return f"`{hints.run()}` makes it from {sample.name}" if sample else None
+        writer = next(makers, None)
+        return None if writer is None else f"job {writer} writes it: run `{hints.run(writer)}` first"
 
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""

@@ -1,4 +1,4 @@
-"""The files of a new project: a copy of ``template/``, and the JSON Schemas for editors, so that they work offline."""
+"""Write a new project: a copy of ``template/``, JSON Schemas for editors, and the tables that its jobs read."""
 
 from __future__ import annotations
 
@@ -8,12 +8,15 @@ from pathlib import Path
 
 from enrich.base.errors import ConfigError
 from enrich.config.schema import build_schemas
+from enrich.config.yamlfile import read_tree
+from enrich.testing.lake import Lake
 from enrich.testing.schema import build_schema
 
 TEMPLATE = Path(__file__).parent / "template"
 _HIDDEN = "github"
 """A directory of the template whose copy begins with a dot: packaging tools leave hidden files out."""
 
+_TABLES = Path(__file__).parent / "tables.yml"
 _ELSEWHERE = "name another directory"
 
 IGNORED = "lake/\n"
@@ -21,7 +24,7 @@ IGNORED = "lake/\n"
 
 NEXT = """\
   enrich validate                                 # are the files right?
-  enrich run                                      # makes the sample tables in lake/, and then the targets
+  enrich run                                      # makes the targets of the tables in lake/
   enrich test                                     # plays tests/orders_with_customer.yml
   enrich report                                   # what the targets hold
   enrich why orders_with_customer o4 customer     # why is the customer of this order null?
@@ -29,7 +32,9 @@ run, test and why need Java 17 or 21, and what `pip install "enrich-delta[all]"`
 
 
 def write_project(directory: Path) -> list[str]:
-    """Write a project that runs into ``directory``, and return what was written, relative to it.
+    """Write a project that runs, and its tables, into ``directory``; return what was written, relative to it.
+
+    A table, or anything else, that is at the place of one of its tables stays as it is.
 
     Raises:
         ConfigError: Something is there that would be overwritten, or that the new jobs would be mixed with.
@@ -39,7 +44,16 @@ def write_project(directory: Path) -> list[str]:
         files[".gitignore"] = IGNORED
     _refuse_mixture(directory)
     write_files(directory, files)
-    return sorted(files)
+    return [*sorted(files), *write_tables(directory / "lake")]
+
+
+def write_tables(lake: Path) -> list[str]:
+    """Write the tables that the jobs of a new project read, and return what was written."""
+    texts = read_tree(_TABLES, _TABLES.name).mapping()
+    made = {name: text for name, text in texts.items() if not (lake / name).exists()}
+    for name, text in made.items():
+        Lake(lake).create(name, text.split(maxsplit=1)[0], text)
+    return [f"lake/{name}" for name in made]
 
 
 def collect_files() -> dict[str, str]:

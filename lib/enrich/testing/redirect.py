@@ -75,7 +75,7 @@ def redirect(project: Project, directory: Path) -> Project:
         target = job.target.model_copy(update={"table": rename(job.target.table)})
         return job.model_copy(update={"sources": sources, "target": target})
 
-    here = {"lake": str(directory.absolute()), "catalog": None, "state": None, "samples": None}
+    here = {"lake": str(directory.absolute()), "catalog": None, "state": None}
     settings = project.settings.model_copy(update={**here, "lineage": None, "metrics": None, "notify": {}})
     jobs = {name: move(job) for name, job in project.jobs.items()}
     return Project(project.dir, project.deployment, settings, jobs, project.suites, project.deployments)

@@ -132,11 +132,10 @@ def test_catalog_tables_and_paths_have_names_in_the_lake(project: Project, tmp_p
 def test_nobody_is_told_of_the_runs_of_a_test(tmp_path: Path) -> None:
     """Its tables are called as those of the deployment: a receiver would take them for these."""
     told = "lineage: {file: events.json}\nmetrics: {file: m.prom}\nnotify: {ops: {url: {env: NO_SUCH_URL}}}\n"
-    files = {"conf/dev.yml": f"{CONF}samples: samples\n{told}", "jobs/customers.yml": CUSTOMERS}
-    files |= {"samples/tables.yml": "{}"}
+    files = {"conf/dev.yml": f"{CONF}{told}", "jobs/customers.yml": CUSTOMERS}
     project = enrich.load_project(write_project(tmp_path / "project", files))
     moved = redirect(project, tmp_path / "lake").settings
-    assert (moved.lineage, moved.metrics, moved.notify, moved.samples) == (None, None, {}, None)
+    assert (moved.lineage, moved.metrics, moved.notify) == (None, None, {})
     assert project.settings.metrics is not None
 
 
