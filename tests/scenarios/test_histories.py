@@ -14,6 +14,7 @@ from deltalake import DeltaTable
 
 import enrich
 from differential.clocks import read_raw_times
+from enrich.progress import cursor
 from enrich.storage import tables
 from kit.commits import date_commit, find_commit
 from kit.lab import Lab, Prepared
@@ -147,7 +148,9 @@ def test_lost_feeds(past: Lab) -> None:
     assert (lost.exit_code, "--allow-gap" in str(lost.error)) == (5, True)
     found = past.run(allow_gap=True)
     assert found.error is None
-    (mark,) = enrich.progress.cursor.read_records(past.log("versions"), "versions")[0][1].sources.values()
+    record = cursor.read_record(past.log("versions")[0], "versions")
+    assert record is not None
+    (mark,) = cursor.Cursor.from_dict(record).sources.values()
     assert mark.gaps
     end = mark.gaps[-1][1]
     assert mark.gaps == ((1, end),)

@@ -7,19 +7,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import DeltaTable, write_deltalake
 
-from enrich.base.errors import HistoryError
+from enrich.base.errors import ConfigError, HistoryError
 from enrich.base.result import Compaction, Extent, JobResult
 from enrich.cli.maintenance import format_maintenance
 from enrich.config.models import Optimize
 from enrich.config.project import load_project
 from enrich.operations import maintenance
-from enrich.operations.maintenance import Kept, MaintainResult, Upkeep
+from enrich.operations.maintenance import MaintainResult, Need, Upkeep
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.cursor import name_application
-from enrich.progress.needs import Need
-from enrich.storage import upkeep
 from enrich.storage.extents import measure_files
 from enrich.storage.shape import Shape, find_need
 from enrich.storage.tables import read_state
@@ -47,46 +44,15 @@ def test_a_job_that_never_ran_has_nothing_to_keep(home: Path) -> None:
     assert not (home / "lake").exists()
 
 
-@pytest.mark.parametrize("retention", ["", "7", "-1d", "30s", "v4"])
-def test_a_retention_is_a_duration(home: Path, retention: str) -> None:
-    with restored():
-        found = call("--project-dir", home, "maintain", f"--retention={retention}")
-    assert (found.exit_code, "valid forms are 30m, 12h, 3d, 2w" in found.stderr) == (2, True)
-
-
-def test_a_retention_that_is_too_short_is_refused_before_files_are_rewritten(
-    home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """And each line of the log names the run and the job."""
-    rows = pa.table({"id": ["a"], "title": ["b"], "merchant": ["c"]})
-    commit = CommitProperties(app_transactions=[Transaction(name_application("shop"), 1)])
-    for _ in range(2):
-        write_deltalake(home / "lake" / "shop", rows, mode="append", commit_properties=commit)
-    asked: list[object] = []
-    monkeypatch.setattr(Workplace, "work_inside", lambda _, work: asked.append(work))
-    with restored():
-        words = ("--retention", "1h", "--output", "json", "--log-format", "json")
-        found = call("--project-dir", home, "maintain", *words)
-    told = json.loads(found.stdout)
-    assert (found.exit_code, asked) == (2, [])
-    assert told["tables"][0]["error"].startswith("--retention 1h is less than the 168 hours")
-    line = next(each for each in map(json.loads, found.stderr.splitlines()) if "shop: failed" in each["message"])
-    assert (line["run_id"], line["job"]) == (told["run_id"], "shop")
-
-
-def test_the_table_says_what_was_done_and_why_more_stays() -> None:
+def test_the_table_says_what_was_done() -> None:
     done = Upkeep("shop", "/lake/shop", "target", "done", rewritten=Extent(120, 1_500_000), became=Extent(1, 1_400_000))
-    kept = Kept(200, ("job 'titles' may need version 5 and what came after it",), (4, 6))
-    failed = Upkeep("shop", "/lake/s__quarantine", "quarantine", "failed", error="no space", exit_code=7, kept=kept)
+    failed = Upkeep("shop", "/lake/s__quarantine", "quarantine", "failed", error="no space", exit_code=7, kept=200)
     found = MaintainResult("r", "dev", False, (done, failed))
     assert found.exit_code == 7
     lines = format_maintenance(found).splitlines()
     assert lines[1].split("  ")[-1].strip() == "-"
     assert "120 files, 1.5 MB  1 file, 1.4 MB" in lines[1]
-    assert lines[3:] == [
-        "/lake/s__quarantine: kept for longer: job 'titles' may need version 5 and what came after it",
-        "/lake/s__quarantine: no space",
-    ]
+    assert lines[3:] == ["/lake/s__quarantine: no space"]
 
 
 @pytest.mark.parametrize(
@@ -133,23 +99,29 @@ def table(tmp_path: Path) -> Path:
     return tmp_path / "items"
 
 
-def _choose(home: Path, uri: Path, asked: int | None, monkeypatch: pytest.MonkeyPatch, *versions: int) -> Kept:
-    table_id = read_state(str(uri)).table_id
+def _check(home: Path, uri: Path, monkeypatch: pytest.MonkeyPatch, *versions: int, of: str | None = None) -> int:
+    table_id = of or read_state(str(uri)).table_id
     needs = [Need("kept", table_id, version) for version in versions]
     monkeypatch.setattr(maintenance._Keeper, "_list_readers", lambda *_: needs)
-    keeper = maintenance._Keeper(Workplace(load_project(home), [], Options(), "run", None), asked)
-    return keeper._choose_hours("items", str(uri))
+    keeper = maintenance._Keeper(Workplace(load_project(home), [], Options(), "run", None))
+    return keeper._check_readers("items", str(uri))
 
 
-def test_all_versions_stay_from_the_one_on_that_is_needed(
-    home: Path, table: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_nothing_is_removed_while_a_job_has_yet_to_read_what_is_old(
+    home: Path, table: Path, monkeypatch: pytest.MonkeyPatch, version: int
 ) -> None:
-    assert _choose(home, table, None, monkeypatch).window == (3, 4)
-    assert _choose(home, table, 24 * 25, monkeypatch).window == (1, 4)
-    assert _choose(home, table, 24 * 99, monkeypatch).window == (-1, 4)
-    kept = _choose(home, table, 24 * 15, monkeypatch, 3, 2)
-    assert (kept.hours, kept.window) == (20 * 24 + 1 + maintenance.MARGIN, (1, 4))
-    assert kept.why == ("job 'kept' may need version 2 and what came after it",)
+    """What came after version 2 is ten days old, and the table keeps removed files for a week."""
+    assert _check(home, table, monkeypatch, 4, 3) == 168
+    assert _check(home, table, monkeypatch, version, of="another") == 168
+    with pytest.raises(
+        HistoryError, match=rf"'kept' has yet to read what came after version {version}, and that is so old"
+    ):
+        _check(home, table, monkeypatch, 4, version)
+    DeltaTable(table).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 60 days"})
+    assert _check(home, table, monkeypatch, 3) == 60 * 24
+    with pytest.raises(HistoryError, match="so old"):  # the last checkpoint may have been written while it was less
+        _check(home, table, monkeypatch, version)
 
 
 def test_nothing_is_removed_where_the_log_has_lost_what_a_job_may_need(
@@ -158,48 +130,11 @@ def test_nothing_is_removed_where_the_log_has_lost_what_a_job_may_need(
     DeltaTable(table).create_checkpoint()
     for version in range(3):
         find_commit(table, version).unlink()
-    assert _choose(home, table, 24 * 99, monkeypatch, 2).window == (2, 4)
-    with pytest.raises(HistoryError, match=r"'kept' has yet to read .* version 1, and the table's log no longer holds"):
-        _choose(home, table, None, monkeypatch, 1)
+    with pytest.raises(HistoryError, match=r"'kept' has yet to read .* version 1,"):
+        _check(home, table, monkeypatch, 1)
 
 
-def test_what_the_log_has_lost_is_no_reason_to_keep_or_to_refuse(
-    home: Path, table: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A RESTORE or a gap may ask for it for ever, and no file could bring it back."""
-    DeltaTable(table).create_checkpoint()
-    for version in range(3):
-        find_commit(table, version).unlink()
-    need = Need("kept", read_state(str(table)).table_id, 3, (0, 1, 2))
-    monkeypatch.setattr(maintenance._Keeper, "_list_readers", lambda *_: [need])
-    keeper = maintenance._Keeper(Workplace(load_project(home), [], Options(), "run", None), None)
-    kept = keeper._choose_hours("items", str(table))
-    assert kept.why == ("job 'kept' may need version 2 and what came after it",)
-    assert kept.window == (2, 4)
-
-
-def test_what_a_commit_removed_is_found_however_it_is_written(tmp_path: Path) -> None:
-    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^", "offset": 1, "sizeInBytes": 1}
-    whole = {"storageType": "p", "pathOrInlineDv": "s3a://bucket/t/deletion%20vector.bin"}
-    removed = [
-        {"path": "p=a%2520b/one%2520file.parquet", "deletionVector": vector},
-        {"path": "two.parquet", "deletionVector": whole},
-        {"path": "three.parquet", "deletionVector": {"storageType": "i", "pathOrInlineDv": "x"}},
-    ]
-    find_commit(tmp_path, 3).parent.mkdir()
-    lines = [*({"remove": each} for each in removed), {"cdc": {"path": "_change_data/cdc.parquet"}}]
-    find_commit(tmp_path, 3).write_text("\n".join(map(json.dumps, lines)))
-    listed = [
-        *("file:/t/p=a%20b/one%20file.parquet", "file:/t/ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"),
-        *(
-            "/t/two.parquet",
-            "s3a://bucket/t/deletion vector.bin",
-            "file:/t/three.parquet",
-            "/t/_change_data/cdc.parquet",
-        ),
-        "file:/t/unused.parquet",
-    ]
-    assert upkeep._leave_needed(str(tmp_path), listed, (2, 3)) == ["file:/t/unused.parquet"]
-    assert upkeep._leave_needed(str(tmp_path), listed, (3, 3)) == listed
-    with pytest.raises(HistoryError, match="no longer holds version 2"):
-        upkeep._leave_needed(str(tmp_path), listed, (1, 3))
+def test_what_a_table_promises_has_to_be_understood(home: Path, table: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    DeltaTable(table).alter.set_table_properties({"delta.deletedFileRetentionDuration": "interval 1 month"})
+    with pytest.raises(ConfigError, match="cannot be understood"):
+        _check(home, table, monkeypatch, 4)

@@ -7,17 +7,16 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
+from deltalake import CommitProperties, Transaction, write_deltalake
 
 from enrich.base.errors import HistoryError
+from enrich.operations.maintenance import Need, list_needs
 from enrich.progress import cursor
 from enrich.progress.cursor import Cursor, Mark, TargetState, name_application
-from enrich.progress.needs import Need, list_needs
 from enrich.storage import retention
 from enrich.storage.runs import RunsTable
 
 JOB = "kept"
-NOTHING = {"delta.deletedFileRetentionDuration": "interval 0 hours"}
 
 
 def record(number: int, to: int, table_id: str = "t", gaps: tuple[tuple[int, int], ...] = ()) -> Cursor:
@@ -40,24 +39,20 @@ def read(uri: Path) -> TargetState:
 
 
 def needs(uri: Path) -> dict[str, Need]:
-    return list_needs(JOB, read(uri), f"{uri}__quarantine")
+    return list_needs(JOB, read(uri))
 
 
 def test_a_job_that_never_ran_needs_nothing() -> None:
-    assert list_needs(JOB, TargetState(None, None, 0), None) == {}
+    assert list_needs(JOB, TargetState(None, None, 0)) == {}
 
 
-def test_what_the_versions_had_consumed_that_may_be_restored_counts(tmp_path: Path) -> None:
+def test_what_a_run_left_behind_that_ended_between_its_two_commits_counts(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     for number, to in ((1, 3), (2, 5), (3, 8)):
         commit(uri, record(number, to))
-    assert needs(uri) == {"items": Need(JOB, "t", 8, (3, 5))}
-    DeltaTable(uri).alter.set_table_properties(NOTHING)
     assert needs(uri) == {"items": Need(JOB, "t", 8)}
-    commit(
-        tmp_path / "t__quarantine", replace(record(1, 6), quarantine=1)
-    )  # a run ended between its two commits, or it was restored
-    assert needs(uri) == {"items": Need(JOB, "t", 8, (6,))}
+    commit(tmp_path / "t__quarantine", replace(record(1, 6), quarantine=1))
+    assert needs(uri) == {"items": Need(JOB, "t", 6)}
 
 
 def test_a_quarantine_that_did_not_change_for_long_contains_what_its_target_does(tmp_path: Path) -> None:
@@ -65,24 +60,22 @@ def test_a_quarantine_that_did_not_change_for_long_contains_what_its_target_does
     first = replace(record(1, 1), quarantine=1)
     commit(quarantine, first)
     commit(uri, first)
-    for table in (uri, quarantine):
-        DeltaTable(table).alter.set_table_properties(NOTHING)
     commit(uri, replace(record(2, 8), quarantine=1, quarantine_run="run1"))
     assert needs(uri) == {"items": Need(JOB, "t", 8)}
 
 
-def test_gaps_count_and_other_tables_do_not(tmp_path: Path) -> None:
+def test_other_tables_do_not_count(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     commit(uri, record(1, 90, "another"))
     commit(uri, record(2, 9, gaps=((4, 6),)))
-    assert needs(uri) == {"items": Need(JOB, "t", 9, (4,))}
+    assert needs(uri) == {"items": Need(JOB, "t", 9)}
 
 
 def test_a_target_without_record_is_not_guessed(tmp_path: Path) -> None:
     uri = tmp_path / "t"
     commit(uri, record(1, 3))
     with pytest.raises(HistoryError, match="full-refresh"):
-        list_needs(JOB, replace(read(uri), cursor=None), None)
+        list_needs(JOB, replace(read(uri), cursor=None))
 
 
 @pytest.mark.parametrize(

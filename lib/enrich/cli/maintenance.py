@@ -32,20 +32,15 @@ log = logging.getLogger(__name__)
 @add_option(
     "--dry-run", is_flag=True, help="Say how many files and bytes would be written anew or removed, and write nothing."
 )
-@add_option(
-    "--retention",
-    metavar="T",
-    help="Keep removed files for at least this time: 36h, 10d, 2w; default: what each table says, else a week.",
-)
 @output_option
 @add_log_options
 @add_place_options
 def maintain(ctx: click.Context, /, *, output: str, log_format: str, quiet: bool, **asked: Any) -> int:
     """Put small files together, and remove files that nobody needs.
 
-    OPTIMIZE and VACUUM of targets and quarantines, and the same for the runs table. No row changes. What any job of the
-    project may still read stays: the changes since its cursor, also after a RESTORE of its target. A job that another
-    run works on is left out (exit 4).
+    OPTIMIZE and VACUUM of targets and quarantines, and the same for the runs table. No row changes. Nothing is removed
+    (exit 5) while a job of the project has yet to read changes that are almost as old as what the table keeps. A job
+    that another run works on is left out (exit 4).
     """
     log_to_stderr(log_format, quiet=quiet)
     done: list[Upkeep] = []
@@ -81,20 +76,15 @@ def format_maintenance(found: MaintainResult) -> str:
                 format_extent(part) if part is not None and part.files else "-"
                 for part in (each.rewritten, each.became, each.removed)
             ],
-            "-" if each.kept is None else _format_hours(each.kept.hours),
+            "-" if each.kept is None else _format_hours(each.kept),
         )
         for each in found.tables
     ]
     header = ("table", "kind", "status", "written anew", "became", "removed", "past kept")
-    notes = [clean(f"{each.table}: {note}") for each in found.tables for note in _list_notes(each)]
+    notes = [clean(f"{each.table}: {each.error}") for each in found.tables if each.error is not None]
     if found.dry_run:
         notes.append("dry run: nothing was written; the numbers are those of a run without --dry-run, at most")
     return "\n".join([format_table(header, rows), *notes])
-
-
-def _list_notes(each: Upkeep) -> list[str]:
-    kept = each.kept.why if each.kept is not None else ()
-    return [*[f"kept for longer: {why}" for why in kept], *([each.error] if each.error is not None else [])]
 
 
 def _format_hours(hours: int) -> str:

@@ -1,8 +1,8 @@
 """``enrich maintain``: OPTIMIZE of targets and quarantines, VACUUM of these, of the runs table, and of sources.
 
-Rows and cursors stay as they are. What VACUUM must leave is decided here: the table's own retention, and all that a
-cursor of any job of the project may still read, also one that a RESTORE brings back. Of other projects and deployments
-that read the same tables nothing is known.
+Rows and cursors stay as they are. VACUUM removes what is older than the table itself promises to keep, and nothing
+while a job of the project has yet to read changes that are as old. Of other projects and deployments that read the same
+tables nothing is known.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
-from enrich.base import context
+from enrich.base import context, hints
 from enrich.base.errors import ConfigError, EnrichError, HistoryError, find_gravest
 from enrich.base.failures import describe_error
 from enrich.base.result import Extent, name_deployment
@@ -25,8 +24,7 @@ from enrich.config.places import find_quarantine, identify
 from enrich.config.project import Project
 from enrich.operations.choice import choose_jobs
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.needs import Need, list_needs
-from enrich.progress.since import read_duration
+from enrich.progress.cursor import TargetState
 from enrich.storage import locks, shape, tables
 from enrich.storage.retention import KEEPS_FILES, compute_file_retention
 
@@ -41,24 +39,26 @@ TARGET, QUARANTINE, SOURCE, RUNS = "target", "quarantine", "source", "runs"
 DONE, NOTHING, FAILED, LOCKED = "done", "nothing", "failed", "locked"
 
 MARGIN = 24
-"""Hours that are kept beyond what a cursor needs: a commit's files are as old as the beginning of what made it."""
+"""Hours before the end of a table's retention from which on nothing is removed that a job has yet to read."""
+
+USUAL = 7 * 24
+"""Hours for which a table keeps removed files that says nothing of it."""
 
 _HOUR = 3_600_000
 
 
 @dataclass(frozen=True)
-class Kept:
-    """How much of a table's past VACUUM leaves.
+class Need:
+    """What a job may still read of one source.
 
     Attributes:
-        hours: Files that were removed later stay.
-        why: Which jobs need more than what was asked for.
-        window: The versions that these are: the one that was the latest when the hours began, and the last one.
+        table_id: The identity of the table that it has read; of another one at the same place it needs nothing.
+        version: It needs this version, and the changes after it.
     """
 
-    hours: int
-    why: tuple[str, ...]
-    window: tuple[int, int]
+    job: str
+    table_id: str
+    version: int
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class Upkeep:
         became: The files that stand in their place; None in a dry run.
         version: The version that OPTIMIZE made; None when it made none.
         removed: The files that VACUUM has removed.
-        kept: What it has left; None where it did not get that far.
+        kept: The hours of the table's past that it has left; None where it did not get that far.
         error: One line with the next step.
     """
 
@@ -87,14 +87,13 @@ class Upkeep:
     became: Extent | None = None
     version: int | None = None
     removed: Extent = field(default_factory=Extent)
-    kept: Kept | None = None
+    kept: int | None = None
     error: str | None = None
     exit_code: int = 0
 
     def to_dict(self) -> dict[str, Any]:
         """Return the table's part of the JSON."""
         became = vars(self.became) if self.became is not None else None
-        kept = {"hours": self.kept.hours, "why": list(self.kept.why)} if self.kept is not None else None
         return {
             "job": self.job,
             "table": self.table,
@@ -102,7 +101,7 @@ class Upkeep:
             "status": self.status,
             "engine": self.engine,
             "optimize": {**vars(self.rewritten), "into": became, "version": self.version},
-            "vacuum": {**vars(self.removed), "kept": kept},
+            "vacuum": {**vars(self.removed), "kept_hours": self.kept},
             "error": self.error,
             "exit_code": self.exit_code,
         }
@@ -144,7 +143,6 @@ def maintain(  # noqa: PLR0913 - the public interface: every keyword is an optio
     exclude: Iterable[str] = (),
     sources: bool = False,
     dry_run: bool = False,
-    retention: str | None = None,
     spark: SparkSession | None = None,
     on_result: Callable[[Upkeep], None] | None = None,
 ) -> MaintainResult:
@@ -156,8 +154,6 @@ def maintain(  # noqa: PLR0913 - the public interface: every keyword is an optio
         exclude: Names to leave out.
         sources: Also VACUUM the sources of these jobs, as far as no job of the project needs them.
         dry_run: Only measure.
-        retention: How much of the past VACUUM leaves at least: ``36h``, ``10d``, ``2w``. None: as each
-            table says.
         spark: A Delta-capable session, left as it was found; None: the active one, or one is built.
         on_result: Called for each table as it is done.
 
@@ -165,11 +161,10 @@ def maintain(  # noqa: PLR0913 - the public interface: every keyword is an optio
         One entry a table; a table that fails is a result, not an exception.
 
     Raises:
-        ConfigError: An unknown job, or a retention that is none.
+        ConfigError: An unknown job.
     """
     names = choose_jobs(project, jobs, exclude)
-    hours = None if retention is None else math.ceil(read_duration("--retention", retention) / timedelta(hours=1))
-    keeper = _Keeper(Workplace(project, names, Options(dry_run=dry_run), uuid.uuid4().hex, spark), hours)
+    keeper = _Keeper(Workplace(project, names, Options(dry_run=dry_run), uuid.uuid4().hex, spark))
     context.begin_run(keeper.workplace.run_id)
     done: list[Upkeep] = []
     for each in keeper.keep(sources=sources):
@@ -184,13 +179,11 @@ class _Keeper:
     """One call of ``enrich maintain``.
 
     Attributes:
-        asked: Hours of the past that VACUUM shall leave; None: as each table says.
         kept: The sources that were looked at.
         needs: Job -> alias -> what it may still read, or why that is not known.
     """
 
     workplace: Workplace
-    asked: int | None
     kept: set[str] = field(default_factory=set)
     needs: dict[str, dict[str, Need] | EnrichError] = field(default_factory=dict)
 
@@ -220,7 +213,6 @@ class _Keeper:
                 state = self.workplace.project.state
                 with locks.hold_lock(state, job.job, self.workplace.run_id):
                     _, known = self.workplace.target(job)  # refuses a table that this job never wrote
-                    self._compute_own_hours(found.table, tables.read_state(uri))  # refused before anything is written
                     found = self._optimize(found, job, uri, known.name)
                     found = self._vacuum(found, uri)
             except Exception as error:  # noqa: BLE001 - the other tables are kept all the same
@@ -263,13 +255,9 @@ class _Keeper:
         from enrich.storage.upkeep import vacuum_table
 
         try:
-            kept = self._choose_hours(found.table, uri)
-            log.info("VACUUM of %s: %d hours of its past stay", found.table, kept.hours)
-
-            def vacuum(own: SparkSession) -> Extent:
-                return vacuum_table(own, uri, kept.hours, kept.window, dry_run=self.dry_run)
-
-            gone = self.workplace.work_inside(vacuum)
+            kept = self._check_readers(found.table, uri)
+            log.info("VACUUM of %s: %d hours of its past stay", found.table, kept)
+            gone = self.workplace.work_inside(lambda own: vacuum_table(own, uri, dry_run=self.dry_run))
         except Exception as error:  # noqa: BLE001 - as in ``_keep_job``
             return found.failed_with(describe_error(error, found.job or found.table))
         return replace(found, removed=gone, kept=kept)
@@ -305,51 +293,31 @@ class _Keeper:
                 found = found.failed_with(describe_error(error, job.job))
             yield found.settle() if not found.exit_code else found
 
-    def _choose_hours(self, name: str, uri: str) -> Kept:
-        """Return how much of a table's past stays: all of it that the log holds, where that is less than it should be.
+    def _check_readers(self, name: str, uri: str) -> int:
+        """Return for how many hours a table keeps removed files, if no job has yet to read what is as old.
 
         Raises:
-            ConfigError: Less was asked for than the table promises to its readers.
-            HistoryError: Nobody knows what a job has read of the table, or the log has lost what it reads next.
+            ConfigError: What the table promises cannot be understood.
+            HistoryError: A job has yet to read what is almost as old, or nobody knows what it has read.
         """
         history = tables.open_log(uri)
-        state = tables.read_open_state(history)
-        own = self._compute_own_hours(name, state)
-        hours, why = self.asked or own, []
-        commits, now = tables.read_commits(history), time.time() * 1000
-        for need in self._list_readers(uri):
-            if need.table_id != state.table_id:
-                continue
-            version = need.find_oldest(commits, state.version)
-            if version is None:
-                continue
-            needed = math.ceil((now - commits.get(version, commits[version + 1])) / _HOUR) + MARGIN
-            if needed > hours:
-                why.append(f"job {need.job!r} may need version {version} and what came after it")
-            hours = max(hours, needed)
-        before = max((version for version, at in commits.items() if at < now - hours * _HOUR), default=None)
-        first = before if before is not None else min(commits, default=state.version + 1) - 1
-        return Kept(hours, tuple(why), (first, state.version))
-
-    def _compute_own_hours(self, name: str, table: tables.TableState) -> int:
-        """Return for how many hours a table promises to keep removed files.
-
-        Raises:
-            ConfigError: Less was asked for, or the promise cannot be understood.
-        """
-        seconds = compute_file_retention(table.properties)
+        state, commits = tables.read_open_state(history), tables.read_commits(history)
+        seconds = compute_file_retention(state.properties)
         if seconds is None:
-            raise ConfigError(
-                f"{KEEPS_FILES} of {name} cannot be understood",
-                hint=_suggest_retention(table.uri, "interval 168 hours"),
-            )
-        own = math.ceil(seconds / 3600)
-        if self.asked is not None and self.asked < own:
-            raise ConfigError(
-                f"--retention {self.asked}h is less than the {own} hours for which {name} keeps removed files",
-                hint=_suggest_retention(table.uri, f"interval {self.asked} hours"),
-            )
-        return own
+            hint = f"run {tables.suggest_properties(uri, {KEEPS_FILES: 'interval 168 hours'})}"
+            raise ConfigError(f"{KEEPS_FILES} of {name} cannot be understood", hint=hint)
+        hours = math.ceil(seconds / 3600)
+        # Delta goes by what the property was when the last checkpoint was written, which may have been less.
+        bound = time.time() * 1000 - (min(hours, USUAL) - MARGIN) * _HOUR
+        for need in self._list_readers(uri):
+            waits = need.table_id == state.table_id and need.version < state.version
+            if waits and commits.get(need.version + 1, 0) < bound:
+                raise HistoryError(
+                    f"nothing is removed: job {need.job!r} has yet to read what came after version {need.version}, and"
+                    " that is so old that VACUUM may remove it",
+                    hint=f"run `{hints.run(need.job)}`",
+                )
+        return hours
 
     def _list_readers(self, uri: str) -> list[Need]:
         """Return what each job of the project may still need of a table.
@@ -379,15 +347,29 @@ class _Keeper:
         """Return what a job may still need of its sources, or why that is not known; read once."""
         if job.job in self.needs:
             return self.needs[job.job]
-        location = self.workplace.project.location(job.target.table)
         try:
-            target, _ = self.workplace.target(job)
-            self.needs[job.job] = list_needs(job.job, target, self.workplace.locate(find_quarantine(location)))
+            self.needs[job.job] = list_needs(job.job, self.workplace.target(job)[0])
         except EnrichError as error:
             self.needs[job.job] = error
         return self.needs[job.job]
 
 
-def _suggest_retention(uri: str, interval: str) -> str:
-    """Return what lets a table keep removed files for so long."""
-    return f"run {tables.suggest_properties(uri, {KEEPS_FILES: interval})}"
+def list_needs(job: str, target: TargetState) -> dict[str, Need]:
+    """Return alias -> what the job may still read of that source; empty before its first run.
+
+    Raises:
+        HistoryError: Neither the target's log nor the runs table says what it has consumed.
+    """
+    if target.table is None:
+        return {}
+    if target.cursor is None:
+        raise HistoryError(f"nobody knows what the target of {job!r} has consumed", hint=f"run `{hints.refresh(job)}`")
+    cursors, beside = [target.cursor], target.quarantine
+    if beside is not None and beside.cursor is not None and not beside.belongs_to(target.cursor):
+        cursors.append(beside.cursor)  # a run has ended between its two commits
+    found = {}
+    for alias, mark in target.cursor.sources.items():
+        marks = [each.sources[alias] for each in cursors if alias in each.sources]
+        version = min(each.to for each in marks if each.table_id == mark.table_id)
+        found[alias] = Need(job, mark.table_id, version)
+    return found

@@ -442,12 +442,6 @@ def find_commits(entries: list[dict[str, Any]], run_id: str, base: int | None) -
     return [int(entry["version"]) for entry in after if _read_metadata(entry).get("run_id") == run_id]
 
 
-def read_records(entries: Iterable[dict[str, Any]], job: str) -> list[tuple[int, Cursor]]:
-    """Return the records of ``job`` among commits, in their order, each with its time in milliseconds since 1970."""
-    pairs = [(int(entry.get("timestamp") or 0), read_record(entry, job)) for entry in entries]
-    return [(at, Cursor.from_dict(record)) for at, record in pairs if record is not None]
-
-
 def find_writer(entries: list[dict[str, Any]]) -> str:
     """Return the id of the run that wrote last."""
     return next((found["run_id"] for found in map(_read_metadata, entries) if "run_id" in found), "another run")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -58,28 +58,22 @@ def measure_files(uri: str, paths: Iterable[str]) -> Extent:
         uri: The table that they are in.
         paths: Relative to it, or whole, as Delta or delta-rs list them.
     """
-    return sum_files(find_files(uri, paths))
-
-
-def sum_files(found: Mapping[str, tuple[str, int]]) -> Extent:
-    """Return how many files ``find_files`` has found, each counted once, and their bytes."""
-    sizes = dict(found.values())
+    sizes = dict(_find_files(uri, paths))
     return Extent(len(sizes), sum(sizes.values()))
 
 
-def find_files(uri: str, paths: Iterable[str]) -> dict[str, tuple[str, int]]:
-    """Return each path that is a file -> where this is, and its bytes; arguments as ``measure_files``."""
+def _find_files(uri: str, paths: Iterable[str]) -> Iterator[tuple[str, int]]:
+    """Yield where each path is that is a file, and its bytes."""
     local = find_local_path(uri)
     if local is not None:
-        files = {path: file for path in paths if (file := _find_file(local, path)) is not None}
-        return {path: (str(file), file.stat().st_size) for path, file in files.items()}
+        yield from ((str(file), file.stat().st_size) for path in paths if (file := _find_file(local, path)) is not None)
+        return
     from pyarrow.fs import FileType, PyFileSystem
 
     place = uri.partition("://")[2]
-    inside = {path: path.partition(place)[2].lstrip("/") if place in path else path for path in paths}
-    infos = PyFileSystem(open_files(uri)).get_file_info(sorted(set(inside.values()))) if inside else []
-    sizes = {info.path: info.size or 0 for info in infos if info.type == FileType.File}
-    return {path: (file, sizes[file]) for path, file in inside.items() if file in sizes}
+    inside = {path.partition(place)[2].lstrip("/") if place in path else path for path in paths}
+    infos = PyFileSystem(open_files(uri)).get_file_info(sorted(inside)) if inside else []
+    yield from ((info.path, info.size or 0) for info in infos if info.type == FileType.File)
 
 
 def _find_file(table: Path, path: str) -> Path | None:

@@ -7,33 +7,22 @@ compactions of its at a time write every row twice. ``enrich.storage.runs`` keep
 from __future__ import annotations
 
 import json
-import uuid
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import unquote
 
 from pyspark.sql import SparkSession
 
-from enrich.base import hints
-from enrich.base.errors import HistoryError
 from enrich.base.failpoints import pass_point
 from enrich.base.result import Compaction, Extent
 from enrich.base.spec import quote
-from enrich.storage.extents import find_files, sum_files
-from enrich.storage.feeds import list_files
+from enrich.storage.extents import measure_files
 from enrich.storage.settings import hold_settings
 from enrich.storage.shape import GONE, SMALL_FILE, awaits_clusters
-from enrich.storage.tables import actions, open_log, read_history
+from enrich.storage.tables import open_log, read_history
 
 _OPTIMIZE = "spark.databricks.delta.optimize."
-_VACUUM = "spark.databricks.delta.vacuum."
-"""Delta 4.4 ignores the hours of RETAIN, but for 0, unless ``retentionWindowIgnore.enabled`` below it is false."""
-
 _DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
-
-_INVENTORY = "path string, length long, isDir boolean, modificationTime long"
-"""What Delta wants to know of the files in an inventory."""
 
 _LARGE_FILE = 256 * 2**20
 """Bytes of the files that OPTIMIZE makes: several tasks can read a table of a few of them, and a MERGE rewrites one."""
@@ -98,68 +87,18 @@ def _measure(metrics: Mapping[str, Any], what: str) -> Extent:
     return Extent(int(metrics[f"numFiles{what}"]), int(metrics[f"files{what}"]["totalSize"] or 0))
 
 
-def vacuum_table(session: SparkSession, uri: str, hours: int, window: tuple[int, int], *, dry_run: bool) -> Extent:
-    """Remove the files that no version of the last ``hours`` needs, and return how much that is, or would be.
-
-    Delta alone would remove more. It forgets which files were removed longer ago than the table's own
-    ``delta.deletedFileRetentionDuration``, sooner still where that was shorter once, and of what it has forgotten
-    RETAIN saves only young files. So Delta is asked what it would remove; what the log says was removed by the commits
-    of the window is taken out, and Delta is given the rest as the only files there are (USING INVENTORY).
+def vacuum_table(session: SparkSession, uri: str, *, dry_run: bool) -> Extent:
+    """Remove the files that were removed longer ago than the table promises, and return how much that is, or would be.
 
     Nothing is committed: a version that changes nothing would still make every job that reads the table start Spark.
-
-    Args:
-        session: A session of the job's own.
-        uri: The table.
-        hours: At least the table's own ``delta.deletedFileRetentionDuration``; Delta refuses less.
-        window: All versions from the first one to the second one stay readable, and the changes between them.
-        dry_run: Only measure.
-
-    Raises:
-        HistoryError: The log no longer holds a commit of the window.
     """
-    tasks = str(4 * session.sparkContext.defaultParallelism)
     settings = {
-        f"{_VACUUM}logging.enabled": "false",
-        f"{_VACUUM}retentionWindowIgnore.enabled": "false",
-        _DISCOVERY: tasks,
+        "spark.databricks.delta.vacuum.logging.enabled": "false",
+        _DISCOVERY: str(4 * session.sparkContext.defaultParallelism),
     }
-    table, retain = quote("delta", uri), f"RETAIN {int(hours)} HOURS"
+    command = f"VACUUM {quote('delta', uri)}"
     with hold_settings(session, settings):
-        listed = [row["path"] for row in session.sql(f"VACUUM {table} {retain} DRY RUN").collect()]
-        found = find_files(uri, _leave_needed(uri, listed, window))
-        if found and not dry_run:
-            view = f"unused_{uuid.uuid4().hex}"
-            rows = [(path, size, False, 0) for path, (_, size) in found.items()]  # age 0: they are old enough
-            session.createDataFrame(rows, _INVENTORY).createTempView(view)
-            try:
-                session.sql(f"VACUUM {table} USING INVENTORY (SELECT * FROM {view}) {retain}")  # noqa: S608 - quoted
-            finally:
-                session.catalog.dropTempView(view)
-    return sum_files(found)
-
-
-def _leave_needed(uri: str, paths: Iterable[str], window: tuple[int, int]) -> list[str]:
-    """Return the paths that the commits of a window neither removed nor tell their changes in.
-
-    Compared are the names of the files: nobody gives one twice, and paths are written in several ways.
-    """
-    left = {path: _name(path) for path in paths}
-    for version in range(window[0] + 1, window[1] + 1) if left else ():
-        found = actions(uri, version)
-        if found is None:
-            raise HistoryError(
-                f"nothing is removed: the log of {uri} no longer holds version {version}, so what must stay is unknown",
-                hint=f"run `{hints.maintain()}` again",
-            )
-        needed = {_name(path) for kind in ("remove", "cdc") for path in list_files(found, kind)}
-        left = {path: name for path, name in left.items() if name not in needed}
-    return list(left)
-
-
-def _name(path: str) -> str:
-    """Return the name of a file without escapes, of which a log has more than a directory."""
-    name = path.rpartition("/")[2]
-    while (plain := unquote(name)) != name:
-        name = plain
-    return name
+        found = measure_files(uri, [row["path"] for row in session.sql(f"{command} DRY RUN").collect()])
+        if found.files and not dry_run:
+            session.sql(command)
+    return found
