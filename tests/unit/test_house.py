@@ -27,7 +27,7 @@ LIGHT = (
     "storage.tables",
     "storage.runs",
     "progress.prepare",
-    "operations.runner",
+    "observe.run",
     "base.console",
 )
 """What a run without changes imports."""

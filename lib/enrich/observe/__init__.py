@@ -3,7 +3,3 @@
 Imported only where ``conf/`` names one of them. Nothing here can fail a run, or hold it up for longer than its
 ``timeout``; what could not be delivered is said once on stderr. Names, numbers and versions, never a cell value.
 """
-
-from enrich.observe.observer import Observer
-
-__all__ = ["Observer"]

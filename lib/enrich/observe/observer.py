@@ -15,6 +15,7 @@ from enrich.base.traces import tell_frames
 from enrich.config.observers import resolve
 from enrich.config.project import Project
 from enrich.observe.bounds import TooLate, run_within
+from enrich.operations.runner import Watch
 from enrich.progress.cursor import Mark
 from enrich.progress.lag import measure_lag
 from enrich.progress.task import Task
@@ -31,7 +32,7 @@ INTERRUPTED_SECONDS = 1.5
 """What each of them gets after a signal: the process has to end within seconds."""
 
 
-class Observer:
+class Observer(Watch):
     """Tells those whom ``conf/`` names about the jobs of one run.
 
     Args:

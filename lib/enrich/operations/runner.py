@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable
 from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -18,14 +17,10 @@ from enrich.base.failures import describe_error
 from enrich.base.result import CREATED, FAILED, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.config import graph
 from enrich.config.models import Job
-from enrich.config.project import Project
-from enrich.operations.choice import choose_accepted, choose_jobs, read_window
 from enrich.operations.retries import retry
 from enrich.operations.upkeep import keep_in_shape
-from enrich.operations.watching import Watch, open_watch
-from enrich.operations.workplace import Options, Workplace
+from enrich.operations.workplace import Workplace
 from enrich.progress.prepare import announce, open_task
-from enrich.progress.since import Said
 from enrich.progress.task import Task
 from enrich.storage import locks
 from enrich.storage.runs import build_outcome
@@ -36,56 +31,40 @@ if TYPE_CHECKING:
 log = logging.getLogger("enrich")
 
 
-def run(  # noqa: PLR0913 - the public interface: every keyword is an option of `enrich run`
-    project: Project,
-    jobs: Sequence[str] | None = None,
-    *,
-    exclude: Iterable[str] = (),
-    spark: SparkSession | None = None,
-    since: Said = None,
-    until: Said = None,
-    allow_gap: bool = False,
-    full_refresh: bool = False,
-    dry_run: bool = False,
-    retry_quarantined: bool = False,
-    accept: Iterable[str] = (),
-    fail_fast: bool = False,
-    on_result: Callable[[JobResult], None] | None = None,
+class Watch:
+    """Who is told what a run does, by a subclass; nobody is. Nothing that happens there reaches the run."""
+
+    def start(self, job: str) -> None:
+        """Take note that a job begins."""
+
+    def plan(self, task: Task) -> None:
+        """Take note of what a job has to do, once that is known."""
+
+    def end(self, result: JobResult) -> None:
+        """Take note of how a job ended."""
+
+    def abort(self, job: str, done: JobResult | None) -> None:
+        """Take note that the run was interrupted; ``done`` is the job's result where it has committed all the same."""
+
+    def finish(self, *, interrupted: bool) -> None:
+        """Take note that the run is over; ``interrupted``: the process has to end soon."""
+
+
+def run_jobs(
+    workplace: Workplace, watch: Watch, *, fail_fast: bool = False, on_result: Callable[[JobResult], None] | None = None
 ) -> RunResult:
-    """Run jobs in the order of their dependencies.
+    """Run the jobs of a workplace in their order; a failed job is a result, not an exception.
 
     Args:
-        project: What ``load_project`` gave.
-        jobs: Names; None for all.
-        exclude: Names to leave out.
-        spark: A Delta-capable session, left as it was found; None: the active one, or one is built when there is work.
-        since: Widen each window back to here, in a form of ``enrich.progress.since``; several as a sequence or
-            comma-separated.
-        until: End each window here; the same forms. With both, replay that window.
-        allow_gap: Let ``since`` skip changes that are not in the target yet, and histories those that no feed tells
-            any more; the cursor records the gap.
-        full_refresh: Compute every row anew and write the difference.
-        dry_run: Compute and count, write nothing.
-        retry_quarantined: Compute the rows that a quarantine holds again, even if no source has moved.
-        accept: Rules of the jobs (``mass_change`` ...) that shall warn in this run where they would block it.
+        workplace: The project, its chosen jobs, and how they are run.
+        watch: Who is told what happens.
         fail_fast: Skip the remaining jobs after the first that does not succeed.
         on_result: Called with each job's result as it ends.
-
-    Returns:
-        One result per job; a failed job is a result, not an exception.
-
-    Raises:
-        ConfigError: An unknown job, or an option that cannot be honoured.
     """
-    names = choose_jobs(project, jobs, exclude)
-    accepted = choose_accepted(project, names, accept)
-    bounds = read_window(project, names, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
-    options = Options(full_refresh, dry_run, retry_quarantined, accepted, bounds)
-    run_id = uuid.uuid4().hex
-    watch = open_watch(project, run_id, dry_run=dry_run)
-    context.begin_run(run_id)
-    running = _Running(Workplace(project, names, options, run_id, spark), watch, on_result)
-    running.workplace.pin()
+    names, dry_run = workplace.chosen, workplace.options.dry_run
+    context.begin_run(workplace.run_id)
+    running = _Running(workplace, watch, on_result)
+    workplace.pin()
     results: list[JobResult] = []
     try:
         for name in names:
@@ -97,8 +76,8 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     if running.worked and not dry_run:
         from enrich import report
 
-        report.write_latest(project)
-    return RunResult(running.workplace.run_id, project.deployment, tuple(results), dry_run)
+        report.write_latest(workplace.project)
+    return RunResult(workplace.run_id, workplace.project.deployment, tuple(results), dry_run)
 
 
 @dataclass

@@ -17,7 +17,7 @@ from enrich.config.yamlfile import load_tree
 from enrich.diagnosis import doctor_keys
 from enrich.dumps.load import load
 from enrich.dumps.result import DumpOptions
-from enrich.operations.runner import run
+from enrich.observe.run import run
 from enrich.operations.workplace import Options, Workplace
 from enrich.testing.compare import (
     FoundTable,
