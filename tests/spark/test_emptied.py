@@ -5,7 +5,7 @@ from __future__ import annotations
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from enrich.frames.emptied import tell_emptied
+from enrich.frames.difference import tell_emptied
 
 CASES = [
     ("1", "null", True),

@@ -17,17 +17,18 @@ from enrich.base.spec import (
     TEXT_TYPE,
     Affected,
     JobSpec,
+    Step,
+    name_inside,
     name_left_key,
     quote,
 )
 from enrich.config.kinds import JOINS
 from enrich.config.project import Project
-from enrich.diagnosis import evidence
+from enrich.diagnosis import evidence, reasons
 from enrich.diagnosis.doctor import KeyReport, examine_join
 from enrich.diagnosis.emptied import find_held_cells
 from enrich.diagnosis.keytext import KeyText, key_of, names_all
 from enrich.diagnosis.opening import answer_inside, check_name, open_recorded, rewind
-from enrich.diagnosis.pairs import explain_pair
 from enrich.diagnosis.reasons import (
     MATCHED,
     NOT_YET_RUN,
@@ -51,7 +52,7 @@ from enrich.diagnosis.sides import (
 from enrich.diagnosis.upstream import HELD, Inquiry
 from enrich.frames import normalise, quarantine
 from enrich.frames.columns import drop_nulls
-from enrich.joins import find_kind
+from enrich.joins import find_kind, interval
 from enrich.operations.workplace import Options, Workplace
 from enrich.steps.work import Work, identify_rows, read_target
 from enrich.storage import tables
@@ -252,3 +253,32 @@ def _find_rules(work: Work, side: Side, affected: Affected) -> list[str]:
     keys = affected.left if side.right is None or affected.right is None else affected.right
     found = keyed.join(keys, on=side.names, how="left_semi").select(FAILED_COLUMN).collect()
     return [str(rule) for row in found for rule in row[FAILED_COLUMN]]
+
+
+# --- Why an interval join makes a pair of two rows, or why not -------------------------------------------------------
+
+
+def explain_pair(work: Inquiry, step: Step, ours: DataFrame, theirs: DataFrame, asked: Reason) -> Reason:
+    """Return why an interval join makes a pair of two rows, or why not.
+
+    Args:
+        work: Its window ends at what the target has consumed.
+        step: The interval join.
+        ours: ``__enrich_k*`` of the driving row.
+        theirs: ``__enrich_r*`` of the lookup's row.
+        asked: Why the driving row has any partner, or why not.
+    """
+    key = work.task.spec.sources[step.alias].key
+    names = tuple(theirs.columns)
+    own = evidence.Question(step.alias, key, evidence.repeat_key(theirs, names, len(key)), names)
+    there = next(iter(evidence.find_reasons(work, [own]).values()))[step.alias]
+    if there.reason != reasons.MATCHED:
+        return there
+    wanted = theirs.toDF(*map(name_inside, key))
+    row = work.snapshot(step.alias).join(wanted, on=wanted.columns, how="left_semi")
+    if not interval.list_neighbours(work.now, step, ours, row).isEmpty():
+        return there
+    if asked.reason == reasons.FOREIGN_KEY_NULL:
+        return asked
+    matches = not interval.list_neighbours(work.now, step, ours, row, at_any_time=True).isEmpty()
+    return Reason(reasons.OUT_OF_INTERVAL if matches else reasons.NO_SUCH_KEY)

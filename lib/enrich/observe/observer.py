@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import logging
 import re
+import threading
 from collections.abc import Callable
+from contextvars import copy_context
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,6 @@ from enrich.base.result import SKIPPED, JobResult
 from enrich.base.traces import tell_frames
 from enrich.config.observers import resolve
 from enrich.config.project import Project
-from enrich.observe.bounds import TooLate, run_within
 from enrich.operations.runner import Watch
 from enrich.progress.cursor import Mark
 from enrich.progress.lag import measure_lag
@@ -202,3 +203,35 @@ def _open_sender(project: Project, run_id: str) -> Sender | None:
         raise EnvironmentFault(
             f"the directory of 'lineage.file' cannot be made: {reason}", hint="check its permissions"
         ) from None
+
+
+# --- Work that may take so long and no longer, whatever it waits for: a name server, a full pipe, a disk ------------
+
+
+class TooLate(TimeoutError):
+    """The time was up; the work may still go on, but nobody waits for it."""
+
+
+def run_within(seconds: float, work: Callable[[], object]) -> None:
+    """Do ``work`` in a thread that does not keep the process alive, and wait for it, but not for longer.
+
+    Raises:
+        TooLate: It took longer.
+        Exception: What ``work`` raised.
+    """
+    raised: list[Exception] = []
+
+    def do() -> None:
+        try:
+            work()
+        except Exception as error:  # noqa: BLE001 - handed over to the thread that waits
+            raised.append(error)
+
+    # With the context of the caller: what is logged there belongs to the same run and job.
+    thread = threading.Thread(target=copy_context().run, args=(do,), name="enrich-observe", daemon=True)
+    thread.start()
+    thread.join(max(seconds, 0.0))
+    if raised:
+        raise raised[0]
+    if thread.is_alive():
+        raise TooLate

@@ -9,20 +9,19 @@ from contextlib import nullcontext
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from enrich.base import context
+from enrich.base import context, hints
 from enrich.base.errors import SourceMoved
 from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import describe_error
-from enrich.base.result import CREATED, FAILED, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
+from enrich.base.result import APPEND, CREATED, FAILED, MERGE, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.config import graph
 from enrich.config.models import Job
 from enrich.operations.retries import retry
-from enrich.operations.upkeep import keep_in_shape
 from enrich.operations.workplace import Workplace
 from enrich.progress.prepare import announce, open_task
 from enrich.progress.task import Task
-from enrich.storage import locks
+from enrich.storage import locks, shape
 from enrich.storage.runs import build_outcome
 
 if TYPE_CHECKING:
@@ -221,3 +220,38 @@ def record_outcome(workplace: Workplace, result: JobResult) -> JobResult:
         if not result.exit_code and result.status != SKIPPED:
             return replace(result.failed_with(describe_error(error, result.job)), counts=result.counts)
     return result
+
+
+# --- Put a target's files in shape right after a run's commit, where many runs have made them many or sparse ---------
+
+
+def keep_in_shape(task: Task, session: SparkSession, result: JobResult) -> JobResult:
+    """Run OPTIMIZE on the target if the run's commit leaves it out of shape and ``conf/`` does not forbid it.
+
+    Returns:
+        The result, with what was done; as it was when that is not needed or fails.
+    """
+    uri, limits = task.place.uri, task.optimize
+    if result.strategy not in (MERGE, APPEND) or result.written is None or uri is None:
+        return result
+    if limits is None or not limits.after_commit:
+        return result
+    try:
+        from enrich.storage import upkeep
+
+        rows = result.state.rows if result.state is not None else None
+        why = shape.find_need(shape.measure_shape(uri), rows, limits)
+        if why is None:
+            return result
+        started = time.monotonic()
+        log.info("%s: OPTIMIZE of the target: %s", result.job, why)
+        author = upkeep.Author(task.run_id, result.job, limits.deleted_rows)
+        done = upkeep.optimize_table(session, uri, author, why)
+        spent = {**result.stages, "optimize": round(time.monotonic() - started, 3)}
+        return replace(result, optimized=done, stages=spent)
+    except Exception as error:  # noqa: BLE001 - the job is done, and another run or `enrich maintain` can do this
+        log.warning(
+            "%s: the rows are committed, but OPTIMIZE failed (%s); `%s` tries it again",
+            *(result.job, type(error).__name__, hints.maintain(result.job)),
+        )
+        return result

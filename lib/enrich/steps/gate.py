@@ -11,15 +11,15 @@ from pyspark.sql import functions as F
 
 from enrich.base import hints
 from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup
-from enrich.base.spec import FAILED_COLUMN, Affected, name_left_key, name_partners, quote
+from enrich.base.spec import FAILED_COLUMN, TEXT_TYPE, Affected, SourceSpec, name_left_key, name_partners, quote
 from enrich.base.state import LookupState, RuleState
 from enrich.base.values import ValueFault, suggest_function
 from enrich.frames import changes, difference, join, orphans
 from enrich.frames.columns import aggregate
 from enrich.frames.identity import drop_affected
+from enrich.progress.task import Task
 from enrich.quality import jobrules
 from enrich.quality.suites import TARGET
-from enrich.steps.doubled import suggest_queries
 from enrich.steps.joined_rows import select_live_rows
 from enrich.steps.rows import Rows
 from enrich.steps.work import Work, build_finding, identify_rows, measure, read_target
@@ -273,3 +273,48 @@ def _order_columns(work: Work) -> list[str]:
     task = work.task
     there = () if task.target.table is None or task.rewrites else task.target.table.columns
     return list(dict.fromkeys([*(name for name in there if name in task.spec.columns), *task.spec.columns]))
+
+
+# --- The query that lists the doubled keys of a source, for people: its rows stay theirs, and no message shows one ---
+
+KEY_UNIQUE = "key_unique"
+
+_FORMS = {
+    "visible": r"regexp_replace({}, '[\\p{{Cc}}\\p{{Cf}}]+', '')",
+    "trim": r"regexp_replace({}, '^\\p{{IsWhite_Space}}+|\\p{{IsWhite_Space}}+\\z', '')",
+    "lower": "lower({})",
+    "integer": r"regexp_replace({}, '^(-?[0-9]+)\\.0+\\z', '$1')",
+    "unpad": "regexp_replace({}, '(?s)^0+(?=.)', '')",
+}
+"""Normalisers as Spark SQL writes them, after ``enrich.frames.normalise``; ``nfc`` has no function there."""
+
+
+def suggest_queries(task: Task, findings: Iterable[Finding]) -> str:
+    """Return the end of a sentence that lists the doubled keys of each source in which there are some; or nothing."""
+    aliases = dict.fromkeys(each.source for each in findings if each.expectation == KEY_UNIQUE and each.source)
+    return "".join(f". This lists the doubled keys of {alias}: {_build_query(task, alias)}" for alias in aliases)
+
+
+def _build_query(task: Task, alias: str) -> str:
+    table, source = task.tables[alias], task.spec.sources[alias]
+    keys = ", ".join(_write_key(source, name) for name in source.key)
+    filled = " AND ".join(f"{quote(name)} IS NOT NULL" for name in source.key)
+    parts = (
+        f"SELECT {keys}, count(*) AS count",
+        f"FROM delta.{quote(table.uri)} VERSION AS OF {table.version}",
+        f"WHERE {filled}",
+        "GROUP BY ALL HAVING count(*) > 1",
+    )
+    return " ".join(parts) + (
+        " (without the normaliser nfc, for which SQL has nothing)" if "nfc" in source.normalise else ""
+    )
+
+
+def _write_key(source: SourceSpec, name: str) -> str:
+    """Return a key column as the engine sees it, after the normalisers of its source."""
+    text = quote(name)
+    if source.columns[name] != TEXT_TYPE or not source.normalise:
+        return text
+    for step in source.normalise:
+        text = _FORMS[step].format(text) if step in _FORMS else text
+    return f"{text} AS {quote(name)}"

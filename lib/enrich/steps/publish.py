@@ -8,7 +8,8 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.errors import EnrichError
+from enrich.base.constraints import NOT_NULL
+from enrich.base.errors import Blocked, EnrichError
 from enrich.base.failpoints import pass_point
 from enrich.base.result import (
     APPEND,
@@ -26,26 +27,30 @@ from enrich.base.result import (
 from enrich.base.spec import (
     FAILED_COLUMN,
     KEY_NOT_NULL,
+    OPERATION,
     RUN_ID_COLUMN,
     Affected,
+    name_left_key,
     quote,
 )
 from enrich.base.state import State
 from enrich.config.places import find_quarantine
 from enrich.frames import difference, quarantine
+from enrich.frames.columns import is_within
+from enrich.frames.constraints import complete_rows, mark_violations
 from enrich.frames.difference import Difference
+from enrich.frames.identity import Identity
 from enrich.joins import find_kind
 from enrich.progress import cursor
 from enrich.progress.task import REPAIR, Task
 from enrich.quality.jobrules import MASS_CHANGE
-from enrich.steps import commits, constraints
+from enrich.steps import commits
 from enrich.steps.gate import JudgedRows
 from enrich.steps.joined_rows import make_no_rows
-from enrich.steps.matching import match_rows
 from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state, list_remembered
 from enrich.steps.work import Work, identify_rows, measure, read_target
-from enrich.storage import extents, tables, writes
+from enrich.storage import extents, skipping, tables, writes
 from enrich.storage.layout import keeps_values
 from enrich.storage.runs import INTENT, RunRow, RunsTable
 from enrich.storage.writes import CommitRecord
@@ -205,13 +210,13 @@ def _refuse_violations(work: Work, found: StagedRun) -> None:
     """Stop before anything is written when the target or its quarantine would refuse rows."""
     task, before, whole = work.task, work.task.target.quarantine, found.whole
     rows, identity = found.target.rows if whole is None else whole, identify_rows(task)
-    target = constraints.Written("the target", task.target.table, rows, identity, replaces=whole is not None)
-    constraints.refuse_violations(work, target)
+    target = Written("the target", task.target.table, rows, identity, replaces=whole is not None)
+    refuse_violations(work, target)
     if found.quarantine is not None and before is not None:
         beside = found.quarantine.rows
         keys = _identify_quarantined_rows(task, beside)
-        constraints.refuse_violations(
-            work, constraints.Written("the quarantine", before.table, beside, keys, replaces=found.replaces_quarantine)
+        refuse_violations(
+            work, Written("the quarantine", before.table, beside, keys, replaces=found.replaces_quarantine)
         )
 
 
@@ -394,3 +399,72 @@ def _put_quarantine(work: Work, found: StagedRun, own: CommitRecord) -> None:
         identity = replace(identity, stored=stored)
         changed = match_rows(beside, identity, before.table.uri)
         writes.write_difference(work.session, before.table.uri, changed, own)
+
+
+# --- Which rows of its table a staged row matches, and between which keys the table is looked into for them ----------
+
+_MATCHES = "__enrich_matches"
+
+
+def match_rows(found: Difference, identity: Identity, uri: str) -> writes.Changed:
+    """Return the staged rows and what they match in the table at ``uri``, below ``t``.
+
+    Where rows may have copies, inserts match none: beside one there may be a ``D`` that takes all rows of its key.
+    """
+    if found.has_copies:
+        rows = found.rows.withColumn(_MATCHES, F.col(OPERATION) != "I")
+        return writes.Changed(rows, {**identity.of("t."), _MATCHES: F.lit(True)}, True, found.operations)
+    changed = writes.Changed(found.rows, identity.of("t."), bool(identity.right), found.operations)
+    if identity.right or not writes.touches_rows(found.operations):  # the left key may be null; an append reads nothing
+        return changed
+    names = zip(identity.left, name_left_key(len(identity.left)), strict=True)
+    ranges = {column: found.ranges[name] for column, name in names if name in found.ranges}
+    bounds = skipping.find_bounds(uri, ranges)
+    return replace(changed, near=[is_within(F.col("t." + quote(column)), ends) for column, ends in bounds.items()])
+
+
+# --- What a table demands of its rows, looked at before anything is written: Delta would tell the values ------------
+
+
+@dataclass(frozen=True)
+class Written:
+    """Rows that are about to be written.
+
+    Attributes:
+        what: The table in messages.
+        table: The table as it is; None when it is created.
+        rows: The identity's columns, ``OPERATION`` and the columns; all columns alone where they replace the table.
+        identity: How rows are told apart.
+        replaces: Whether all rows and the schema are written anew, which keeps no other constraints than CHECK.
+    """
+
+    what: str
+    table: tables.TableState | None
+    rows: DataFrame
+    identity: Identity
+    replaces: bool = False
+
+
+def refuse_violations(work: Work, written: Written) -> None:
+    """Stop before a commit that the table would refuse.
+
+    Raises:
+        Blocked: Naming the constraints and how many rows each refuses.
+    """
+    table = written.table
+    if table is None or not table.demands.constraints:
+        return
+    constraints = [each for each in table.demands.constraints if not (written.replaces and each.path)]
+    stored = None
+    if not written.replaces:
+        stored = tables.read_snapshot(work.session, table.uri, table.version, list(table.columns))
+    rows = complete_rows(written.rows, stored, written.identity, table.demands)
+    _, found = mark_violations(rows, constraints)
+    if found:
+        told = "; ".join(f"{each} ({count} {'row' if count == 1 else 'rows'})" for each, (_, count) in found.items())
+        drop = "ALTER COLUMN ... DROP NOT NULL" if next(iter(found)).type == NOT_NULL else "DROP CONSTRAINT ..."
+        raise Blocked(
+            f"{written.what} refuses rows of {work.task.job.job!r}, nothing was written: {told}",
+            hint=f"correct the rows in the sources, leave them out with where: or a rule that quarantines, or take the"
+            f" constraint away with ALTER TABLE delta.`{table.uri}` {drop}; then run again",
+        )

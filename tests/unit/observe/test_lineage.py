@@ -15,8 +15,7 @@ from enrich.base.errors import Blocked, Locked, RunFailed
 from enrich.base.result import JobResult
 from enrich.config.models import Lineage
 from enrich.config.places import CatalogName
-from enrich.observe.datasets import name_dataset
-from enrich.observe.lineage import Sender
+from enrich.observe.lineage import Sender, name_dataset
 from enrich.progress.task import Task
 from kit.lineage import check_event, check_schema, list_facets
 from kit.listener import listen
