@@ -7,6 +7,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+import jsonschema
 import pyarrow as pa
 import pytest
 
@@ -128,7 +129,9 @@ def test_everything_else_knows_it(lab: Lab, call: Call) -> None:
     planned = call("plan", "--output", "json")
     assert planned.exit_code == 0, planned.output
     assert {"orders", "blocked"} <= set(json.loads(planned.stdout)["jobs"][0]["sources"])
-    assert call("run").exit_code == 0
+    ran = call("run", "--output", "json")
+    assert ran.exit_code == 0, ran.output
+    jsonschema.validate(json.loads(ran.stdout), json.loads(call("schema", "result").stdout))
     assert [row["id"] for row in lab.rows("callable")] == ["o1", "o3"]
     assert why("o2")["row"] == {"reason": "has_partner", "source": "blocked"}
     assert call("verify").exit_code == 0

@@ -150,7 +150,7 @@ class Lookup:
     """How one join of a job went for the rows that a run computed.
 
     Attributes:
-        kind: ``table``, ``foreign_key``, ``as_of``, ``list`` or ``interval``.
+        kind: What the job file calls the kind of join.
         rows: Driving rows that reached the join, for lists their elements; before ``where``.
         matched: Those with a partner.
         null_references: Those whose foreign key or id is null; always 0 in table joins.

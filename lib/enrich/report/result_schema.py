@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from pydantic import Field
 
+from enrich.config.kinds import JOINS
 from enrich.config.schema import finish_schema
 from enrich.report.models import JsonModel, QuarantineReport, StateReport
 
@@ -57,7 +58,7 @@ class FindingOfRun(JsonModel):
 class LookupOfRun(JsonModel):
     """How one join went for the rows that the run computed."""
 
-    kind: Literal["table", "foreign_key", "as_of", "list", "interval"]
+    kind: str = Field(json_schema_extra=lambda schema: schema.update(enum=list(JOINS)))
     rows: int = Field(description="Driving rows that reached the join; for lists, their elements.")
     matched: int = Field(description="Those with a partner.")
     null_references: int = Field(description="Those whose reference is null.")
