@@ -18,6 +18,7 @@ _TRUE, _FALSE = ["true", "t", "yes", "y", "1"], ["false", "f", "no", "n", "0"]
 _WHOLE = r"^[+-]?[0-9]+$"
 _NUMBER = r"^[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]{1,4})?$"
 _FRACTION = rf"(?i){_NUMBER}|^[+-]?(nan|inf|infinity)$"
+_HEX = r"^(\\x|0[xX])([0-9a-fA-F]{2})*$"
 _DAY = r"[0-9]{4}-[0-9]{2}-[0-9]{2}"
 _CLOCK = r"[0-9]{2}:[0-9]{2}(:[0-9]{2}(\.[0-9]{1,9})?)?"
 _ZONE = r" ?(Z|UTC|[+-][0-9]{2}(:?[0-9]{2})?)"
@@ -30,7 +31,7 @@ def convert_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_string(kind):
         return texts
     if pa.types.is_binary(kind):
-        return texts.cast(kind)
+        return _convert_bytes(texts)
     prepare = _find_form(kind)
     if prepare is None:
         return pa.nulls(len(texts), kind)
@@ -40,6 +41,16 @@ def convert_texts(texts: pa.Array, kind: pa.DataType) -> pa.Array:
         beyond = pc.and_(pc.is_inf(found), pc.match_substring_regex(forms, "[0-9]"))
         found = pc.if_else(beyond, None, found)
     return found
+
+
+def _convert_bytes(texts: pa.Array) -> pa.Array:
+    r"""Return what the digits of ``\x0a1b`` (PostgreSQL) and ``0x0A1B`` (SQL Server) say, else the bytes of a text."""
+    digits = pc.match_substring_regex(texts, _HEX)
+    if not pc.any(digits).as_py():
+        return texts.cast(pa.binary())
+    pairs = zip(texts.to_pylist(), digits.to_pylist(), strict=True)
+    found = [bytes.fromhex(text[2:]) if ok else None if text is None else text.encode() for text, ok in pairs]
+    return pa.array(found, pa.binary())
 
 
 def convert_values(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, list[bool]]:
