@@ -10,6 +10,11 @@ raised (answer lost, a step after      holds the commit                         
 the commit failed, a signal)
 raised                                 does not                                     failed, lost or plans anew
 =====================================  ===========================================  ==========================
+
+Lost: another run of the job has committed to the target (``Locked``, exit 4). Plans anew: ``Conflict``, and what
+``base.failures.is_conflict`` knows of Delta's errors; ``operations.retries`` does it, four times at most. Failed:
+anything else. A run that ends between the quarantine's commit and the target's is set right by the next one's plan
+(``progress.continuity.find_contained``).
 """
 
 from __future__ import annotations
