@@ -70,7 +70,8 @@ class Demands:
 def read_demands(fields: Sequence[Mapping[str, Any]], properties: Mapping[str, str]) -> Demands:
     """Return what the fields of a Delta schema and the properties of its table say."""
     told = {each["name"]: each.get("metadata") or {} for each in fields}
-    checks = [Constraint(CHECK, name[len(_CHECKS) :], (), text) for name, text in properties.items() if _is_check(name)]
+    named = {name: text for name, text in properties.items() if name.lower().startswith(_CHECKS)}
+    checks = [Constraint(CHECK, name[len(_CHECKS) :], (), text) for name, text in named.items()]
     generated = {name: known[_GENERATION] for name, known in told.items() if _GENERATION in known}
     defaults = {name: known[_DEFAULT] for name, known in told.items() if _DEFAULT in known}
     counted = {name: "" for name, known in told.items() if any(each.startswith(_IDENTITY) for each in known)}
@@ -78,10 +79,6 @@ def read_demands(fields: Sequence[Mapping[str, Any]], properties: Mapping[str, s
 
 
 _GENERATION, _DEFAULT, _IDENTITY = "delta.generationExpression", "CURRENT_DEFAULT", "delta.identity."
-
-
-def _is_check(name: str) -> bool:
-    return name.lower().startswith(_CHECKS)
 
 
 def _list_fields(fields: Sequence[Mapping[str, Any]], above: tuple[str, ...]) -> Iterator[Constraint]:

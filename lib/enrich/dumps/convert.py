@@ -66,7 +66,8 @@ def convert_values(values: Sequence[Any], kind: pa.DataType) -> tuple[pa.Array, 
         return _convert_maps(values, kind)
     if pa.types.is_list(kind):
         return _convert_lists(values, kind)
-    leaves = [_tell_leaf(each) for each in values]
+    told = {True: "true", False: "false"}
+    leaves = [told[each] if isinstance(each, bool) else each if isinstance(each, str) else None for each in values]
     try:
         texts = pa.array(leaves, pa.string())
     except UnicodeEncodeError:
@@ -83,12 +84,6 @@ def is_whole(text: str) -> bool:
     except UnicodeEncodeError:
         return False
     return True
-
-
-def _tell_leaf(value: Any) -> str | None:
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    return value if isinstance(value, str) else None
 
 
 def _convert_structs(values: Sequence[Any], kind: pa.StructType) -> tuple[pa.Array, list[bool]]:

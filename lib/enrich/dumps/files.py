@@ -58,7 +58,8 @@ def list_files(given: Sequence[str]) -> list[DumpFile]:
         path = Path(text)
         if path.is_dir():
             _refuse_table(path)
-            inside = [each for each in sorted(path.rglob("*")) if each.is_file() and not _is_hidden(each, path)]
+            named = [each for each in sorted(path.rglob("*")) if each.is_file()]
+            inside = [f for f in named if not any(p.startswith((".", "_")) for p in f.relative_to(path).parts)]
             if not inside:
                 raise ConfigError(f"there is no file in the directory {text}", hint="name the files of the dump")
             _refuse_partitions(text, inside)
@@ -70,10 +71,6 @@ def list_files(given: Sequence[str]) -> list[DumpFile]:
     for place in dict.fromkeys(each.path.parent for each in found):
         _refuse_table(place)
     return found
-
-
-def _is_hidden(path: Path, above: Path) -> bool:
-    return any(part.startswith((".", "_")) for part in path.relative_to(above).parts)
 
 
 def _refuse_table(place: Path) -> None:

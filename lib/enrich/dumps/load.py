@@ -20,6 +20,7 @@ from enrich.dumps import files
 from enrich.dumps.loader import Loader
 from enrich.dumps.result import REFUSED, UNCHANGED, DumpOptions, LoadResult, RefusedDump, check_options
 from enrich.operations.workplace import Options, Workplace
+from enrich.spark.scratch import make_private_directory
 from enrich.storage import locks
 
 if TYPE_CHECKING:
@@ -73,7 +74,8 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
         if not dry_run:
             lock = f"load-{hashlib.sha256(identify(place).encode()).hexdigest()[:16]}"
             cleanup.enter_context(locks.hold_lock(project.state, lock, blank.run_id, loader.label))
-        directory = _make_directory()
+        # Where this process is killed, the next one removes it.
+        directory = Path(tempfile.mkdtemp(prefix="load-", dir=make_private_directory()))
         cleanup.callback(shutil.rmtree, directory, ignore_errors=True)
         try:
             if isinstance(place, CatalogName):  # only Spark's catalog knows where the table is
@@ -85,13 +87,6 @@ def load(  # noqa: PLR0913 - the public interface: every keyword is an option of
             )
         except Blocked as damaged:
             return replace(blank, **_tell_refusal(damaged))
-
-
-def _make_directory() -> Path:
-    """Return a directory for staged rows; where this process is killed, the next one removes it."""
-    from enrich.spark.scratch import make_private_directory
-
-    return Path(tempfile.mkdtemp(prefix="load-", dir=make_private_directory()))
 
 
 def _tell_refusal(refused: Blocked) -> dict[str, Any]:

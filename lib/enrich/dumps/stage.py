@@ -116,7 +116,9 @@ def stage_dump(spec: DumpSpec, directory: Path, check: Callable[[], None] = lamb
     spec, named = _find_columns(spec)
     schema = choose_columns(named, spec.known)
     reading = Reading(schema, place_columns(schema.names, spec.key, "the dump"), marks=spec.marks)
-    _refuse_nested_key(reading)
+    for part in map(schema.field, reading.key):
+        if pa.types.is_nested(part.type):
+            raise ConfigError(f"column {part.name!r} cannot be in the key: it is an array, a map or a struct")
     path = directory / "rows.parquet"
     beside = [pa.field(FILE, pa.int32()), pa.field(LINE, pa.int64()), pa.field(BAD, pa.bool_())]
     told = time.monotonic()
@@ -232,13 +234,6 @@ def _choose_delimiter(spec: DumpSpec, fits: Callable[[list[str]], bool]) -> Dump
             if found is not None and fits(found):
                 return replace(spec, dialect=each)
     return replace(spec, dialect=tried[0])
-
-
-def _refuse_nested_key(reading: Reading) -> None:
-    for at in reading.key:
-        field_ = reading.schema.field(at)
-        if pa.types.is_nested(field_.type):
-            raise ConfigError(f"column {field_.name!r} cannot be in the key: it is an array, a map or a struct")
 
 
 def _read_file(spec: DumpSpec, file: DumpFile, named: Named, reading: Reading) -> Generator[Batch]:

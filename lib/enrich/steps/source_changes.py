@@ -108,7 +108,7 @@ def read_windows(work: Work) -> Changes:
         elif at.start == at.to or at.start is None:
             count = come = nulls = surplus = 0
         else:
-            net[alias] = _read_window(work, alias, (at.start, at.to))
+            net[alias] = _read(work, alias, (at.start, at.to), net_changes.compute_net_changes)
             count, come, nulls = net[alias].count, net[alias].rows, net[alias].null_keys
             search = net[alias].grown and not source.trusted
             surplus = net_changes.count_surplus_rows(work.snapshot(alias), source, net[alias]) if search else 0
@@ -150,11 +150,6 @@ def _count_source(work: Work, alias: str) -> RowCounts:
     """Count a source's rows, those that share their key, and those without one."""
     source = work.task.spec.sources[alias]
     return net_changes.count_rows(work.read_source(alias), source, search=not source.trusted)
-
-
-def _read_window(work: Work, alias: str, window: tuple[int, int]) -> NetChanges:
-    """Net a source's change feed."""
-    return _read(work, alias, window, net_changes.compute_net_changes)
 
 
 def _read_again(work: Work, alias: str) -> Touched:
