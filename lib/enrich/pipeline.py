@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING
 
 from enrich.base.result import JobResult
 from enrich.progress.task import Task
-from enrich.steps import affected_keys, gate, joined_rows, publish, source_changes, state
+from enrich.steps import affected_keys, gate, publish, source_changes, state
 from enrich.steps.losses import explain_losses
+from enrich.steps.rows import compute_rows
 from enrich.steps.work import Work
 
 if TYPE_CHECKING:
@@ -68,7 +69,7 @@ def compute(work: Work) -> publish.StagedRun | None:
 
     # Every key whose row may differ, computed anew from the pinned snapshots of all sources.
     affected = affected_keys.find_affected_keys(work, changed)
-    rows = joined_rows.compute_rows(work, changed, affected)
+    rows = compute_rows(work, changed, affected)
     work.result = replace(work.result, counts=rows.counts, lookups=rows.lookups)
     lookups = state.count_lookups(work, changed, affected, rows)
     gate.check_job_rules(work, rows, lookups)

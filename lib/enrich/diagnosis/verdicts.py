@@ -54,7 +54,7 @@ from enrich.quality.counting import RULE, RuleCounts, count_rules, find_failing
 from enrich.quality.gx import silence_gx
 from enrich.quality.labels import Labels, label_rows
 from enrich.quality.suites import SuiteRule
-from enrich.steps.joined_rows import make_no_rows
+from enrich.steps.rows import make_no_rows
 from enrich.steps.work import Work, identify_rows, read_target
 
 

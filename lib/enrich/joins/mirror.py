@@ -32,8 +32,7 @@ from enrich.frames.columns import (
     take_column,
     unite,
 )
-from enrich.steps.affected_keys import count_left
-from enrich.steps.retrying import find_quarantined_keys
+from enrich.steps.affected_keys import count_left, find_quarantined_keys
 from enrich.steps.rows import Rows
 from enrich.steps.source_changes import Changes
 from enrich.steps.source_changes import read_windows as read_changes  # noqa: F401 - a part of the kind

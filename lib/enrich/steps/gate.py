@@ -20,8 +20,7 @@ from enrich.frames.identity import drop_affected
 from enrich.progress.task import Task
 from enrich.quality import jobrules
 from enrich.quality.suites import TARGET
-from enrich.steps.joined_rows import select_live_rows
-from enrich.steps.rows import Rows
+from enrich.steps.rows import Rows, select_live_rows
 from enrich.steps.work import Work, build_finding, identify_rows, measure, read_target
 
 if TYPE_CHECKING:

@@ -18,7 +18,7 @@ from enrich.base.schemas import strip_type
 from enrich.base.spec import DataType
 from enrich.progress.prepare import open_whole
 from enrich.progress.task import FULL_REFRESH, REPAIR, Task
-from enrich.steps.joined_rows import make_no_rows
+from enrich.steps.rows import make_no_rows
 from enrich.steps.work import Work
 from enrich.storage.layout import keeps_values
 

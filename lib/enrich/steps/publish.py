@@ -46,7 +46,7 @@ from enrich.progress.task import REPAIR, Task
 from enrich.quality.jobrules import MASS_CHANGE
 from enrich.steps import commits
 from enrich.steps.gate import JudgedRows
-from enrich.steps.joined_rows import make_no_rows
+from enrich.steps.rows import make_no_rows
 from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state, list_remembered
 from enrich.steps.work import Work, identify_rows, measure, read_target

@@ -119,9 +119,11 @@ def read_windows(work: Work) -> Changes:
                 net[alias] = replace(net[alias], crowded=net[alias].crowded + before)
             found = _count_source(work, alias)
             come, nulls, surplus = found.rows + found.null_keys, found.null_keys, found.surplus
-        widened = _count_all_keys(net.get(alias), again.get(alias))
+        if alias in again:  # the window was widened
+            more = again[alias].keys
+            both = net[alias].select_changed().unionByName(more).distinct() if alias in net else None
+            count = again[alias].count if both is None else both.count()
         compared[alias] = frozenset(each for part in (net, again) if alias in part for each in part[alias].compared)
-        count = count if widened is None else widened
         window[alias] = describe_window(task, alias, count, compared=bool(compared[alias]))
         driving = alias == task.spec.driving
         if nulls:
@@ -129,13 +131,6 @@ def read_windows(work: Work) -> Changes:
         if surplus:
             findings.append(build_finding("key_unique", "fail", (come - nulls, surplus), alias))
     return Changes(net, window, tuple(findings), again, compared=compared)
-
-
-def _count_all_keys(net: NetChanges | None, again: Touched | None) -> int | None:
-    """Count the keys of a window that was widened; None for one that was not."""
-    if again is None:
-        return None
-    return again.count if net is None else net.select_changed().unionByName(again.keys).distinct().count()
 
 
 def describe_window(task: Task, alias: str, count: int, *, compared: bool = False) -> SourceWindow:

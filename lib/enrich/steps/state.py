@@ -27,8 +27,7 @@ from enrich.quality.judge import SuiteVerdict
 from enrich.quality.labels import Labels, label_rows
 from enrich.quality.suites import list_needed_columns, list_uncounted
 from enrich.steps.gate import JudgedRows, build_published
-from enrich.steps.joined_rows import make_no_rows
-from enrich.steps.rows import Rows
+from enrich.steps.rows import Rows, make_no_rows
 from enrich.steps.source_changes import Changes
 from enrich.steps.work import Work, measure, read_target
 
