@@ -19,6 +19,19 @@ MIRROR = "kind: mirror\nmirror: {value: email, columns: [name]}\n"
 HISTORY = "kind: history\nhistory: {columns: [name]}\n"
 
 
+def test_a_column_whose_expression_is_wrong_is_one_fault(tmp_path: Path) -> None:
+    """It is a column of the target all the same, so the suite that judges it has none."""
+    files = {
+        "conf/dev.yml": "lake: ./lake\n",
+        "jobs/j.yml": f"{HEAD}select: {{id: people.id, email: lower(people.email}}\n",
+        "expectations/s.yml": SUITE.replace("COLUMN", "email"),
+    }
+    with pytest.raises(enrich.ConfigError) as refused:
+        enrich.load_project(write_project(tmp_path, files))
+    (fault,) = map(str, refused.value.faults)
+    assert fault.startswith("jobs/j.yml:6: ")
+
+
 @pytest.mark.parametrize(
     ("kind", "column", "told"),
     [

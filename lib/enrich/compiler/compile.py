@@ -58,7 +58,9 @@ def list_target_columns(job: Job) -> tuple[str, ...] | None:
     kind, part = JOBS[job.kind], cast(Any, job)
     for key in kind.names_columns_in:
         part = getattr(part, key, None)
-    return None if part is None else kind.compile(Compiler(job, Columns(job, None))).spec.columns
+    if part is None:
+        return None
+    return tuple(part) if kind.joins else kind.compile(Compiler(job, Columns(job, None))).spec.columns
 
 
 class Compiler:
@@ -244,7 +246,9 @@ class Compiler:
             read_whole=frozenset(p[0] for t in texts for p in t.paths if len(p) == 1 and self.columns.is_list(p[0])),
             where_is_plain=where is None or self.columns.only_compares(where),
         )
-        self.check_names({name: each.text for name, each in outputs.items()}, "select" if job.select else "target")
+        self.check_names(
+            {name: each.text for name, each in outputs.items()}, "select" if job.select is not None else "target"
+        )
         if job.select is not None or not self.columns.open:
             self.check_cluster(spec.columns)
         select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]

@@ -256,9 +256,6 @@ def _locate_fault(fault: Fault) -> tuple[str, int]:
     return (file, int(line)) if file and line.isdigit() else (fault.where or "", 0)
 
 
-# --- The rules between the jobs of a project: who writes where, who reads what, and in which order -------------------
-
-
 @dataclass(frozen=True)
 class _Table:
     """One table reference of a job file.
@@ -298,7 +295,10 @@ def check_references(trees: dict[str, Tree], base: Path) -> list[Fault]:
 
 
 def check_neighbours(trees: dict[str, Tree], project: Project) -> list[Fault]:
-    """Return what contradicts itself between the jobs of a project."""
+    """Return what contradicts itself between the jobs of a project: who writes where, who reads what, in which order.
+
+    Plain values are read, as by ``checks``: a fault elsewhere in a file hides none of these.
+    """
     targets, sources = _locate(trees, project)
     edges = graph.connect(
         {job: table.location for job, table in targets.items()},

@@ -101,7 +101,7 @@ def _find_join_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iter
     elif isinstance(alias, str) and alias not in draft.joins and alias.strip():
         what = "the driving source" if alias == draft.driving else "not among the joins"
         yield f"{name} names {alias!r}, which is {what}{did_you_mean(alias, draft.joins)}", "join"
-    elif kind in JOINS and kind not in fit:  # an unknown kind is a fault already
+    elif isinstance(kind, str) and kind in JOINS and kind not in fit:  # an unknown kind is a fault already
         why = f"the key of a {kind} join is never null"
         yield f"{name} is for joins of kind {' or '.join(fit)}, not for {alias!r}: {why}", "join"
 

@@ -255,11 +255,18 @@ def _find_rules(work: Work, side: Side, affected: Affected) -> list[str]:
     return [str(rule) for row in found for rule in row[FAILED_COLUMN]]
 
 
-# --- Why an interval join makes a pair of two rows, or why not -------------------------------------------------------
-
-
 def explain_pair(work: Inquiry, step: Step, ours: DataFrame, theirs: DataFrame, asked: Reason) -> Reason:
     """Return why an interval join makes a pair of two rows, or why not.
+
+    ======================  ======  =====  ==========================================
+    lookup's row            match   near   reason
+    ======================  ======  =====  ==========================================
+    not there               -       -      that of its key: ``deleted_at``, ...
+    there                   yes     yes    ``matched``
+    there, ``on`` is null   -       -      ``foreign_key_null``
+    there                   yes     no     ``out_of_interval``
+    there                   no      -      ``no_such_key``
+    ======================  ======  =====  ==========================================
 
     Args:
         work: Its window ends at what the target has consumed.

@@ -84,13 +84,9 @@ def _format_rule(job: str, rule: RuleCauses) -> str:
     )
     if not rule.failed:
         return first
+    meanings = list_meanings() | _MEANINGS
     lines = [
-        (
-            str(cause.rows),
-            cause.reason.reason,
-            format_detail(cause.reason),
-            (list_meanings() | _MEANINGS)[cause.reason.reason],
-        )
+        (str(cause.rows), cause.reason.reason, format_detail(cause.reason), meanings[cause.reason.reason])
         for cause in rule.causes
     ]
     table = format_table(("rows", "reason", "detail", "meaning"), lines, right=(0,))

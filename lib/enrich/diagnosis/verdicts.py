@@ -174,8 +174,6 @@ def _conclude(
     return RuleCauses(rule.index, rule.type, *names, checked, failed, counted.error, causes, rows)
 
 
-# --- Failing rows -> why they fail: the words that ``why`` has for each of them, found for all at once ---------------
-
 _FACTS, _TEXTS, _SIDE, _PLACE = "__enrich_facts", "__enrich_texts", "__enrich_side", "__enrich_place"
 _ABSENT = -1
 
@@ -278,7 +276,14 @@ class Classified:
 def classify(
     work: Inquiry, failing: DataFrame, rules: Sequence[SuiteRule], most: int
 ) -> dict[int, tuple[tuple[Cause, ...], tuple[FailingRow, ...]]]:
-    """Say why rows fail their rules.
+    """Say why rows fail their rules, in the words that ``why`` has for each of them, for all at once.
+
+        failing rows      what the sources say    what the rule's columns depend on       collected
+        rule 0, u2   ->   accounts: no_such_key   rule 0: email null, accounts missing -> (rule 0, [1, 3, -1]): 2 rows
+        rule 0, u3        accounts: no_such_key   the same
+
+    Only what the columns of a rule depend on is told apart, as small numbers. So few combinations reach the driver
+    however many rows fail, and there ``explain_cell`` decides, as it does for ``why``.
 
     Args:
         work: The job, with its window at what the target has consumed.

@@ -386,11 +386,14 @@ class Grammar(TypeGrammar):
         self._variables.append(token.name)
 
 
-# --- The guard against the clock: text that is put together although no column is read -------------------------------
-
-
 class Kind(IntEnum):
-    """What a part of an expression is; of several parts together, the greatest."""
+    """What a part of an expression is; of several parts together, the greatest. It guards against the clock.
+
+    Where a text that Spark can compute beforehand is cast to a date or a timestamp, openly or because it stands beside
+    one, and is ``now``, ``today``, ``tomorrow`` or ``yesterday``, Spark puts the time of the run there (its optimizer's
+    rule ``SpecialDatetimeValues``). It never does so with a column's value. The lexer refuses such literals; this tells
+    which parts are texts that no literal shows, and where Spark might cast them.
+    """
 
     FIXED = 0
     """No column and no text but literals, which the lexer has checked."""

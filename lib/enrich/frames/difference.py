@@ -263,11 +263,11 @@ def _compare(name: str, kind: T.DataType, was: T.DataType) -> Column:
     return now.eqNullSafe(before)
 
 
-# --- Whether a value has lost something: it, or a part of it, is null where it was not -------------------------------
-
-
 def tell_emptied(before: Column, was: T.DataType, now: Column, kind: T.DataType) -> Column:
     """Tell whether a value, or a part of it, is null in the new row and was not in the old one; never null.
+
+    A struct has lost something when one of its fields has; a list or a map, when more of its elements or values than
+    before are null or have a null in them. What only one of the two types has is not looked at.
 
     Args:
         before: The old value.

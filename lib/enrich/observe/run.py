@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
@@ -62,7 +61,7 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     accepted = choose_accepted(project, names, accept)
     bounds = read_window(project, names, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
     options = Options(full_refresh, dry_run, retry_quarantined, accepted, bounds)
-    workplace = Workplace(project, names, options, uuid.uuid4().hex, spark)
+    workplace = Workplace(project, names, options, given=spark)
     watch = _open_watch(project, workplace.run_id, dry_run=dry_run)
     return run_jobs(workplace, watch, fail_fast=fail_fast, on_result=on_result)
 

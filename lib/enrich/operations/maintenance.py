@@ -10,7 +10,6 @@ from __future__ import annotations
 import logging
 import math
 import time
-import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
@@ -164,7 +163,7 @@ def maintain(  # noqa: PLR0913 - the public interface: every keyword is an optio
         ConfigError: An unknown job.
     """
     names = choose_jobs(project, jobs, exclude)
-    keeper = _Keeper(Workplace(project, names, Options(dry_run=dry_run), uuid.uuid4().hex, spark))
+    keeper = _Keeper(Workplace(project, names, Options(dry_run=dry_run), given=spark))
     context.begin_run(keeper.workplace.run_id)
     done: list[Upkeep] = []
     for each in keeper.keep(sources=sources):
@@ -327,7 +326,7 @@ class _Keeper:
         """
         found = []
         for name, job in self.workplace.project.jobs.items():
-            aliases = [alias for alias, source in job.sources.items() if self._is_at(source.table, uri)]
+            aliases = [alias for alias, each in job.sources.items() if self.workplace.spot(each.table) == identify(uri)]
             if not aliases:
                 continue
             needs = self._find_needs(job)
@@ -339,18 +338,13 @@ class _Keeper:
             found += [needs[alias] for alias in aliases if alias in needs]
         return found
 
-    def _is_at(self, reference: str, uri: str) -> bool:
-        there = self.workplace.uri(reference)
-        return there is not None and identify(there) == identify(uri)
-
     def _find_needs(self, job: Job) -> dict[str, Need] | EnrichError:
         """Return what a job may still need of its sources, or why that is not known; read once."""
-        if job.job in self.needs:
-            return self.needs[job.job]
-        try:
-            self.needs[job.job] = list_needs(job.job, self.workplace.target(job)[0])
-        except EnrichError as error:
-            self.needs[job.job] = error
+        if job.job not in self.needs:
+            try:
+                self.needs[job.job] = list_needs(job.job, self.workplace.target(job)[0])
+            except EnrichError as error:
+                self.needs[job.job] = error
         return self.needs[job.job]
 
 

@@ -6,7 +6,6 @@ the steps that a run takes.
 
 from __future__ import annotations
 
-import uuid
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
@@ -137,7 +136,7 @@ def plan(  # noqa: PLR0913 - the public interface: every keyword is an option of
     names = choose_jobs(project, jobs, exclude)
     bounds = read_window(project, names, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
     options = Options(full_refresh, dry_run=True, bounds=bounds)
-    workplace = Workplace(project, names, options, uuid.uuid4().hex, spark)
+    workplace = Workplace(project, names, options, given=spark)
     workplace.pin()
     found: dict[str, JobPlan] = {}
     for name in names:

@@ -222,11 +222,10 @@ def record_outcome(workplace: Workplace, result: JobResult) -> JobResult:
     return result
 
 
-# --- Put a target's files in shape right after a run's commit, where many runs have made them many or sparse ---------
-
-
 def keep_in_shape(task: Task, session: SparkSession, result: JobResult) -> JobResult:
     """Run OPTIMIZE on the target if the run's commit leaves it out of shape and ``conf/`` does not forbid it.
+
+    The rows are committed by then: whatever goes wrong here is a warning. ``docs/adr/0021-upkeep.md``.
 
     Returns:
         The result, with what was done; as it was when that is not needed or fails.

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import time
-import uuid
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, field, replace
@@ -187,7 +186,7 @@ def verify(
         ConfigError: An unknown job.
     """
     names = choose_jobs(project, jobs, ())
-    workplace = Workplace(project, names, Options(dry_run=not repair), uuid.uuid4().hex, spark)
+    workplace = Workplace(project, names, Options(dry_run=not repair), given=spark)
     context.begin_run(workplace.run_id)
     checking = _Checking(workplace)
     found: list[Check] = []

@@ -7,6 +7,7 @@ are the runner's.
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -88,7 +89,7 @@ class Workplace:
     project: Project
     chosen: Sequence[str]
     options: Options
-    run_id: str
+    run_id: str = field(default_factory=lambda: uuid.uuid4().hex)
     given: SparkSession | None = None
     built: SparkSession | None = None
     pins: dict[str, TableState | EnrichError] = field(default_factory=dict)
@@ -151,7 +152,7 @@ class Workplace:
             self.places[place] = tables.find_catalog_location(self.session(), place.parts)
         return self.places[place]
 
-    def _spot(self, reference: str) -> str | None:
+    def spot(self, reference: str) -> str | None:
         """Return where a table is, in a text that is the same for all spellings of that place, as for links."""
         uri = self.uri(reference)
         return None if uri is None else identify(uri)
@@ -205,13 +206,13 @@ class Workplace:
     def unpin(self, job: Job) -> None:
         """Let a job read the latest versions of its sources, except those that other jobs of this operation read."""
         shared = {
-            self._spot(source.table)
+            self.spot(source.table)
             for name in self.chosen
             if name != job.job
             for source in self.project.jobs[name].sources.values()
         }
         for source in job.sources.values():
-            spot = self._spot(source.table)
+            spot = self.spot(source.table)
             if spot not in shared:
                 self.pins.pop(spot or "", None)
 
@@ -251,7 +252,7 @@ class Workplace:
     def _find_ends(self, job: Job, latest: Mapping[str, TableState], target: TargetState) -> dict[str, int]:
         """Return where the windows end; a table that this run has created had no version before, and is taken whole."""
         found = window.find_versions(job.job, latest, self.options.bounds.until)
-        wrote = {alias for alias in found if self._spot(job.sources[alias].table) in self.wrote}
+        wrote = {alias for alias in found if self.spot(job.sources[alias].table) in self.wrote}
         fresh = wrote if target.table is None else set()
         return {alias: latest[alias].version if end < 0 and alias in fresh else end for alias, end in found.items()}
 

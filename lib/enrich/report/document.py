@@ -236,8 +236,6 @@ def _build_lookups(judged: Outcome, acted: Sequence[Outcome]) -> dict[str, Looku
     }
 
 
-# --- One line about a job, and one about all jobs: our own words and numbers, no names -------------------------------
-
 _ENDS = {"failed": "the last run failed", "blocked": "the last run was blocked, the target is unchanged"}
 _STATUSES = {SKIPPED: "skipped", LOCKED: "another run had the lock"}
 

@@ -69,17 +69,13 @@ def _quote_as_html(text: str) -> str:
 def _format_job(job: JobReport) -> list[str]:
     if job.last is None:
         return []
-    body = [*_format_error(job), *_format_now(job), *_format_run(job)]
+    error = [f"Error: {quote_text(job.last.error)}", ""] if job.last.error else []
+    body = [*error, *_format_now(job), *_format_run(job)]
     title = f"{quote_text(job.job)}: {format_verdict(job.verdict)}"
     if job.verdict not in _SETTLED:
         return ["", f"#### {title}", "", *body]
     folded = f"<details><summary>{_quote_as_html(job.job)}: {format_verdict(job.verdict)}</summary>"
     return ["", folded, "", *body, "</details>"] if body else []
-
-
-def _format_error(job: JobReport) -> list[str]:
-    error = job.last.error if job.last is not None else None
-    return [f"Error: {quote_text(error)}", ""] if error else []
 
 
 def _format_now(job: JobReport) -> list[str]:

@@ -237,8 +237,6 @@ def _find_name(name: str, taken: set[str]) -> str:
     return found
 
 
-# --- Guess how tables refer to one another: keys from uniqueness, references from names of columns and from matches ---
-
 _KEY_TYPES = frozenset({"string", "byte", "short", "integer", "long", "date"})
 _MOST_COLUMNS = 24
 """Columns that are tried as a key, the likeliest first."""
@@ -355,7 +353,10 @@ def _rank(column: str, alias: str) -> int:
 def find_links(found: Sequence[KnownTable]) -> tuple[KnownTable, list[Link]]:
     """Return the driving table and the joins that reach the most others from it, in the order in which they apply.
 
-    The driving table is the first from which the most others can be reached.
+        orders(order_id, customer_id), customers(customer_id, name) -> orders.customer_id refers to customers
+
+    The driving table is the first from which the most others can be reached. A guess never decides anything by itself:
+    it is written into a job file, with what it rests on, for a person to read.
     """
     links = [link for each in found for other in found if each is not other for link in _guess_links(each, other)]
     reached = {each.alias: _reach(each, links) for each in found}

@@ -116,6 +116,14 @@ def test_a_mirror_has_rules_of_its_own(tmp_path: Path, conflict: str, rule: str,
     assert message in fault[1]
 
 
+@pytest.mark.parametrize("kind", ["[]", "{}", "1", "forein_key"])
+def test_a_rule_about_a_join_of_no_kind_hides_no_other_fault(tmp_path: Path, kind: str) -> None:
+    text = JOB.replace("kind: foreign_key", f"kind: {kind}") + "  - {rule: match_rate, join: customers}\n"
+    assert text.count(f"kind: {kind}")
+    found = faults_of(write_project(tmp_path, {"conf/dev.yml": CONF, "jobs/orders.yml": text}))
+    assert any("match_rate needs 'at_least'" in message for _, message in found)
+
+
 def test_right_rules_are_read_and_block_by_default_where_it_matters(tmp_path: Path) -> None:
     text = JOB + "".join(f"  - {rule}\n" for rule in RIGHT)
     mirror = MIRROR + "rules: [{rule: value_conflicts, at_most: 0}, {rule: mass_change, at_most: 3, action: warn}]\n"

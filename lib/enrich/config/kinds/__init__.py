@@ -11,12 +11,11 @@ from enrich.config.kinds.interval import Interval
 from enrich.config.kinds.joins import Joins
 from enrich.config.kinds.list import List
 from enrich.config.kinds.mirror import Mirror
-from enrich.config.kinds.syntax import JobSyntax, JoinSyntax
+from enrich.config.kinds.syntax import ColumnSources, JobSyntax, JoinSyntax
 from enrich.config.kinds.table import Table
 
 if TYPE_CHECKING:
     from enrich.base.spec import JobSpec
-    from enrich.config.kinds.syntax import ColumnSources
 
 JOINS: dict[str, JoinSyntax] = {each.name: each for each in (Table(), ForeignKey(), AsOf(), List(), Interval())}
 JOBS: dict[str, JobSyntax] = {each.name: each for each in (Joins(), Mirror(), History())}
@@ -28,5 +27,10 @@ def register(kind: JoinSyntax) -> None:
 
 
 def trace_columns(spec: JobSpec) -> ColumnSources:
-    """Return which columns of which sources each column of a job's target, and the choice of its rows, comes from."""
+    """Return which columns of which sources each column of a job's target, and the choice of its rows, comes from.
+
+    email: accounts.contact_mail_address    ->  email        accounts.contact_mail_address   DIRECT    IDENTITY
+    join: accounts by consents' key         ->  whole table  consents.customer_id            INDIRECT  JOIN
+    where: products.price > 0               ->  whole table  products.price                  INDIRECT  FILTER
+    """
     return JOBS[spec.kind].trace(spec)

@@ -24,7 +24,8 @@ class ForeignKey(JoinSyntax):
     def check(self, draft: Draft, alias: str, join: dict[str, Any]) -> None:
         """One expression for each key column, and at most one join of a job that keeps the lookup's own rows."""
         check_references(draft, alias, join)
-        kept = [name for name, each in draft.joins.items() if each.get("kind") == self.name and _keeps_right(each)]
+        others = {name: each for name, each in draft.joins.items() if each.get("kind") == self.name}
+        kept = [name for name, each in others.items() if each.get("how") in ("right", "full")]
         if alias in kept[1:]:
             first = f"{kept[0]!r}, line {draft.tree.line('join', kept[0])}"
             message = f"a job has at most one right or full foreign-key join, and has one ({first})"
@@ -40,10 +41,6 @@ class ForeignKey(JoinSyntax):
     def describe_pairs(self, step: Step) -> str | None:
         """Rows that only the lookup has are identified by its key."""
         return f"a {step.how} foreign-key join" if step.keeps_right else None
-
-
-def _keeps_right(join: dict[str, Any]) -> bool:
-    return join.get("how") in ("right", "full")
 
 
 def check_references(draft: Draft, alias: str, join: dict[str, Any], *, before_last: bool = False) -> None:

@@ -52,7 +52,7 @@ class History(JobSyntax):
 
     def find_expression(self, draft: Draft, name: str) -> str | None:
         """Return the source's column; the times come from none."""
-        return None if name in _list_times(draft) else name_path(draft.driving or "", name)
+        return None if name in _list_times(draft) else super().find_expression(draft, name)
 
     def compile(self, compiler: Compiler) -> CompiledJob:
         """Resolve the source's columns."""

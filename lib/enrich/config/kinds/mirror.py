@@ -55,10 +55,6 @@ class Mirror(JobSyntax):
         if not _collects(draft):
             yield from name_once(list_names(mirror.get("columns")), "mirror", "columns")
 
-    def find_expression(self, draft: Draft, name: str) -> str:
-        """Return the master's column."""
-        return name_path(draft.driving or "", name)
-
     def list_arrays(self, draft: Draft) -> tuple[str, ...]:
         """Keys that are collected are arrays."""
         return ("keys", *draft.key(draft.driving)) if _collects(draft) else ()

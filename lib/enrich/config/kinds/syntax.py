@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
+from enrich.base.names import name_path
+
 if TYPE_CHECKING:
     from enrich.base.spec import CompiledJob, Step
     from enrich.compiler.compile import Compiler
@@ -118,8 +120,8 @@ class JobSyntax:
         raise NotImplementedError
 
     def find_expression(self, draft: Draft, name: str) -> str | None:
-        """Return what fills a target column; None for one that comes from no expression."""
-        raise NotImplementedError
+        """Return what fills a target column, here the source's column; None for one that comes from no expression."""
+        return name_path(draft.driving or "", name)
 
     def list_arrays(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - no kind but mirrors has some
         """Return the target's columns that are arrays, whatever the source has."""
