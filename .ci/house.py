@@ -14,7 +14,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 LIB = ROOT / "lib"
-SATELLITES = {"dumps", "testing", "airflow", "observe", "maintain", "scaffold", "demo"}
+SATELLITES = {"dumps", "testing", "airflow", "observe", "maintain", "init", "demo"}
 
 
 def name_module(path: Path) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import enrich
-from enrich.scaffold.firstjob import write_first_job
-from enrich.scaffold.start import write_project
+from enrich.init.firstjob import write_first_job
+from enrich.init.start import write_project
 from kit.lab import Lab
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from enrich.scaffold.start import write_project
+from enrich.init.start import write_project
 from kit.project import ROOT
 
 pytestmark = pytest.mark.world

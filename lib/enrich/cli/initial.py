@@ -40,7 +40,7 @@ def init(ctx: click.Context, /, *, words: tuple[str, ...], from_tables: bool) ->
         raise click.UsageError("init takes one directory; for a job from tables write enrich init --from TABLE...")
     if words and given is not None:
         raise click.UsageError("give the directory either as DIR or with --project-dir, not both")
-    from enrich.scaffold.start import NEXT, write_project
+    from enrich.init.start import NEXT, write_project
 
     directory = Path(words[0]) if words else given or Path()
     written = write_project(directory)
@@ -53,7 +53,7 @@ def _init_from(references: tuple[str, ...], directory: Path | None, target: str)
     """Write a first job, say which files were written, and on stderr what has to be done before the first run."""
     import sys
 
-    from enrich.scaffold.firstjob import write_first_job
+    from enrich.init.firstjob import write_first_job
 
     written = write_first_job(references, directory, target)
     say_result(clean("\n".join(str(written.home / name) for name in written.files)))

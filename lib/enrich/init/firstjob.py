@@ -23,9 +23,9 @@ from enrich.config.places import CatalogName
 from enrich.config.project import Project, find_project
 from enrich.config.settings import load_settings
 from enrich.config.yamlfile import read_tree, resolve_scalar
+from enrich.init.start import format_schemas, write_files
 from enrich.operations import inspection
 from enrich.operations.loading import load_project
-from enrich.scaffold.start import format_schemas, write_files
 from enrich.storage import probe, tables
 from enrich.storage.probe import SAMPLED_ROWS, SAMPLED_VALUES
 
