@@ -16,8 +16,6 @@ WORKERS ?= 2
 SCALE   ?= 1
 FIGURES ?= benchmarks.json
 RULES   ?= benchmarks-rules.json
-# What `make test` plays a part of, and ENRICH_SOAK the whole.
-SOAKED  := tests/faults tests/scenarios
 SAY     = @printf '\n==> %s\n'
 
 .PHONY: help
@@ -29,9 +27,9 @@ demo: java $(READY) ## play the first part of a story on real Delta tables, and 
 	@$(BIN)/enrich demo
 
 .PHONY: test
-test: java $(READY) check jars ## make check, then all tests
+test: java $(READY) check jars ## make check, then all tests but the soaks', the same ones every time; prints what CPU seconds it took
 	$(SAY) "tests, in $(WORKERS) processes with a JVM each (WORKERS=1 for one)"
-	@$(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder --sample
+	@ENRICH_MAKE=$$PPID $(PYTEST) -n $(WORKERS) --dist loadfile --no-loadscope-reorder -m "not soak"
 
 .PHONY: test-fast
 test-fast: java $(READY) jars ## unit tests and a few tests on Spark, to run after every edit
@@ -75,8 +73,8 @@ soak-acts: java $(READY) jars ## 20,000 random histories among administrators wh
 	@PYTHONPATH=tests $(BIN)/python -m differential.soak --lane administrators --progress soak-acts.jsonl
 
 .PHONY: soak-faults
-soak-faults: java $(READY) jars ## every scenario and fault point of every kind of job, 100 kills, 10,000 acts of administrators, the demo (hours)
-	@ENRICH_SOAK=1 $(PYTEST) -o faulthandler_timeout=0 $(SOAKED)
+soak-faults: java $(READY) jars ## all tests on Spark with what is marked `soak`: every fault point of every job, 100 kills, 10,000 acts of administrators (hours)
+	@ENRICH_SOAK=1 $(PYTEST) -o faulthandler_timeout=0 -m "not unit"
 
 .PHONY: bench
 bench: java $(READY) jars ## enrich against a rebuild, a MERGE by hand and the floor: every goal with its verdict (SCALE=1: 10M rows, an hour)

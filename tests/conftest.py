@@ -16,7 +16,7 @@ import pytest
 from enrich.storage.settings import hold_settings
 from kit.counts import COUNTED
 from kit.lab import Lab, Prepared
-from kit.sampling import ALWAYS, MARKER, choose_tests
+from kit.processes import cpu_seconds, living
 from kit.session import INTERPRETED, compile_quickly, forget_tables, small_session
 
 if TYPE_CHECKING:
@@ -30,27 +30,20 @@ SEED = 535951
 ORDER = ("unit", "cli", "differential", "faults", "scenarios", "spark")
 
 
-def pytest_addoption(parser: pytest.Parser) -> None:
-    parser.addoption("--sample", action="store_true", help="play a sixth of the tests marked `sampled`, by the seed")
+OF_WORKERS = pytest.StashKey[list[float]]()
+"""The CPU seconds of each process that played tests, its JVM included."""
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Set the seed of everything random once, for all processes."""
-    config.addinivalue_line("markers", MARKER)
-    config.addinivalue_line("markers", ALWAYS)
-    config.stash[COUNTED] = {}
-    if "ENRICH_TEST_SEED" not in os.environ:
-        # The soak is there to find; what people run before a commit is the same every time.
-        seed = random.SystemRandom().randrange(1_000_000) if "ENRICH_SOAK" in os.environ else SEED
-        os.environ["ENRICH_TEST_SEED"] = str(seed)
-        os.environ["ENRICH_TEST_SEED_IS_FRESH"] = "1"
+    config.stash[COUNTED], config.stash[OF_WORKERS] = {}, []
+    # The soak is there to find; what people run before a commit is the same every time.
+    seed = random.SystemRandom().randrange(1_000_000) if "ENRICH_SOAK" in os.environ else SEED
+    os.environ.setdefault("ENRICH_TEST_SEED", str(seed))
 
 
-def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark unit tests; run them first, then what takes longest, so that two processes end at about the same time."""
-    if config.getoption("--sample"):
-        items[:], left_out = choose_tests(items, int(os.environ["ENRICH_TEST_SEED"]))
-        config.hook.pytest_deselected(items=left_out)
 
     def directory(item: pytest.Item) -> str:
         return item.path.relative_to(TESTS).parts[0]
@@ -62,15 +55,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Hand over what this process counted."""
+    """Hand over what this process counted, and its CPU seconds."""
     if hasattr(session.config, "workeroutput"):
         session.config.workeroutput["counted"] = session.config.stash[COUNTED]
+        session.config.workeroutput["cpu"] = cpu_seconds(os.getpid())
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_testnodedown(node: Any) -> None:
     """Take what another process counted."""
-    node.config.stash[COUNTED].update(getattr(node, "workeroutput", {}).get("counted", {}))
+    output = getattr(node, "workeroutput", {})
+    node.config.stash[COUNTED].update(output.get("counted", {}))
+    node.config.stash[OF_WORKERS].append(output.get("cpu", 0.0))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -79,6 +75,11 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.write_line(f"seed {seed} (repeat with ENRICH_TEST_SEED={seed})")
     for name, text in config.stash[COUNTED].items():
         terminalreporter.write_line(f"{name}: {text}")
+    # The workers have counted for themselves: by now they may have ended. What `make` ran before are the checks.
+    workers: list[float] = config.stash[OF_WORKERS]
+    tests = sum(workers) or cpu_seconds(os.getpid())
+    before = sum(each.seconds for each in living() if str(each.pid) == os.environ.get("ENRICH_MAKE"))
+    terminalreporter.write_line(f"CPU seconds of all processes: {tests + before:,.0f} ({tests:,.0f} of the tests)")
 
 
 @pytest.fixture(scope="session")

@@ -9,8 +9,6 @@ import random
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 from differential.comparison import Tally
 from differential.invariants import compare_cuts
 from differential.jobs import with_random_jobs
@@ -18,8 +16,6 @@ from differential.worlds import WORLDS
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.sampled("stories")
 
 HISTORIES = 500
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import random
 import re
 import shutil
@@ -30,7 +29,7 @@ from kit.counts import COUNTED
 from kit.lab import Lab
 from kit.session import VACUUM_AT_ONCE
 
-pytestmark = pytest.mark.sampled("stories")
+pytestmark = pytest.mark.soak
 
 PARTS = 10 if SOAK else 1
 ACTIONS = 1_000 if SOAK else 60
@@ -42,18 +41,9 @@ ROUND, HARSH = 12, 4
 ADVICE = re.compile(r"ALTER TABLE delta\.`[^`]+` SET TBLPROPERTIES \([^)]+\)|`enrich [^`]+`")
 
 
-def seed() -> int:
-    """Return ``ENRICH_TEST_SEED`` where it was given, and in the soak, which is there to find; else always the same.
-
-    A new seed finds old bugs, and `make test` must not blame the change at hand for them.
-    """
-    fresh = "ENRICH_TEST_SEED_IS_FRESH" in os.environ
-    return 104 if fresh and not SOAK else int(os.environ["ENRICH_TEST_SEED"])
-
-
-def test_consecutive_runs_among_random_writers(lab: Lab, pytestconfig: pytest.Config) -> None:
+def test_consecutive_runs_among_random_writers(lab: Lab, pytestconfig: pytest.Config, seed: int) -> None:
     """Writers go on while a run is under way; what it must hold is the view at the versions that it reports."""
-    shop = open_shop(lab, *WRITTEN, seed=seed())
+    shop = open_shop(lab, *WRITTEN, seed=seed)
     lab.run_all()
     stop, broken = threading.Event(), list[Exception]()
     tally: Counter[str] = Counter()
@@ -415,8 +405,8 @@ def told_when_it_fails(administrator: Administrator) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("part", range(PARTS))
-def test_random_administrators(lab: Lab, pytestconfig: pytest.Config, part: int) -> None:
-    chosen = seed() + part
+def test_random_administrators(lab: Lab, pytestconfig: pytest.Config, seed: int, part: int) -> None:
+    chosen = seed + part
     shop = open_shop(lab, *TIMELESS, seed=chosen)
     lab.run_all()
     shop.change("checked")

@@ -25,8 +25,6 @@ from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
 from kit.session import VACUUM_AT_ONCE
 
-pytestmark = pytest.mark.sampled
-
 ROOT = Path(__file__).parents[2]
 COLUMNS = {"id": pa.int64(), "name": pa.string(), "note": pa.string(), "size": pa.int32()}
 MAPPED = (
@@ -132,7 +130,6 @@ def test_a_used_column_is_renamed_or_dropped(kept: Lab) -> None:
     assert kept.run().status == "unchanged"
 
 
-@pytest.mark.always
 def test_a_used_column_is_dropped_and_added_again(lab: Lab) -> None:
     """The first commit of a window, which Delta's feed passes over; a field of a struct, too."""
     place = pa.struct([("city", pa.string()), ("zip", pa.string())])
@@ -265,7 +262,6 @@ def test_a_change_feed_was_off_for_a_while(kept: Lab) -> None:
     assert healed(kept).counts.updated == 2
 
 
-@pytest.mark.always
 def test_part_of_a_window_is_vacuumed(kept: Lab) -> None:
     kept.put("items", item(1, "new"))
     kept.put("items", item(2, "new"))
@@ -295,7 +291,6 @@ def moving(lab: Lab, moves: Callable[[], None]) -> Callable[[str], None]:
     return hook
 
 
-@pytest.mark.always
 def test_the_planned_version_is_vacuumed_before_it_is_read(kept: Lab) -> None:
     kept.append("items", item(4, "come"))
     with hooked(moving(kept, lambda: kept.put("items", item(4, "changed")))):
@@ -424,7 +419,6 @@ def test_what_the_machine_lacks_is_no_lost_history(kept: Lab, monkeypatch: pytes
     healed(kept)
 
 
-@pytest.mark.always
 def test_a_task_that_failed_is_no_lost_history(kept: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """The feed cannot be read, and the comparison of the two versions, which are there, loses its executor."""
 
@@ -712,7 +706,6 @@ def test_the_log_of_the_target_has_expired_and_the_state_is_lost(kept: Lab) -> N
     healed(kept, full_refresh=True)
 
 
-@pytest.mark.always
 def test_a_source_that_is_trusted_to_be_unique_is_not(lab: Lab) -> None:
     lab.table("items", "id", COLUMNS, [item(1, "name1")])
     lab.job(

@@ -17,8 +17,6 @@ from faults.shop import JOBS, SOAK, Shop, open_shop
 from faults.stops import Crash, Place, crash_at, crash_on, error_at, hooked, places, traced
 from kit.lab import Lab
 
-pytestmark = pytest.mark.sampled
-
 IN_MAKE_TEST = 22
 IN_A_ROW = 4
 TABLES = ("checked", "checked__quarantine")

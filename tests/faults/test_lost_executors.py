@@ -14,6 +14,8 @@ from enrich.steps import work
 from faults.stops import hooked
 from kit.lab import Lab
 
+pytestmark = pytest.mark.soak
+
 COLUMNS = {"id": pa.int64(), "name": pa.string()}
 
 

@@ -21,8 +21,6 @@ from kit.commits import forget_numbers
 from kit.lab import Lab, Prepared
 from kit.session import forget_tables
 
-pytestmark = pytest.mark.sampled("stories")
-
 
 class Runner(threading.Thread):
     """A run in a thread of its own that halts at a point."""

@@ -19,8 +19,6 @@ from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
 from kit.session import VACUUM_AT_ONCE
 
-pytestmark = pytest.mark.sampled
-
 OPEN, ENDED = "open", "ended"
 """Which versions a job keeps in its quarantine. A version moves when it ends: out of it, or into it."""
 

@@ -5,10 +5,9 @@
     session   -> the one Spark session of a process
     command   -> the command line: in this process, or as a process of its own
     shells    -> what an interactive bash, zsh or fish offers after TAB
-    processes -> what runs below a process, as /proc has it
+    processes -> what runs below a process, and its CPU seconds, as /proc has them
     history   -> runs as the runs table and the result JSON tell them, without running anything
     hostile   -> names that must be escaped, and a report that has them everywhere
-    sampling  -> which of the sampled tests are played
     listener  -> an HTTP server that notes what it is sent
     pages     -> the commands and outputs of a documentation page
     lineage   -> OpenLineage events, checked against the classes of the standard

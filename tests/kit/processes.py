@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import NamedTuple
 
@@ -11,12 +12,17 @@ needs_proc = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="lo
 
 
 class Process(NamedTuple):
-    """A line of the process table; a zombie is none."""
+    """A line of the process table; a zombie is none.
+
+    Attributes:
+        seconds: CPU seconds of the process and of its children that have ended.
+    """
 
     pid: int
     name: str
     parent: int
     group: int
+    seconds: float = 0.0
 
 
 def living() -> list[Process]:
@@ -27,9 +33,10 @@ def living() -> list[Process]:
             head, tail = path.read_text().rsplit(")", 1)
         except OSError:
             continue
-        state, parent, group = tail.split()[:3]
+        state, parent, group, *rest = tail.split()
         if state != "Z":
-            found.append(Process(int(path.parent.name), head.split("(", 1)[1], int(parent), int(group)))
+            seconds = sum(map(int, rest[8:12])) / os.sysconf("SC_CLK_TCK")
+            found.append(Process(int(path.parent.name), head.split("(", 1)[1], int(parent), int(group), seconds))
     return found
 
 
@@ -49,3 +56,9 @@ def descendants(pid: int) -> set[int]:
 def alive(pid: int) -> bool:
     """Tell whether a process lives."""
     return any(process.pid == pid for process in living())
+
+
+def cpu_seconds(pid: int) -> float:
+    """Return the CPU seconds of a process, of those below it, and of those below it that have ended."""
+    below = descendants(pid)
+    return sum(process.seconds for process in living() if process.pid in below or process.pid == pid)

@@ -15,8 +15,6 @@ from enrich.diagnosis.inquiry import find_all_reasons
 if TYPE_CHECKING:
     from kit.lab import Lab
 
-pytestmark = pytest.mark.sampled
-
 JOB = """\
 job: seen
 sources:

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from kit.command import Call
     from kit.lab import Lab
 
-pytestmark = pytest.mark.sampled
-
 NOT_NULL, JSON_SCHEMA = "expect_column_values_to_not_be_null", "expect_column_values_to_match_json_schema"
 RANDOM = random.Random(int(os.environ.get("ENRICH_TEST_SEED", "0")))
 SOAK = bool(os.environ.get("ENRICH_SOAK"))

@@ -24,8 +24,6 @@ from scenarios.matrix import assert_cells
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.sampled("truth tables")
-
 KEYS = ("no_row", "null", "x", "y", "z")
 CHANGES = ("unchanged", "inserted", "updated", "updated_unused", "deleted")
 WINDOWS = ("one_window", "left_then_lookup", "lookup_then_left")

@@ -19,8 +19,6 @@ from enrich.storage import tables
 from kit.commits import date_commit, find_commit
 from kit.lab import Lab, Prepared
 
-pytestmark = pytest.mark.sampled
-
 JOB = """job: versions
 kind: history
 sources: {s: {table: source, key: id}}

@@ -12,8 +12,6 @@ from enrich.base.errors import ConfigError
 from enrich.base.result import JobResult
 from kit.lab import Lab
 
-pytestmark = pytest.mark.sampled
-
 JOB = """\
 job: wide
 sources:

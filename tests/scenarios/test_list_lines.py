@@ -16,8 +16,6 @@ if TYPE_CHECKING:
 
     from differential.trial import Trial
 
-pytestmark = pytest.mark.sampled("truth tables")
-
 PERSONS = Table(
     "persons",
     ("p",),

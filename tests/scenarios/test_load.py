@@ -25,8 +25,6 @@ from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab, Prepared
 from kit.project import SHOP
 
-pytestmark = pytest.mark.sampled("commands")
-
 FIRST = "id;email;amount;at\n1;one@example.com;1.5;2026-01-31T09:30:00Z\n2;;NaN;0001-01-01\n3;three;-0.0;\n"
 TYPES = "id bigint, amount double, at timestamp"
 

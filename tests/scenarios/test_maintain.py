@@ -21,8 +21,6 @@ from kit.lab import Lab, Prepared
 from kit.project import CONF, SHOP
 from kit.session import forget_tables
 
-pytestmark = pytest.mark.sampled("commands")
-
 DOWNSTREAM = """job: titles
 sources: {shop: {table: shop, key: id}}
 from: shop

@@ -11,8 +11,6 @@ import pytest
 if TYPE_CHECKING:
     from kit.lab import Lab
 
-pytestmark = pytest.mark.sampled("stories")
-
 CLEAN = ("é1", "m2", "m3", "m4", "0")
 MESS = (
     lambda key: key,

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
 
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.sampled("truth tables")
-
 COLUMNS = (Column("k", "key", "k"), Column("v", "key", "v"), Column("at", "order", "t"), Column("note", "text"))
 MASTER = Table("master", ("k",), COLUMNS)
 SINGLE = Table("single", ("k",), COLUMNS)

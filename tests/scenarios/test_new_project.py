@@ -5,8 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import pytest
-
 import enrich
 from enrich.init.firstjob import write_first_job
 from enrich.init.start import write_project
@@ -14,8 +12,6 @@ from kit.lab import Lab
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
-
-pytestmark = pytest.mark.sampled("stories")
 
 
 def test_a_new_project_runs_and_then_has_nothing_to_do(tmp_path: Path, interpreted: SparkSession) -> None:

@@ -14,8 +14,6 @@ from deltalake import DeltaTable
 from enrich.progress.cursor import name_application
 from kit.lab import Lab, Row
 
-pytestmark = pytest.mark.sampled
-
 
 def emails(lab: Lab) -> dict[str, str | None]:
     """Return the target as id -> e-mail."""

@@ -10,8 +10,6 @@ import pytest
 import enrich
 from kit.lab import Lab, Row
 
-pytestmark = pytest.mark.sampled
-
 JOB = """\
 job: shelf
 sources:
@@ -213,7 +211,6 @@ def test_rows_of_a_lookup_alone_go_when_another_join_brings_a_reference(lab: Lab
     assert {row["id"]: row["v"] for row in lab.rows("j")} == {"1": "old", "de": "new"}
 
 
-@pytest.mark.always
 def test_rows_without_key_and_removed_rows_fail_no_run(lab: Lab) -> None:
     """The condition guards ``select``, an inner join guards what comes after it: also for rows that are held."""
     whole = pa.int64()

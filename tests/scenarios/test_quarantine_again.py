@@ -14,8 +14,6 @@ from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
 from scenarios.conftest import open_consents
 
-pytestmark = pytest.mark.sampled
-
 WRITTEN = "CREATE TABLE AS SELECT"
 
 NO_EMAIL = "expect_column_values_to_not_be_null:email"

@@ -13,8 +13,6 @@ from kit.command import Call
 from kit.lab import Lab
 from kit.project import CUSTOMERS, ROOT, hold_nulls
 
-pytestmark = pytest.mark.sampled("commands")
-
 RULED = (
     CUSTOMERS.replace("how: full", "how: left")
     + "expectations: customers\nrules: [{rule: mass_change, at_most: 0.5}]\n"

@@ -12,8 +12,6 @@ from deltalake import DeltaTable, QueryBuilder
 import enrich
 from kit.lab import Lab
 
-pytestmark = pytest.mark.sampled
-
 SOURCES = ("consents", "accounts")
 
 

@@ -29,8 +29,6 @@ from scenarios.matrix import assert_cells
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-pytestmark = pytest.mark.sampled("truth tables")
-
 LINES = ("l_r", "l_only", "r_only", "neither")
 BATCHES = (
     "one_batch",

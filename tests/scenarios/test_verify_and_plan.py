@@ -25,8 +25,6 @@ from kit.lab import Lab
 from kit.project import hold_nulls
 from kit.session import live_in_zone
 
-pytestmark = pytest.mark.sampled
-
 NOTHING = Discrepancy()
 
 

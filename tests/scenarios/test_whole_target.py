@@ -19,8 +19,6 @@ from enrich.steps import state
 from kit.lab import Lab, Prepared
 from kit.project import SHOP
 
-pytestmark = pytest.mark.sampled
-
 JOB = f"""{SHOP}expectations: shop
 rules:
   - {{rule: match_rate, join: merchants, at_least: 0.6, scope: target, action: fail}}

@@ -17,8 +17,6 @@ from scenarios.references import SHELF, VALUE
 if TYPE_CHECKING:
     from kit.lab import Lab
 
-pytestmark = pytest.mark.sampled
-
 Why = Callable[..., dict[str, Any]]
 
 

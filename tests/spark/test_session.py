@@ -89,7 +89,6 @@ def test_the_active_session_is_taken_as_it_is(spark):
     assert spark.conf.get("spark.sql.shuffle.partitions") == "2"
 
 
-@pytest.mark.sampled
 def test_a_session_leaves_nothing_where_it_was_started_and_prints_nothing(tmp_path):
     """Warehouse, metastore, Derby's log and artifacts; a task that fails, whose log line would print the value."""
     code = """
@@ -114,7 +113,6 @@ def test_a_session_leaves_nothing_where_it_was_started_and_prints_nothing(tmp_pa
     assert not list((tmp_path / "tmp").glob("enrich-*"))
 
 
-@pytest.mark.sampled
 def test_configuration_wins_but_for_what_safety_needs_and_a_handler_of_sigint_stays(tmp_path):
     code = """
         import signal
@@ -175,7 +173,6 @@ NOWHERE = (
 )
 
 
-@pytest.mark.sampled
 def test_unreachable_jars_are_one_line_of_exit_7_by_the_real_resolver(tmp_path):
     """Ivy with no repository at all stands for a machine without network."""
     (tmp_path / "ivy.xml").write_text(NOWHERE)
@@ -196,7 +193,6 @@ def test_unreachable_jars_are_one_line_of_exit_7_by_the_real_resolver(tmp_path):
 # --- sessions of others ----------------------------------------------------------------------------------------------
 
 
-@pytest.mark.sampled
 def test_a_session_without_delta_names_the_two_settings_and_one_without_the_jars_is_told_apart(tmp_path):
     code = """
         from pyspark.sql import SparkSession
@@ -229,7 +225,6 @@ def test_a_session_without_delta_names_the_two_settings_and_one_without_the_jars
     assert "--packages io.delta:delta-spark_" in half
 
 
-@pytest.mark.sampled
 def test_a_context_of_spark_submit_is_honoured(spark, tmp_path):
     """Its master and its settings hold where the configuration leaves them out; its JVM is the one that is used."""
     script = tmp_path / "app.py"
@@ -437,7 +432,6 @@ def test_a_jvm_that_crashes_leaves_nothing_in_the_directory_and_the_temporary_on
 
 
 @needs_proc
-@pytest.mark.sampled
 @pytest.mark.parametrize("busy", [True, False])
 def test_sigkill_of_python_alone_leaves_no_jvm_even_in_a_job(tmp_path, busy):
     code = f"""
