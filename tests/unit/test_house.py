@@ -23,7 +23,7 @@ LIGHT = (
     "config",
     "expressions",
     "compiler",
-    "quality.jobrules",
+    "quality.suites",
     "storage.tables",
     "storage.runs",
     "progress.prepare",

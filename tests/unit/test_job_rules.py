@@ -11,7 +11,7 @@ from enrich.base import hints
 from enrich.base.result import Finding, JobResult, Quarantine, resolve_threshold
 from enrich.base.spec import SourceSpec
 from enrich.config.models import Rule
-from enrich.quality import jobrules
+from enrich.quality import suites
 from enrich.steps import gate
 
 
@@ -40,8 +40,8 @@ def rule(name: str, **how: object) -> Rule:
     ],
 )
 def test_thresholds_are_inclusive_and_exact(given: Rule, checked: int, failed: int, success: bool | None) -> None:
-    (finding,) = jobrules.list_unjudged([given], ())
-    found = jobrules.judge_counts(finding, checked, failed)
+    (finding,) = suites.list_unjudged([given], ())
+    found = suites.judge_counts(finding, checked, failed)
     assert (found.checked, found.failed, found.success) == (checked, failed, success)
 
 
@@ -53,7 +53,7 @@ def test_a_share_is_what_is_written_and_not_its_nearest_float() -> None:
 
 def test_an_accepted_rule_warns_and_says_so() -> None:
     rules = [rule("mass_change", at_most=0.5), rule("match_rate", join="a", at_least=0.5, action="fail")]
-    wanted, other = jobrules.list_unjudged(rules, {"mass_change"})
+    wanted, other = suites.list_unjudged(rules, {"mass_change"})
     assert (wanted.action, wanted.accepted, other.action, other.accepted) == ("warn", True, "fail", False)
     assert wanted.to_dict() == {
         "index": None,
@@ -69,18 +69,16 @@ def test_an_accepted_rule_warns_and_says_so() -> None:
         "accepted": True,
     }
     assert (other.to_dict()["source"], other.to_dict()["at_least"]) == ("a", 0.5)
-    (warning,) = jobrules.list_unjudged([rule("mass_change", at_most=0.5, action="warn")], {"mass_change"})
+    (warning,) = suites.list_unjudged([rule("mass_change", at_most=0.5, action="warn")], {"mass_change"})
     assert not warning.accepted, "nothing had to be accepted"
 
 
 def test_findings_keep_their_places() -> None:
     suite = [Finding(i, "expect", None, "warn", 0, 0, success=None) for i in range(2)]
-    own = jobrules.list_unjudged([rule("mass_change", at_most=1), rule("mass_change", at_most=0.5, action="warn")], ())
+    own = suites.list_unjudged([rule("mass_change", at_most=1), rule("mass_change", at_most=0.5, action="warn")], ())
     built_in = Finding(None, "key_unique", None, "fail", 3, 1, success=False, source="a")
     result = JobResult("j", "blocked", findings=(*suite, *own))
-    result = result.with_findings(
-        [jobrules.judge_counts(own[1], 10, 2), built_in, jobrules.judge_counts(own[0], 10, 2)]
-    )
+    result = result.with_findings([suites.judge_counts(own[1], 10, 2), built_in, suites.judge_counts(own[0], 10, 2)])
     judged = Finding(1, "expect", None, "warn", 5, 0, success=True)
     result = result.with_findings([judged])
     assert [(each.expectation, each.checked, each.success) for each in result.findings] == [
@@ -103,8 +101,7 @@ TASK: Any = SimpleNamespace(
 def test_the_error_says_how_to_let_a_wanted_change_through() -> None:
     rules = [rule("match_rate", join=alias, at_least=0.5, action="fail") for alias in "ab"]
     closed_by = [
-        jobrules.judge_counts(each, 10, 9)
-        for each in jobrules.list_unjudged([*rules, rule("mass_change", at_most=1)], ())
+        suites.judge_counts(each, 10, 9) for each in suites.list_unjudged([*rules, rule("mass_change", at_most=1)], ())
     ]
     refused = gate.refuse_run(JobResult("j", "blocked"), closed_by, TASK)
     assert "match_rate (a): 9 of 10 rows; match_rate (b): 9 of 10 rows; mass_change: 9 of 10 rows" in str(refused.error)

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from enrich.base.state import LookupState, RuleState, State
+from enrich.quality.catalogue import TYPES
 from enrich.quality.suitefiles import load_suite
 from enrich.quality.suites import FAIL, Suite, SuiteRule, list_uncounted
 
@@ -22,7 +23,8 @@ def _rule(index: int = 0, **changed: Any) -> SuiteRule:
         "scope": "changed",
         "row_condition": None,
     }
-    return SuiteRule(index, **(known | changed), where="expectations/x.json:1")
+    spec = TYPES[(known | changed)["type"]]
+    return SuiteRule(index, **(known | changed), where="expectations/x.json:1", spec=spec)
 
 
 def _state(rules: list[SuiteRule]) -> State:

@@ -50,9 +50,8 @@ from enrich.diagnosis.upstream import HELD, Inquiry
 from enrich.frames.columns import unite
 from enrich.operations.workplace import Workplace
 from enrich.progress.task import Task
-from enrich.quality.counting import RULE, RuleCounts, count_rules, find_failing
+from enrich.quality.counting import RULE, Labels, RuleCounts, count_rules, find_failing, label_rows
 from enrich.quality.gx import silence_gx
-from enrich.quality.labels import Labels, label_rows
 from enrich.quality.suites import SuiteRule
 from enrich.steps.rows import make_no_rows
 from enrich.steps.work import Work, identify_rows, read_target

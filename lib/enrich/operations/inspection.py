@@ -24,8 +24,7 @@ from enrich.progress.cursor import TargetState, read_quarantine_state
 from enrich.progress.cursor import read as read_cursor
 from enrich.progress.lag import SourceLag, find_way_on, measure_lag
 from enrich.progress.prepare import check_free, check_sources, open_task
-from enrich.quality.conditions import list_leaves
-from enrich.quality.suitefiles import check_columns
+from enrich.quality.suitefiles import check_columns, list_leaves
 from enrich.quality.suites import Suite
 from enrich.storage import tables
 from enrich.storage.runs import RunsTable

@@ -27,7 +27,7 @@ from enrich.operations.workplace import Options, Workplace
 from enrich.progress import continuity
 from enrich.progress.prepare import reopen_task
 from enrich.progress.task import Task
-from enrich.quality.jobrules import list_unjudged
+from enrich.quality.suites import list_unjudged
 from enrich.storage import locks
 
 if TYPE_CHECKING:

@@ -15,7 +15,7 @@ from enrich.base.state import State
 from enrich.config.places import CatalogName, Location, find_quarantine
 from enrich.progress import evolution
 from enrich.progress.cursor import Cursor, Mark, TargetState
-from enrich.quality import jobrules
+from enrich.quality import suites
 from enrich.quality.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules
 from enrich.storage.tables import TableState
 
@@ -198,7 +198,7 @@ class Task:
     def unjudged(self) -> tuple[Finding, ...]:
         """The findings of a run that judges no row: the suite's expectations, then the job's rules."""
         rules = self.suite.rules if self.suite is not None else ()
-        return (*[rule.unjudged for rule in rules], *jobrules.list_unjudged(self.job.rules, self.accepted))
+        return (*[rule.unjudged for rule in rules], *suites.list_unjudged(self.job.rules, self.accepted))
 
     @property
     def advances(self) -> bool:

@@ -10,12 +10,11 @@ import math
 import re
 import warnings
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
 from datetime import date
 from functools import partial
 from typing import Any
 
-COLUMN, PAIR, MULTI, AGGREGATE = "column", "pair", "multi", "aggregate"
+from enrich.quality.suites import AGGREGATE, COLUMN, MULTI, PAIR, Kind, Type
 
 COMMON = frozenset({"batch_id", "result_format", "catch_exceptions", "windows", "library_metadata"})
 """Arguments that GX writes into ``kwargs`` and that decide nothing about a verdict; accepted and dropped."""
@@ -120,14 +119,6 @@ def _translate_java(pattern: str) -> str:
     return pattern.replace("&&[", "[")
 
 
-@dataclass(frozen=True)
-class Kind:
-    """What one argument takes: its description for messages, and the test that GX's own model applies."""
-
-    text: str
-    accepts: Check
-
-
 NUMBER = Kind("a number", _is_number)
 POSITIVE = Kind("a number not below 0", lambda value: _is_number(value) and float(value) >= 0)
 INTEGER = Kind("a whole number", _is_integer)
@@ -162,47 +153,6 @@ def _build_choice(*words: str) -> Kind:
 
 PAIR_NULLS = _build_choice("both_values_are_missing", "either_value_is_missing", "neither")
 MULTI_NULLS = _build_choice("all_values_are_missing", "any_value_is_missing", "never")
-
-
-@dataclass(frozen=True)
-class Type:
-    """One expectation type.
-
-    Attributes:
-        judges: ``column``, ``pair``, ``multi`` (rules that judge rows) or ``aggregate`` (one verdict for all rows).
-        required: Arguments that must be given, with what they take.
-        optional: Arguments that may be left out or null.
-        refused: Why enrich does not run this type; None for those it runs.
-        verdict_only: True for row types that GX answers from the schema, without counts.
-        either: At least one of these must be given.
-        windowed: True when the condition looks at other rows through a window.
-        measured: True when the condition holds figures that GX computes from the rows first.
-        unconditional: True when GX judges all rows whatever ``row_condition`` says, and so do we.
-    """
-
-    judges: str
-    required: Mapping[str, Kind] = field(default_factory=dict)
-    optional: Mapping[str, Kind] = field(default_factory=dict)
-    refused: str | None = None
-    verdict_only: bool = False
-    either: tuple[str, ...] = ()
-    windowed: bool = False
-    measured: bool = False
-    unconditional: bool = False
-
-    @property
-    def is_row(self) -> bool:
-        """True for row expectations: those whose failures are counted by row, and the two types GX files with them."""
-        return self.judges != AGGREGATE
-
-    @property
-    def single(self) -> bool:
-        """True when every row is judged by itself, which quarantine needs."""
-        return self.is_row and not (self.verdict_only or self.windowed or self.measured)
-
-    def arguments(self) -> dict[str, Kind]:
-        """Return every argument that may stand in ``kwargs``, but for `COMMON` and `CONDITION`."""
-        return {**self.required, **self.optional}
 
 
 _NONE: Mapping[str, Kind] = {}

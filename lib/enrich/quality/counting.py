@@ -1,4 +1,4 @@
-"""Row rules counted over rows: one projection and one aggregate for all that can share it.
+"""Count what row rules say of rows, by Great Expectations' own conditions: one projection and one aggregate.
 
     rows                 rule                          marks                 counts
     1, a@b; 2, null      not null (email)              (1, 1, 0), (1, 1, 1)  let in 2, checked 2, failed 1
@@ -9,18 +9,36 @@ weight 1, and shrinks by the old ones, weight -1.
 
 from __future__ import annotations
 
+import copy
+import json
+import operator
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import reduce
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.failures import is_no_verdict
 from enrich.frames.columns import unite
-from enrich.quality.gx import RuleError, filter_rows, silence_gx
-from enrich.quality.labels import Labels, label_measured
-from enrich.quality.suites import SuiteRule
-from enrich.quality.whole import try_or_split
+from enrich.quality.gx import (
+    BOOLEAN_ONLY,
+    Bench,
+    RuleError,
+    build_condition,
+    build_expectation,
+    filter_rows,
+    name_error,
+    quote_column,
+    rename_columns,
+    silence_gx,
+    simplify_names,
+    try_or_split,
+)
+from enrich.quality.suites import COLUMN, PAIR, SuiteRule
 
 Weighted = Sequence[tuple[DataFrame, int]]
 """Frames with the same columns, each with how often its rows count."""
@@ -28,11 +46,148 @@ Weighted = Sequence[tuple[DataFrame, int]]
 RULE = "__enrich_rule"
 """The index of a rule that a row fails."""
 
+_NULL_TYPES = ("expect_column_values_to_be_null", "expect_column_values_to_not_be_null")
 _PYTHON = (
     "expect_column_values_to_be_json_parseable",
     "expect_column_values_to_match_json_schema",
     "expect_column_values_to_match_strftime_format",
 )
+
+
+@dataclass(frozen=True)
+class Labels:
+    """What one row rule says about a row, as columns over the frame it was built for.
+
+    Attributes:
+        domain: True for rows that the row condition lets in; None: all.
+        ignored: True for rows that GX leaves out of ``checked`` for their nulls; None: none.
+        unexpected: GX's condition: true for rows that fail.
+        spares_ignored: True when GX leaves those rows out of the failed ones, too, apart from the condition.
+        keys: Texts that are equal exactly when two rules have the same rows let in, checked and failed.
+        expectation: GX's object, which turns counts into a verdict.
+    """
+
+    domain: Column | None
+    ignored: Column | None
+    unexpected: Column
+    spares_ignored: bool
+    keys: tuple[str, str, str]
+    expectation: Any
+
+    def failing(self) -> Column:
+        """Return a boolean column, never null: the rule judges the row, and finds it wanting."""
+        spared = self.ignored if self.spares_ignored else None
+        failing = F.coalesce(self.unexpected if spared is None else ~spared & self.unexpected, F.lit(False))
+        return failing if self.domain is None else F.when(self.domain, failing).otherwise(F.lit(False))
+
+    def succeeds(self, total: int, checked: int, failed: int) -> bool:
+        """Return GX's verdict on these counts, ``mostly`` included."""
+        metric = self.expectation.map_metric
+        metrics = {
+            "table.row_count": total,
+            "column_values.nonnull.unexpected_count": total - checked,
+            f"{metric}.filtered_row_count": checked,
+            f"{metric}.unexpected_count": failed,
+        }
+        result = self.expectation._validate(metrics=metrics, runtime_configuration=copy.deepcopy(BOOLEAN_ONLY))
+        return bool(result["success"])
+
+
+def label_rows(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Labels | RuleError]:
+    """Return what each row rule says about the rows of ``frame``, by the rule's index; reads the schema alone."""
+    with silence_gx():
+        return _ask_labels(frame.columns, Bench(frame.limit(0)), rules)
+
+
+def label_measured(frame: DataFrame, rule: SuiteRule) -> tuple[DataFrame, Labels]:
+    """Return the rows that a rule judges and what it says about them, for rules that measure the rows first.
+
+    The labels belong to the returned frame alone: they hold figures computed from it, and its columns are renamed.
+
+    Raises:
+        RuleError: GX cannot measure the rows.
+    """
+    with silence_gx():
+        rows, rename = simplify_names(filter_rows(frame, rule))
+        plain = replace(rule, kwargs=rename_columns(rule.kwargs, rename), row_condition=None)
+        label = _ask_labels(rows.columns, Bench(rows), [plain])[rule.index]
+    if isinstance(label, RuleError):
+        raise label
+    return rows, label
+
+
+def _ask_labels(names: Sequence[str], bench: Bench, rules: Sequence[SuiteRule]) -> dict[int, Labels | RuleError]:
+    """Ask GX for the conditions of row rules, all at once."""
+    from great_expectations.validator.metric_configuration import MetricConfiguration
+
+    found: dict[int, Labels | RuleError] = {}
+    asked: dict[bool, dict[int, tuple[SuiteRule, Any, MetricConfiguration]]] = {}
+    for rule in rules:
+        try:
+            kwargs = rename_columns(rule.kwargs, lambda name: quote_column(name, names))
+            expectation = build_expectation(rule, kwargs)
+            count = bench.dependencies(expectation)[f"{expectation.map_metric}.unexpected_count"]
+            metric = MetricConfiguration(
+                f"{expectation.map_metric}.condition",
+                metric_domain_kwargs=dict(count.metric_domain_kwargs),
+                metric_value_kwargs={  # of a moment without a time zone, pyspark would think that it is the machine's
+                    name: value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value
+                    for name, value in count.metric_value_kwargs.items()
+                },
+            )
+        except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
+            found[rule.index] = RuleError(name_error(error))
+            continue
+        listed = [str(name) for name in kwargs.get("column_list", [])]
+        keeps_names = any("." in name for name in listed) and rule.type != "expect_multicolumn_sum_to_equal"
+        asked.setdefault(keeps_names, {})[rule.index] = (rule, expectation, metric)
+    for keeps_names, group in asked.items():
+        bench.engine.keeps_names = keeps_names
+        values, causes = bench.compute([metric for _, _, metric in group.values()])
+        for index, (rule, expectation, metric) in group.items():
+            if metric.id in values:
+                found[index] = _build_label(rule, names, values[metric.id], expectation)
+            else:
+                found[index] = RuleError(causes.get(metric.id, "MetricResolutionError"))
+    return found
+
+
+def _build_label(rule: SuiteRule, names: Sequence[str], metric: Any, expectation: Any) -> Labels | RuleError:
+    """Put a rule's condition together with the rows it judges."""
+    unexpected, rows, _ = metric
+    spares = "ignore_row_if" in rows or "filter_conditions" in rows
+    try:
+        domain, ignored = build_condition(rule.row_condition, names), _find_ignored(rule, names, expectation)
+        return Labels(domain, ignored, unexpected, spares, _name_keys(rule), expectation)
+    except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
+        return RuleError(name_error(error))
+
+
+def _name_keys(rule: SuiteRule) -> tuple[str, str, str]:
+    """Return what tells the rows let in, checked and failed of one rule from those of others."""
+    judged = [rule.type if rule.type in _NULL_TYPES else None, rule.column, rule.column_list]
+    kwargs = {name: value for name, value in rule.kwargs.items() if name != "mostly"}
+    return (
+        json.dumps(rule.row_condition, sort_keys=True),
+        json.dumps([rule.row_condition, judged, rule.kwargs.get("ignore_row_if"), rule.spec.judges], sort_keys=True),
+        json.dumps([rule.row_condition, rule.type, kwargs], sort_keys=True),
+    )
+
+
+def _find_ignored(rule: SuiteRule, names: Sequence[str], expectation: Any) -> Column | None:
+    """Return the rows that GX leaves out for their nulls."""
+    if rule.spec.judges == COLUMN:
+        if rule.type in _NULL_TYPES:
+            return None
+        return F.col(quote_column(rule.kwargs["column"], names)).isNull()
+    nulls = [F.col(quote_column(name, names)).isNull() for name in rule.column_list or ()]
+    how = expectation.ignore_row_if
+    every, some = ("both_values_are_missing", "either_value_is_missing")
+    if rule.spec.judges != PAIR:
+        every, some = ("all_values_are_missing", "any_value_is_missing")
+    if how == every:
+        return reduce(operator.and_, nulls)
+    return reduce(operator.or_, nulls) if how == some else None
 
 
 @dataclass(frozen=True)
@@ -76,28 +231,22 @@ def count_rules(
     """
     good = {index: label for index, label in labels.items() if isinstance(label, Labels)}
     shared = [rule for rule in rules if rule.index in good and not needs_own_rows(rule)]
-    found, counts = _count_together(rows, shared, good, marks or {})
-    with silence_gx():
+    found: dict[int, RuleCounts] = {}
+    counts: dict[str, int] | None = None
+    with silence_gx() if rules else nullcontext():
+        try:
+            if shared:
+                found, counts = _count(rows, shared, good, marks)
+        except Exception as error:  # then the marks, and each rule, in passes of their own
+            if is_no_verdict(error):
+                raise
+            found = try_or_split(shared, lambda part: _count(rows, part, good)[0], _note_error)
         for rule in rules:
             if rule.index not in found:
                 found |= try_or_split([rule], lambda part: _count_alone(rows, part[0], labels), _note_error)
+    if counts is None:
+        counts = count_marks(rows, marks) if marks else {}
     return found, counts
-
-
-def _count_together(
-    rows: Weighted, rules: Sequence[SuiteRule], labels: Mapping[int, Labels], marks: Mapping[str, Column]
-) -> tuple[dict[int, RuleCounts], dict[str, int]]:
-    """Count rules and marks in one pass; when that raises, the marks, and each rule, in passes of their own."""
-    if not rules:
-        return {}, count_marks(rows, marks) if marks else {}
-    with silence_gx():
-        try:
-            return _count(rows, rules, labels, marks)
-        except Exception as error:
-            if is_no_verdict(error):
-                raise
-            found = try_or_split(rules, lambda part: _count(rows, part, labels)[0], _note_error)
-    return found, count_marks(rows, marks) if marks else {}
 
 
 def needs_own_rows(rule: SuiteRule) -> bool:

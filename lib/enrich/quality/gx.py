@@ -1,4 +1,4 @@
-"""The one module that talks to Great Expectations: its own conditions as Spark columns, its own verdicts.
+"""Talk to Great Expectations: its conditions as Spark columns, its verdicts on rules about all rows.
 
 GX is used without a data context: no telemetry, no files, no progress bars, nothing persisted. Its importing takes more
 than two seconds, so it happens inside the functions, once a suite is really judged.
@@ -13,12 +13,13 @@ import re
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from datetime import UTC, datetime
+from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from enrich.base.errors import Fault
 from enrich.base.failures import find_condition, is_no_verdict
+from enrich.base.result import Finding
 from enrich.base.spec import quote
 from enrich.quality.suites import Condition, Suite, SuiteRule, resolve_column
 
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
     from pyspark.sql.types import DataType
 
+T = TypeVar("T")
 _BATCH = "rows"
 BOOLEAN_ONLY = {"result_format": {"result_format": "BOOLEAN_ONLY"}}
 _NAMES = ("column", "column_A", "column_B", "column_list", "column_set")
@@ -78,17 +80,11 @@ def check_with_gx(suite: Suite) -> list[Fault]:
             try:
                 build_expectation(rule, rule.kwargs)
             except Exception as error:  # noqa: BLE001 - whatever GX raises is its refusal
-                faults.append(Fault(f"Great Expectations refuses {rule.type}: {_describe_refusal(error)}", rule.where))
+                listed = getattr(error, "errors", None)  # arguments and kinds of error; the texts hold values
+                found = [f"{'.'.join(map(str, item['loc']))} ({item['type']})" for item in listed()] if listed else []
+                said = ", ".join(dict.fromkeys(found)) or type(error).__name__
+                faults.append(Fault(f"Great Expectations refuses {rule.type}: {said}", rule.where))
     return faults
-
-
-def _describe_refusal(error: Exception) -> str:
-    """Return what GX's model refuses: arguments and kinds of error, no values."""
-    listed = getattr(error, "errors", None)
-    if not callable(listed):
-        return type(error).__name__
-    found = [f"{'.'.join(map(str, item['loc']))} ({item['type']})" for item in listed()]
-    return ", ".join(dict.fromkeys(found))
 
 
 def build_expectation(rule: SuiteRule, kwargs: Mapping[str, Any]) -> Any:
@@ -96,14 +92,6 @@ def build_expectation(rule: SuiteRule, kwargs: Mapping[str, Any]) -> Any:
     from great_expectations.expectations.expectation_configuration import ExpectationConfiguration
 
     return ExpectationConfiguration(type=rule.type, kwargs=copy.deepcopy(dict(kwargs))).to_domain_obj()
-
-
-def put_in_utc(kwargs: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a metric's arguments with UTC for moments without a time zone; pyspark would take the machine's."""
-    return {
-        name: value.replace(tzinfo=UTC) if isinstance(value, datetime) and value.tzinfo is None else value
-        for name, value in kwargs.items()
-    }
 
 
 def drop_zones(frame: DataFrame) -> DataFrame:
@@ -252,3 +240,83 @@ def rename_columns(kwargs: Mapping[str, Any], rename: Callable[[str], str]) -> d
         return rename(value) if isinstance(value, str) else value
 
     return {key: named(value) if key in _NAMES else value for key, value in kwargs.items()}
+
+
+def judge_whole(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Finding]:
+    """Return GX's verdict on ``frame`` for rules that have one verdict for all rows, by the rule's index.
+
+    The frame is read as often as GX needs: once for all simple aggregates, once more for each quantile or value count.
+    Expectations about types see the columns as they are, so where there are timestamps they are judged apart.
+    """
+    has_zones = drop_zones(frame) is not frame
+    groups: dict[tuple[str, bool], list[SuiteRule]] = {}
+    for rule in rules:
+        groups.setdefault((repr(rule.row_condition), has_zones and _asks_types(rule)), []).append(rule)
+    found: dict[int, Finding] = {}
+    with silence_gx():
+        for group in groups.values():
+            found |= try_or_split(
+                group,
+                lambda part: _judge_together(frame, part),
+                lambda rule, error: replace(rule.unjudged, error=error),
+            )
+    return found
+
+
+def try_or_split(
+    rules: Sequence[SuiteRule],
+    judge: Callable[[Sequence[SuiteRule]], dict[int, T]],
+    note_error: Callable[[SuiteRule, str], T],
+) -> dict[int, T]:
+    """Judge rules together; when it raises, each alone, so that one broken rule does not take the others with it.
+
+    What the machine lacks, and files or rows that are gone, is no finding of a rule: that is raised.
+    """
+    try:
+        return judge(rules)
+    except Exception as error:
+        if is_no_verdict(error):
+            raise
+        if len(rules) == 1:
+            return {rules[0].index: note_error(rules[0], name_error(error))}
+    return {index: found for rule in rules for index, found in try_or_split([rule], judge, note_error).items()}
+
+
+def _asks_types(rule: SuiteRule) -> bool:
+    return bool(rule.spec.arguments().keys() & {"type_", "type_list"})
+
+
+def _judge_together(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Finding]:
+    """Compute the metrics of rules with one row condition, then ask each expectation for its verdict."""
+    from great_expectations.validator.metric_configuration import MetricConfiguration
+
+    rows = filter_rows(frame, rules[0])
+    rows, rename = simplify_names(rows if _asks_types(rules[0]) else drop_zones(rows))
+    bench = Bench(rows)
+    size = MetricConfiguration("table.row_count", metric_domain_kwargs={}, metric_value_kwargs=None)
+    expectations = {rule.index: build_expectation(rule, rename_columns(rule.kwargs, rename)) for rule in rules}
+    needed = {index: bench.dependencies(expectation) for index, expectation in expectations.items()}
+    values, causes = bench.compute([size, *(metric for needs in needed.values() for metric in needs.values())])
+    if size.id not in values:
+        raise RuleError(causes.get(size.id, "MetricResolutionError"))
+    checked = int(values[size.id])
+    found: dict[int, Finding] = {}
+    for rule in rules:
+        missing = [metric.id for metric in needed[rule.index].values() if metric.id not in values]
+        judged = replace(rule.unjudged, checked=checked)
+        if checked and missing:
+            judged = replace(judged, error=causes.get(missing[0], "MetricResolutionError"))
+        elif checked:
+            try:
+                success = bool(
+                    expectations[rule.index]
+                    .metrics_validate(
+                        values, runtime_configuration=copy.deepcopy(BOOLEAN_ONLY), execution_engine=bench.engine
+                    )
+                    .success
+                )
+                judged = replace(judged, failed=0 if success else 1, success=success)
+            except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
+                judged = replace(judged, error=name_error(error))
+        found[rule.index] = judged
+    return found

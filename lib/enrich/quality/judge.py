@@ -19,11 +19,9 @@ from pyspark.sql import functions as F
 from enrich.base.failures import is_no_verdict
 from enrich.base.result import Finding, resolve_threshold
 from enrich.base.state import RuleState
-from enrich.quality.counting import RuleCounts, count_rules, needs_own_rows
-from enrich.quality.gx import RuleError, name_error, silence_gx
-from enrich.quality.labels import Labels, label_rows
+from enrich.quality.counting import Labels, RuleCounts, count_rules, label_rows, needs_own_rows
+from enrich.quality.gx import RuleError, judge_whole, name_error, silence_gx
 from enrich.quality.suites import CHANGED, FAIL, QUARANTINE, TARGET, Suite, SuiteRule
-from enrich.quality.whole import judge_whole
 
 Published = Callable[[Column | None], DataFrame]
 

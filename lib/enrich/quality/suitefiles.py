@@ -2,11 +2,17 @@
 
 Nothing here imports GX or Spark: `enrich validate` reads all suites in milliseconds. `enrich.quality.gx.check_with_gx`
 is the second opinion of GX's own models.
+
+GX writes a row condition as text (``col("n") > 3`` with ``condition_parser: great_expectations``) or as nested mappings
+(``{"type": "comparison", ...}``); both are read into one. Text without GX's own parser would be handed to Spark as it
+stands, ``reflect(...)`` included, so such text goes through the allow-list of ``enrich.expressions``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import math
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +20,9 @@ from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.config.rules import find_threshold_fault
 from enrich.config.shape import describe
 from enrich.config.yamlfile import PathStep, Tree, read_tree
-from enrich.quality.catalogue import COMMON, CONDITION, TYPES, Type
-from enrich.quality.conditions import (
-    ConditionError,
-    check_spark_texts,
-    find_relative_time,
-    list_condition_columns,
-    read_condition,
-)
+from enrich.expressions import check_condition
+from enrich.expressions.lexer import is_relative_time, tokenize
+from enrich.quality.catalogue import COMMON, CONDITION, TYPES
 from enrich.quality.suites import (
     ACTIONS,
     CHANGED,
@@ -34,6 +35,7 @@ from enrich.quality.suites import (
     Condition,
     Suite,
     SuiteRule,
+    Type,
     resolve_column,
 )
 
@@ -44,6 +46,30 @@ _RULE_KEYS = (
 )  # fmt: skip
 _ENRICH_KEYS = ("action", "tolerate", "scope")
 _OLD = {"expectation_suite_name": "name", "expectation_type": "type", "data_asset_type": None}
+MAX_PARTS = 100
+"""GX's own limit."""
+
+OPERATORS = ("==", "!=", "<", "<=", ">", ">=", "IN", "NOT_IN")
+_PARSERS = ("great_expectations", "great_expectations__experimental__", "spark")
+_FORMS = {
+    "comparison": {"column", "operator", "parameter"},
+    "nullity": {"column", "is_null"},
+    "and": {"conditions"},
+    "or": {"conditions"},
+    "pass_through": {"pass_through_filter"},
+}
+
+_LAMBDA = re.compile(r"(?:\([\w\s,]*\)|\w+)\s*->")
+_WORD = re.compile(r"\w+")
+_SPACE = r"[ \t\r\n]*"
+_TEXT_FORM = re.compile(
+    rf'{_SPACE}col\("(?P<column>[^"\r\n]+)"\){_SPACE}(?:'
+    rf"(?P<notnull>\.notnull\(\))|(?P<op>>=|<=|==|!=|>|<){_SPACE}(?:"
+    rf"(?P<number>[+-]?\d+(?:\.\d*)?(?:[eE][+-]?\d+)?)"
+    rf"|(?P<date>date{_SPACE}\({_SPACE})?(?P<quote>[\"'])(?P<value>[^\"']+)(?P=quote)(?(date){_SPACE}\))"
+    rf"))(?P<rest>.*)",
+    re.IGNORECASE | re.DOTALL,
+)
 
 
 def load_suite(path: Path, name: str) -> Suite:
@@ -52,8 +78,7 @@ def load_suite(path: Path, name: str) -> Suite:
     Raises:
         ConfigError: With one fault, at ``file:line``, for each thing that is refused.
     """
-    tree = read_tree(path, name)
-    reader = _Reader(tree)
+    reader = _Reader(read_tree(path, name))
     suite = reader.suite()
     if reader.faults or suite is None:
         raise ConfigError.of(reader.faults)
@@ -154,7 +179,13 @@ class _Reader:
             return None
         for message, argument in check_kwargs(entry["type"], spec, kwargs):
             self.fault(message, *path, "kwargs", *([argument] if argument else []))
-        condition = None if (given := self.condition(kwargs, path)) and spec.unconditional else given
+        condition = None
+        try:
+            given = read_condition(kwargs.get("row_condition"), kwargs.get("condition_parser"))
+            condition = None if spec.unconditional else given
+        except ConfigError as error:
+            argument = "condition_parser" if "condition_parser" in error.message else "row_condition"
+            self.fault(error.message, *path, "kwargs", argument)
         action, tolerate, scope = self.settings(entry, spec, path)
         word = find_relative_time(kwargs, condition)
         if action == QUARANTINE and word is not None:
@@ -170,7 +201,7 @@ class _Reader:
         place = self.tree.at(*path)
         named = list_condition_columns(condition)
         return SuiteRule(
-            index, entry["type"], own, action, tolerate, scope, condition, place, places, named, word is None
+            index, entry["type"], own, action, tolerate, scope, condition, place, places, named, word is None, spec=spec
         )
 
     def spec(self, entry: Mapping[str, Any], path: tuple[PathStep, ...]) -> Type | None:
@@ -189,15 +220,6 @@ class _Reader:
         else:
             return TYPES[kind]
         return None
-
-    def condition(self, kwargs: Mapping[str, Any], path: tuple[PathStep, ...]) -> Condition | None:
-        """Return the rule's row condition."""
-        try:
-            return read_condition(kwargs.get("row_condition"), kwargs.get("condition_parser"))
-        except ConditionError as error:
-            argument = "condition_parser" if "condition_parser" in error.message else "row_condition"
-            self.fault(error.message, *path, "kwargs", argument)
-            return None
 
     def settings(
         self, entry: Mapping[str, Any], spec: Type, path: tuple[PathStep, ...]
@@ -267,3 +289,173 @@ def check_kwargs(kind: str, spec: Type, kwargs: Mapping[str, Any]) -> Iterator[t
             yield f"{name!r} must be {known[name].text}", name
     if spec.either and all(kwargs.get(name) is None for name in spec.either):
         yield f"{kind} needs {' or '.join(map(repr, spec.either))}", None
+
+
+def read_condition(value: Any, parser: Any) -> Condition | None:
+    """Return a rule's ``row_condition`` in GX's mapping form, or None when it has none.
+
+    Raises:
+        ConfigError: The condition, or its ``condition_parser``, is refused; the message names no value of it.
+    """
+    if parser == "pandas":
+        raise ConfigError("condition_parser 'pandas' is not run by Spark; write row_condition in GX's own form")
+    if parser is not None and parser not in _PARSERS:
+        near = did_you_mean(parser, _PARSERS) if isinstance(parser, str) else ""
+        raise ConfigError(f"unknown condition_parser{near}")
+    if value is None or value == "":
+        return None
+    if isinstance(value, str):
+        return _read_spark(value) if parser in (None, "spark") else _read_text(value)
+    if not isinstance(value, dict):
+        raise ConfigError(f"row_condition must be text or a mapping, not {describe(value)}")
+    condition = _read_mapping(value, parents=())
+    if sum(1 for _ in list_leaves(condition)) > MAX_PARTS:
+        raise ConfigError(f"row_condition has more than {MAX_PARTS} parts")
+    return condition
+
+
+def list_leaves(condition: Condition | None) -> Iterator[Condition]:
+    """Yield the comparisons, null tests and Spark texts of a condition."""
+    if condition is not None and condition["type"] in ("and", "or"):
+        for part in condition["conditions"]:
+            yield from list_leaves(part)
+    elif condition is not None:
+        yield condition
+
+
+def find_relative_time(kwargs: Mapping[str, Any], condition: Condition | None) -> str | None:
+    """Return a value that a rule compares its rows with and that Spark may read as the time of the run, or None."""
+    values: list[Any] = [kwargs.get("value_set"), kwargs.get("value_pairs_set")]
+    values += [leaf.get("parameter") for leaf in list_leaves(condition)]
+    while values:
+        value = values.pop()
+        if isinstance(value, list):
+            values += value
+        elif isinstance(value, str) and is_relative_time(value):
+            return value
+    return None
+
+
+def list_condition_columns(condition: Condition | None) -> tuple[str, ...]:
+    """Return the columns that a condition names, in order, as the suite writes them."""
+    names: list[str] = []
+    for leaf in list_leaves(condition):
+        if leaf["type"] == "pass_through":
+            text = leaf["pass_through_filter"]
+            names += [path[0] for path in sorted(check_condition(text, _find_names(text)).paths)]
+        else:
+            names.append(leaf["column"]["name"])
+    return tuple(dict.fromkeys(names))
+
+
+def check_spark_texts(condition: Condition | None, names: Collection[str]) -> str | None:
+    """Return what is wrong with the Spark SQL of a condition over the columns ``names``, or None."""
+    try:
+        for leaf in list_leaves(condition):
+            if leaf["type"] == "pass_through":
+                check_condition(leaf["pass_through_filter"], names)
+    except ConfigError as error:
+        return f"row_condition: {error}"
+    return None
+
+
+def _read_spark(text: str) -> Condition:
+    """Check Spark SQL text against the allow-list of functions; its columns are checked once the job's are known."""
+    try:
+        check_condition(text, _find_names(text))
+    except ConfigError as error:
+        raise ConfigError(f"row_condition: {error}") from None
+    return {"type": "pass_through", "pass_through_filter": text}
+
+
+def _find_names(text: str) -> set[str]:
+    """Return every word of a text that may be a column, but for the variables of its lambdas."""
+    tokens = tokenize(text)
+    variables = {name for match in _LAMBDA.finditer(text) for name in _WORD.findall(match.group())}
+    return {token.name for token in tokens if token.type in ("word", "quoted")} - variables
+
+
+def _read_text(text: str) -> Condition:
+    """Read GX's text form; GX itself ignores what follows the first comparison, which is refused here."""
+    found = _TEXT_FORM.fullmatch(text)
+    if found is None:
+        raise ConfigError(
+            'row_condition is not in GX\'s form: col("name") > 3, col("name") == "text" or col("name").notnull()'
+        )
+    if found["rest"].strip():
+        raise ConfigError(
+            "row_condition continues after its first comparison, and Great Expectations would ignore the rest; "
+            'write a mapping of type "and" or "or"'
+        )
+    column = {"name": found["column"]}
+    if found["notnull"]:
+        return {"type": "nullity", "column": column, "is_null": False}
+    if (number := found["number"]) is None:
+        parameter: Any = found["value"].lstrip(" \t")
+    else:
+        parameter = int(number) if number.lstrip("+-").isdecimal() else float(number)
+    return {"type": "comparison", "column": column, "operator": found["op"], "parameter": parameter}
+
+
+def _read_mapping(value: Any, parents: tuple[str, ...]) -> Condition:
+    """Check one mapping of a condition and what is nested in it."""
+    if not isinstance(value, dict):
+        raise ConfigError(f"a condition must be a mapping, not {describe(value)}")
+    kind = value.get("type")
+    if not isinstance(kind, str) or kind not in _FORMS:
+        near = did_you_mean(kind, _FORMS) if isinstance(kind, str) else f"; it can be {', '.join(_FORMS)}"
+        raise ConfigError(f"row_condition: unknown or missing 'type'{near}")
+    _check_keys(value, kind)
+    if kind in ("and", "or"):
+        return _read_group(value, kind, parents)
+    if kind == "pass_through":
+        if not isinstance(text := value["pass_through_filter"], str):
+            raise ConfigError("row_condition: 'pass_through_filter' must be text")
+        return _read_spark(text)
+    column = value["column"]
+    name = column.get("name") if isinstance(column, dict) and set(column) == {"name"} else None
+    if not isinstance(name, str) or not name:
+        raise ConfigError("row_condition: 'column' must be a mapping with the column's 'name'")
+    if kind == "nullity":
+        if not isinstance(value["is_null"], bool):
+            raise ConfigError("row_condition: 'is_null' must be true or false")
+        return {"type": kind, "column": column, "is_null": value["is_null"]}
+    operator, parameter = value["operator"], value["parameter"]
+    if operator not in OPERATORS:
+        raise ConfigError(f"row_condition: unknown 'operator'; it can be {', '.join(OPERATORS)}")
+    _check_parameter(operator, parameter)
+    return {"type": kind, "column": column, "operator": operator, "parameter": parameter}
+
+
+def _check_keys(value: Mapping[str, Any], kind: str) -> None:
+    """Refuse missing and unknown keys of a condition's mapping."""
+    known = _FORMS[kind] | {"type"}
+    for key in value:
+        if key not in known:
+            near = did_you_mean(key, sorted(known))
+            raise ConfigError(f"row_condition of type {kind!r}: unknown key {key!r}{near}")
+    for key in sorted(known):
+        if key not in value:
+            raise ConfigError(f"row_condition of type {kind!r}: {key!r} is missing")
+
+
+def _read_group(value: Mapping[str, Any], kind: str, parents: tuple[str, ...]) -> Condition:
+    """Check the parts of an ``and`` or ``or``; GX allows no ``or`` within another group."""
+    if kind == "or" and parents:
+        raise ConfigError(f"row_condition: Great Expectations allows no 'or' within {parents[-1]!r}")
+    parts = value["conditions"]
+    if not isinstance(parts, list) or not parts:
+        raise ConfigError(f"row_condition of type {kind!r}: 'conditions' must be a list of at least one condition")
+    return {"type": kind, "conditions": [_read_mapping(part, (*parents, kind)) for part in parts]}
+
+
+def _check_parameter(operator: str, parameter: Any) -> None:
+    """Refuse what GX would turn into broken SQL: it writes the parameter as Python would print it."""
+    values = parameter if operator in ("IN", "NOT_IN") else [parameter]
+    if not isinstance(values, list) or not values:
+        raise ConfigError(f"row_condition: 'parameter' of {operator} must be a list of at least one value")
+    for value in values:
+        if not isinstance(value, str | int | float) or (isinstance(value, float) and not math.isfinite(value)):
+            raise ConfigError(
+                "row_condition: 'parameter' must be a text, a number or a boolean; test for null with type 'nullity'"
+            )

@@ -1,17 +1,27 @@
-"""Say what the rules of a suite are: frozen, each with what is known of its type; ``suitefiles`` reads them."""
+"""Say what rules are: those of a suite, which ``suitefiles`` reads, and those of a job about its joins and changes.
+
+    rule of a job                                   counts of a run              finding
+    match_rate accounts, at_least 0.8               7 of 10 with a partner       checked 10, failed 3, false
+    mass_change, at_most 0.5                        4 of 10 rows would go        checked 10, failed 4, true
+
+Those of a job never decide where a row goes, only whether the run may write: they are no part of its definition.
+"""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from enrich.base.result import Finding
+from enrich.base.result import Finding, resolve_threshold
 from enrich.base.state import RuleState
-from enrich.quality.catalogue import TYPES, Type
 
+if TYPE_CHECKING:
+    from enrich.config.models import Rule
+
+COLUMN, PAIR, MULTI, AGGREGATE = "column", "pair", "multi", "aggregate"
 Condition = Mapping[str, Any]
 """GX's mapping form: ``type`` is comparison, nullity, and, or, pass_through (Spark SQL text that was checked)."""
 
@@ -20,6 +30,57 @@ ACTIONS = (WARN, QUARANTINE, FAIL)
 CHANGED, TARGET = "changed", "target"
 SCOPES = (CHANGED, TARGET)
 SEVERITIES = ("critical", "warning", "info")
+NULL_FOREIGN_KEYS, NEW_ORPHANS = "null_foreign_keys", "new_orphans"
+MASS_CHANGE, VALUE_CONFLICTS = "mass_change", "value_conflicts"
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What one argument takes: its description for messages, and the test that GX's own model applies."""
+
+    text: str
+    accepts: Callable[[Any], bool]
+
+
+@dataclass(frozen=True)
+class Type:
+    """One expectation type.
+
+    Attributes:
+        judges: ``column``, ``pair``, ``multi`` (rules that judge rows) or ``aggregate`` (one verdict for all rows).
+        required: Arguments that must be given, with what they take.
+        optional: Arguments that may be left out or null.
+        refused: Why enrich does not run this type; None for those it runs.
+        verdict_only: True for row types that GX answers from the schema, without counts.
+        either: At least one of these must be given.
+        windowed: True when the condition looks at other rows through a window.
+        measured: True when the condition holds figures that GX computes from the rows first.
+        unconditional: True when GX judges all rows whatever ``row_condition`` says, and so do we.
+    """
+
+    judges: str
+    required: Mapping[str, Kind] = field(default_factory=dict)
+    optional: Mapping[str, Kind] = field(default_factory=dict)
+    refused: str | None = None
+    verdict_only: bool = False
+    either: tuple[str, ...] = ()
+    windowed: bool = False
+    measured: bool = False
+    unconditional: bool = False
+
+    @property
+    def is_row(self) -> bool:
+        """True for row expectations: those whose failures are counted by row, and the two types GX files with them."""
+        return self.judges != AGGREGATE
+
+    @property
+    def single(self) -> bool:
+        """True when every row is judged by itself, which quarantine needs."""
+        return self.is_row and not (self.verdict_only or self.windowed or self.measured)
+
+    def arguments(self) -> dict[str, Kind]:
+        """Return every argument that may stand in ``kwargs``, but for `COMMON` and `CONDITION`."""
+        return {**self.required, **self.optional}
 
 
 @dataclass(frozen=True)
@@ -28,7 +89,7 @@ class SuiteRule:
 
     Attributes:
         index: Its position in the suite, from 0.
-        type: GX's type.
+        type: GX's type; ``spec`` is what is known of it.
         kwargs: GX's arguments, without the row condition and without what decides nothing (``result_format`` ...).
         action: ``warn``, ``quarantine`` or ``fail``.
         tolerate: Rows (int) or share of the checked rows (float) that may fail; None: none.
@@ -51,11 +112,7 @@ class SuiteRule:
     places: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
     condition_columns: tuple[str, ...] = ()
     is_lasting: bool = True
-
-    @property
-    def spec(self) -> Type:
-        """What is known of the type."""
-        return TYPES[self.type]
+    spec: Type = field(kw_only=True, compare=False, repr=False)
 
     @property
     def column(self) -> str | None:
@@ -96,8 +153,13 @@ class SuiteRule:
     @property
     def fingerprint(self) -> str:
         """What tells the rule from those with other counts: type, row condition and all arguments but ``mostly``."""
-        text = json.dumps(_describe_meaning(self), sort_keys=True, ensure_ascii=True, separators=(",", ":"))
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        return hashlib.sha256(_write_canonically(self.meaning).encode()).hexdigest()[:16]
+
+    @property
+    def meaning(self) -> dict[str, Any]:
+        """What decides which rows the rule judges and finds wanting."""
+        kwargs = {name: value for name, value in self.kwargs.items() if name != "mostly"}
+        return {"type": self.type, "kwargs": kwargs, "row_condition": self.row_condition}
 
     def list_judged_columns(self) -> tuple[str, ...]:
         """Return the columns that must exist for the rule to be judged at all, the row condition's included."""
@@ -116,6 +178,32 @@ class Suite:
     def row_rules(self) -> tuple[SuiteRule, ...]:
         """Those that judge a row by itself, and always alike: their counts over the whole target are kept."""
         return tuple(rule for rule in self.rules if rule.is_lasting and rule.spec.single)
+
+
+def list_unjudged(rules: Sequence[Rule], accepted: Collection[str]) -> tuple[Finding, ...]:
+    """Return the findings of a run that judged no row; rules named in ``accepted`` do not block it."""
+    found = []
+    for position, rule in enumerate(rules):
+        is_accepted = rule.blocks and rule.rule in accepted
+        action = "fail" if rule.blocks and not is_accepted else "warn"
+        scope = "target" if rule.rule == MASS_CHANGE else rule.scope or "changed"
+        bound = ("at_least", rule.at_least) if rule.at_least is not None else ("at_most", rule.at_most or 0)
+        found.append(
+            Finding(
+                None, rule.rule, None, action, 0, 0, success=None,
+                source=rule.join, rule=position, bound=bound, accepted=is_accepted, scope=scope,
+            )
+        )  # fmt: skip
+    return tuple(found)
+
+
+def judge_counts(finding: Finding, checked: int, failed: int) -> Finding:
+    """Return a rule's finding with its counts and its verdict; no verdict over no rows."""
+    assert finding.bound is not None  # noqa: S101 - the job's own rules have one
+    name, bound = finding.bound
+    limit = resolve_threshold(bound, checked)
+    passed = checked - failed >= limit if name == "at_least" else failed <= limit
+    return replace(finding, checked=checked, failed=failed, success=passed if checked else None)
 
 
 def list_uncounted(suite: Suite | None) -> tuple[RuleState, ...]:
@@ -151,11 +239,9 @@ def select_quarantine_rules(suite: Suite) -> Suite | None:
 
 def fingerprint_quarantine(suite: Suite) -> str:
     """Return a canonical text of what decides which rows are quarantined: those rules alone, in their order."""
-    rules = [_describe_meaning(rule) for rule in suite.rules if rule.action == QUARANTINE]
-    return json.dumps(rules, sort_keys=True, ensure_ascii=True, separators=(",", ":")) if rules else ""
+    rules = [rule.meaning for rule in suite.rules if rule.action == QUARANTINE]
+    return _write_canonically(rules) if rules else ""
 
 
-def _describe_meaning(rule: SuiteRule) -> dict[str, Any]:
-    """Return what decides which rows a rule judges and finds wanting."""
-    kwargs = {name: value for name, value in rule.kwargs.items() if name != "mostly"}
-    return {"type": rule.type, "kwargs": kwargs, "row_condition": rule.row_condition}
+def _write_canonically(value: Any) -> str:
+    return json.dumps(value, sort_keys=True, ensure_ascii=True, separators=(",", ":"))

@@ -18,7 +18,7 @@ from enrich.frames import changes, difference, join, orphans
 from enrich.frames.columns import aggregate
 from enrich.frames.identity import drop_affected
 from enrich.progress.task import Task
-from enrich.quality import jobrules
+from enrich.quality import suites
 from enrich.quality.suites import TARGET
 from enrich.steps.rows import Rows, select_live_rows
 from enrich.steps.work import Work, build_finding, identify_rows, measure, read_target
@@ -128,12 +128,12 @@ def check_job_rules(work: Work, rows: Rows, lookups: Mapping[str, LookupState]) 
         Closed: A mirror has conflicts that it may not have, or rows share a key.
     """
     found = [*rows.findings, *_find_shared_keys(work, rows)]
-    for finding in jobrules.list_unjudged(work.task.job.rules, work.task.accepted):
-        if finding.expectation == jobrules.VALUE_CONFLICTS:
-            found.append(jobrules.judge_counts(finding, *rows.values))
+    for finding in suites.list_unjudged(work.task.job.rules, work.task.accepted):
+        if finding.expectation == suites.VALUE_CONFLICTS:
+            found.append(suites.judge_counts(finding, *rows.values))
         elif finding.source is not None:
             how = lookups[finding.source] if finding.scope == TARGET else rows.lookups[finding.source]
-            found.append(jobrules.judge_counts(finding, *_count_join(work, rows, finding, how)))
+            found.append(suites.judge_counts(finding, *_count_join(work, rows, finding, how)))
     require_open(work, found)
 
 
@@ -156,11 +156,11 @@ def _find_shared_keys(work: Work, rows: Rows) -> list[Finding]:
 
 def _count_join(work: Work, rows: Rows, finding: Finding, how: Lookup | LookupState) -> tuple[int, int]:
     """Count what a rule about a join judges, and what it finds wanting."""
-    if finding.expectation == jobrules.NULL_FOREIGN_KEYS:
+    if finding.expectation == suites.NULL_FOREIGN_KEYS:
         return how.rows, how.null_references
     referring = how.rows - how.null_references
     unmatched = referring - how.matched
-    if finding.expectation == jobrules.NEW_ORPHANS:
+    if finding.expectation == suites.NEW_ORPHANS:
         return _count_new_orphans(work, rows, finding.source or "", (referring, unmatched))
     return referring, unmatched
 
@@ -192,14 +192,14 @@ def check_mass_change(work: Work, target: difference.Difference, *, compared: bo
         target: The difference to the target.
         compared: False when old and new rows cannot be compared; then only how many there are tells what is lost.
     """
-    rules = jobrules.list_unjudged(work.task.job.rules, work.task.accepted)
-    asked = [finding for finding in rules if finding.expectation == jobrules.MASS_CHANGE]
+    rules = suites.list_unjudged(work.task.job.rules, work.task.accepted)
+    asked = [finding for finding in rules if finding.expectation == suites.MASS_CHANGE]
     table = read_target(work) if asked else None
     if table is None:
         return
     rows = table.count()
     lost = target.deleted + target.emptied if compared else max(0, rows - target.inserted)
-    require_open(work, [jobrules.judge_counts(finding, rows, lost) for finding in asked])
+    require_open(work, [suites.judge_counts(finding, rows, lost) for finding in asked])
 
 
 @measure("rules")

@@ -43,7 +43,7 @@ from enrich.frames.identity import Identity
 from enrich.joins import find_kind
 from enrich.progress import cursor
 from enrich.progress.task import REPAIR, Task
-from enrich.quality.jobrules import MASS_CHANGE
+from enrich.quality.suites import MASS_CHANGE
 from enrich.steps import commits
 from enrich.steps.gate import JudgedRows
 from enrich.steps.rows import make_no_rows

@@ -21,10 +21,9 @@ from enrich.frames.columns import mark_rows
 from enrich.frames.difference import Difference
 from enrich.joins import find_kind
 from enrich.progress.task import Task
-from enrich.quality.counting import RuleCounts, Weighted, count_marks, count_rules
+from enrich.quality.counting import Labels, RuleCounts, Weighted, count_marks, count_rules, label_rows
 from enrich.quality.gx import RuleError
 from enrich.quality.judge import SuiteVerdict
-from enrich.quality.labels import Labels, label_rows
 from enrich.quality.suites import list_needed_columns, list_uncounted
 from enrich.steps.gate import JudgedRows, build_published
 from enrich.steps.rows import Rows, make_no_rows

@@ -24,7 +24,7 @@ import enrich
 from enrich.base.result import JobResult
 from enrich.frames import difference
 from enrich.progress.task import Task
-from enrich.quality import labels
+from enrich.quality import counting
 from enrich.quality.catalogue import TYPES
 from enrich.quality.suites import SuiteRule
 from kit.lab import Lab
@@ -316,7 +316,7 @@ def _forget_old_images(patch: pytest.MonkeyPatch, _: Play) -> None:
 
 
 def _count_nulls(patch: pytest.MonkeyPatch, _: Play) -> None:
-    patch.setattr(labels, "_find_ignored", lambda *_: None)
+    patch.setattr(counting, "_find_ignored", lambda *_: None)
 
 
 def _keep_the_state_in_spite_of_a_restore(patch: pytest.MonkeyPatch, play: Play) -> None:

@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 
-from enrich.quality.catalogue import AGGREGATE, COLUMN, COMMON, CONDITION, MULTI, PAIR, TYPES
-from enrich.quality.conditions import ConditionError, read_condition
-from enrich.quality.suitefiles import check_kwargs
+from enrich.base.errors import ConfigError
+from enrich.quality.catalogue import COMMON, CONDITION, TYPES
+from enrich.quality.suitefiles import check_kwargs, read_condition
+from enrich.quality.suites import AGGREGATE, COLUMN, MULTI, PAIR
 
 SAMPLES: list[Any] = [
     0, 1, -1, 2.5, 0.5, 1.0, True, False, "text", "5", "0.5", "yes", "2026-01-01", "2026-01-01 10:00:00",
@@ -165,7 +166,7 @@ def test_conditions_as_text_are_read_as_gx_reads_them(gx: dict[str, Any], text: 
     try:
         expected = theirs()
     except Exception:  # noqa: BLE001 - GX raises what its parser raises
-        with pytest.raises(ConditionError):
+        with pytest.raises(ConfigError):
             read_condition(text, "great_expectations")
         return
     ours = read_condition(text, "great_expectations")
