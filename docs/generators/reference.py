@@ -11,8 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from enrich.config.kinds import JOINS
-from enrich.config.models import MODELS
-from enrich.config.schema import build_schemas
+from enrich.config.models import MODELS, build_schemas
 
 PAGE = Path(__file__).parents[1] / "reference.md"
 

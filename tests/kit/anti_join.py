@@ -20,7 +20,7 @@ from enrich.joins.foreign_key import refer as refer  # noqa: PLC0414
 
 if TYPE_CHECKING:
     from enrich.compiler.compile import Compiler
-    from enrich.config.draft import Draft
+    from enrich.config.kinds.syntax import Draft
     from enrich.config.models import Join
 
 

@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 import enrich
-from enrich.config import sparkconf
+from enrich.config import settings
 from enrich.frames import normalise, quarantine
 from enrich.progress import evolution
 from enrich.spark import session
@@ -76,7 +76,7 @@ def test_days_of_the_gap_are_keys(lab: Lab) -> None:
 
 
 def test_a_literal_of_the_other_calendar_is_found(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sparkconf.FORCED, "spark.sql.datetime.java8API.enabled")
+    monkeypatch.delitem(settings.FORCED, "spark.sql.datetime.java8API.enabled")
     monkeypatch.setattr(session, "_idle", WeakKeyDictionary())
     _open_days(lab, "pair")
     assert lab.run().error is None

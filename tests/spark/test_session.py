@@ -19,7 +19,7 @@ from pyspark.sql import SparkSession
 
 from enrich.base.errors import EnvironmentFault
 from enrich.config.models import Spark
-from enrich.config.sparkconf import FORCED, is_inherited
+from enrich.config.settings import FORCED, is_inherited
 from enrich.spark import session as module
 from enrich.spark.session import TELLTALES, activate, get_session, open_job_session
 from enrich.storage.settings import hold_settings

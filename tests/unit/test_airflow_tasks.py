@@ -12,7 +12,7 @@ import pytest
 import enrich.airflow
 from enrich.airflow.tasks import name_asset, plan_tasks, read_project
 from enrich.base.errors import ConfigError
-from enrich.config.places import CatalogName
+from enrich.base.names import CatalogName
 from kit.command import environment
 from kit.project import ROOT, write_project
 

@@ -11,7 +11,7 @@ import pytest
 from enrich import ConfigError, load_project
 from enrich.base.spec import CompiledJob, Interval
 from enrich.compiler.compile import check_file, compile_job
-from enrich.config.durations import find_bound_faults, read_bound
+from enrich.config.kinds.interval import find_bound_faults, read_bound
 
 JOB = """\
 job: paid

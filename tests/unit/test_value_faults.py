@@ -9,7 +9,7 @@ import pytest
 
 import enrich
 from enrich.base.values import find_value_fault
-from enrich.config.values import explain_value_fault
+from enrich.config.models import explain_value_fault
 from enrich.expressions import FUNCTIONS
 from kit.project import CONF, write_project
 

@@ -8,9 +8,8 @@ from urllib.parse import quote
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, did_you_mean
-from enrich.config.graph import find_edges, sort_jobs
-from enrich.config.places import CatalogName, Location
-from enrich.config.project import Project, load_project
+from enrich.base.names import CatalogName, Location
+from enrich.config.project import Project, find_edges, load_project, sort_jobs
 
 
 def read_project(project_dir: str | os.PathLike[str], target: str, env: Mapping[str, str] | None) -> Project:

@@ -1,4 +1,4 @@
-"""Names that Delta's commands give to columns of their own, beside those of a table; case does not count.
+"""Name tables, and the columns that Delta's commands add to those of a table; the case of a column does not count.
 
 A source may have columns of these names, which are never read beside Delta's. ``tests/spark/test_taken_names.py`` asks
 Delta whether they are all, and none too many.
@@ -6,7 +6,9 @@ Delta whether they are all, and none too many.
 
 from __future__ import annotations
 
+import os
 import re
+from dataclasses import dataclass
 
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp", "__is_cdc")
 """What stands in a change feed, or in its files, beside the columns of the table."""
@@ -22,6 +24,9 @@ MERGE_COLUMNS = (
 VECTOR_COLUMNS = ("_metadata", "filepath", "dvfilepath", "rowindexcol", "deletionvectorid")
 """What a MERGE adds only where it writes deletion vectors."""
 
+QUARANTINE_SUFFIX = "__quarantine"
+"""What the name of a target's quarantine ends in."""
+SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 _NO_LETTER = re.compile(r"\W+", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
 
@@ -39,3 +44,35 @@ def suggest_item(name: str, expression: str) -> str:
 def name_path(alias: str, column: str) -> str:
     """Return the expression of a source's column."""
     return f"{alias}.{column}" if _PLAIN.fullmatch(column) else f"{alias}.`{column.replace('`', '``')}`"
+
+
+@dataclass(frozen=True)
+class CatalogName:
+    """A table that a catalog knows.
+
+    Attributes:
+        parts: The name's parts without quotes: two (schema, table) or three (catalog, schema, table).
+    """
+
+    parts: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return ".".join(self.parts)
+
+
+Location = str | CatalogName
+"""An absolute path, a URI, or a catalog name."""
+
+
+def find_quarantine(target: Location) -> Location:
+    """Return where the quarantine of a target is: beside it, under a longer name."""
+    if isinstance(target, CatalogName):
+        return CatalogName((*target.parts[:-1], target.parts[-1] + QUARANTINE_SUFFIX))
+    return target + QUARANTINE_SUFFIX
+
+
+def identify(location: Location) -> str:
+    """Return a text that is equal for two spellings of one place (links resolved, catalog names without case)."""
+    if isinstance(location, CatalogName):
+        return f"catalog:{str(location).lower()}"
+    return location if SCHEME.match(location) else os.path.realpath(location)

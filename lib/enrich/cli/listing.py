@@ -94,7 +94,7 @@ def format_schema(kind: str) -> str:
         from enrich.testing.schema import build_schema as build_test_schema
 
         return json.dumps(build_test_schema(), indent=2)
-    from enrich.config.schema import build_schemas
+    from enrich.config.models import build_schemas
 
     return json.dumps(build_schemas()[f"{kind}.schema.json"], indent=2)
 

@@ -7,8 +7,7 @@ from fnmatch import fnmatchcase
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, suggest
-from enrich.config.graph import find_upstream, sort_jobs
-from enrich.config.project import Project
+from enrich.config.project import Project, find_upstream, sort_jobs
 
 Graph = Mapping[str, frozenset[str]]
 """For each job, in the order in which they run, the jobs whose targets it reads."""

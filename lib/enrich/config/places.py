@@ -9,13 +9,10 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 from pathlib import Path
 
 from enrich.base.errors import ConfigError, show_text
-
-QUARANTINE_SUFFIX = "__quarantine"
-"""What the name of a target's quarantine ends in."""
+from enrich.base.names import SCHEME, CatalogName, Location
 
 SCHEMES = ("abfs", "abfss", "file", "gs", "hdfs", "s3a")
 """Schemes that a plain Spark (Hadoop's connectors) and delta-rs 1.6 both know.
@@ -25,7 +22,6 @@ that name or delta-rs no complete one; it takes neither ``s3n`` nor ``wasb``.
 """
 
 _SPELLING = {"s3": "s3a", "s3n": "s3a", "gcs": "gs", "az": "abfss", "azure": "abfss", "adl": "abfss", "wasbs": "abfss"}
-_SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 _NAME = re.compile(r"\w[\w-]*")
 _TIME_TRAVEL = re.compile(r"@(?:v\d+|\d{17})/?$")
 _LONGEST = 255
@@ -33,24 +29,6 @@ _LONGEST = 255
 _FORBIDDEN = re.compile(r"[*?\[\]{}#%\\|^\x00-\x1f\x7f]")
 _UNREADABLE = re.compile(r"[\[\]|^\\\x00-\x1f\x7f]|%[0-9A-Fa-f]{2}")
 """What delta-rs 1.6 cannot open below a directory of that name; other letters do no harm there."""
-
-
-@dataclass(frozen=True)
-class CatalogName:
-    """A table that a catalog knows.
-
-    Attributes:
-        parts: The name's parts without quotes: two (schema, table) or three (catalog, schema, table).
-    """
-
-    parts: tuple[str, ...]
-
-    def __str__(self) -> str:
-        return ".".join(self.parts)
-
-
-Location = str | CatalogName
-"""An absolute path, a URI, or a catalog name."""
 
 
 def resolve_directory(text: str, base: Path) -> str:
@@ -67,7 +45,7 @@ def resolve_directory(text: str, base: Path) -> str:
         raise ConfigError("it is empty; give a directory, such as ./lake")
     if text.startswith("~"):
         raise ConfigError("'~' is not expanded; write ${HOME} instead")
-    if _SCHEME.match(text):
+    if SCHEME.match(text):
         return _normalise_uri(text)
     if ":" in text.split("/", 1)[0]:
         raise ConfigError("it is neither a path nor a URI; a path is written ./x or /x, a URI scheme://bucket/x")
@@ -102,7 +80,7 @@ def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...]
     named = f"table reference {reference!r}"
     if ".." in re.split(r"[/\\]", reference):
         raise ConfigError(f"{named} must not contain '..'; give the path from the root or the project")
-    if match := _SCHEME.match(reference):
+    if match := SCHEME.match(reference):
         return _normalise_uri(reference, f"scheme {match.group(1)!r}")
     if reference.startswith(("/", "./")):
         _check_characters(reference)
@@ -127,26 +105,12 @@ def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...]
     return f"{(lake or str(base)).rstrip('/')}/{reference}"
 
 
-def find_quarantine(target: Location) -> Location:
-    """Return where the quarantine of a target is: beside it, under a longer name."""
-    if isinstance(target, CatalogName):
-        return CatalogName((*target.parts[:-1], target.parts[-1] + QUARANTINE_SUFFIX))
-    return target + QUARANTINE_SUFFIX
-
-
-def identify(location: Location) -> str:
-    """Return a text that is equal for two spellings of one place (links resolved, catalog names without case)."""
-    if isinstance(location, CatalogName):
-        return f"catalog:{str(location).lower()}"
-    return location if _SCHEME.match(location) else os.path.realpath(location)
-
-
 def _normalise_uri(text: str, shown: str | None = None) -> str:
     """Return a URI in one spelling: scheme in lower case, no slash at the end, ``file:`` as a path.
 
     Messages hold no part of the URI but ``shown``: it may come from a variable or hold a password.
     """
-    match = _SCHEME.match(text)
+    match = SCHEME.match(text)
     scheme = match.group(1).lower() if match else ""
     if scheme not in SCHEMES:
         known = ", ".join(SCHEMES)

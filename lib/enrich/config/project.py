@@ -1,25 +1,27 @@
-"""A project directory as a whole: find it, read its files, hold them against each other.
+"""Find a project directory, read its files, hold them against each other, and put its jobs into an order.
 
-``load_project`` reads every file before it complains, so that one call shows all that is wrong.
+``load_project`` reads every file before it complains, so that one call shows all that is wrong. A job comes after those
+whose targets, or their quarantines, it reads. Tables are compared by where they are, not by how a file spells them.
 """
 
 from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.names import QUARANTINE_SUFFIX, Location, find_quarantine, identify
 from enrich.base.stores import remember_settings
-from enrich.config import graph, places
+from enrich.config import places
 from enrich.config.checks import check_job
 from enrich.config.models import Job, Settings
-from enrich.config.places import Location
 from enrich.config.settings import load_settings
 from enrich.config.shape import build_job
 from enrich.config.yamlfile import PathStep, Tree, read_tree
@@ -61,7 +63,7 @@ class Project:
             return places.resolve_directory(self.settings.state, self.dir)
         return f"{(self.lake or str(self.dir)).rstrip('/')}/_enrich"
 
-    def location(self, reference: str) -> places.Location:
+    def location(self, reference: str) -> Location:
         """Return where the table of a reference is: an absolute path, a URI or a catalog name.
 
         Raises:
@@ -288,7 +290,7 @@ def check_references(trees: dict[str, Tree], base: Path) -> list[Fault]:
                 place = places.locate(reference, base, str(base), None)
                 if path[0] == "target":
                     names = place.split("/") if isinstance(place, str) else place.parts
-                    places.check_lengths(names[-1:], places.QUARANTINE_SUFFIX)
+                    places.check_lengths(names[-1:], QUARANTINE_SUFFIX)
             except ConfigError as error:
                 faults.append(Fault(error.message, tree.at(*path)))
     return faults
@@ -300,14 +302,14 @@ def check_neighbours(trees: dict[str, Tree], project: Project) -> list[Fault]:
     Plain values are read, as by ``checks``: a fault elsewhere in a file hides none of these.
     """
     targets, sources = _locate(trees, project)
-    edges = graph.connect(
+    edges = connect(
         {job: table.location for job, table in targets.items()},
         {job: [table.location for table in read] for job, read in sources.items()},
     )
     faults = [*_find_shared_targets(targets), *_find_own_sources(targets, sources)]
     faults += [*_find_enclosed_tables(targets, sources, project.state), *_find_refused_feeds(trees, targets, sources)]
-    if cycle := graph.find_cycle(edges):
-        faults.append(Fault(graph.describe_cycle(cycle), trees[cycle[0]].at("sources")))
+    if cycle := find_cycle(edges):
+        faults.append(Fault(describe_cycle(cycle), trees[cycle[0]].at("sources")))
     return faults
 
 
@@ -329,7 +331,7 @@ def _locate(trees: dict[str, Tree], project: Project) -> tuple[_Targets, _Source
                 location = project.location(reference)
             except ConfigError:
                 continue
-            spots = (places.identify(each) for each in (location, places.find_quarantine(location)))
+            spots = (identify(each) for each in (location, find_quarantine(location)))
             table = _Table(job, reference, tree.at(*path), location, *spots)
             if path[0] == "target":
                 targets[job] = table
@@ -362,7 +364,7 @@ def _find_own_sources(targets: _Targets, sources: _Sources) -> Iterator[Fault]:
 def _find_enclosed_tables(targets: _Targets, sources: _Sources, state: str) -> Iterator[Fault]:
     """No table that enrich writes is inside another table or the state, or around them."""
     everything = list(chain(targets.values(), *sources.values()))
-    home = places.identify(state)
+    home = identify(state)
     for target in targets.values():
         if target.place == home or _are_nested(target.place, home):
             yield Fault(f"the target {target.reference!r} and the state directory must not be nested", target.at)
@@ -384,3 +386,70 @@ def _find_refused_feeds(trees: dict[str, Tree], targets: _Targets, sources: _Sou
         if reader := next((name for name in reading if name != job), None):
             message = f"'change_feed: false' is not possible: job {reader!r} reads the change feed of this target"
             yield Fault(message, trees[job].at("target", "change_feed"))
+
+
+def sort_jobs(jobs: Iterable[str], project: Project) -> list[str]:
+    """Return ``jobs`` so that each comes after those that it reads from, directly or through others; else by name.
+
+    Raises:
+        ConfigError: Jobs read each other in a circle, which is printed.
+    """
+    wanted = set(jobs)
+    edges = find_edges(project)
+    if cycle := find_cycle(edges):
+        raise ConfigError.of([Fault(describe_cycle(cycle), project.jobs[cycle[0]].at("sources"))])
+    sorter = TopologicalSorter(edges)
+    sorter.prepare()
+    result: list[str] = []
+    waiting: list[str] = []
+    while sorter.is_active():
+        waiting = sorted([*waiting, *sorter.get_ready()])
+        result.append(waiting.pop(0))
+        sorter.done(result[-1])
+    return [job for job in result if job in wanted]
+
+
+def find_edges(project: Project) -> dict[str, tuple[str, ...]]:
+    """Return for each job of the project those whose target it reads."""
+    targets = {name: project.location(job.target.table) for name, job in project.jobs.items()}
+    sources = {
+        name: [project.location(source.table) for source in job.sources.values()] for name, job in project.jobs.items()
+    }
+    return connect(targets, sources)
+
+
+def find_upstream(project: Project, job: str) -> tuple[str, ...]:
+    """Return the jobs whose target ``job`` reads directly, by name."""
+    return find_edges(project)[job]
+
+
+def find_downstream(project: Project, job: str) -> tuple[str, ...]:
+    """Return the jobs that read the target of ``job`` directly, by name."""
+    return tuple(sorted(other for other, read in find_edges(project).items() if job in read))
+
+
+def connect(targets: Mapping[str, Location], sources: Mapping[str, Iterable[Location]]) -> dict[str, tuple[str, ...]]:
+    """Return for each job the others that it reads from, by name."""
+    makers = {identify(find_quarantine(place)): job for job, place in targets.items()}
+    makers |= {identify(place): job for job, place in targets.items()}
+    edges = {}
+    for job, read in sources.items():
+        found = {makers.get(identify(place)) for place in read}
+        edges[job] = tuple(sorted(name for name in found if name is not None and name != job))
+    return edges
+
+
+def find_cycle(edges: Mapping[str, tuple[str, ...]]) -> list[str] | None:
+    """Return a circle, as data flows: each job feeds the next, and the last is the first again."""
+    try:
+        TopologicalSorter(dict(sorted(edges.items()))).prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1][1:]  # the first is the last again
+        first = circle.index(min(circle))
+        return [*circle[first:], *circle[:first], circle[first]]
+    return None
+
+
+def describe_cycle(cycle: list[str]) -> str:
+    """Return the message for jobs that wait for each other."""
+    return f"jobs read each other in a circle: {' -> '.join(cycle)}; let one of them read a source table instead"

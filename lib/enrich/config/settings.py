@@ -1,25 +1,97 @@
-"""The settings of one deployment: ``conf/<deployment>.yml`` with the environment's variables put in.
+"""Read the settings of one deployment: ``conf/<deployment>.yml`` with the environment's variables put in.
 
 Messages name variables and never what they hold.
+
+A result must not depend on who runs a job, so of Spark's settings the session of a job takes those that say where
+things are and how fast, from the user's session and from ``conf/``. Those that say what rows mean have Spark's own
+default there, whatever the session, ``spark-defaults.conf`` or ``conf/*.yml`` say.
 """
 
 from __future__ import annotations
 
+import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from enrich.base.errors import ConfigError, Fault
+from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.stores import PREFIX, is_secret
 from enrich.config import places
-from enrich.config.models import Settings
-from enrich.config.observers import check_observers
+from enrich.config.models import Reference, Settings
 from enrich.config.shape import build_settings
-from enrich.config.sparkconf import check_secrets, check_settings
 from enrich.config.yamlfile import PathStep, Tree
 
+if TYPE_CHECKING:
+    from enrich.config.project import Project
+
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|(\$\{)")
+_ONE_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-)?\}")
+TEXT_FIELDS = ("event", "deployment", "project", "run_id", "exit_code", "jobs")
+"""What the ``text`` of a notification may contain, in braces."""
+FIELD = re.compile(r"\{(\w*)\}")
+_Found = tuple[tuple[PathStep, ...], str]
+"""A place in the conf file, and what is wrong there."""
+_ADDRESS = re.compile(r"https?://[^/@\s]+(/\S*)?")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+FORCED = {
+    # Another zone costs Delta a state reconstruction a commit, and shifts timestamps without a zone. Spark's default is
+    # the zone of the machine.
+    "spark.sql.session.timeZone": "UTC",
+    # Delta would refuse a version that was committed more than a week ago as soon as a later one exists, although all
+    # of its files are there. Where they are not, the read fails.
+    "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
+    # What Spark derives from a plan's conditions doubles with every join and every renamed column: a job with three
+    # sources planned until its memory was full.
+    "spark.sql.constraintPropagation.enabled": "false",
+    # The environment variable SPARK_ANSI_SQL_MODE changes the default.
+    "spark.sql.ansi.enabled": "true",
+    # Spark would compute what stands twice behind an `and` or `or` before it looks at what stands in front of it, in
+    # plans that it compiles: `n > 0 and total / n > 1 and total / n < 9` failed for every row with n = 0.
+    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+    # Spark would put environment variables into an expression's text, inside string literals too.
+    "spark.sql.variable.substitute": "false",
+    # Spark's default is INT96, with nanoseconds: other readers of a target see year 1 as 1754, and skip no row groups.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Spark would hand literals to Parquet as `java.sql.Date`, whose calendar has no 1582-10-05 to 14: row groups with
+    # the keys that a run looks for would be skipped.
+    "spark.sql.datetime.java8API.enabled": "true",
+}
+"""Settings of every job's session that are not Spark's default."""
+
+_FAMILIES = ("spark.sql.", "spark.databricks.delta.")
+"""All settings that Spark's SQL and Delta register. The others are of storage, credentials, resources or a platform."""
+
+_INHERITED = {
+    "where tables are, and who coordinates commits": """
+        spark.sql.catalog. spark.sql.catalogImplementation spark.sql.defaultCatalog spark.sql.hive.
+        spark.sql.warehouse.dir spark.databricks.delta.coordinatedCommits.""",
+    "what a context is made of, how it shows and hides what it does": """
+        spark.sql.artifact. spark.sql.cache.serializer spark.sql.extensions spark.sql.queryExecutionListeners
+        spark.sql.redaction. spark.sql.ui.""",
+    "how many tasks, and of which size": """
+        spark.sql.adaptive. spark.sql.files.maxPartitionBytes spark.sql.files.maxPartitionNum
+        spark.sql.files.maxRecordsPerFile spark.sql.files.minPartitionNum spark.sql.files.openCostInBytes
+        spark.sql.leafNodeDefaultParallelism spark.sql.maxSinglePartitionBytes spark.sql.shuffle.partitions
+        spark.sql.sources.parallelPartitionDiscovery. spark.databricks.delta.optimizeWrite.
+        spark.databricks.delta.merge.repartitionBeforeWrite.enabled spark.databricks.delta.snapshotPartitions""",
+    "how rows are joined, sorted and kept": """
+        spark.sql.autoBroadcastJoinThreshold spark.sql.broadcastTimeout spark.sql.inMemoryColumnarStorage.
+        spark.sql.join.preferSortMergeJoin spark.sql.maxBroadcastTableSize spark.sql.optimizer.dynamicPartitionPruning.
+        spark.sql.optimizer.runtime. spark.sql.optimizer.runtimeFilter. spark.sql.sortMergeJoinExec.buffer.
+        spark.sql.windowExec.buffer.""",
+    "how code is made, how files and logs are read and packed": """
+        spark.sql.codegen. spark.sql.parquet.columnarReaderBatchSize spark.sql.parquet.compression.codec
+        spark.sql.parquet.enableNestedColumnVectorizedReader spark.sql.parquet.enableVectorizedReader
+        spark.databricks.delta.checkpoint.partSize spark.databricks.delta.delta.log.
+        spark.databricks.delta.snapshotCache.storageLevel""",
+}
+"""Settings of these families that a job's session takes from the user's; those with a dot at the end with all below."""
+
+_NAMES = frozenset(" ".join(_INHERITED.values()).split())
+_BELOW = tuple(name for name in _NAMES if name.endswith("."))
 
 
 def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tuple[Settings | None, list[Fault]]:
@@ -31,15 +103,13 @@ def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tup
         environment: Environment variables by name. ``${NAME}`` must be among them; ``${NAME:-default}`` takes the
             default when the variable is unset or empty, as a shell does; ``$${`` is a plain ``${``.
     """
-    secrets = check_secrets(tree)
+    written = tree
     tree, faults = interpolate(tree, environment)
-    faults += secrets
     settings, shape = build_settings(tree)
-    faults += shape
+    faults += [*_check_spark(written, settings), *shape]
     if isinstance(tree.value, dict):
         faults += _check_places(tree, tree.value, base)
     if settings is not None:
-        faults += check_settings(tree, settings.spark.conf.items())
         faults += check_observers(tree, settings)
     if faults or settings is None:
         return None, faults
@@ -98,3 +168,119 @@ def _check_places(tree: Tree, value: dict[str, Any], base: Path) -> list[Fault]:
         except ConfigError as error:
             faults.append(Fault(f"'{key}': {error.message}", tree.at(key)))
     return faults
+
+
+def is_inherited(name: str) -> bool:
+    """Tell whether a job's session takes a setting from the session, the context and the configuration."""
+    return not name.startswith(_FAMILIES) or name in _NAMES or name.startswith(_BELOW)
+
+
+def _check_spark(written: Tree, settings: Settings | None) -> list[Fault]:
+    """Refuse credentials of object stores that stand in a file, and what the sessions of jobs cannot have.
+
+    Args:
+        written: The file before variables are put in: a variable of the environment may hold a credential.
+        settings: What the file says with its variables; None where it has faults.
+    """
+    spark = written.mapping("spark").get("conf")
+    faults = []
+    for name, value in (spark if isinstance(spark, dict) else {}).items():
+        if is_secret(name) and not _ONE_VARIABLE.fullmatch(str(value)):
+            message = f"{name!r} must not stand in a file: write ${{NAME}} for an environment variable"
+            if name.startswith(PREFIX):
+                message += ", or leave it out, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            faults.append(Fault(message, written.at("spark", "conf", name)))
+    for name, value in settings.spark.conf.items() if settings is not None else ():
+        if not is_inherited(name) and FORCED.get(name) != value:
+            always = f"is always {FORCED[name]!r} for jobs" if name in FORCED else ""
+            said = always or "does not reach jobs: they keep its default"
+            message = f"{name!r} {said}, so that rows do not depend on who runs them; leave it out"
+            faults.append(Fault(message, written.at("spark", "conf", name)))
+    return faults
+
+
+def check_observers(tree: Tree, settings: Settings) -> list[Fault]:
+    """Return what one of these settings contradicts; no environment variable and no file is looked at."""
+    found = [*_check_figures(settings), *_check_references(settings)]
+    for name, notify in settings.notify.items():
+        if not notify.on:
+            found.append((("notify", name, "on"), f"'notify.{name}.on' is empty; leave it out to be told everything"))
+        wrong = [header for header in notify.headers if not _HEADER.fullmatch(header)]
+        found += [(("notify", name, "headers", each), f"{each!r} is no name of an HTTP header") for each in wrong]
+        for field in FIELD.findall(notify.text or ""):
+            if field not in TEXT_FIELDS:
+                known = "; it can contain " + ", ".join(f"{{{each}}}" for each in TEXT_FIELDS)
+                hint = did_you_mean(field, TEXT_FIELDS, "") or known
+                found.append((("notify", name, "text"), f"'notify.{name}.text' contains {{{field}}}{hint}"))
+    return [Fault(message, tree.at(*path)) for path, message in found]
+
+
+def _check_figures(settings: Settings) -> Iterator[_Found]:
+    """Check where lineage and metrics go."""
+    lineage, metrics = settings.lineage, settings.metrics
+    if lineage is not None:
+        if (lineage.file is None) == (lineage.url is None):
+            yield ("lineage",), "'lineage' needs either 'file' or 'url': where the events go"
+        if lineage.url is not None and not _ADDRESS.fullmatch(lineage.url):
+            message = "'lineage.url' must be http://host/... or https://host/..., without user and password"
+            yield ("lineage", "url"), f"{message}; a password goes into api_key"
+        if lineage.api_key is not None and lineage.url is None:
+            yield ("lineage", "api_key"), "'lineage.api_key' is for a server; it has no effect with 'file'"
+        yield from _check_path(lineage.file, ("lineage", "file"))
+    if metrics is not None:
+        if not metrics.file.endswith(".prom"):
+            yield ("metrics", "file"), "'metrics.file' must end in .prom; node exporter reads no other files"
+        yield from _check_path(metrics.file, ("metrics", "file"))
+
+
+def _check_references(settings: Settings) -> Iterator[_Found]:
+    """Check the secrets that a deployment names."""
+    secrets: dict[tuple[PathStep, ...], Reference] = {}
+    if settings.lineage is not None and settings.lineage.api_key is not None:
+        secrets["lineage", "api_key"] = settings.lineage.api_key
+    for name, notify in settings.notify.items():
+        secrets["notify", name, "url"] = notify.url
+        secrets |= {("notify", name, "headers", header): each for header, each in notify.headers.items()}
+    for path, reference in secrets.items():
+        if (reference.env is None) == (reference.file is None):
+            yield path, f"'{'.'.join(map(str, path))}' needs either 'env' or 'file': where the value is"
+        else:
+            yield from _check_path(reference.file, (*path, "file"))
+
+
+def _check_path(text: str | None, path: tuple[PathStep, ...]) -> Iterator[_Found]:
+    """Refuse what is no path of this machine: these files are written and read without Spark."""
+    name = ".".join(map(str, path))
+    if text is not None and "://" in text:
+        yield path, f"'{name}' must be a path on this machine, not a URI"
+    elif text is not None and text.startswith("~"):
+        yield path, f"'{name}': '~' is not expanded; write ${{HOME}} instead"
+
+
+def resolve(project: Project, reference: Reference, name: str) -> str:
+    """Return a secret; messages name where it should be, never what is there.
+
+    Args:
+        project: Relative files are below its directory.
+        reference: Where the secret is.
+        name: What the conf file calls it: ``notify.slack.url``.
+
+    Raises:
+        ConfigError: The variable is not set, or the file cannot be read or is empty.
+    """
+    where = f"conf/{project.deployment}"
+    if reference.env is not None:
+        if found := os.environ.get(reference.env, "").strip():
+            return found
+        raise ConfigError(f"{where}: the environment variable {reference.env} of '{name}' is not set", hint="set it")
+    path = project.dir / (reference.file or "")
+    try:
+        found = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise ConfigError(
+            f"{where}: the file {str(path)!r} of '{name}' cannot be read: {why}", hint="create it"
+        ) from None
+    if not found:
+        raise ConfigError(f"{where}: the file {str(path)!r} of '{name}' is empty", hint="write the value into it")
+    return found

@@ -14,9 +14,9 @@ from enrich.base import hints
 from enrich.base.console import format_count
 from enrich.base.errors import EnrichError
 from enrich.base.failures import describe_error
+from enrich.base.names import CatalogName, find_quarantine, identify
 from enrich.base.result import SKIPPED
 from enrich.config.models import Job
-from enrich.config.places import CatalogName, find_quarantine, identify
 from enrich.config.project import Project
 from enrich.diagnosis.checkup import ADVICE, FAULT, UNKNOWN, Diagnosis, describe_fault, settle
 from enrich.operations.inspection import JobStatus, read_status

@@ -14,7 +14,7 @@ from enrich.base import hints
 from enrich.base.console import format_bytes
 from enrich.base.errors import EnvironmentFault
 from enrich.base.extras import SPARK, install
-from enrich.config.places import find_quarantine
+from enrich.base.names import find_quarantine
 from enrich.config.project import Project
 from enrich.diagnosis.checkup import ADVICE, FAULT, OK, Diagnosis, describe_fault, settle
 from enrich.spark.archive import find_archive

@@ -16,8 +16,8 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.errors import EnrichError
+from enrich.base.names import find_quarantine, identify
 from enrich.config.models import Job
-from enrich.config.places import find_quarantine, identify
 from enrich.diagnosis.sides import build_left_side
 from enrich.frames import normalise
 from enrich.frames.columns import drop_nulls, unite

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base import context
 from enrich.base.errors import Blocked, ConfigError, refuse_text, show_text
-from enrich.config.places import CatalogName, Location, find_quarantine, identify
+from enrich.base.names import CatalogName, Location, find_quarantine, identify
 from enrich.config.project import Project
 from enrich.dumps import files
 from enrich.dumps.loader import Loader

@@ -14,12 +14,11 @@ from pathlib import Path
 from enrich.base import hints
 from enrich.base.console import format_count
 from enrich.base.errors import ConfigError
-from enrich.base.names import name_path
+from enrich.base.names import CatalogName, name_path
 from enrich.base.schemas import fields_of, incomparable, kind_of, strip_type
 from enrich.base.spec import PREFIX, TEXT_TYPE, DataType
 from enrich.config.checks import NOT_IN_NAME, RESERVED_COLUMNS
 from enrich.config.models import Settings
-from enrich.config.places import CatalogName
 from enrich.config.project import Project, find_project
 from enrich.config.settings import load_settings
 from enrich.config.yamlfile import read_tree, resolve_scalar

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from enrich.base.errors import ConfigError
-from enrich.config.schema import build_schemas
+from enrich.config.models import build_schemas
 from enrich.config.yamlfile import read_tree
 from enrich.testing.lake import Lake
 from enrich.testing.schema import build_schema

@@ -38,13 +38,13 @@ from openlineage.client.transport.transport import Transport
 
 from enrich.base.errors import EnrichError
 from enrich.base.extras import read_version
+from enrich.base.names import CatalogName, Location, find_quarantine
 from enrich.base.result import CREATE, LOCKED, REWRITE, Finding, JobResult
 from enrich.base.schemas import kind_of, name_of
 from enrich.base.spec import DataType
 from enrich.config.kinds import trace_columns
 from enrich.config.kinds.syntax import Source
 from enrich.config.models import Lineage
-from enrich.config.places import CatalogName, Location, find_quarantine
 from enrich.config.project import Project
 from enrich.progress.task import Task
 from enrich.storage import tables

@@ -21,7 +21,7 @@ from typing import Any
 
 from enrich.base.result import BLOCKED, FAILED, LOCKED, SKIPPED, JobResult
 from enrich.config.models import Notify
-from enrich.config.observers import FIELD
+from enrich.config.settings import FIELD
 
 VERSION = 1
 FAILURE, BLOCK, RECOVERY = "failure", "block", "recovery"

@@ -14,8 +14,8 @@ from enrich.base.errors import ConfigError, EnvironmentFault, find_gravest
 from enrich.base.extras import LINEAGE, install
 from enrich.base.result import SKIPPED, JobResult
 from enrich.base.traces import tell_frames
-from enrich.config.observers import resolve
 from enrich.config.project import Project
+from enrich.config.settings import resolve
 from enrich.operations.runner import Watch
 from enrich.progress.cursor import Mark
 from enrich.progress.lag import measure_lag

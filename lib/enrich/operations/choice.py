@@ -6,8 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, refuse_text, suggest
-from enrich.config import graph
-from enrich.config.project import Project
+from enrich.config.project import Project, sort_jobs
 from enrich.progress.since import Bounds, Said, read_asked
 
 
@@ -22,7 +21,7 @@ def choose_jobs(project: Project, jobs: Sequence[str] | None, exclude: Iterable[
             raise ConfigError(
                 f"there is no job {name!r}", hint=suggest(name, project.jobs, f"`{hints.list_jobs()}` lists the jobs")
             )
-    return graph.sort_jobs([name for name in wanted if name not in out], project)
+    return sort_jobs([name for name in wanted if name not in out], project)
 
 
 def choose_accepted(project: Project, names: Sequence[str], accept: Iterable[str]) -> frozenset[str]:

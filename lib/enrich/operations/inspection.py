@@ -11,14 +11,13 @@ from enrich.base import hints
 from enrich.base.errors import ConfigError, EnrichError, Fault, Locked
 from enrich.base.extras import EXPECTATIONS, has_extra
 from enrich.base.failures import describe_error
+from enrich.base.names import CatalogName, find_quarantine
 from enrich.base.schemas import name_of
 from enrich.base.spec import DataType
 from enrich.compiler.compile import check_file, compile_job
 from enrich.compiler.statictypes import check_types
-from enrich.config.graph import sort_jobs
 from enrich.config.models import Job
-from enrich.config.places import CatalogName, find_quarantine
-from enrich.config.project import Project
+from enrich.config.project import Project, sort_jobs
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import TargetState, read_quarantine_state
 from enrich.progress.cursor import read as read_cursor

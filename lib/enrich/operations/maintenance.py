@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 from enrich.base import context, hints
 from enrich.base.errors import ConfigError, EnrichError, HistoryError, find_gravest
 from enrich.base.failures import describe_error
+from enrich.base.names import find_quarantine, identify
 from enrich.base.result import Extent, name_deployment
 from enrich.config.models import Job
-from enrich.config.places import find_quarantine, identify
 from enrich.config.project import Project
 from enrich.operations.choice import choose_jobs
 from enrich.operations.workplace import Options, Workplace

@@ -12,11 +12,10 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import find_gravest
+from enrich.base.names import find_quarantine, identify
 from enrich.base.result import SourceWindow, name_deployment
-from enrich.config import graph
 from enrich.config.models import Job
-from enrich.config.places import find_quarantine, identify
-from enrich.config.project import Project
+from enrich.config.project import Project, find_upstream
 from enrich.operations.choice import choose_jobs, read_window
 from enrich.operations.forecast import IDLE, SWITCH, Forecast, foresee, foresee_count
 from enrich.operations.workplace import Options, Workplace
@@ -140,7 +139,7 @@ def plan(  # noqa: PLR0913 - the public interface: every keyword is an option of
     workplace.pin()
     found: dict[str, JobPlan] = {}
     for name in names:
-        before = [found[other] for other in graph.find_upstream(project, name) if other in found]
+        before = [found[other] for other in find_upstream(project, name) if other in found]
         found[name] = _plan_job(workplace, project.jobs[name], before)
     return PlanResult(project.deployment, tuple(found.values()))
 

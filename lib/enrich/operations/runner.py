@@ -15,8 +15,8 @@ from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import describe_error
 from enrich.base.result import APPEND, CREATED, FAILED, MERGE, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
-from enrich.config import graph
 from enrich.config.models import Job
+from enrich.config.project import find_upstream
 from enrich.operations.retries import retry
 from enrich.operations.workplace import Workplace
 from enrich.progress.prepare import announce, open_task
@@ -127,7 +127,7 @@ class _Running:
     def run_job(self, name: str) -> JobResult:
         """Run one job and record its outcome; never raises for what a job can do wrong."""
         project = self.workplace.project
-        for other in graph.find_upstream(project, name):
+        for other in find_upstream(project, name):
             if why := self._find_obstacle(other):
                 return self.skip(name, f"it reads job {other!r}, which {why}")
         self.watch.start(name)

@@ -18,15 +18,13 @@ from enrich.base.errors import ConfigError, EnrichError, HistoryError, RefreshNe
 from enrich.base.extras import SPARK, require_extra
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import describe_error
+from enrich.base.names import CatalogName, Location, find_quarantine, identify
 from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
 from enrich.base.traces import tell_frames
 from enrich.base.values import find_value_fault
-from enrich.config import graph
-from enrich.config.models import Job
-from enrich.config.places import CatalogName, Location, find_quarantine, identify
-from enrich.config.project import Project
-from enrich.config.values import explain_value_fault
+from enrich.config.models import Job, explain_value_fault
+from enrich.config.project import Project, find_downstream, find_edges
 from enrich.progress import cursor, spans, window
 from enrich.progress.cursor import TargetState
 from enrich.progress.prepare import check_free, check_sources, compile_task
@@ -274,7 +272,7 @@ class Workplace:
 
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""
-        read = bool(graph.find_downstream(self.project, job.job)) or bool(job.target.change_feed)
+        read = bool(find_downstream(self.project, job.job)) or bool(job.target.change_feed)
         location = self.project.location(job.target.table)
         uri, quarantine_uri = self.locate(location), self.locate(find_quarantine(location))
         place = TargetPlace(uri, location, quarantine_uri, read)
@@ -355,7 +353,7 @@ class Workplace:
 
     def count_quarantined_upstream(self, job: Job) -> dict[str, int]:
         """Count the rows that jobs which this one reads, directly or not, hold in their quarantines, as above."""
-        edges = graph.find_edges(self.project)
+        edges = find_edges(self.project)
         waiting, seen = list(edges[job.job]), set[str]()
         while waiting:
             if (other := waiting.pop()) not in seen:

@@ -7,8 +7,8 @@ from datetime import UTC, datetime
 
 from enrich.base import hints
 from enrich.base.errors import EnrichError
+from enrich.base.names import CatalogName, Location
 from enrich.config.models import Job
-from enrich.config.places import CatalogName, Location
 from enrich.progress.continuity import goes_on
 from enrich.progress.cursor import Mark
 from enrich.storage import feeds, retention, tables

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from enrich.base.hints import NO_OPTIONS, RunOptions
+from enrich.base.names import CatalogName, Location, find_quarantine
 from enrich.base.result import BEFORE_ALL, Finding, JobResult, SourceWindow
 from enrich.base.spec import CompiledJob, JobSpec, quote
 from enrich.base.state import State
-from enrich.config.places import CatalogName, Location, find_quarantine
 from enrich.progress import evolution
 from enrich.progress.cursor import Cursor, Mark, TargetState
 from enrich.quality import suites

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
-from enrich.config.rules import find_threshold_fault
+from enrich.config.checks import find_threshold_fault
 from enrich.config.shape import describe
 from enrich.config.yamlfile import PathStep, Tree, read_tree
 from enrich.expressions import check_condition

@@ -6,10 +6,10 @@ from typing import Any
 
 from enrich.base.console import clean, format_table
 from enrich.base.errors import RunFailed
+from enrich.base.names import CatalogName, find_quarantine
 from enrich.base.spec import FAILED_COLUMN, quote
 from enrich.compiler.compile import compile_job
 from enrich.config.models import Job
-from enrich.config.places import CatalogName, find_quarantine
 from enrich.config.project import Project
 from enrich.storage import tables
 

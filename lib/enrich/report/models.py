@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from enrich.config.schema import finish_schema
+from enrich.config.models import finish_schema
 
 Verdict = Literal["failed", "blocked", "skipped", "warned", "not_checked", "never_run", "passed"]
 RuleVerdict = Literal["error", "blocked", "held", "warned", "tolerated", "not_checked", "passed"]

@@ -10,7 +10,7 @@ from typing import Any, Literal
 from pydantic import Field
 
 from enrich.config.kinds import JOINS
-from enrich.config.schema import finish_schema
+from enrich.config.models import finish_schema
 from enrich.report.models import JsonModel, QuarantineReport, StateReport
 
 ExitCode = Literal[0, 1, 2, 3, 4, 5, 6, 7, 130, 143]

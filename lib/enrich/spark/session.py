@@ -1,7 +1,7 @@
 """Hand over a Delta-ready SparkSession: the active one, else one that is built; and a safe session of its own per run.
 
 ``get_session`` never changes a session that it finds. ``open_job_session`` opens a second one beside it, whose settings
-are Spark's own but for those of ``enrich.config.sparkconf``; the engine works in that one alone.
+are Spark's own but for those of ``enrich.config.settings``; the engine works in that one alone.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from enrich.base.errors import EnvironmentFault
-from enrich.config.sparkconf import FORCED, is_inherited
+from enrich.config.settings import FORCED, is_inherited
 from enrich.spark.archive import find_archive
 from enrich.spark.fit import (
     ADAPTIVE,

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 from enrich.base.constraints import NOT_NULL
 from enrich.base.errors import Blocked, EnrichError
 from enrich.base.failpoints import pass_point
+from enrich.base.names import find_quarantine
 from enrich.base.result import (
     APPEND,
     CREATE,
@@ -34,7 +35,6 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.base.state import State
-from enrich.config.places import find_quarantine
 from enrich.frames import difference, quarantine
 from enrich.frames.columns import is_within
 from enrich.frames.constraints import complete_rows, mark_violations

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any, get_args
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.names import identify
 from enrich.base.spec import DataType
-from enrich.config.graph import sort_jobs
-from enrich.config.places import identify
-from enrich.config.project import Project
+from enrich.config.project import Project, sort_jobs
 from enrich.config.shape import build_model, describe
 from enrich.config.yamlfile import PathStep, Tree, read_tree
 from enrich.diagnosis.reasons import MATCHED, list_meanings

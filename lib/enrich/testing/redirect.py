@@ -6,8 +6,8 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from enrich.base.names import find_quarantine, identify
 from enrich.config.models import Job
-from enrich.config.places import find_quarantine, identify
 from enrich.config.project import Project
 
 _BARE = re.compile(r"\w[\w-]*")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from enrich.config.schema import FileSchema, finish_schema
+from enrich.config.models import FileSchema, finish_schema
 from enrich.testing.models import ScenarioFile
 
 

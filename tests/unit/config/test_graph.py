@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from enrich.base.errors import ConfigError
-from enrich.config.graph import connect, find_cycle, find_downstream, find_upstream, sort_jobs
-from enrich.config.places import CatalogName
+from enrich.base.names import CatalogName
+from enrich.config.project import connect, find_cycle, find_downstream, find_upstream, sort_jobs
 
 
 def job(name: str, *tables: str) -> str:

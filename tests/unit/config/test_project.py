@@ -12,9 +12,10 @@ import pytest
 from deltalake import write_deltalake
 
 from enrich.base.errors import ConfigError
+from enrich.base.names import CatalogName
 from enrich.base.spec import quote
 from enrich.config.models import Job, Spark
-from enrich.config.places import SCHEMES, CatalogName, locate, resolve_directory
+from enrich.config.places import SCHEMES, locate, resolve_directory
 from enrich.config.project import find_project, load_project
 from enrich.storage import tables
 from kit.project import write_project

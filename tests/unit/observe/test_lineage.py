@@ -12,9 +12,9 @@ import pytest
 
 import enrich
 from enrich.base.errors import Blocked, Locked, RunFailed
+from enrich.base.names import CatalogName
 from enrich.base.result import JobResult
 from enrich.config.models import Lineage
-from enrich.config.places import CatalogName
 from enrich.observe.lineage import Sender, name_dataset
 from enrich.progress.task import Task
 from kit.lineage import check_event, check_schema, list_facets

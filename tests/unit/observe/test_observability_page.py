@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import get_args
 
 from enrich.config.models import Lineage, Metrics, Notify, keys_of
-from enrich.config.observers import TEXT_FIELDS
-from enrich.config.settings import load_settings
+from enrich.config.settings import TEXT_FIELDS, load_settings
 from enrich.config.yamlfile import load_tree
 from enrich.observe.metrics import FAMILIES
 from enrich.observe.notify import GRAVITY

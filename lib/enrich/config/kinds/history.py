@@ -8,8 +8,19 @@ from typing import TYPE_CHECKING
 from enrich.base.names import name_path
 from enrich.base.schemas import find
 from enrich.base.spec import CompiledJob, HistorySpec
-from enrich.config.draft import Draft, Named, check_list, list_names, name_once
-from enrich.config.kinds.syntax import GROUP_BY, IDENTITY, ColumnSources, JobSyntax, Source, gather
+from enrich.config.kinds.syntax import (
+    GROUP_BY,
+    IDENTITY,
+    ColumnSources,
+    Draft,
+    JobSyntax,
+    Named,
+    Source,
+    check_list,
+    gather,
+    list_names,
+    name_once,
+)
 
 if TYPE_CHECKING:
     from enrich.compiler.compile import Compiler

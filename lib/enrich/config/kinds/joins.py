@@ -8,8 +8,18 @@ from typing import TYPE_CHECKING
 
 from enrich.base.schemas import find
 from enrich.base.spec import CompiledJob, JoinSpec, Step
-from enrich.config.draft import Draft, Named
-from enrich.config.kinds.syntax import FILTER, IDENTITY, JOIN, TRANSFORMATION, ColumnSources, JobSyntax, Source, gather
+from enrich.config.kinds.syntax import (
+    FILTER,
+    IDENTITY,
+    JOIN,
+    TRANSFORMATION,
+    ColumnSources,
+    Draft,
+    JobSyntax,
+    Named,
+    Source,
+    gather,
+)
 from enrich.expressions import parse_expression
 
 if TYPE_CHECKING:

@@ -9,16 +9,20 @@ from enrich.base.errors import ConfigError
 from enrich.base.names import name_path
 from enrich.base.schemas import may_be_key, name_of
 from enrich.base.spec import CompiledJob, MirrorSpec
-from enrich.config.draft import Draft, Named, check_list, list_names, name_once
 from enrich.config.kinds.syntax import (
     AGGREGATION,
     GROUP_BY,
     IDENTITY,
     SORT,
     ColumnSources,
+    Draft,
     JobSyntax,
+    Named,
     Source,
+    check_list,
     gather,
+    list_names,
+    name_once,
 )
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from enrich.config.kinds.syntax import JoinSyntax
 
 if TYPE_CHECKING:
     from enrich.compiler.compile import Compiler
-    from enrich.config.draft import Draft
+    from enrich.config.kinds.syntax import Draft
     from enrich.config.models import Join
 
 
