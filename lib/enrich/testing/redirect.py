@@ -20,7 +20,7 @@ def name_tables(project: Project) -> dict[str, str]:
     ``main_crm_accounts``. The quarantine of a target keeps its place beside it.
 
     Returns:
-        Identity of the place (``enrich.config.places.identify``) -> name.
+        Identity of the place (``enrich.base.names.identify``) -> name.
     """
     names: dict[str, str] = {}
     for is_bare in (True, False):
