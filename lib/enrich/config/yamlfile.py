@@ -2,13 +2,14 @@
 
 YAML is read as version 1.2 with the core schema: ``on``, ``yes``, ``12:30``, ``2026-01-01`` and ``1_000`` are strings.
 PyYAML resolves scalars as YAML 1.1 does, so only its event stream is used and the scalars are resolved here. JSON has
-a reader of its own, because PyYAML refuses the tabs and the surrogate pairs that JSON allows and ``json`` drops lines.
+a walk of its own, because PyYAML refuses the tabs and the surrogate pairs that JSON allows and ``json`` drops lines.
 
 What lets one file mean two things (anchors, aliases, tags, several documents, duplicate keys) is refused.
 """
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from bisect import bisect_right
@@ -240,7 +241,12 @@ class _Yaml(_Reader):
             return None
         self.check_properties(event, line)
         if isinstance(event, yaml.ScalarEvent):
-            return self.scalar(event, path, line)
+            text: str = event.value
+            self.check_text(text, line)
+            value = resolve_scalar(text) if event.style is None else text  # only a plain one can be anything but text
+            if not isinstance(value, str):
+                self.texts[path] = text
+            return value
         self.enter(path, line)
         if isinstance(event, yaml.SequenceStartEvent):
             items: list[Any] = []
@@ -271,103 +277,61 @@ class _Yaml(_Reader):
         if event.tag is not None:
             self.fault(f"tag {show_text(event.tag)}: tags are not allowed; quote the value when it is text", line)
 
-    def scalar(self, event: Any, path: tuple[PathStep, ...], line: int) -> Any:
-        """Return the value of a scalar; only a plain one can be anything but text."""
-        text: str = event.value
-        self.check_text(text, line)
-        value = resolve_scalar(text) if event.style is None else text
-        if not isinstance(value, str):
-            self.texts[path] = text
-        return value
 
-
-_JSON_DECODER = JSONDecoder()
-_JSON_BLANK = re.compile(r"[ \t\n\r]*")
-_JSON_LITERAL = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?|true|false|null")
+_JSON_TOKEN = re.compile(r'"(?:[^"\\]+|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
+_JSON_SYNTAX = JSONDecoder(parse_int=str, parse_float=str)
 
 
 class _Json(_Reader):
-    """Reads JSON by RFC 8259, strictly: no comments, no trailing commas, no NaN."""
+    """Reads JSON strictly, without comments, trailing commas and NaN.
+
+    The standard library says whether it is JSON; after that a walk over its tokens builds the values and notes lines.
+    """
 
     def document(self) -> Any:
-        self.position = 0
         self.starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
-        value = self.node(())
-        if self.peek():
-            self.stop("not valid JSON: text after the end of the value", self.line())
-        return value
+        try:
+            _JSON_SYNTAX.decode(self.text)
+        except JSONDecodeError as error:
+            problem = error.msg.replace("Expecting", "expected").removesuffix(" at").removesuffix(": ")
+            self.stop(f"not valid JSON: {problem[0].lower()}{problem[1:]}", error.lineno)
+        except RecursionError:
+            self.stop(f"nested deeper than {MAX_LEVELS} levels", 1)
+        self.tokens = _JSON_TOKEN.finditer(self.text)
+        return self.node(next(self.tokens), ())
 
-    def line(self) -> int:
-        """Return the line of the current position."""
-        return bisect_right(self.starts, self.position)
-
-    def peek(self) -> str:
-        """Skip blanks and return the next character, or an empty string at the end."""
-        blank = _JSON_BLANK.match(self.text, self.position)
-        self.position = blank.end() if blank else self.position
-        return self.text[self.position : self.position + 1]
-
-    def take(self, expected: str) -> str:
-        """Skip blanks and step over one of the ``expected`` characters, which is returned."""
-        found = self.peek()
-        if not found or found not in expected:
-            wanted = " or ".join(repr(character) for character in expected)
-            self.stop(f"not valid JSON: expected {wanted}", self.line())
-        self.position += 1
-        return found
-
-    def node(self, path: tuple[PathStep, ...]) -> Any:
-        """Read the value at the current position."""
-        first = self.peek()
-        line = self.line()
+    def node(self, token: re.Match[str], path: tuple[PathStep, ...]) -> Any:
+        """Return the value that starts with ``token``."""
+        text, line = token.group(), bisect_right(self.starts, token.start())
         self.lines.setdefault(path, line)
-        if first == '"':
-            return self.string()
-        if first == "{":
+        if text == "{":
             self.enter(path, line)
             return self.mapping(path)
-        if first == "[":
+        if text == "[":
             self.enter(path, line)
-            return [self.node((*path, index)) for index, _ in enumerate(self.entries("]"))]
-        literal = _JSON_LITERAL.match(self.text, self.position)
-        if not literal:
-            self.stop("not valid JSON: expected a value", line)
-        self.position = literal.end()
-        text = self.texts[path] = literal.group()
+            items: list[Any] = []
+            while (token := next(self.tokens)).group() != "]":
+                if token.group() != ",":
+                    items.append(self.node(token, (*path, len(items))))
+            return items
+        if text.startswith('"'):
+            value: str = json.loads(text)
+            self.check_text(value, line)
+            return value
+        if text.endswith(("NaN", "Infinity")):
+            self.stop(f"not valid JSON: expected a value, not {text}", line)
         if len(text) > _MAX_DIGITS:
             self.stop("a number with too many digits", line)
-        return _JSON_DECODER.decode(text)
-
-    def string(self) -> str:
-        """Read a string; escapes and surrogate pairs are resolved."""
-        line = self.line()
-        try:
-            value, self.position = _JSON_DECODER.raw_decode(self.text, self.position)
-        except JSONDecodeError as error:
-            self.stop(f"not valid JSON: {error.msg.lower().removesuffix(' at')}", error.lineno)
-        text = str(value)
-        self.check_text(text, line)
-        return text
+        self.texts[path] = text
+        return json.loads(text)
 
     def mapping(self, path: tuple[PathStep, ...]) -> dict[str, Any]:
         """Read an object."""
         entries: dict[str, Any] = {}
-        for _ in self.entries("}"):
-            if self.peek() != '"':
-                self.stop("not valid JSON: expected a key in double quotes", self.line())
-            line = self.line()
-            key = self.string()
-            self.check_key(key, path, line)
-            self.take(":")
-            entries[key] = self.node((*path, key))
+        while (token := next(self.tokens)).group() != "}":
+            if token.group() != ",":
+                key: str = json.loads(token.group())
+                self.check_key(key, path, bisect_right(self.starts, token.start()))
+                next(self.tokens)  # the colon
+                entries[key] = self.node(next(self.tokens), (*path, key))
         return entries
-
-    def entries(self, closing: str) -> Iterator[None]:
-        """Step over what stands around the entries of an object or array; yield before each entry."""
-        self.position += 1
-        if self.peek() == closing:
-            self.position += 1
-            return
-        yield
-        while self.take("," + closing) == ",":
-            yield
