@@ -69,7 +69,7 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
     from enrich.compiler import compile as compiler
     from enrich.frames import changes, columns, difference, keys
     from enrich.joins import as_of, chain
-    from enrich.steps import affected_keys, work
+    from enrich.steps import rows, run
     from enrich.storage import shape, skipping, writes
 
     merge = writes._merge
@@ -85,18 +85,18 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
         patch.setattr(writes, "_merge", merge_whole)
         patch.setattr(shape, "SMALL_TABLE", -1)
         patch.setattr(shape, "find_need", lambda *_: "always")
-        patch.setattr(work, "LARGE_LOOKUP", 0)
+        patch.setattr(run, "LARGE_LOOKUP", 0)
         patch.setattr(as_of, "_TOGETHER", 2)
         patch.setattr(as_of, "_FEW", 2)
         patch.setattr(difference, "_SENT", -1)
         patch.setattr(chain, "_keeps_partners", lambda *_: False)
         patch.setattr(keys, "find_known_rows", lambda *_: None)
         patch.setattr(changes, "count_by_key", _count_one_by_one)
-        patch.setattr(affected_keys, "count_with_ranges", lambda left, _: ((left.count(),), {}))
+        patch.setattr(rows, "count_with_ranges", lambda left, _: ((left.count(),), {}))
         patch.setattr(chain, "_take_counts", lambda *_: None)
         if number % 2:
             patch.setattr(skipping, "WORTH", 0.0)
-            patch.setattr(work, "FEW", -1)
+            patch.setattr(run, "FEW", -1)
             patch.setattr(chain, "find_moved_rows", lambda *_, **__: None)
         else:
             patch.setattr(columns, "_is_exact_in_logs", lambda _: False)

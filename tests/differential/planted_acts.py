@@ -53,14 +53,14 @@ def _pass_over_holes(patch: pytest.MonkeyPatch, _: Mine) -> None:
 def _merge_ranges(patch: pytest.MonkeyPatch, _: Mine) -> None:
     """What ``--since`` names and what a dead run has taken are one range."""
 
-    def around(read: Any, work: Any, alias: str) -> Any:
-        ranges = work.task.again[alias]
+    def around(read: Any, run: Any, alias: str) -> Any:
+        ranges = run.plan.again[alias]
         whole = min(start for start, _ in ranges), max(end for _, end in ranges)
-        task, work.task = work.task, replace(work.task, again={**work.task.again, alias: (whole,)})
+        plan, run.plan = run.plan, replace(run.plan, again={**run.plan.again, alias: (whole,)})
         try:
-            return read(work, alias)
+            return read(run, alias)
         finally:
-            work.task = task
+            run.plan = plan
 
     wrap(patch, source_changes, "_read_again", around)
 

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 
 from enrich import load_project, plan, verify
 from enrich.frames import changes
-from enrich.steps import feed_ranges, source_changes
+from enrich.steps import source_changes
 from enrich.storage import feeds, tables
 from enrich.storage.feeds import Told
 from faults.stops import Crash, Place, crash_at
@@ -128,7 +128,7 @@ def test_what_keeps_several_commits_is_no_hole(notes: Lab, monkeypatch: pytest.M
 
 def pass_over_holes(patch: pytest.MonkeyPatch) -> None:
     """Plant the bug: nobody looks whether all commits of a window are there."""
-    patch.setattr(feed_ranges, "read_range", lambda *_: Told())
+    patch.setattr(source_changes, "read_range", lambda *_: Told())
 
 
 def test_a_planted_bug_that_passes_over_holes_is_caught(notes: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -219,10 +219,10 @@ def test_since_does_not_hide_what_a_dead_run_left(marked: Lab) -> None:
 
 
 def test_a_planted_bug_that_merges_the_ranges_is_caught(marked: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    def read_merged(work: Any, alias: str) -> Any:
-        ranges = work.task.again[alias]
+    def read_merged(run: Any, alias: str) -> Any:
+        ranges = run.plan.again[alias]
         merged = (min(start for start, _ in ranges), max(end for _, end in ranges))
-        return source_changes._read(work, alias, merged, changes.find_touched_keys)
+        return source_changes._read(run, alias, merged, changes.find_touched_keys)
 
     monkeypatch.setattr(source_changes, "_read_again", read_merged)
     assert marked.run("held", since="v2").exit_code == 0

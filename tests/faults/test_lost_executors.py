@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 import enrich
-from enrich.steps import work
+from enrich.steps import run
 from faults.stops import hooked
 from kit.lab import Lab
 
@@ -73,9 +73,9 @@ def test_rows_that_large_lookups_are_filtered_by_are_computed_anew_once(
                 rows.unpersist(True)
         return kept
 
-    compute_once = work.compute_once
-    monkeypatch.setattr(work, "compute_once", lose_first)
-    monkeypatch.setattr(work, "LARGE_LOOKUP", 0)
+    compute_once = run.compute_once
+    monkeypatch.setattr(run, "compute_once", lose_first)
+    monkeypatch.setattr(run, "LARGE_LOOKUP", 0)
     lab.table("owners", "id", COLUMNS, [{"id": key, "name": f"owner{key}"} for key in (1, 2)])
     lab.table("items", "id", {"id": pa.int64(), "owner": pa.int64()}, [{"id": key, "owner": 1} for key in (1, 2, 3)])
     lab.job(

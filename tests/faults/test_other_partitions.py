@@ -16,7 +16,7 @@ from deltalake import DeltaTable
 
 from enrich import load_project, plan, verify
 from enrich.base.result import JobResult
-from enrich.steps import feed_ranges
+from enrich.steps import source_changes
 from enrich.storage import feed_rows, feeds, tables
 from enrich.storage.feeds import Told
 from kit.lab import FEED, Lab, Prepared
@@ -175,7 +175,7 @@ def test_a_window_that_ends_before_the_overwrite_is_read_as_the_table_was_then(o
 
 def read_by_the_latest(patch: pytest.MonkeyPatch) -> None:
     """Plant the bug: a feed is read as Delta does, and nobody looks at partition columns."""
-    patch.setattr(feed_ranges, "read_range", lambda *_: Told())
+    patch.setattr(source_changes, "read_range", lambda *_: Told())
     patch.setattr(feeds, "_repartitions", lambda *_: False)
     patch.setattr(feed_rows, "_find_snapshot", lambda _, latest, __: latest)
 

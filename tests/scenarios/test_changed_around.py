@@ -12,9 +12,8 @@ from deltalake import DeltaTable
 
 import enrich
 from enrich.base.result import RunResult
-from enrich.progress import cursor, evolution
-from enrich.progress.task import Task
-from enrich.steps import outgrown
+from enrich.progress import continuity, cursor, decision
+from enrich.progress.plan import Plan
 from kit.commits import find_commit, forget_numbers, rewrite_commit
 from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
@@ -140,7 +139,7 @@ def test_a_record_of_old_says_nothing_of_trust(trusted: Lab) -> None:
 
 
 def test_planted_trust_that_is_not_recorded(trusted: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Task, "unsearched", frozenset())
+    monkeypatch.setattr(Plan, "unsearched", frozenset())
     trust(trusted, "")
     tell(trusted, "UPDATE {orders} SET x = 99 WHERE id = 1 AND gone")
     trusted.run_all("live")
@@ -226,7 +225,7 @@ def test_columns_of_another_writer_become_the_sources(gaining: Lab) -> None:
 def test_planted_columns_of_another_writer_that_are_taken_as_they_are(
     gaining: Lab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(outgrown, "_adopt_columns", lambda task: task)
+    monkeypatch.setattr(decision, "_adopt_columns", lambda as_it_is: as_it_is)
     gain(gaining)
     assert ask(gaining, "SELECT id, mail_id, note, m_mail FROM {gaining}") != GAINED
     assert compare(gaining).keys() == {"gaining", "keeping"}
@@ -320,7 +319,7 @@ def test_varchar_that_becomes_char_and_string_changes_every_row(chars: Lab) -> N
 
 
 def test_planted_char_that_nobody_looks_at(chars: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evolution, "find_recast", lambda *_: [])
+    monkeypatch.setattr(continuity, "find_recast", lambda *_: [])
     tell(chars, "ALTER TABLE {goods} ALTER COLUMN code TYPE VARCHAR(10)")
     chars.run_all("plain")
     assert ask(chars, "SELECT id, code, inner FROM {plain}") != NOW[:3]

@@ -9,7 +9,7 @@ import pytest
 import enrich
 from enrich.config import settings
 from enrich.frames import normalise, quarantine
-from enrich.progress import evolution
+from enrich.progress import continuity
 from enrich.spark import session
 from kit.lab import Lab
 
@@ -167,7 +167,7 @@ def test_a_list_that_is_read_as_a_whole_follows_the_columns_of_its_lookup(lab: L
 
 
 def test_a_list_whose_columns_nobody_compares_is_found(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(evolution, "find_reshaped", lambda _cursor, _spec: [])
+    monkeypatch.setattr(continuity, "find_reshaped", lambda _cursor, _spec: [])
     _open_lists(lab)
     _add_a_column(lab)
     checked = enrich.verify(enrich.load_project(lab.home), spark=lab.spark)

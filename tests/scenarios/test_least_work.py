@@ -13,7 +13,7 @@ import pytest
 from deltalake import DeltaTable
 
 from enrich.frames import join
-from enrich.steps import work
+from enrich.steps import run
 from enrich.storage import shape, skipping
 from kit.lab import Lab
 from kit.project import SHOP
@@ -96,15 +96,15 @@ def test_a_large_lookup_is_filtered_by_what_few_rows_refer_to(
     shop: Lab, monkeypatch: pytest.MonkeyPatch, *, few: bool
 ) -> None:
     asked: list[frozenset[str]] = []
-    sources_for = work.Work.sources_for
+    sources_for = run.Run.sources_for
 
-    def listening(self: work.Work, affected: Any) -> Any:
+    def listening(self: run.Run, affected: Any) -> Any:
         asked.append(sources_for(self, affected).large)
         return sources_for(self, affected)
 
-    monkeypatch.setattr(work.Work, "sources_for", listening)
-    monkeypatch.setattr(work, "LARGE_LOOKUP", 0)
-    monkeypatch.setattr(work, "FEW", 1 if few else 0)
+    monkeypatch.setattr(run.Run, "sources_for", listening)
+    monkeypatch.setattr(run, "LARGE_LOOKUP", 0)
+    monkeypatch.setattr(run, "FEW", 1 if few else 0)
     shop.put("products", {"id": 1, "title": "new", "merchant_id": 3})
     assert shop.run().error is None
     assert set(asked) == {frozenset({"merchants"} if few else ())}
@@ -131,8 +131,8 @@ def test_a_list_counts_as_several_references(shop: Lab, monkeypatch: pytest.Monk
     )
     assert shop.run("lists").error is None
     monkeypatch.setattr(join, "join_all", listening)
-    monkeypatch.setattr(work, "LARGE_LOOKUP", 0)
-    monkeypatch.setattr(work, "FEW", 10 if few else 9)
+    monkeypatch.setattr(run, "LARGE_LOOKUP", 0)
+    monkeypatch.setattr(run, "FEW", 10 if few else 9)
     shop.put("baskets", {"id": 1, "ids": [2, 1]})
     assert shop.run("lists").error is None
     assert set(asked) == {frozenset({"merchants"} if few else ())}
@@ -159,14 +159,14 @@ def test_the_plan_grows_with_the_joins_and_not_with_their_powers(shop: Lab, monk
     shop.job(chain(8))
     assert shop.run("chain").status == "created"
     leaves: list[int] = []
-    keep = work.Work.keep
+    keep = run.Run.keep
 
-    def listening(self: work.Work, frame: Any) -> Any:
+    def listening(self: run.Run, frame: Any) -> Any:
         leaves.append(frame._jdf.queryExecution().analyzed().collectLeaves().size())
         return keep(self, frame)
 
-    monkeypatch.setattr(work.Work, "keep", listening)
-    monkeypatch.setattr(work, "LARGE_LOOKUP", 0)
+    monkeypatch.setattr(run.Run, "keep", listening)
+    monkeypatch.setattr(run, "LARGE_LOOKUP", 0)
     shop.put("products", {"id": 1, "title": "new", "merchant_id": 3})
     assert shop.run("chain").counts.updated == 1
     assert {row["id"]: row["merchant"] for row in shop.rows("chain")}[1] == "merchant 3"

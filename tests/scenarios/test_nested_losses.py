@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import DataFrame
 
 from enrich.steps import publish
-from enrich.steps.work import Work, read_target
+from enrich.steps.run import Run, read_target
 from kit.lab import Lab, Prepared
 
 TEXT = pa.string()
@@ -61,9 +61,9 @@ def redefine(lab: Lab) -> None:
         file.write_text(file.read_text().replace("rules:", 'where: p.id > "."\nrules:'))
 
 
-def lose_nothing_of_nested(work: Work, rows: DataFrame) -> DataFrame | None:
+def lose_nothing_of_nested(run: Run, rows: DataFrame) -> DataFrame | None:
     """Compare types with what they say of nulls, as it was once."""
-    table = read_target(work)
+    table = read_target(run)
     same = table is not None and all(table.schema[n].dataType == rows.schema[n].dataType for n in table.columns)
     return table if same else None
 

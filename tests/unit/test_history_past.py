@@ -18,9 +18,9 @@ from enrich.config.project import load_project
 from enrich.operations.inspection import read_status
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark, name_application
-from enrich.progress.prepare import open_task
+from enrich.progress.decision import decide_plan
+from enrich.progress.plan import OpenJob, Plan
 from enrich.progress.since import read_bounds
-from enrich.progress.task import Task
 from enrich.progress.window import find_versions
 from kit.commits import age_commit
 from kit.project import write_project
@@ -45,10 +45,10 @@ class Past:
         """Open the project anew."""
         return Workplace(load_project(self.home), ["names"], Options(), "run")
 
-    def task(self) -> Task:
-        """Read what the job has to do."""
+    def open_job(self) -> OpenJob:
+        """Open the job against its tables."""
         workplace = self.workplace()
-        return workplace.task(workplace.project.jobs["names"])
+        return workplace.open_job(workplace.project.jobs["names"])
 
     def put(self, *keys: str) -> None:
         """Give the source rows, a commit each."""
@@ -58,14 +58,14 @@ class Past:
 
     def consume(self, to: int, *, first: int = 0, table: str = "names", **more: Any) -> None:
         """Commit what a run notes that has taken the source up to a version, with a row."""
-        task = self.task()
-        columns = dict(task.spec.sources["people"].columns)
+        opened = self.open_job()
+        columns = dict(opened.spec.sources["people"].columns)
         mark = Mark(
-            task.tables["people"].table_id, None, to, columns, layout={name: {} for name in columns}, first=first
+            opened.tables["people"].table_id, None, to, columns, layout={name: {} for name in columns}, first=first
         )
-        number = task.target.number + 1
-        record = Cursor("run", "names", number, task.definition, {"people": mark}, task.spec.columns)
-        record = replace(record, base=None if task.target.table is None else task.target.table.version, **more)
+        number = opened.target.number + 1
+        record = Cursor("run", "names", number, opened.definition, {"people": mark}, opened.spec.columns)
+        record = replace(record, base=None if opened.target.table is None else opened.target.table.version, **more)
         own = CommitProperties(
             {"userMetadata": record.to_json()}, app_transactions=[Transaction(name_application("names"), number)]
         )
@@ -90,13 +90,13 @@ def past(tmp_path: Path) -> Past:
     return found
 
 
-def reopen(past: Past, **how: Any) -> Task:
+def reopen(past: Past, **how: Any) -> Plan:
     """Open the job as a run does."""
     asked = {name: how.pop(name, None) for name in ("since", "until")}
     bounds = read_bounds(asked["since"], asked["until"], allow_gap=False, now=datetime.now(UTC), alone=True)
-    task = past.task()
-    ends = find_versions("names", task.tables, bounds.until)
-    return open_task(replace(task, until=ends), full_refresh=False, bounds=bounds, **how)
+    opened = past.open_job()
+    ends = find_versions("names", opened.tables, bounds.until)
+    return decide_plan(replace(opened, until=ends), full_refresh=False, bounds=bounds, **how)
 
 
 @pytest.mark.parametrize(
@@ -205,7 +205,7 @@ def test_another_definition_needs_a_full_refresh_or_where_that_would_forget_anot
     text = tell(past)
     assert ("--full-refresh" in text, f"take the change back, or {ELSEWHERE}" in text) == (not forgets, forgets), text
     job.write_text(job.read_text().replace("table: names", "table: names_2"))
-    assert open_task(past.task(), full_refresh=False).mode == "bootstrap"
+    assert decide_plan(past.open_job(), full_refresh=False).mode == "bootstrap"
 
 
 def test_where_no_full_refresh_helps_none_is_advised(past: Past) -> None:

@@ -26,7 +26,7 @@ LIGHT = (
     "quality.suites",
     "storage.tables",
     "storage.runs",
-    "progress.prepare",
+    "progress.decision",
     "observe.run",
     "base.console",
 )

@@ -91,7 +91,7 @@ def test_findings_keep_their_places() -> None:
 
 
 SOURCE = SourceSpec("a", ("it`s", "n"), {"it`s": "string", "n": "long"}, normalise=("unpad", "lower"))
-TASK: Any = SimpleNamespace(
+PLAN: Any = SimpleNamespace(
     tables={"a": SimpleNamespace(uri="/lake/a b", version=7)},
     spec=SimpleNamespace(sources={"a": SOURCE}),
     asked=hints.NO_OPTIONS,
@@ -103,11 +103,11 @@ def test_the_error_says_how_to_let_a_wanted_change_through() -> None:
     closed_by = [
         suites.judge_counts(each, 10, 9) for each in suites.list_unjudged([*rules, rule("mass_change", at_most=1)], ())
     ]
-    refused = gate.refuse_run(JobResult("j", "blocked"), closed_by, TASK)
+    refused = gate.refuse_run(gate.Closed(JobResult("j", "blocked"), closed_by), PLAN)
     assert "match_rate (a): 9 of 10 rows; match_rate (b): 9 of 10 rows; mass_change: 9 of 10 rows" in str(refused.error)
     assert str(refused.error).endswith("`enrich run j --accept match_rate --accept mass_change`")
     built_in = Finding(None, "key_unique", None, "fail", 3, 1, success=False, source="a")
-    told = str(gate.refuse_run(JobResult("j", "blocked"), [*closed_by, built_in], TASK).error)
+    told = str(gate.refuse_run(gate.Closed(JobResult("j", "blocked"), [*closed_by, built_in]), PLAN).error)
     assert "--accept" not in told
     assert told.endswith(
         "This lists the doubled keys of a: SELECT lower(regexp_replace(`it``s`, '(?s)^0+(?=.)', '')) AS `it``s`, `n`,"

@@ -31,9 +31,9 @@ from pyspark import SparkContext
 
 import enrich
 from enrich.base import failpoints
-from enrich.steps import work
+from enrich.steps import run
 
-work.LARGE_LOOKUP = 0  # with lookups that are filtered by rows which are kept on the executors
+run.LARGE_LOOKUP = 0  # with lookups that are filtered by rows which are kept on the executors
 killed = []
 
 

@@ -21,8 +21,7 @@ from enrich.cli.options import (
 )
 from enrich.cli.process import keep_results, log_to_stderr, say_failure, stop_if_interrupted
 from enrich.cli.results import deliver
-from enrich.operations.forecast import Forecast
-from enrich.operations.planning import JobPlan, PlanResult
+from enrich.operations.planning import Forecast, JobPlan, PlanResult
 from enrich.operations.verification import Check, Discrepancy, VerifyResult
 
 log = logging.getLogger(__name__)

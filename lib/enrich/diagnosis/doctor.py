@@ -15,7 +15,7 @@ from enrich.config.models import Job, Source
 from enrich.diagnosis import near
 from enrich.frames import join
 from enrich.frames.columns import aggregate, name_parts
-from enrich.steps.work import Work
+from enrich.steps.run import Run
 
 
 @dataclass(frozen=True)
@@ -99,18 +99,18 @@ MOST_PAIRS = 100
 """How many near misses are shown at most."""
 
 
-def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys:
+def examine_join(run: Run, step: Step, *, show_keys: bool = False) -> JoinKeys:
     """Hold the keys of one join against each other."""
-    spec = work.task.spec
+    spec = run.plan.spec
     lookup = spec.sources[step.alias]
     # Of an as-of join without the last part: no moment is nearly another one.
     key = lookup.key[:-1] if step.at is not None else lookup.key
     columns = step.interval.match if step.interval is not None else key
     texts = [lookup.columns[name] == TEXT_TYPE for name in columns]
     names = name_reference(len(texts))
-    references = join.find_references(work.now, step).select(*names)
+    references = join.find_references(run.now, step).select(*names)
     parts = name_parts(columns, names)
-    keys = work.keep(near.pair_keys(references, work.snapshot(step.alias).select(*parts).distinct()))
+    keys = run.keep(near.pair_keys(references, run.snapshot(step.alias).select(*parts).distinct()))
     total = aggregate(
         keys,
         F.coalesce(F.sum(near.REFERENCES), F.lit(0)).alias("all"),
@@ -119,7 +119,7 @@ def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys
     counted = JoinKeys(step.alias, step.kind, int(total["all"]), int(total["lost"]), {})
     if not counted.unmatched or not any(texts):
         return counted
-    found = work.keep(near.add_forms(keys, texts, shared=step.shares_key))
+    found = run.keep(near.add_forms(keys, texts, shared=step.shares_key))
     misses = near.find_near_misses(found, len(texts))
     rows = misses.groupBy(near.SET).agg(F.sum(near.REFERENCES).alias("rows")).collect()
     kinds = Counter[str]()
@@ -127,14 +127,14 @@ def examine_join(work: Work, step: Step, *, show_keys: bool = False) -> JoinKeys
         kinds[near.kind_of(row[near.SET])] += int(row["rows"])
     # What an interval join matches by is no key, which alone is normalised.
     may_resolve = kinds and step.interval is None
-    suggestion, refused = _suggest(work, step, near.measure_effects(found) if may_resolve else [])
+    suggestion, refused = _suggest(run, step, near.measure_effects(found) if may_resolve else [])
     pairs = _list_pairs(misses, len(texts)) if show_keys else ()
     return replace(counted, near_misses=dict(kinds), suggestion=suggestion, refused=refused, pairs=pairs)
 
 
-def _suggest(work: Work, step: Step, effects: Sequence[near.Effect]) -> tuple[Suggestion | None, Refused | None]:
+def _suggest(run: Run, step: Step, effects: Sequence[near.Effect]) -> tuple[Suggestion | None, Refused | None]:
     best, worse = choose_effects(effects)
-    job, spec = work.task.job, work.task.spec
+    job, spec = run.plan.job, run.plan.spec
     sharing = [spec.driving, *[each.alias for each in spec.steps if each.shares_key]]
     aliases = sharing if step.shares_key else [step.alias]
     suggestion = Suggestion(best.steps, best.heals, suggest_lines(job, aliases, best.steps)) if best else None

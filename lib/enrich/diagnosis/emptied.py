@@ -21,11 +21,11 @@ from enrich.diagnosis.upstream import HELD, Inquiry, find_held, find_writer
 from enrich.frames.columns import drop_nulls, unite
 
 
-def find_held_cells(work: Inquiry, asked: Sequence[evidence.Question], column: str) -> DataFrame | None:
+def find_held_cells(run: Inquiry, asked: Sequence[evidence.Question], column: str) -> DataFrame | None:
     """Find rows whose cell is null because of a row that a job upstream of the shown table holds.
 
     Args:
-        work: The job that is asked about.
+        run: The job that is asked about.
         asked: What its rows refer to.
         column: The column of its target.
 
@@ -34,34 +34,34 @@ def find_held_cells(work: Inquiry, asked: Sequence[evidence.Question], column: s
     """
     found = []
     questions = {each.alias: each for each in asked}
-    for alias, name in _list_shown(work.task.spec, column):
+    for alias, name in _list_shown(run.plan.spec, column):
         if alias in questions:
             question = questions[alias]
             keys = drop_nulls(question.references.select(*question.names).distinct())
-            held = _find_in_source(work, question, keys, name)
+            held = _find_in_source(run, question, keys, name)
             found += [] if held is None else [_tell_rows(question, held)]
     return _unite(found, asked[0].rows) if found else None
 
 
-def _find_in_source(work: Inquiry, question: evidence.Question, keys: DataFrame, column: str) -> DataFrame | None:
+def _find_in_source(run: Inquiry, question: evidence.Question, keys: DataFrame, column: str) -> DataFrame | None:
     """Find keys of a source whose cell its writer could not fill, because of a row that is held: keys and ``HELD``."""
-    workplace = work.require_workplace()
-    writer = find_writer(workplace, work.task.job.sources[question.alias].table)
+    workplace = run.require_workplace()
+    writer = find_writer(workplace, run.plan.job.sources[question.alias].table)
     if writer is None:
         return None
     try:
-        task = rewind(workplace, workplace.complete(workplace.task(writer, as_recorded=True), work.session))
+        plan = rewind(workplace, workplace.complete(workplace.open_job(writer, as_recorded=True), run.session))
     except EnrichError:  # it cannot be asked; what is known without it is told
         return None
-    side = build_left_side(task.spec)
-    if column not in task.spec.columns or set(question.columns) != set(side.identity):
+    side = build_left_side(plan.spec)
+    if column not in plan.spec.columns or set(question.columns) != set(side.identity):
         return None
-    theirs = Inquiry(task, work.session, work.cleanup, workplace=workplace)
+    theirs = Inquiry(plan, run.session, run.cleanup, workplace=workplace)
     order = [question.names[question.columns.index(name)] for name in side.identity]
     affected = build_affected(theirs, side, keys.select(*order).toDF(*side.names))
     asked = {each.alias: each for each in evidence.list_side_questions(theirs, side, affected)}
     found = []
-    for alias, name in _list_shown(task.spec, column):
+    for alias, name in _list_shown(plan.spec, column):
         if alias in asked:
             wanted = drop_nulls(asked[alias].references.select(*asked[alias].names).distinct())
             lost = find_held(theirs, alias, asked[alias].columns, wanted)

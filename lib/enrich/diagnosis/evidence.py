@@ -37,7 +37,7 @@ from enrich.diagnosis.upstream import HELD, Inquiry, add_held, find_held
 from enrich.frames import join, normalise, order
 from enrich.frames.columns import drop_nulls, has_null, name_parts, pack_rows, unite
 from enrich.joins import as_of, interval
-from enrich.steps.work import FEW
+from enrich.steps.run import FEW
 from enrich.storage import feed_rows, feeds, tables
 
 log = logging.getLogger(__name__)
@@ -93,17 +93,17 @@ class Question:
         return name_reference(len(self.columns))
 
 
-def list_side_questions(work: Inquiry, side: Side, affected: Affected) -> list[Question]:
+def list_side_questions(run: Inquiry, side: Side, affected: Affected) -> list[Question]:
     """Return what rows of one side refer to: the source that has their key first, then in the order of the joins."""
-    spec = work.task.spec
+    spec = run.plan.spec
     if side.right is not None:
-        return _list_right_questions(work, spec, side.right, affected)
-    return list_questions(work, affected)
+        return _list_right_questions(run, spec, side.right, affected)
+    return list_questions(run, affected)
 
 
-def list_questions(work: Inquiry, affected: Affected) -> list[Question]:
+def list_questions(run: Inquiry, affected: Affected) -> list[Question]:
     """Return what the rows of some target keys refer to, the driving source first, then in the order of the joins."""
-    spec = work.task.spec
+    spec = run.plan.spec
     names = tuple(affected.left.columns)
 
     def own(columns: tuple[str, ...], alias: str) -> Question:
@@ -114,13 +114,13 @@ def list_questions(work: Inquiry, affected: Affected) -> list[Question]:
         if step.shares_key:
             found.append(own(spec.sources[step.alias].key, step.alias))
         elif step.interval is not None:
-            found.append(_ask_of_interval(work.now, step, step.interval, affected))
+            found.append(_ask_of_interval(run.now, step, step.interval, affected))
         else:
-            found.append(_ask_of_step(work, step, affected, names))
+            found.append(_ask_of_step(run, step, affected, names))
     return found
 
 
-def _list_right_questions(work: Inquiry, spec: JobSpec, right: Step, affected: Affected) -> list[Question]:
+def _list_right_questions(run: Inquiry, spec: JobSpec, right: Step, affected: Affected) -> list[Question]:
     """Return what rows refer to that only the lookup of a right or full foreign-key join has.
 
     The lookup's own key first, then what later joins look up by its columns.
@@ -130,7 +130,7 @@ def _list_right_questions(work: Inquiry, spec: JobSpec, right: Step, affected: A
     names = tuple(name_right_key(len(key)))
     own = Question(right.alias, key, repeat_key(affected.right, names, len(key)), names)
     later = [step for step in spec.steps[spec.steps.index(right) + 1 :] if not step.shares_key]
-    return [own, *(_ask_of_step(work, step, affected, names) for step in later)]
+    return [own, *(_ask_of_step(run, step, affected, names) for step in later)]
 
 
 def repeat_key(keys: DataFrame, names: Sequence[str], count: int) -> DataFrame:
@@ -150,12 +150,12 @@ def _ask_of_interval(sources: join.Sources, step: Step, near_by: Interval, affec
     return Question(step.alias, near_by.match, rows, tuple(names), near=found)
 
 
-def _ask_of_step(work: Inquiry, step: Step, affected: Affected, names: tuple[str, ...]) -> Question:
+def _ask_of_step(run: Inquiry, step: Step, affected: Affected, names: tuple[str, ...]) -> Question:
     """Return what rows refer to in a lookup, also those that an earlier join removes, with nulls.
 
     Not where that is computed in a way that may fail: a run computes it for no removed row.
     """
-    sources = work.now
+    sources = run.now
     spec, key = sources.spec, sources.spec.sources[step.alias].key
     keeps_all, earlier, is_plain = {"inner": "left", "right": "full"}, list[Step](), step.is_plain
     for each in reversed(order.list_earlier_steps(spec, step)):
@@ -164,12 +164,12 @@ def _ask_of_step(work: Inquiry, step: Step, affected: Affected, names: tuple[str
     rows = join.refer(sources, join.apply_steps(sources, affected, earlier), step)
     rows = drop_nulls(rows.select(*names, *name_reference(len(key))), names)
     if step.at is not None:
-        judged, writer = _judge_moments(work, step, rows)
+        judged, writer = _judge_moments(run, step, rows)
         return Question(step.alias, key[:-1], judged, names, writer=writer)
     return Question(step.alias, key, rows, names, step.elements is not None)
 
 
-def _judge_moments(work: Inquiry, step: Step, rows: DataFrame) -> tuple[DataFrame, int | None]:
+def _judge_moments(run: Inquiry, step: Step, rows: DataFrame) -> tuple[DataFrame, int | None]:
     """Replace the moment that rows ask for by the reason that they have if their key is there.
 
     What the version that the source has now would answer, and the one that the target has consumed does not, has
@@ -180,7 +180,7 @@ def _judge_moments(work: Inquiry, step: Step, rows: DataFrame) -> tuple[DataFram
         The rows, and the number of the writer.
     """
     alias = step.alias
-    source, at, latest = work.task.spec.sources[alias], work.task.window[alias].to, work.task.tables[alias].version
+    source, at, latest = run.plan.spec.sources[alias], run.plan.window[alias].to, run.plan.tables[alias].version
     wanted = name_reference(len(source.key))
     names = [f"__enrich_w{i}" for i in range(len(wanted))]
 
@@ -191,12 +191,12 @@ def _judge_moments(work: Inquiry, step: Step, rows: DataFrame) -> tuple[DataFram
         told = F.col(verdict)
         return told.getField("found") & ~told.getField("ended") & ~told.getField("gone")
 
-    rows = judge(rows, work.snapshot(alias, at), _VERDICT)
+    rows = judge(rows, run.snapshot(alias, at), _VERDICT)
     arrived = held = F.lit(False)
     if latest != at:
-        rows = judge(rows, work.snapshot(alias, latest), "__enrich_later")
+        rows = judge(rows, run.snapshot(alias, latest), "__enrich_later")
         arrived = is_matched("__enrich_later")
-    with_held = add_held(work, alias, work.snapshot(alias, at))
+    with_held = add_held(run, alias, run.snapshot(alias, at))
     if with_held is not None:
         rows = judge(rows, with_held[0], "__enrich_with_held")
         held = is_matched("__enrich_with_held")
@@ -214,22 +214,22 @@ def _judge_moments(work: Inquiry, step: Step, rows: DataFrame) -> tuple[DataFram
     return rows.drop(moment, "__enrich_later", "__enrich_with_held"), None if with_held is None else with_held[1]
 
 
-def find_reasons(work: Inquiry, asked: Sequence[Question], *, found_keys: bool = False) -> dict[Key, dict[str, Reason]]:
+def find_reasons(run: Inquiry, asked: Sequence[Question], *, found_keys: bool = False) -> dict[Key, dict[str, Reason]]:
     """Return for every target key and source why the row has a partner there, or why not.
 
     A key is left out where no row gives a reference: the driving row is not there, or its list is empty. The window of
-    ``work`` ends at what the target has consumed; ``found_keys`` tells the keys of near misses.
+    ``run`` ends at what the target has consumed; ``found_keys`` tells the keys of near misses.
     """
 
     @cache
     def read_times(alias: str) -> dict[int, int]:
-        return tables.read_commits(tables.open_log(work.task.tables[alias].uri))
+        return tables.read_commits(tables.open_log(run.plan.tables[alias].uri))
 
     lists = {each.alias for each in asked if each.is_list}
     elements: dict[tuple[Key, str], list[tuple[Reason, int]]] = {}
-    for row in _tell_all_reasons(work, asked).collect():
+    for row in _tell_all_reasons(run, asked).collect():
         key = tuple(row[name] for name in asked[0].rows)
-        reason = _build_reason(work, row, read_times, found_keys=found_keys)
+        reason = _build_reason(run, row, read_times, found_keys=found_keys)
         elements.setdefault((key, row["alias"]), []).append((reason, int(row[_COUNT])))
     answered: dict[Key, dict[str, Reason]] = {}
     for (key, alias), told in elements.items():
@@ -239,7 +239,7 @@ def find_reasons(work: Inquiry, asked: Sequence[Question], *, found_keys: bool =
     return answered
 
 
-def find_words(work: Inquiry, asked: Sequence[Question]) -> DataFrame:
+def find_words(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
     """Return the same as ``find_reasons`` without versions, for any number of keys.
 
     Returns:
@@ -250,7 +250,7 @@ def find_words(work: Inquiry, asked: Sequence[Question]) -> DataFrame:
     rank = F.array_position(F.array(*map(F.lit, reasons.WORST)), F.col(_REASON)) - 1
     word = F.struct(rank.cast("int").alias("rank"), F.col(_DETAIL).alias("detail"))
     words = [F.min(F.when(F.col("alias") == each.alias, word)).alias(name_word(each.alias)) for each in asked]
-    return _tell_all_reasons(work, asked).groupBy(*asked[0].rows).agg(*words)
+    return _tell_all_reasons(run, asked).groupBy(*asked[0].rows).agg(*words)
 
 
 def name_word(alias: str) -> str:
@@ -258,40 +258,40 @@ def name_word(alias: str) -> str:
     return f"__enrich_word_{alias}"
 
 
-def read_detail(work: Inquiry, word: str, detail: int | None) -> Reason:
+def read_detail(run: Inquiry, word: str, detail: int | None) -> Reason:
     """Return a reason with the kind of a near miss, or the job that holds a row."""
     if detail is None:
         return Reason(word)
     if word == reasons.QUARANTINED_UPSTREAM:
-        return Reason(word, job=work.name_job(detail))
+        return Reason(word, job=run.name_job(detail))
     return Reason(word, near.kind_of(detail))
 
 
-def _tell_all_reasons(work: Inquiry, asked: Sequence[Question]) -> DataFrame:
+def _tell_all_reasons(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
     """Return what ``_tell_reasons`` does, for all questions."""
-    marked = {each.alias: work.keep(_mark_present(work, each)) for each in asked}
+    marked = {each.alias: run.keep(_mark_present(run, each)) for each in asked}
     lost = [
         frame.where(~F.col(near.PRESENT)).agg(F.lit(alias).alias("alias"), F.count("*").alias("rows"))
         for alias, frame in marked.items()
     ]
     missing = {row["alias"]: int(row["rows"]) for row in unite(lost).collect()}
-    frames = [_tell_reasons(work, each, marked[each.alias], missing[each.alias]) for each in asked]
+    frames = [_tell_reasons(run, each, marked[each.alias], missing[each.alias]) for each in asked]
     return unite(frames)
 
 
 def _build_reason(
-    work: Inquiry, row: Any, read_times: Callable[[str], Mapping[int, int]], *, found_keys: bool
+    run: Inquiry, row: Any, read_times: Callable[[str], Mapping[int, int]], *, found_keys: bool
 ) -> Reason:
     version = row[COMMIT]
     time = read_times(row["alias"]).get(version) if version is not None else None
     at = None if time is None else datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="seconds")
-    told = read_detail(work, row[_REASON], row[_DETAIL])
+    told = read_detail(run, row[_REASON], row[_DETAIL])
     return replace(told, version=version, at=at, found=row[near.FOUND] if found_keys else None)
 
 
-def _mark_present(work: Inquiry, asked: Question) -> DataFrame:
+def _mark_present(run: Inquiry, asked: Question) -> DataFrame:
     """Add whether the referenced key is there; null where the reference is null."""
-    there = _find_present(work, asked).withColumn(near.PRESENT, F.lit(True))
+    there = _find_present(run, asked).withColumn(near.PRESENT, F.lit(True))
     is_null = has_null(asked.names)
     joined = asked.references.join(there, on=asked.names, how="left")
     if asked.near is not None:
@@ -301,9 +301,9 @@ def _mark_present(work: Inquiry, asked: Question) -> DataFrame:
     return joined.withColumn(near.PRESENT, F.when(~is_null, F.coalesce(F.col(near.PRESENT), F.lit(False))))
 
 
-def _find_present(work: Inquiry, asked: Question) -> DataFrame:
+def _find_present(run: Inquiry, asked: Question) -> DataFrame:
     """Return the distinct keys that the source has at the version that the target has consumed."""
-    return drop_nulls(_rename_parts(work.snapshot(asked.alias), asked)).distinct()
+    return drop_nulls(_rename_parts(run.snapshot(asked.alias), asked)).distinct()
 
 
 def _rename_parts(rows: DataFrame, asked: Question, *more: str) -> DataFrame:
@@ -311,7 +311,7 @@ def _rename_parts(rows: DataFrame, asked: Question, *more: str) -> DataFrame:
     return rows.select(*parts, *more)
 
 
-def _tell_reasons(work: Inquiry, asked: Question, marked: DataFrame, missing: int) -> DataFrame:
+def _tell_reasons(run: Inquiry, asked: Question, marked: DataFrame, missing: int) -> DataFrame:
     """Return the question's ``rows``, ``alias``, reason, version, detail, found key, and for how many references.
 
     The detail is a number: the set of a near miss, or the job that holds a row.
@@ -320,12 +320,12 @@ def _tell_reasons(work: Inquiry, asked: Question, marked: DataFrame, missing: in
     nothing[_INSIDE] = "boolean"
     if missing:
         keys = marked.where(~F.col(near.PRESENT)).select(*asked.names).distinct()
-        lost = Lost(work.keep(keys), missing <= FEW)
+        lost = Lost(run.keep(keys), missing <= FEW)
         for facts in (
-            _find_later(work, asked, lost),
-            _find_earlier(work, asked, lost),
-            _find_near_misses(work, asked, lost),
-            find_held(work, asked.alias, asked.columns, lost.keys),
+            _find_later(run, asked, lost),
+            _find_earlier(run, asked, lost),
+            _find_near_misses(run, asked, lost),
+            find_held(run, asked.alias, asked.columns, lost.keys),
         ):
             if facts is not None:
                 marked = marked.join(facts, on=asked.names, how="left")
@@ -354,12 +354,12 @@ def _tell_reasons(work: Inquiry, asked: Question, marked: DataFrame, missing: in
     return told.groupBy(*told.columns).agg(F.count("*").alias(_COUNT))
 
 
-def _find_later(work: Inquiry, asked: Question, lost: Lost) -> DataFrame | None:
+def _find_later(run: Inquiry, asked: Question, lost: Lost) -> DataFrame | None:
     """Find keys that the source has now: the version that brought them."""
-    at, state = work.task.window[asked.alias].to, work.task.tables[asked.alias]
+    at, state = run.plan.window[asked.alias].to, run.plan.tables[asked.alias]
     if state.version == at:
         return None
-    moves = _find_moves(work, asked, lost, (at, state.version))
+    moves = _find_moves(run, asked, lost, (at, state.version))
     if moves is None:
         return None
     is_there = F.col("come") > F.coalesce(F.col("gone"), F.lit(-1))
@@ -367,17 +367,17 @@ def _find_later(work: Inquiry, asked: Question, lost: Lost) -> DataFrame | None:
     return moves.where(is_there).select(*asked.names, F.col("come").alias(_ARRIVED))
 
 
-def _find_earlier(work: Inquiry, asked: Question, lost: Lost) -> DataFrame | None:
+def _find_earlier(run: Inquiry, asked: Question, lost: Lost) -> DataFrame | None:
     """Find keys that the source had before: the last version that took them away."""
-    at, uri = work.task.window[asked.alias].to, work.task.tables[asked.alias].uri
+    at, uri = run.plan.window[asked.alias].to, run.plan.tables[asked.alias].uri
     first = min(tables.read_commits(tables.open_log(uri)), default=at)
-    moves = _find_moves(work, asked, lost, (first - 1, at))
+    moves = _find_moves(run, asked, lost, (first - 1, at))
     if moves is None:
         # The feed may have been switched on late, or its files may be gone: look for the oldest version to read from.
         unreadable, readable = first - 1, at
         while readable - unreadable > 1:
             middle = (unreadable + readable) // 2
-            tried = _find_moves(work, asked, lost, (middle, at))
+            tried = _find_moves(run, asked, lost, (middle, at))
             unreadable, readable = (middle, readable) if tried is None else (unreadable, middle)
             moves = moves if tried is None else tried
     if moves is None:
@@ -385,21 +385,21 @@ def _find_earlier(work: Inquiry, asked: Question, lost: Lost) -> DataFrame | Non
     return moves.where(F.col("gone").isNotNull()).select(*asked.names, F.col("gone").alias(_DELETED))
 
 
-def _find_moves(work: Inquiry, asked: Question, lost: Lost, window: tuple[int, int]) -> DataFrame | None:
+def _find_moves(run: Inquiry, asked: Question, lost: Lost, window: tuple[int, int]) -> DataFrame | None:
     """Return when each lost key last came and last went; None where the change feed cannot be read."""
-    source, uri = work.task.spec.sources[asked.alias], work.task.tables[asked.alias].uri
+    source, uri = run.plan.spec.sources[asked.alias], run.plan.tables[asked.alias].uri
     columns = list(dict.fromkeys([*source.key, *asked.columns]))
     net = F.sum(WEIGHT)
     if not feeds.read_range(uri, window).is_whole:
         log.info("the change feed of %s does not tell all from version %d on", asked.alias, window[0] + 1)
         return None
     try:
-        feed = normalise.normalise_keys(feed_rows.read_change_feed(work.session, uri, window, columns), source)
+        feed = normalise.normalise_keys(feed_rows.read_change_feed(run.session, uri, window, columns), source)
         rows = _rename_parts(feed, asked, WEIGHT, COMMIT).join(lost.sent, on=asked.names, how="left_semi")
         netted = rows.groupBy(*asked.names, COMMIT).agg(net.alias(WEIGHT))
         come = F.max(F.when(F.col(WEIGHT) > 0, F.col(COMMIT))).alias("come")
         gone = F.max(F.when(F.col(WEIGHT) < 0, F.col(COMMIT))).alias("gone")
-        moves = work.keep(netted.groupBy(*asked.names).agg(come, gone, net.alias("total")))
+        moves = run.keep(netted.groupBy(*asked.names).agg(come, gone, net.alias("total")))
         moves.count()
     except (PySparkException, Py4JJavaError):
         log.info("the change feed of %s cannot be read from version %d on", asked.alias, window[0] + 1)
@@ -407,13 +407,13 @@ def _find_moves(work: Inquiry, asked: Question, lost: Lost, window: tuple[int, i
     return moves
 
 
-def _find_near_misses(work: Inquiry, asked: Question, lost: Lost) -> DataFrame | None:
+def _find_near_misses(run: Inquiry, asked: Question, lost: Lost) -> DataFrame | None:
     """Find keys that differ from those that are there by what normalisers remove."""
-    kinds = work.task.spec.sources[asked.alias].columns
+    kinds = run.plan.spec.sources[asked.alias].columns
     texts = [kinds[column] == TEXT_TYPE for column in asked.columns]
     if not any(texts):
         return None
-    candidates = near.find_related(_find_present(work, asked), lost.keys, texts, few=lost.few)
+    candidates = near.find_related(_find_present(run, asked), lost.keys, texts, few=lost.few)
     found = near.find_near_misses(near.add_forms(near.pair_keys(lost.keys, candidates), texts), len(texts))
     text = F.concat_ws(",", *[F.col(near.FOUND).getField(name).cast("string") for name in asked.names])
     return found.select(*asked.names, near.SET, text.alias(near.FOUND))

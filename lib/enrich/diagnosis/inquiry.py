@@ -54,7 +54,9 @@ from enrich.frames import normalise, quarantine
 from enrich.frames.columns import drop_nulls
 from enrich.joins import find_kind, interval
 from enrich.operations.workplace import Options, Workplace
-from enrich.steps.work import Work, identify_rows, read_target
+from enrich.progress.decision import make_plan
+from enrich.progress.plan import FULL_REFRESH
+from enrich.steps.run import Run, identify_rows, read_target
 from enrich.storage import tables
 
 
@@ -62,23 +64,23 @@ def ask(
     project: Project, name: str, key: KeyText, column: str | None, *, spark: SparkSession | None, show_keys: bool
 ) -> Why:
     """Answer ``enrich.why``."""
-    workplace, task = open_recorded(project, name, spark)
-    side, pair = _build_side(task.spec, key), _find_pair(task.spec, key)
+    workplace, plan = open_recorded(project, name, spark)
+    side, pair = _build_side(plan.spec, key), _find_pair(plan.spec, key)
     parts = key_of(key, side.identity if pair is None else (*side.identity, *pair.identity))
-    columns = [_find_column(task.spec, column)] if column is not None else list(task.spec.columns)
-    if task.target.table is None:
+    columns = [_find_column(plan.spec, column)] if column is not None else list(plan.spec.columns)
+    if plan.target.table is None:
         unknown = Reason(NOT_YET_RUN)
         return Why(name, None, unknown, {}, dict.fromkeys(columns, unknown))
-    version = task.target.table.version
+    version = plan.target.table.version
 
-    def answer(work: Inquiry) -> Why:
-        spec = work.task.spec
-        affected = build_affected(work, side, _cast_key(work, side, [parts[each] for each in side.identity]))
-        theirs = None if pair is None else _cast_key(work, pair, [parts[each] for each in pair.identity])
-        live, nulls = _read_flags(work, side, affected, theirs)
-        lookups = _find_reasons(work, side, affected, is_row=live is not None, found_keys=show_keys)
+    def answer(run: Inquiry) -> Why:
+        spec = run.plan.spec
+        affected = build_affected(run, side, _cast_key(run, side, [parts[each] for each in side.identity]))
+        theirs = None if pair is None else _cast_key(run, pair, [parts[each] for each in pair.identity])
+        live, nulls = _read_flags(run, side, affected, theirs)
+        lookups = _find_reasons(run, side, affected, is_row=live is not None, found_keys=show_keys)
         if pair is not None and pair.right is not None and theirs is not None:
-            lookups[pair.alias] = explain_pair(work, pair.right, affected.left, theirs, lookups[pair.alias])
+            lookups[pair.alias] = explain_pair(run, pair.right, affected.left, theirs, lookups[pair.alias])
         if side.right is not None and live is None and lookups[side.alias].reason == MATCHED:
             raise ConfigError(
                 f"the target has no lookup-only row of {side.alias!r} with this key: a driving row refers to it",
@@ -87,7 +89,7 @@ def ask(
         needed = _list_needed(spec, side, lookups, live)
         if pair is not None:
             needed.append((pair.alias, lookups[pair.alias]))
-        row = explain_row(live, needed, _find_rules(work, side, affected))
+        row = explain_row(live, needed, _find_rules(run, side, affected))
         cells = {
             each: explain_cell(
                 row,
@@ -100,34 +102,34 @@ def ask(
         }
         for each, told in cells.items():
             if told.reason in (VALUE_NULL, VALUE_NULL_IN_LOOKUP):
-                cells[each] = _blame(work, evidence.list_side_questions(work, side, affected), each, told)
+                cells[each] = _blame(run, evidence.list_side_questions(run, side, affected), each, told)
         return Why(name, version, row, lookups, cells)
 
-    return answer_inside(workplace, rewind(workplace, task), answer)
+    return answer_inside(workplace, rewind(workplace, plan), answer)
 
 
-def _blame(work: Inquiry, asked: Sequence[evidence.Question], column: str, told: Reason) -> Reason:
+def _blame(run: Inquiry, asked: Sequence[evidence.Question], column: str, told: Reason) -> Reason:
     """Return why a cell is null of one key: the given reason, or that a row upstream of the source is held."""
-    held = find_held_cells(work, asked, column)
+    held = find_held_cells(run, asked, column)
     row = None if held is None else held.first()
-    return told if row is None else replace(told, reason=QUARANTINED_UPSTREAM, job=work.name_job(row[HELD]))
+    return told if row is None else replace(told, reason=QUARANTINED_UPSTREAM, job=run.name_job(row[HELD]))
 
 
 def find_all_reasons(project: Project, name: str, spark: SparkSession) -> dict[evidence.Key, dict[str, Reason]]:
     """Return for every row of a job's target, by its key, why it has a partner in each source, or why not."""
-    workplace, task = open_recorded(project, name, spark)
-    if task.target.table is None:
+    workplace, plan = open_recorded(project, name, spark)
+    if plan.target.table is None:
         return {}
 
-    def answer(work: Inquiry) -> dict[evidence.Key, dict[str, Reason]]:
-        spec, rows = work.task.spec, read_target(work)
+    def answer(run: Inquiry) -> dict[evidence.Key, dict[str, Reason]]:
+        spec, rows = run.plan.spec, read_target(run)
         assert rows is not None  # noqa: S101 - the table is there
         names = name_left_key(len(spec.identity))
         keys = drop_nulls(rows.select(*[quote(each) for each in spec.identity]).toDF(*names)).distinct()
-        affected = build_affected(work, build_left_side(spec), work.keep(keys))
-        return evidence.find_reasons(work, evidence.list_questions(work, affected))
+        affected = build_affected(run, build_left_side(spec), run.keep(keys))
+        return evidence.find_reasons(run, evidence.list_questions(run, affected))
 
-    return answer_inside(workplace, rewind(workplace, task), answer)
+    return answer_inside(workplace, rewind(workplace, plan), answer)
 
 
 def examine(
@@ -140,15 +142,16 @@ def examine(
         raise ConfigError(f"job {name!r} has no join {alias!r}", hint=suggest(alias, job.join))
     if not job.join:
         return KeyReport(name, job.file, ())
-    task = workplace.task(job)
-    task = replace(task, window={each: SourceWindow(None, table.version) for each, table in task.tables.items()})
+    opened = workplace.open_job(job)
+    versions = {each: SourceWindow(None, table.version) for each, table in opened.tables.items()}
+    plan = make_plan(opened, FULL_REFRESH, versions)
 
-    def answer(work: Inquiry) -> KeyReport:
-        spec = work.task.spec
+    def answer(run: Inquiry) -> KeyReport:
+        spec = run.plan.spec
         wanted = [step for step in spec.steps if alias in (None, step.alias)]
-        return KeyReport(name, job.file, tuple(examine_join(work, step, show_keys=show_keys) for step in wanted))
+        return KeyReport(name, job.file, tuple(examine_join(run, step, show_keys=show_keys) for step in wanted))
 
-    return answer_inside(workplace, task, answer)
+    return answer_inside(workplace, plan, answer)
 
 
 def _find_column(spec: JobSpec, column: str) -> str:
@@ -170,9 +173,9 @@ def _find_pair(spec: JobSpec, key: KeyText) -> Side | None:
     return pair if pair is not None and names_all(key, (*spec.identity, *pair.identity)) else None
 
 
-def _cast_key(work: Work, side: Side, texts: Sequence[str]) -> DataFrame:
+def _cast_key(run: Run, side: Side, texts: Sequence[str]) -> DataFrame:
     """Return one row with the key's parts in the types, and the form, of the target's key."""
-    source = work.task.spec.sources[side.alias]
+    source = run.plan.spec.sources[side.alias]
     parts = []
     for text, column in zip(texts, side.columns, strict=True):
         kind = source.columns[column]
@@ -183,7 +186,7 @@ def _cast_key(work: Work, side: Side, texts: Sequence[str]) -> DataFrame:
             parts.append(F.try_to_binary(F.lit(text), F.lit("hex")))
         else:
             parts.append(F.lit(text).try_cast(name_of(kind)))
-    frame = work.session.range(1).select(*[part.alias(name) for part, name in zip(parts, side.names, strict=True)])
+    frame = run.session.range(1).select(*[part.alias(name) for part, name in zip(parts, side.names, strict=True)])
     nulls = frame.select(*[F.col(name).isNull() for name in frame.columns]).first() or ()
     for is_null, column, identity in zip(nulls, side.columns, side.identity, strict=True):
         if is_null:
@@ -192,25 +195,23 @@ def _cast_key(work: Work, side: Side, texts: Sequence[str]) -> DataFrame:
     return frame
 
 
-def _find_reasons(
-    work: Inquiry, side: Side, affected: Affected, *, is_row: bool, found_keys: bool
-) -> dict[str, Reason]:
+def _find_reasons(run: Inquiry, side: Side, affected: Affected, *, is_row: bool, found_keys: bool) -> dict[str, Reason]:
     """Return the reasons of one key, by alias; ``is_row``: whether the joins give a row for it."""
-    asked, spec = evidence.list_side_questions(work, side, affected), work.task.spec
-    found = next(iter(evidence.find_reasons(work, asked, found_keys=found_keys).values()), {})
+    asked, spec = evidence.list_side_questions(run, side, affected), run.plan.spec
+    found = next(iter(evidence.find_reasons(run, asked, found_keys=found_keys).values()), {})
     driving = None if is_row else found.get(spec.driving)
     return assume_reasons(spec, side, [each.alias for each in asked], driving) | found
 
 
 def _read_flags(
-    work: Work, side: Side, affected: Affected, theirs: DataFrame | None
+    run: Run, side: Side, affected: Affected, theirs: DataFrame | None
 ) -> tuple[bool | None, dict[str, bool]]:
     """Return whether the join and the condition keep the row (None: no row at all), and which cells are null.
 
     Of the pairs of an interval join, only that with the lookup's key ``theirs`` is looked at, if one is given.
     """
-    spec = work.task.spec
-    rows = find_kind(spec).derive_rows(work, affected)
+    spec = run.plan.spec
+    rows = find_kind(spec).derive_rows(run, affected)
     rows = drop_nulls(rows, side.names)
     if theirs is not None:
         rows = rows.join(theirs, on=theirs.columns, how="left_semi")
@@ -241,21 +242,21 @@ def _list_needed(
     return [*found, own] if live is None else found
 
 
-def _find_rules(work: Work, side: Side, affected: Affected) -> list[str]:
+def _find_rules(run: Run, side: Side, affected: Affected) -> list[str]:
     """Return the rules that keep the row in quarantine."""
-    uri, spec = work.task.place.quarantine_uri, work.task.spec
+    uri, spec = run.plan.place.quarantine_uri, run.plan.spec
     if uri is None or not tables.exists(uri):
         return []
     version, columns = tables.read_state(uri).version, [*spec.identity, *spec.right_identity, FAILED_COLUMN]
-    rows = tables.read_snapshot(work.session, uri, version, columns).where(~quarantine.is_keyless())
-    parts = identify_rows(work.task).of()
+    rows = tables.read_snapshot(run.session, uri, version, columns).where(~quarantine.is_keyless())
+    parts = identify_rows(run.plan).of()
     keyed = rows.select(*[part.alias(name) for name, part in parts.items()], FAILED_COLUMN)
     keys = affected.left if side.right is None or affected.right is None else affected.right
     found = keyed.join(keys, on=side.names, how="left_semi").select(FAILED_COLUMN).collect()
     return [str(rule) for row in found for rule in row[FAILED_COLUMN]]
 
 
-def explain_pair(work: Inquiry, step: Step, ours: DataFrame, theirs: DataFrame, asked: Reason) -> Reason:
+def explain_pair(run: Inquiry, step: Step, ours: DataFrame, theirs: DataFrame, asked: Reason) -> Reason:
     """Return why an interval join makes a pair of two rows, or why not.
 
     ======================  ======  =====  ==========================================
@@ -269,23 +270,23 @@ def explain_pair(work: Inquiry, step: Step, ours: DataFrame, theirs: DataFrame, 
     ======================  ======  =====  ==========================================
 
     Args:
-        work: Its window ends at what the target has consumed.
+        run: Its window ends at what the target has consumed.
         step: The interval join.
         ours: ``__enrich_k*`` of the driving row.
         theirs: ``__enrich_r*`` of the lookup's row.
         asked: Why the driving row has any partner, or why not.
     """
-    key = work.task.spec.sources[step.alias].key
+    key = run.plan.spec.sources[step.alias].key
     names = tuple(theirs.columns)
     own = evidence.Question(step.alias, key, evidence.repeat_key(theirs, names, len(key)), names)
-    there = next(iter(evidence.find_reasons(work, [own]).values()))[step.alias]
+    there = next(iter(evidence.find_reasons(run, [own]).values()))[step.alias]
     if there.reason != reasons.MATCHED:
         return there
     wanted = theirs.toDF(*map(name_inside, key))
-    row = work.snapshot(step.alias).join(wanted, on=wanted.columns, how="left_semi")
-    if not interval.list_neighbours(work.now, step, ours, row).isEmpty():
+    row = run.snapshot(step.alias).join(wanted, on=wanted.columns, how="left_semi")
+    if not interval.list_neighbours(run.now, step, ours, row).isEmpty():
         return there
     if asked.reason == reasons.FOREIGN_KEY_NULL:
         return asked
-    matches = not interval.list_neighbours(work.now, step, ours, row, at_any_time=True).isEmpty()
+    matches = not interval.list_neighbours(run.now, step, ours, row, at_any_time=True).isEmpty()
     return Reason(reasons.OUT_OF_INTERVAL if matches else reasons.NO_SUCH_KEY)

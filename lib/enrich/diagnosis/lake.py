@@ -21,7 +21,7 @@ from enrich.config.project import Project
 from enrich.diagnosis.checkup import ADVICE, FAULT, UNKNOWN, Diagnosis, describe_fault, settle
 from enrich.operations.inspection import JobStatus, read_status
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.lag import find_way_on
+from enrich.progress.continuity import find_way_on
 from enrich.storage import retention, shape, tables
 from enrich.storage.runs import RunsTable
 from enrich.storage.tables import TableState
@@ -148,7 +148,7 @@ def _check_statistics(project: Project, job: Job) -> Iterator[Diagnosis]:
     """Check which values the logs of target and quarantine show: Delta keeps the smallest and greatest of each file."""
     target = str(project.location(job.target.table))
     try:
-        spec = Workplace(project, [job.job], Options(), "").task(job).spec
+        spec = Workplace(project, [job.job], Options(), "").open_job(job).spec
         known = {*spec.identity, *spec.right_identity, *job.target.cluster_by}
     except EnrichError:  # told elsewhere: what the job's keys are cannot be said
         return

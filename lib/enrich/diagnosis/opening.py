@@ -14,11 +14,11 @@ from enrich.base.errors import RefreshNeeded
 from enrich.base.result import SourceWindow
 from enrich.config.project import Project
 from enrich.diagnosis.upstream import Inquiry
-from enrich.operations import choice
+from enrich.operations import loading
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.prepare import open_task
+from enrich.progress.decision import decide_plan
+from enrich.progress.plan import OpenJob, Plan
 from enrich.progress.since import Bounds
-from enrich.progress.task import Task
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -32,12 +32,12 @@ def check_name(project: Project, name: str) -> str:
     Raises:
         ConfigError: There is none of this name.
     """
-    return choice.choose_jobs(project, [name], ())[0]
+    return loading.choose_jobs(project, [name], ())[0]
 
 
 def open_recorded(
     project: Project, name: str, spark: SparkSession | None, beside: Iterable[str] = ()
-) -> tuple[Workplace, Task]:
+) -> tuple[Workplace, OpenJob]:
     """Return where a job is asked about, and what it had to do at the versions that its target contains.
 
     A session that is built for it fits the tables of the jobs ``beside`` it, too.
@@ -46,42 +46,42 @@ def open_recorded(
         ConfigError: No such job, or it does not fit its tables.
         HistoryError: A source's log does not know the recorded version any more.
     """
-    chosen = choice.choose_jobs(project, [name, *beside], ())
+    chosen = loading.choose_jobs(project, [name, *beside], ())
     workplace = Workplace(project, chosen, Options(), "", spark)
     try:
-        return workplace, workplace.task(project.jobs[name], as_recorded=True)
+        return workplace, workplace.open_job(project.jobs[name], as_recorded=True)
     except RefreshNeeded as error:
         raise workplace.describe(project.jobs[name], error) from error
 
 
-def rewind(workplace: Workplace, task: Task) -> Task:
-    """Let the task's window end where the target's cursor does.
+def rewind(workplace: Workplace, opened: OpenJob) -> Plan:
+    """Let the job's window end where the target's cursor does.
 
     Raises:
         HistoryError: The target's definition or sources are not those that it was written from.
         DriftError: Somebody else changed the target.
     """
     try:
-        task = open_task(task, full_refresh=False, bounds=Bounds(allow_gap=True))
+        plan = decide_plan(opened, full_refresh=False, bounds=Bounds(allow_gap=True))
     except RefreshNeeded as error:
-        raise workplace.describe(task.job, error) from error
-    starts = {alias: each.gap[0] if each.gap is not None else each.start for alias, each in task.window.items()}
-    consumed = {alias: start if start is not None else task.window[alias].to for alias, start in starts.items()}
-    return replace(task, window={alias: SourceWindow(version, version) for alias, version in consumed.items()})
+        raise workplace.describe(opened.job, error) from error
+    starts = {alias: each.gap[0] if each.gap is not None else each.start for alias, each in plan.window.items()}
+    consumed = {alias: start if start is not None else plan.window[alias].to for alias, start in starts.items()}
+    return replace(plan, window={alias: SourceWindow(version, version) for alias, version in consumed.items()})
 
 
-def answer_inside(workplace: Workplace, task: Task, answer: Callable[[Inquiry], Answer]) -> Answer:
+def answer_inside(workplace: Workplace, plan: Plan, answer: Callable[[Inquiry], Answer]) -> Answer:
     """Answer with the job opened in Spark; what Spark raises becomes one line without values.
 
-    The job is compiled against the tables of ``task``; the answer sees their latest versions.
+    The job is compiled against the tables of ``plan``; the answer sees their latest versions.
     """
 
-    def work(ready: Task, session: SparkSession) -> Answer:
-        latest = {alias: workplace.table(source.table) for alias, source in task.job.sources.items()}
+    def run(ready: Plan, session: SparkSession) -> Answer:
+        latest = {alias: workplace.table(source.table) for alias, source in plan.job.sources.items()}
         with ExitStack() as cleanup:
             return answer(Inquiry(replace(ready, tables=latest), session, cleanup, workplace=workplace))
 
     try:
-        return workplace.open_inside(task, work)
+        return workplace.open_inside(plan, run)
     except (PySparkException, Py4JJavaError) as error:
-        raise workplace.describe(task.job, error) from error
+        raise workplace.describe(plan.job, error) from error

@@ -13,7 +13,7 @@ from pyspark.sql import DataFrame
 from enrich.base.spec import Affected, JobSpec, Step, name_left_key, name_right_key
 from enrich.diagnosis.reasons import FOREIGN_KEY_NULL, MATCHED, NO_SUCH_KEY, Reason
 from enrich.frames.columns import take_column
-from enrich.steps.work import Work
+from enrich.steps.run import Run
 
 
 @dataclass(frozen=True)
@@ -59,19 +59,19 @@ def build_pair_side(spec: JobSpec) -> Side | None:
     return Side(step.alias, spec.sources[step.alias].key, spec.right_identity, step)
 
 
-def build_affected(work: Work, side: Side, keys: DataFrame) -> Affected:
+def build_affected(run: Run, side: Side, keys: DataFrame) -> Affected:
     """Return the keys to look at, and none of the other side."""
-    spec = work.task.spec
+    spec = run.plan.spec
     right = spec.right_step()
     if right is None:
         return Affected(keys)
     if side.right is not None:
-        return Affected(_build_no_keys(work, spec.driving, spec.key_columns, name_left_key), keys)
-    return Affected(keys, _build_no_keys(work, right.alias, spec.sources[right.alias].key, name_right_key))
+        return Affected(_build_no_keys(run, spec.driving, spec.key_columns, name_left_key), keys)
+    return Affected(keys, _build_no_keys(run, right.alias, spec.sources[right.alias].key, name_right_key))
 
 
-def _build_no_keys(work: Work, alias: str, columns: Sequence[str], named: Callable[[int], list[str]]) -> DataFrame:
-    return work.snapshot(alias).select(*map(take_column, columns)).toDF(*named(len(columns))).limit(0)
+def _build_no_keys(run: Run, alias: str, columns: Sequence[str], named: Callable[[int], list[str]]) -> DataFrame:
+    return run.snapshot(alias).select(*map(take_column, columns)).toDF(*named(len(columns))).limit(0)
 
 
 def assume_reasons(spec: JobSpec, side: Side, asked: Iterable[str], driving: Reason | None = None) -> dict[str, Reason]:

@@ -22,7 +22,7 @@ from enrich.diagnosis.sides import build_left_side
 from enrich.frames import normalise
 from enrich.frames.columns import drop_nulls, unite
 from enrich.operations.workplace import Workplace
-from enrich.steps.work import Work
+from enrich.steps.run import Run
 from enrich.storage import tables
 
 HELD = "__enrich_held"
@@ -30,7 +30,7 @@ HELD = "__enrich_held"
 
 
 @dataclass
-class Inquiry(Work):
+class Inquiry(Run):
     """A job that is asked about, with the tables of its project."""
 
     workplace: Workplace | None = None
@@ -57,19 +57,19 @@ class Holder:
     columns: tuple[str, ...]
 
 
-def find_held(work: Inquiry, alias: str, columns: Sequence[str], keys: DataFrame) -> DataFrame | None:
+def find_held(run: Inquiry, alias: str, columns: Sequence[str], keys: DataFrame) -> DataFrame | None:
     """Find keys that jobs upstream hold: those that are held, with ``HELD``; None where no job can hold any.
 
     Args:
-        work: The job that is asked about.
+        run: The job that is asked about.
         alias: The source that lacks them.
         columns: The source's columns.
         keys: Their values, in this order, in the form that the job gives them.
     """
-    source, jobs = work.task.spec.sources[alias], list(work.require_workplace().project.jobs)
+    source, jobs = run.plan.spec.sources[alias], list(run.require_workplace().project.jobs)
     found = []
-    for holder in list_holders(work.require_workplace(), work.task.job.sources[alias].table, tuple(columns)):
-        rows = _read_quarantine(work, holder.job, holder.columns)
+    for holder in list_holders(run.require_workplace(), run.plan.job.sources[alias].table, tuple(columns)):
+        rows = _read_quarantine(run, holder.job, holder.columns)
         if rows is not None:
             rows = drop_nulls(normalise.normalise_keys(rows.toDF(*columns), source)).toDF(*keys.columns)
             held = rows.join(keys, on=keys.columns, how="left_semi")
@@ -77,14 +77,14 @@ def find_held(work: Inquiry, alias: str, columns: Sequence[str], keys: DataFrame
     return unite(found).groupBy(*keys.columns).agg(F.min(HELD).alias(HELD)) if found else None
 
 
-def add_held(work: Inquiry, alias: str, rows: DataFrame) -> tuple[DataFrame, int] | None:
+def add_held(run: Inquiry, alias: str, rows: DataFrame) -> tuple[DataFrame, int] | None:
     """Return rows of a source and those that its writer holds, with the writer's number; None where it holds none."""
-    workplace = work.require_workplace()
-    writer = find_writer(workplace, work.task.job.sources[alias].table)
-    held = None if writer is None else _read_quarantine(work, writer, tuple(rows.columns))
+    workplace = run.require_workplace()
+    writer = find_writer(workplace, run.plan.job.sources[alias].table)
+    held = None if writer is None else _read_quarantine(run, writer, tuple(rows.columns))
     if writer is None or held is None:
         return None
-    held = normalise.normalise_keys(held, work.task.spec.sources[alias])
+    held = normalise.normalise_keys(held, run.plan.spec.sources[alias])
     return rows.unionByName(held), list(workplace.project.jobs).index(writer.job)
 
 
@@ -95,7 +95,7 @@ def list_holders(workplace: Workplace, reference: str, columns: tuple[str, ...])
         return
     yield Holder(writer, columns)
     try:
-        spec = workplace.task(writer).spec
+        spec = workplace.open_job(writer).spec
     except EnrichError:  # it fits its tables no more: what it reads cannot be told
         return
     side = build_left_side(spec)
@@ -119,13 +119,13 @@ def find_writer(workplace: Workplace, reference: str) -> Job | None:
     return next((job for job in jobs if identify(project.location(job.target.table)) == place), None)
 
 
-def _read_quarantine(work: Inquiry, job: Job, columns: Sequence[str]) -> DataFrame | None:
+def _read_quarantine(run: Inquiry, job: Job, columns: Sequence[str]) -> DataFrame | None:
     """Return what a job's quarantine has in some columns; None where there is none, or not with these columns."""
-    workplace = work.require_workplace()
+    workplace = run.require_workplace()
     uri = workplace.locate(find_quarantine(workplace.project.location(job.target.table)))
     if uri is None or not tables.exists(uri):
         return None
     state = tables.read_state(uri)
     if not set(columns) <= set(state.columns):
         return None
-    return tables.read_snapshot(work.session, uri, state.version, columns)
+    return tables.read_snapshot(run.session, uri, state.version, columns)

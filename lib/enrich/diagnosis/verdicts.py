@@ -49,12 +49,12 @@ from enrich.diagnosis.sides import (
 from enrich.diagnosis.upstream import HELD, Inquiry
 from enrich.frames.columns import unite
 from enrich.operations.workplace import Workplace
-from enrich.progress.task import Task
+from enrich.progress.plan import OpenJob, Plan
 from enrich.quality.counting import RULE, Labels, RuleCounts, count_rules, find_failing, label_rows
 from enrich.quality.gx import silence_gx
 from enrich.quality.suites import SuiteRule
 from enrich.steps.rows import make_no_rows
-from enrich.steps.work import Work, identify_rows, read_target
+from enrich.steps.run import Run, identify_rows, read_target
 
 
 def examine_rules(
@@ -62,37 +62,37 @@ def examine_rules(
 ) -> FailingRows:
     """Answer ``enrich.failing``."""
     rules = _choose_rules(project, check_name(project, name), rule)
-    workplace, task = open_recorded(project, name, spark)
-    version = _find_version(task)
-    found = _examine(workplace, rewind(workplace, task), rules, MOST_KEYS if show_keys else 0)
+    workplace, opened = open_recorded(project, name, spark)
+    version = _find_version(opened)
+    found = _examine(workplace, rewind(workplace, opened), rules, MOST_KEYS if show_keys else 0)
     return FailingRows(name, version, found)
 
 
-def _find_version(task: Task) -> int:
+def _find_version(opened: OpenJob) -> int:
     """Return the version of the target.
 
     Raises:
         HistoryError: There is no target.
     """
-    if task.target.table is None:
-        name = task.job.job
+    if opened.target.table is None:
+        name = opened.job.job
         raise HistoryError(f"job {name!r} has no target yet", hint=f"run `{hints.run(name)}` to create it")
-    return task.target.table.version
+    return opened.target.table.version
 
 
 def examine_recorded(
     project: Project, name: str, *, spark: SparkSession | None, beside: Iterable[str]
 ) -> tuple[RuleCauses, ...]:
     """Answer ``enrich.diagnosis.find_causes``."""
-    workplace, task = open_recorded(project, name, spark, beside)
-    _find_version(task)
-    task, suite = rewind(workplace, task), project.suite(project.jobs[name])
-    recorded = task.recorded_state
+    workplace, opened = open_recorded(project, name, spark, beside)
+    _find_version(opened)
+    plan, suite = rewind(workplace, opened), project.suite(project.jobs[name])
+    recorded = plan.recorded_state
     if suite is None or recorded is None:
         return ()
     failing = {each.index for each in recorded.rules if each.failed}
     rules = [rule for rule in suite.row_rules if rule.index in failing]
-    return _examine(workplace, task, rules, 0) if rules else ()
+    return _examine(workplace, plan, rules, 0) if rules else ()
 
 
 def count_reasons(project: Project, name: str, *, spark: SparkSession | None) -> dict[int, dict[str, int]]:
@@ -100,13 +100,13 @@ def count_reasons(project: Project, name: str, *, spark: SparkSession | None) ->
     suite = project.suite(project.jobs[check_name(project, name)])
     if suite is None or not suite.row_rules:
         return {}
-    workplace, task = open_recorded(project, name, spark)
+    workplace, opened = open_recorded(project, name, spark)
     found = {}
-    if task.target.table is not None:
-        task, recorded = rewind(workplace, task), task.recorded_state
+    if opened.target.table is not None:
+        plan, recorded = rewind(workplace, opened), opened.recorded_state
         sound = {each.index for each in recorded.rules if each.failed == 0} if recorded is not None else set()
         rules = [rule for rule in suite.row_rules if rule.index not in sound]
-        found = {each.index: each.reasons for each in _examine(workplace, task, rules, 0)} if rules else {}
+        found = {each.index: each.reasons for each in _examine(workplace, plan, rules, 0)} if rules else {}
     return {rule.index: found.get(rule.index, {}) for rule in suite.row_rules}
 
 
@@ -133,35 +133,35 @@ def _choose_rules(project: Project, name: str, index: int | None) -> tuple[Suite
     raise ConfigError(f"rule {index} of job {name!r} {lack}", hint=hint)
 
 
-def _examine(workplace: Workplace, task: Task, rules: Sequence[SuiteRule], most: int) -> tuple[RuleCauses, ...]:
+def _examine(workplace: Workplace, plan: Plan, rules: Sequence[SuiteRule], most: int) -> tuple[RuleCauses, ...]:
     """Count the rows that fail, and say why they do; at most ``most`` keys a rule. The task is rewound."""
     require_extra(EXPECTATIONS)
 
-    def answer(work: Inquiry) -> tuple[RuleCauses, ...]:
-        rows = _read_whole(work)
+    def answer(run: Inquiry) -> tuple[RuleCauses, ...]:
+        rows = _read_whole(run)
         labels = label_rows(rows, rules)
         counted, _ = count_rules([(rows, 1)], rules, labels)
         good = {index: each for index, each in labels.items() if isinstance(each, Labels)}
         wanting = [rule for rule in rules if counted[rule.index].error is None and counted[rule.index].failed]
         if not wanting:
             return tuple(_conclude(rule, counted[rule.index]) for rule in rules)
-        work.expect_rows(sum(counted[rule.index].failed for rule in wanting))
+        run.expect_rows(sum(counted[rule.index].failed for rule in wanting))
         with silence_gx():
-            failing = find_failing(add_facts(work, rows, wanting), wanting, good, list_facts(work, wanting))
-            found = classify(work, failing, wanting, most)
+            failing = find_failing(add_facts(run, rows, wanting), wanting, good, list_facts(run, wanting))
+            found = classify(run, failing, wanting, most)
         return tuple(_conclude(rule, counted[rule.index], *found.get(rule.index, ())) for rule in rules)
 
-    return answer_inside(workplace, task, answer)
+    return answer_inside(workplace, plan, answer)
 
 
-def _read_whole(work: Work) -> DataFrame:
+def _read_whole(run: Run) -> DataFrame:
     """Return the target's rows with all columns that the job writes; rows written before a column have nulls in it."""
-    rows = read_target(work)
+    rows = read_target(run)
     assert rows is not None  # noqa: S101 - the caller has looked
-    if len(rows.columns) == len(work.task.spec.columns):
+    if len(rows.columns) == len(run.plan.spec.columns):
         return rows
-    names = [quote(name) for name in work.task.spec.columns]
-    return make_no_rows(work).select(*names).unionByName(rows, allowMissingColumns=True)
+    names = [quote(name) for name in run.plan.spec.columns]
+    return make_no_rows(run).select(*names).unionByName(rows, allowMissingColumns=True)
 
 
 def _conclude(
@@ -233,15 +233,15 @@ class Subject:
         return Reason(MATCHED)
 
 
-def add_facts(work: Inquiry, rows: DataFrame, rules: Sequence[SuiteRule]) -> DataFrame:
+def add_facts(run: Inquiry, rows: DataFrame, rules: Sequence[SuiteRule]) -> DataFrame:
     """Add to the rows of a target what ``classify`` needs of them: ``list_facts``."""
-    nulls = {flag: F.col(quote(cell)).isNull() for cell, flag in _name_nulls(work.task.spec, rules).items()}
-    return rows.withColumns({**identify_rows(work.task).of(), **nulls})
+    nulls = {flag: F.col(quote(cell)).isNull() for cell, flag in _name_nulls(run.plan.spec, rules).items()}
+    return rows.withColumns({**identify_rows(run.plan).of(), **nulls})
 
 
-def list_facts(work: Inquiry, rules: Sequence[SuiteRule]) -> list[str]:
+def list_facts(run: Inquiry, rules: Sequence[SuiteRule]) -> list[str]:
     """Return the columns that ``add_facts`` adds."""
-    return [*identify_rows(work.task).names, *_name_nulls(work.task.spec, rules).values()]
+    return [*identify_rows(run.plan).names, *_name_nulls(run.plan.spec, rules).values()]
 
 
 def find_cells(rule: SuiteRule, names: Sequence[str]) -> tuple[str, ...]:
@@ -273,7 +273,7 @@ class Classified:
 
 
 def classify(
-    work: Inquiry, failing: DataFrame, rules: Sequence[SuiteRule], most: int
+    run: Inquiry, failing: DataFrame, rules: Sequence[SuiteRule], most: int
 ) -> dict[int, tuple[tuple[Cause, ...], tuple[FailingRow, ...]]]:
     """Say why rows fail their rules, in the words that ``why`` has for each of them, for all at once.
 
@@ -285,7 +285,7 @@ def classify(
     however many rows fail, and there ``explain_cell`` decides, as it does for ``why``.
 
     Args:
-        work: The job, with its window at what the target has consumed.
+        run: The job, with its window at what the target has consumed.
         failing: ``RULE`` and ``list_facts``, one row per row and rule that it fails.
         rules: The rules.
         most: For how many rows of each rule the keys are told, in the order of the keys.
@@ -293,14 +293,14 @@ def classify(
     Returns:
         Index of a rule -> how many rows fail it for which reason, and the rows with their keys.
     """
-    failing = work.keep(failing)
-    sides = [build_left_side(work.task.spec)]
-    right = build_right_side(work.task.spec)
+    failing = run.keep(failing)
+    sides = [build_left_side(run.plan.spec)]
+    right = build_right_side(run.plan.spec)
     if right is not None:
         sides.append(right)
-    found = [_classify_side(work, side, failing, rules) for side in sides]
+    found = [_classify_side(run, side, failing, rules) for side in sides]
     if most:  # and so read twice
-        found = [replace(part, rows=work.keep(part.rows)) for part in found]
+        found = [replace(part, rows=run.keep(part.rows)) for part in found]
     counts: dict[int, Counter[Reason]] = {rule.index: Counter() for rule in rules}
     for part in found:
         for row in part.rows.groupBy(RULE, _FACTS).count().collect():
@@ -309,34 +309,34 @@ def classify(
     return {rule.index: (sort_causes(counts[rule.index]), tuple(shown.get(rule.index, ()))) for rule in rules}
 
 
-def _classify_side(work: Inquiry, side: Side, failing: DataFrame, rules: Sequence[SuiteRule]) -> Classified:
+def _classify_side(run: Inquiry, side: Side, failing: DataFrame, rules: Sequence[SuiteRule]) -> Classified:
     """Ask the sources about the failing rows of one side."""
-    spec = work.task.spec
+    spec = run.plan.spec
     is_left = reduce(and_, [F.col(name).isNotNull() for name in build_left_side(spec).names])
     rows = failing.where(is_left if side.right is None else ~is_left)
-    affected = build_affected(work, side, work.keep(rows.select(*side.names).distinct()))
-    asked = evidence.list_side_questions(work, side, affected)
+    affected = build_affected(run, side, run.keep(rows.select(*side.names).distinct()))
+    asked = evidence.list_side_questions(run, side, affected)
     assumed = assume_reasons(spec, side, [each.alias for each in asked])
     subjects = {
         rule.index: Subject(
             tuple((cell, tuple(find_dependencies(spec, side, cell))) for cell in find_cells(rule, spec.columns)),
             assumed,
             spec.driving,
-            partial(evidence.read_detail, work),
+            partial(evidence.read_detail, run),
         )
         for rule in rules
     }
     cells = dict.fromkeys(cell for subject in subjects.values() for cell, _ in subject.cells)
     held = {}
     for number, cell in enumerate(cells):
-        found = find_held_cells(work, asked, cell)
+        found = find_held_cells(run, asked, cell)
         if found is not None:
             held[cell] = f"{HELD}{number}"
             rows = rows.join(found.withColumnRenamed(HELD, held[cell]), on=side.names, how="left")
     needed = {alias for subject in subjects.values() for alias in subject.aliases}
     asked = [each for each in asked if each.alias in needed]
     if asked:
-        rows = rows.join(evidence.find_words(work, asked), on=side.names, how="left")
+        rows = rows.join(evidence.find_words(run, asked), on=side.names, how="left")
     nulls, aliases = _name_nulls(spec, rules), [each.alias for each in asked]
     facts = [F.when(F.col(RULE) == index, subject.pack(nulls, held, aliases)) for index, subject in subjects.items()]
     texts = F.array(*[_write_key(rows, name) for name in side.names])

@@ -39,8 +39,8 @@ from enrich.dumps.result import (
     refuse_lines,
 )
 from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged
-from enrich.operations.retries import retry
 from enrich.operations.workplace import Workplace
+from enrich.steps.commits import retry
 from enrich.storage import extents, staging, tables
 from enrich.storage.tables import TableState
 

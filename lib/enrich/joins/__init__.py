@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from enrich.base.state import Lookups
     from enrich.frames.sources import StepKind
     from enrich.steps.rows import Rows
+    from enrich.steps.run import Run
     from enrich.steps.source_changes import Changes
-    from enrich.steps.work import Work
 
 _JOBS = {"join": "enrich.joins.chain", "mirror": "enrich.joins.mirror", "history": "enrich.joins.history"}
 """Kind -> its module; it is imported when a job of the kind runs, for it imports Spark."""
@@ -26,36 +26,34 @@ _JOBS = {"join": "enrich.joins.chain", "mirror": "enrich.joins.mirror", "history
 class JobKind(Protocol):
     """A kind of job, on its way from a window to rows; a module whose functions these are is one."""
 
-    def read_changes(self, work: Work) -> Changes:
+    def read_changes(self, run: Run) -> Changes:
         """Return what the windows of the sources bring."""
 
-    def find_affected(self, work: Work, changed: Changes) -> Affected:
+    def find_affected(self, run: Run, changed: Changes) -> Affected:
         """Return the keys whose rows may differ, counted."""
 
-    def compute_rows(self, work: Work, changed: Changes, affected: Affected | None) -> Rows:
+    def compute_rows(self, run: Run, changed: Changes, affected: Affected | None) -> Rows:
         """Compute the affected rows anew from the pinned snapshots; None: all."""
 
-    def derive_rows(self, work: Work, affected: Affected | None) -> DataFrame:
+    def derive_rows(self, run: Run, affected: Affected | None) -> DataFrame:
         """Return rows as the sources have them at the window's end, in the form of ``Rows.frame``, nothing counted.
 
         Of a history: the versions that begin now, as if the window's end were all there ever was.
         """
 
-    def show_keyless(self, work: Work, rows: DataFrame) -> DataFrame:
+    def show_keyless(self, run: Run, rows: DataFrame) -> DataFrame:
         """Return rows of the driving source that lack a part of their key as the quarantine shows them.
 
         In: its used columns. Out: the target's.
         """
 
-    def list_tables_read(self, work: Work, changed: Changes, affected: Affected) -> set[str]:
+    def list_tables_read(self, run: Run, changed: Changes, affected: Affected) -> set[str]:
         """Return the sources whose tables a run reads beside their feeds, and beside those of all kinds."""
 
-    def count_lookups(
-        self, work: Work, changed: Changes, affected: Affected, recorded: Lookups, now: Lookups
-    ) -> Lookups:
+    def count_lookups(self, run: Run, changed: Changes, affected: Affected, recorded: Lookups, now: Lookups) -> Lookups:
         """Return how each join goes over all driving rows, by what is recorded and how it went for affected rows."""
 
-    def recount_lookups(self, work: Work) -> Lookups:
+    def recount_lookups(self, run: Run) -> Lookups:
         """Count how each join goes over all driving rows."""
 
 

@@ -33,36 +33,35 @@ from enrich.frames.keys import list_sharing
 from enrich.frames.partners import sum_partners
 from enrich.joins import interval
 from enrich.spark.fit import read_broadcast_limit
-from enrich.steps.affected_keys import count_left, find_quarantined_keys
-from enrich.steps.rows import Rows
+from enrich.steps.rows import Rows, count_left, find_quarantined_keys
+from enrich.steps.run import Run
 from enrich.steps.source_changes import Changes
 from enrich.steps.source_changes import read_windows as read_changes  # noqa: F401 - a part of the kind
-from enrich.steps.work import Work
 
 
-def get_spec(work: Work) -> JoinSpec:
+def get_spec(run: Run) -> JoinSpec:
     """Return the job of a run as the joins that it is."""
-    return cast(JoinSpec, work.task.spec)
+    return cast(JoinSpec, run.plan.spec)
 
 
-def find_affected(work: Work, changed: Changes) -> Affected:
+def find_affected(run: Run, changed: Changes) -> Affected:
     """Return the driving keys that have changed, or that lead to a key of a lookup that has, and the lookup's own."""
-    spec = get_spec(work)
-    found = count_left(work, _find_affected(work, spec, changed), _take_counts(work, spec, changed))
-    if not work.are_few(found.count):
+    spec = get_spec(run)
+    found = count_left(run, _find_affected(run, spec, changed), _take_counts(run, spec, changed))
+    if not run.are_few(found.count):
         return found
     # Read once: the joins at both ends of the window are about them.
     names = name_left_key(len(spec.key_columns))
-    rows = {alias: work.now.affected_rows(alias, names, found) for alias in list_sharing(spec)}
+    rows = {alias: run.now.affected_rows(alias, names, found) for alias in list_sharing(spec)}
     read = {alias for alias in rows if alias not in found.known or found.known[alias].others is not None}
-    known = {alias: KnownRows(work.keep(each), read=alias in read) for alias, each in rows.items()}
+    known = {alias: KnownRows(run.keep(each), read=alias in read) for alias, each in rows.items()}
     return replace(found, known=known)
 
 
-def _take_counts(work: Work, spec: JoinSpec, changed: Changes) -> tuple[int, Ranges] | None:
+def _take_counts(run: Run, spec: JoinSpec, changed: Changes) -> tuple[int, Ranges] | None:
     """Return how many left keys are affected, and between which ends, if they are those that changed in one source."""
     differing = list(changed.differing)
-    if work.task.retry or len(differing) != 1:
+    if run.plan.retry or len(differing) != 1:
         return None
     (alias,) = differing
     if alias not in list_sharing(spec) or alias in changed.again:
@@ -72,20 +71,20 @@ def _take_counts(work: Work, spec: JoinSpec, changed: Changes) -> tuple[int, Ran
     return net.count, {name: net.ranges[part] for name, part in names if part in net.ranges}
 
 
-def _find_affected(work: Work, spec: JoinSpec, changed: Changes) -> Affected:
-    waiting = find_quarantined_keys(work)
-    now, right = work.now, spec.right_step()
+def _find_affected(run: Run, spec: JoinSpec, changed: Changes) -> Affected:
+    waiting = find_quarantined_keys(run)
+    now, right = run.now, spec.right_step()
     carry = not spec.sources[spec.driving].trusted
 
     def refer(step: Step, touched: DataFrame) -> DataFrame:
         return join.find_references(now, step, changed=touched, carry=carry)
 
-    dependent = [work.keep(frame) for frame in keys.find_dependents(spec, changed.differing, refer)]
+    dependent = [run.keep(frame) for frame in keys.find_dependents(spec, changed.differing, refer)]
     near = spec.interval_step
     if near is not None and near.alias in changed.differing:
-        dependent.append(work.keep(interval.find_near_changes(work.now, near, list(changed.images(near.alias)))))
+        dependent.append(run.keep(interval.find_near_changes(run.now, near, list(changed.images(near.alias)))))
     others = [each.left for each in waiting]
-    left = work.keep(keys.find_affected_left(spec, changed.differing, dependent, others))
+    left = run.keep(keys.find_affected_left(spec, changed.differing, dependent, others))
     known = {}
     for alias in list_sharing(spec):
         come = find_moved_rows(now, changed, alias, come=True)
@@ -94,7 +93,7 @@ def _find_affected(work: Work, spec: JoinSpec, changed: Changes) -> Affected:
             known[alias] = rows
     if right is None:
         return Affected(left, known=known)
-    moments = [now, work.before, *([work.sources(work.task.apart)] if work.task.apart else [])]
+    moments = [now, run.before, *([run.sources(run.plan.apart)] if run.plan.apart else [])]
     if right is near:
         moved = interval.find_near_rows(moments, right, changed.differing.get(spec.driving))
     else:
@@ -103,7 +102,7 @@ def _find_affected(work: Work, spec: JoinSpec, changed: Changes) -> Affected:
             frame.select(*[name for name in frame.columns if name.startswith("__enrich_j")]) for frame in references
         ]
     moved += [each.right for each in waiting if each.right is not None]
-    return Affected(left, work.keep(keys.find_affected_right(spec, changed.differing, dependent, moved)), known=known)
+    return Affected(left, run.keep(keys.find_affected_right(spec, changed.differing, dependent, moved)), known=known)
 
 
 def find_moved_rows(now: join.Sources, changed: Changes, alias: str, *, come: bool) -> DataFrame | None:
@@ -122,13 +121,13 @@ def find_moved_rows(now: join.Sources, changed: Changes, alias: str, *, come: bo
     return moved if same else None
 
 
-def compute_rows(work: Work, _changed: Changes, affected: Affected | None) -> Rows:
+def compute_rows(run: Run, _changed: Changes, affected: Affected | None) -> Rows:
     """Join the affected rows anew, and count the partners that they have found."""
-    spec = get_spec(work)
-    frame = join.join_all(work.sources_for(affected), affected)
-    frame = frame if _is_cheaper_again(work, spec) else work.keep(frame)
+    spec = get_spec(run)
+    frame = join.join_all(run.sources_for(affected), affected)
+    frame = frame if _is_cheaper_again(run, spec) else run.keep(frame)
     # Where all rows are computed and none is quarantined, these are the target's: its state needs no pass of its own.
-    marks = mark_rows(spec.columns) if work.task.everything and not work.task.may_quarantine else {}
+    marks = mark_rows(spec.columns) if run.plan.everything and not run.plan.may_quarantine else {}
     marks = {name: F.col(LIVE) & mark for name, mark in marks.items()}
     found, partners, tally = sum_partners(frame, spec.steps, marks)
     lookups = {step.alias: Lookup(step.kind, **vars(partners[step.alias])) for step in spec.steps}
@@ -141,37 +140,37 @@ def compute_rows(work: Work, _changed: Changes, affected: Affected | None) -> Ro
     return Rows(frame, counts, lookups=lookups, tally=tally)
 
 
-def _is_cheaper_again(work: Work, spec: JoinSpec) -> bool:
+def _is_cheaper_again(run: Run, spec: JoinSpec) -> bool:
     """Return whether a first run computes its rows twice, to count them and to write them, and does not keep them.
 
     To keep ten million rows costs more than to join them with tables that Spark sends to every task. Rules of a suite
     would read the rows more often.
     """
-    if not work.task.everything or work.task.target.table is not None or work.task.judging_suite is not None:
+    if not run.plan.everything or run.plan.target.table is not None or run.plan.judging_suite is not None:
         return False
-    sent = read_broadcast_limit(work.session)
+    sent = read_broadcast_limit(run.session)
     return all(
         step.kind in ("table", "foreign_key")
         and step.how in ("inner", "left")
-        and work.measure_source(step.alias) <= sent
+        and run.measure_source(step.alias) <= sent
         for step in spec.steps
     )
 
 
-def derive_rows(work: Work, affected: Affected | None) -> DataFrame:
+def derive_rows(run: Run, affected: Affected | None) -> DataFrame:
     """Return the joined rows."""
-    return join.join_all(work.now if affected is None else work.sources_for(affected), affected)
+    return join.join_all(run.now if affected is None else run.sources_for(affected), affected)
 
 
-def show_keyless(work: Work, rows: DataFrame) -> DataFrame:
+def show_keyless(run: Run, rows: DataFrame) -> DataFrame:
     """Return driving rows without a whole key as the joins show them."""
-    return join.join_keyless(work.now, rows)
+    return join.join_keyless(run.now, rows)
 
 
-def list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[str]:
+def list_tables_read(run: Run, changed: Changes, affected: Affected) -> set[str]:
     """Return the sources that the joins read, and those that tell which rows refer to what has changed."""
-    task, spec, read = work.task, get_spec(work), set[str]()
-    if spec.right_step() is not None or spec.interval_step is not None or task.lacks_state:
+    plan, spec, read = run.plan, get_spec(run), set[str]()
+    if spec.right_step() is not None or spec.interval_step is not None or plan.lacks_state:
         return set(spec.sources)
     read |= {alias for alias, net in changed.net.items() if net.grown and not spec.sources[alias].trusted}
     for alias in list_sharing(spec):
@@ -186,17 +185,17 @@ def list_tables_read(work: Work, changed: Changes, affected: Affected) -> set[st
     return read
 
 
-def count_lookups(work: Work, changed: Changes, affected: Affected, recorded: Lookups, now: Lookups) -> Lookups:
+def count_lookups(run: Run, changed: Changes, affected: Affected, recorded: Lookups, now: Lookups) -> Lookups:
     """Return how each join goes over all driving rows: what is recorded, less what the affected rows had before."""
-    if _keeps_partners(work, get_spec(work), changed):
+    if _keeps_partners(run, get_spec(run), changed):
         return recorded
-    were = _count_partners(*_go_back(work, changed, affected))
+    were = _count_partners(*_go_back(run, changed, affected))
     return {alias: recorded[alias] + each + -were[alias] for alias, each in now.items()}
 
 
-def recount_lookups(work: Work) -> Lookups:
+def recount_lookups(run: Run) -> Lookups:
     """Count how each join goes over all driving rows."""
-    return _count_partners(work.now, None)
+    return _count_partners(run.now, None)
 
 
 def _count_partners(sources: Sources, affected: Affected | None) -> Lookups:
@@ -205,7 +204,7 @@ def _count_partners(sources: Sources, affected: Affected | None) -> Lookups:
     return sum_partners(join.apply_steps(sources, affected, steps), steps)[1]
 
 
-def _keeps_partners(work: Work, spec: JoinSpec, changed: Changes) -> bool:
+def _keeps_partners(run: Run, spec: JoinSpec, changed: Changes) -> bool:
     """Tell whether every row has as many partners as before: no key has come or gone, and nothing decisive differs.
 
     Looking costs one query over the changed rows; where these are many, the partners are counted again unseen.
@@ -218,18 +217,18 @@ def _keeps_partners(work: Work, spec: JoinSpec, changed: Changes) -> bool:
         if alias in moved:
             looked_at[alias].add(column)
     seen = {alias: columns for alias, columns in looked_at.items() if columns}
-    if not all(work.are_few(moved[alias].count) for alias in seen):
+    if not all(run.are_few(moved[alias].count) for alias in seen):
         return False
     return not any(count_keys_that_differ(moved[alias], spec.sources[alias], seen[alias]) for alias in seen)
 
 
-def _go_back(work: Work, changed: Changes, affected: Affected) -> tuple[Sources, Affected]:
+def _go_back(run: Run, changed: Changes, affected: Affected) -> tuple[Sources, Affected]:
     """Return the sources at the window's start, and the affected keys with their rows there.
 
     A source was what it is, without the rows of its changed keys, and with those that its feed says have gone. So no
     older version is opened, but where the feed does not tell.
     """
-    now = work.sources_for(affected)
+    now = run.sources_for(affected)
     spec = now.spec
     names = name_left_key(len(spec.key_columns))
     sharing, snapshots, known = list_sharing(spec), dict(now.snapshots), {}
@@ -241,7 +240,7 @@ def _go_back(work: Work, changed: Changes, affected: Affected) -> tuple[Sources,
             continue
         gone = find_moved_rows(now, changed, alias, come=False)
         if gone is None:
-            snapshots[alias] = work.snapshot(alias, work.task.window[alias].start)
+            snapshots[alias] = run.snapshot(alias, run.plan.window[alias].start)
         elif alias in sharing:
             stayed = now.affected_rows(alias, names, affected)
             stayed = stayed.join(net.select_changed().toDF(*names), on=names, how="left_anti")

@@ -56,11 +56,10 @@ from enrich.frames.columns import (
     unite,
 )
 from enrich.progress.continuity import find_quarantine_version
-from enrich.steps import feed_ranges
-from enrich.steps.losses import check_ends
+from enrich.steps import source_changes
 from enrich.steps.rows import Rows
-from enrich.steps.source_changes import Changes, describe_window
-from enrich.steps.work import Work, build_finding, list_kinds, read_target
+from enrich.steps.run import Run, build_finding, list_kinds, read_target
+from enrich.steps.source_changes import Changes, check_ends, describe_window
 from enrich.storage import feed_rows, tables
 
 FROM, TO, IMAGE = "__enrich_from", "__enrich_to", "__enrich_image"
@@ -104,57 +103,57 @@ class Ledger:
         return tuple(found)
 
 
-def get_spec(work: Work) -> HistorySpec:
+def get_spec(run: Run) -> HistorySpec:
     """Return the job of a run as the history that it is."""
-    return cast(HistorySpec, work.task.spec)
+    return cast(HistorySpec, run.plan.spec)
 
 
-def read_changes(work: Work) -> Changes:
+def read_changes(run: Run) -> Changes:
     """Read what each commit of the window did: nothing is netted."""
-    spec = get_spec(work)
-    ledger, alias = read_ledger(work, spec), spec.driving
+    spec = get_spec(run)
+    ledger, alias = read_ledger(run, spec), spec.driving
     found = ledger.touched
-    count = ledger.come - ledger.keyless if work.task.everything else found.count
-    window = {alias: describe_window(work.task, alias, count, compared=bool(found.compared))}
+    count = ledger.come - ledger.keyless if run.plan.everything else found.count
+    window = {alias: describe_window(run.plan, alias, count, compared=bool(found.compared))}
     compared = {alias: frozenset(found.compared)}
     return Changes({}, window, ledger.list_findings(alias), {alias: found}, ledger, compared)
 
 
-def find_affected(work: Work, changed: Changes) -> Affected:
+def find_affected(run: Run, changed: Changes) -> Affected:
     """Return the versions that the commits of the window may have made, ended or taken back."""
     identities = get_ledger(changed).identities
     assert identities is not None  # noqa: S101 - where all may differ, nobody asks
-    versions = work.keep(identities)
+    versions = run.keep(identities)
     return Affected(versions, count=versions.count())
 
 
-def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Rows:
+def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     """Compute the versions of the keys that the commits changed."""
     ledger = get_ledger(changed)
-    versions = work.keep(derive_versions(get_spec(work), ledger.base, ledger.events))
+    versions = run.keep(derive_versions(get_spec(run), ledger.base, ledger.events))
     return Rows(versions, Counts(affected_keys=affected.count if affected else versions.count()))
 
 
-def derive_rows(work: Work, affected: Affected | None) -> DataFrame:
+def derive_rows(run: Run, affected: Affected | None) -> DataFrame:
     """Return the source's rows as versions that begin now, of some of its keys, or of all."""
-    spec = get_spec(work)
-    base = take_rows(spec, work.snapshot(spec.driving), F.current_timestamp())
+    spec = get_spec(run)
+    base = take_rows(spec, run.snapshot(spec.driving), F.current_timestamp())
     current = derive_versions(spec, base, base.limit(0).withColumn(COMMIT, F.lit(0).cast("long")))
     return current if affected is None else current.join(affected.left, on=affected.left.columns, how="left_semi")
 
 
-def show_keyless(work: Work, rows: DataFrame) -> DataFrame:
+def show_keyless(run: Run, rows: DataFrame) -> DataFrame:
     """Return the source's rows without a whole key as versions: nobody can say since when they hold."""
-    spec, nothing = get_spec(work), F.lit(None).cast("timestamp")
+    spec, nothing = get_spec(run), F.lit(None).cast("timestamp")
     shown = {name: F.col(quote(name)) for name in spec.source.columns}
     shown |= {spec.valid_from: nothing, spec.valid_to: nothing}
     return rows.select(*[shown[name].alias(name) for name in spec.columns])
 
 
-def list_tables_read(work: Work, _changed: Changes, _affected: Affected) -> set[str]:
+def list_tables_read(run: Run, _changed: Changes, _affected: Affected) -> set[str]:
     """Return the source where it is compared with the versions that are recorded."""
-    span = work.task.span
-    return {work.task.spec.driving} if span is not None and span.compares else set()
+    span = run.plan.span
+    return {run.plan.spec.driving} if span is not None and span.compares else set()
 
 
 def get_ledger(changed: Changes) -> Ledger:
@@ -163,7 +162,7 @@ def get_ledger(changed: Changes) -> Ledger:
     return changed.ledger
 
 
-def read_ledger(work: Work, spec: HistorySpec) -> Ledger:
+def read_ledger(run: Run, spec: HistorySpec) -> Ledger:
     """Read what a history is computed from.
 
     Raises:
@@ -171,16 +170,16 @@ def read_ledger(work: Work, spec: HistorySpec) -> Ledger:
     """
     pass_point("feed_of_source.before")
     try:
-        found = _build_ledger(work, spec)
+        found = _build_ledger(run, spec)
     except (PySparkException, Py4JJavaError) as error:
         if find_lack(error):
             raise
-        check_ends(work, [spec.driving])
+        check_ends(run, [spec.driving])
         try:
-            found = _build_ledger(work, spec)  # it may have been a task that failed, and not the feed
+            found = _build_ledger(run, spec)  # it may have been a task that failed, and not the feed
         except (PySparkException, Py4JJavaError) as again:
             raise find_lack(again) or HistoryError(
-                f"the feed of source {spec.driving!r} cannot be read after version {_start(work)}:"
+                f"the feed of source {spec.driving!r} cannot be read after version {_start(run)}:"
                 f" {tell_unreadable(again)}",
                 hint=f"run `{hints.plan(spec.job)}` to see what can be read",
             ) from error
@@ -188,57 +187,57 @@ def read_ledger(work: Work, spec: HistorySpec) -> Ledger:
     return found
 
 
-def _start(work: Work) -> int:
-    assert work.task.span is not None  # noqa: S101 - a history is given one with its window
-    return work.task.span.start
+def _start(run: Run) -> int:
+    assert run.plan.span is not None  # noqa: S101 - a history is given one with its window
+    return run.plan.span.start
 
 
-def _build_ledger(work: Work, spec: HistorySpec) -> Ledger:
-    span, end = work.task.span, work.task.window[spec.driving].to
+def _build_ledger(run: Run, spec: HistorySpec) -> Ledger:
+    span, end = run.plan.span, run.plan.window[spec.driving].to
     assert span is not None  # noqa: S101 - a history is given one with its window
     if span.whole or span.compares:
-        feed_ranges.require_sound(work.task, spec.driving, span.start)
-    times = _read_times(work, spec, (span.start, end))
-    recorded = None if span.whole else _read_recorded(work, spec)
+        source_changes.require_sound(run.plan, spec.driving, span.start)
+    times = _read_times(run, spec, (span.start, end))
+    recorded = None if span.whole else _read_recorded(run, spec)
     # Where nothing is taken again, nothing is rolled back: times may seem to go back when a log forgets the past.
-    again = not span.whole and span.start < min(end, work.task.target.marks[spec.driving].to)
+    again = not span.whole and span.start < min(end, run.plan.target.marks[spec.driving].to)
     bound = F.timestamp_millis(F.lit(times[span.start + 1])) if again else None
     earlier = recorded if recorded is None or bound is None else roll_back(recorded, bound)
-    parts, compared = _read_images(work, spec, (span.start, end)) if span.start < end else ([], ())
+    parts, compared = _read_images(run, spec, (span.start, end)) if span.start < end else ([], ())
     if span.compares and earlier is not None:
-        parts.append(_compare_rows(work, spec, earlier, span.start))
-    images = unite(parts) if parts else _make_no_images(work, spec)
-    images = work.keep(images)
-    events = work.keep(find_events(spec, images, _list_times(work, times)))
-    keys = work.keep(events.select(*name_left_key(len(spec.key))).distinct())
+        parts.append(_compare_rows(run, spec, earlier, span.start))
+    images = unite(parts) if parts else _make_no_images(run, spec)
+    images = run.keep(images)
+    events = run.keep(find_events(spec, images, _list_times(run, times)))
+    keys = run.keep(events.select(*name_left_key(len(spec.key))).distinct())
     if earlier is None:
-        base = take_rows(spec, work.snapshot(spec.driving, span.start), _begin(spec, times[span.start]))
+        base = take_rows(spec, run.snapshot(spec.driving, span.start), _begin(spec, times[span.start]))
     else:
         base = earlier
     identities = None
-    if recorded is not None and not work.task.everything:
-        beside = _list_quarantined_now(work, spec) if work.task.apart else None
+    if recorded is not None and not run.plan.everything:
+        beside = _list_quarantined_now(run, spec) if run.plan.apart else None
         there = [recorded, *([] if beside is None else [beside])]
-        if span.compares and work.task.apart:  # nobody knows the keys in which target and quarantine differ
+        if span.compares and run.plan.apart:  # nobody knows the keys in which target and quarantine differ
             names = name_left_key(len(spec.key))
-            keys = work.keep(unite([each.select(*names) for each in (*there, events)]).distinct())
+            keys = run.keep(unite([each.select(*names) for each in (*there, events)]).distinct())
         else:
-            wanted = keys if not work.task.retry else keys.unionByName(_find_quarantined_keys(work, spec)).distinct()
+            wanted = keys if not run.plan.retry else keys.unionByName(_find_quarantined_keys(run, spec)).distinct()
             there = [each.join(wanted, on=wanted.columns, how="left_semi") for each in there]
-        recorded = there[0] = work.keep(there[0])
+        recorded = there[0] = run.keep(there[0])
         base = recorded if bound is None else roll_back(recorded, bound)
         identities = list_identities(spec, *there, events)
     if spec.source.trusted:
         base = base.dropDuplicates([*name_left_key(len(spec.key)), FROM])
     surplus = 0 if spec.source.trusted else count_surplus(spec, base, events)
-    touched, come, keyless = _count(work, spec, images, keys)
-    if work.task.unsearched and not work.task.everything:
-        surplus = max(surplus, *_search_ends(work, spec, images))
+    touched, come, keyless = _count(run, spec, images, keys)
+    if run.plan.unsearched and not run.plan.everything:
+        surplus = max(surplus, *_search_ends(run, spec, images))
     touched = replace(touched, compared=compared)
     return Ledger(base, events, identities, touched, come, keyless, surplus)
 
 
-def _count(work: Work, spec: HistorySpec, images: DataFrame, keys: DataFrame) -> tuple[Touched, int, int]:
+def _count(run: Run, spec: HistorySpec, images: DataFrame, keys: DataFrame) -> tuple[Touched, int, int]:
     """Count what came, by a commit or with the first version."""
     lacks_key, weight = is_keyless(spec), F.greatest(F.col(WEIGHT), F.lit(0))
     sums = [
@@ -247,19 +246,19 @@ def _count(work: Work, spec: HistorySpec, images: DataFrame, keys: DataFrame) ->
         F.count_if(lacks_key),
     ]
     come, keyless, null_images = map(int, aggregate(images, *sums))
-    if work.task.everything or work.task.unsearched:
-        rows = net_changes.count_rows(work.read_source(spec.driving), spec.source, search=False)
+    if run.plan.everything or run.plan.unsearched:
+        rows = net_changes.count_rows(run.read_source(spec.driving), spec.source, search=False)
         come, keyless = rows.rows + rows.null_keys, rows.null_keys
     names = name_reference(len(spec.key))
     return Touched((images,), keys.toDF(*names), (), keys.count(), null_images), come, keyless
 
 
-def _search_ends(work: Work, spec: HistorySpec, images: DataFrame) -> tuple[int, int]:
+def _search_ends(run: Run, spec: HistorySpec, images: DataFrame) -> tuple[int, int]:
     """Count the rows beyond the first of their key in the whole source, at the window's end and at its start.
 
     The rows at its start are those at its end, less what came and with what went since.
     """
-    now = work.read_source(spec.driving).withColumn(WEIGHT, F.lit(1))
+    now = run.read_source(spec.driving).withColumn(WEIGHT, F.lit(1))
     went = images.select(*[F.col(quote(name)) for name in spec.source.columns], (-F.col(WEIGHT)).alias(WEIGHT))
     sides = [now, now.unionByName(went)]
     names = [quote(name) for name in spec.key]
@@ -269,14 +268,14 @@ def _search_ends(work: Work, spec: HistorySpec, images: DataFrame) -> tuple[int,
     return end, start
 
 
-def _read_times(work: Work, spec: HistorySpec, ends: tuple[int, int]) -> Mapping[int, int]:
+def _read_times(run: Run, spec: HistorySpec, ends: tuple[int, int]) -> Mapping[int, int]:
     """Return version -> milliseconds since 1970 of the commits of a range, and of the one before it where known.
 
     Raises:
         HistoryError: The log has forgotten one.
     """
-    known = tables.read_commits(tables.open_log(work.task.tables[spec.driving].uri))
-    span = work.task.span
+    known = tables.read_commits(tables.open_log(run.plan.tables[spec.driving].uri))
+    span = run.plan.span
     assert span is not None  # noqa: S101 - a history is given one with its window
     first = ends[0] if span.whole or span.compares else ends[0] + 1
     lacking = [version for version in range(first, ends[1] + 1) if version not in known]
@@ -288,11 +287,11 @@ def _read_times(work: Work, spec: HistorySpec, ends: tuple[int, int]) -> Mapping
     return {version: known[version] for version in range(first, ends[1] + 1)}
 
 
-def _list_times(work: Work, times: Mapping[int, int]) -> DataFrame:
+def _list_times(run: Run, times: Mapping[int, int]) -> DataFrame:
     """Return ``COMMIT`` and ``FROM`` of commits."""
     text = json.dumps([[version, at] for version, at in times.items()])
     pair = F.explode(F.from_json(F.lit(text), "array<array<bigint>>")).alias("pair")
-    found = work.session.range(1).select(pair)
+    found = run.session.range(1).select(pair)
     return found.select(F.col("pair")[0].alias(COMMIT), F.timestamp_millis(F.col("pair")[1]).alias(FROM))
 
 
@@ -302,7 +301,7 @@ def _begin(spec: HistorySpec, at: int) -> Column:
 
 
 def _read_images(
-    work: Work, spec: HistorySpec, ends: tuple[int, int]
+    run: Run, spec: HistorySpec, ends: tuple[int, int]
 ) -> tuple[list[DataFrame], tuple[tuple[int, int], ...]]:
     """Return what each commit of a range removed and added, one row an image.
 
@@ -314,8 +313,8 @@ def _read_images(
     Raises:
         HistoryError: A commit is lost that was there a moment ago, or holds what is not known.
     """
-    alias, names, uri = spec.driving, list(spec.source.columns), work.task.tables[spec.driving].uri
-    told = feed_ranges.read_range(work.task, alias, ends)
+    alias, names, uri = spec.driving, list(spec.source.columns), run.plan.tables[spec.driving].uri
+    told = source_changes.read_range(run.plan, alias, ends)
     if told.lost:
         raise HistoryError(
             f"the log of source {alias!r} does not know version {told.lost[0]} any more",
@@ -324,11 +323,11 @@ def _read_images(
     feeds, compared, start = [], [], ends[0]
     for version in (*told.repartitioned, ends[1] + 1):
         if start < version - 1:
-            feeds.append(feed_rows.read_change_feed(work.session, uri, (start, version - 1), names))
+            feeds.append(feed_rows.read_change_feed(run.session, uri, (start, version - 1), names))
         if version <= ends[1]:
             compared.append((version - 1, version))
-            feed_ranges.require_sound(work.task, alias, *compared[-1])
-            feeds.append(feed_rows.read_snapshot_difference(work.session, uri, compared[-1], names, ends[1]))
+            source_changes.require_sound(run.plan, alias, *compared[-1])
+            feeds.append(feed_rows.read_snapshot_difference(run.session, uri, compared[-1], names, ends[1]))
         start = version
     images = [
         net_changes.sum_images(normalise.normalise_keys(feed, spec.source), spec.source, COMMIT) for feed in feeds
@@ -336,52 +335,52 @@ def _read_images(
     return images, tuple(compared)
 
 
-def _make_no_images(work: Work, spec: HistorySpec) -> DataFrame:
+def _make_no_images(run: Run, spec: HistorySpec) -> DataFrame:
     nothing = {WEIGHT: F.lit(0), COMMIT: F.lit(0).cast("long")}
-    return work.read_source(spec.driving).limit(0).withColumns(nothing)
+    return run.read_source(spec.driving).limit(0).withColumns(nothing)
 
 
-def _compare_rows(work: Work, spec: HistorySpec, recorded: DataFrame, version: int) -> DataFrame:
+def _compare_rows(run: Run, spec: HistorySpec, recorded: DataFrame, version: int) -> DataFrame:
     """Return what leads from the recorded open versions to a snapshot, as if its commit had done it all."""
-    now = work.snapshot(spec.driving, version).withColumn(WEIGHT, F.lit(1))
+    now = run.snapshot(spec.driving, version).withColumn(WEIGHT, F.lit(1))
     before = list_images(spec, recorded).withColumn(WEIGHT, F.lit(-1))
     both = now.unionByName(before).withColumn(COMMIT, F.lit(version).cast("long"))
     return net_changes.sum_images(both, spec.source, COMMIT)
 
 
-def _read_recorded(work: Work, spec: HistorySpec) -> DataFrame:
+def _read_recorded(run: Run, spec: HistorySpec) -> DataFrame:
     """Return the versions that the target has, and those that its quarantine had beside them.
 
     Versions move between the two, when they end and a rule is about that. So a quarantine that is ahead, or was
     restored, may lack one that the target has not got: only the rows that belong to the target's are taken.
     """
-    target, beside = read_target(work), _read_quarantined(work, spec, _find_belonging_version(work))
+    target, beside = read_target(run), _read_quarantined(run, spec, _find_belonging_version(run))
     assert target is not None  # noqa: S101 - only a first run has none
-    target = target.select(*[F.col(quote(name)) for name in _list_recorded(work, target.columns)])
+    target = target.select(*[F.col(quote(name)) for name in _list_recorded(run, target.columns)])
     if beside is not None:
-        beside = tables.fit_rows(beside, list_kinds(work, beside.columns))
+        beside = tables.fit_rows(beside, list_kinds(run, beside.columns))
         target = target.unionByName(beside, allowMissingColumns=True)
-    return take_versions(spec, target, _list_kinds(work, spec))
+    return take_versions(spec, target, _list_kinds(run, spec))
 
 
-def _list_recorded(work: Work, names: Iterable[str]) -> list[str]:
+def _list_recorded(run: Run, names: Iterable[str]) -> list[str]:
     """Return those of some columns that the job has written: what another writer has put into others is not its own."""
-    cursor = work.task.target.cursor
-    known = {name.lower() for name in (work.task.spec.columns if cursor is None else cursor.columns)}
+    cursor = run.plan.target.cursor
+    known = {name.lower() for name in (run.plan.spec.columns if cursor is None else cursor.columns)}
     return [name for name in names if name.lower() in known]
 
 
-def _list_kinds(work: Work, spec: HistorySpec) -> dict[str, T.DataType]:
-    return {field.name: field.dataType for field in work.read_source(spec.driving).schema.fields}
+def _list_kinds(run: Run, spec: HistorySpec) -> dict[str, T.DataType]:
+    return {field.name: field.dataType for field in run.read_source(spec.driving).schema.fields}
 
 
-def _find_belonging_version(work: Work) -> int | None:
+def _find_belonging_version(run: Run) -> int | None:
     """Return the version of the quarantine whose rows belong to the target's; None when there were none.
 
     Raises:
         HistoryError: The log of the quarantine has forgotten it.
     """
-    target = work.task.target
+    target = run.plan.target
     there, cursor = target.quarantine, target.cursor
     if there is None or cursor is None or not cursor.quarantine:
         return None
@@ -389,12 +388,12 @@ def _find_belonging_version(work: Work) -> int | None:
         return there.table.version
     found = find_quarantine_version(there.table.uri, cursor)
     if found is None:
-        raise _refuse_without_rows(work)
+        raise _refuse_without_rows(run)
     return found
 
 
-def _refuse_without_rows(work: Work) -> RefreshNeeded:
-    name = work.task.job.job
+def _refuse_without_rows(run: Run) -> RefreshNeeded:
+    name = run.plan.job.job
     return RefreshNeeded(
         f"the quarantine of {name!r} is not at the same source version as the target,"
         " and its older rows cannot be read any more",
@@ -404,43 +403,43 @@ def _refuse_without_rows(work: Work) -> RefreshNeeded:
     )
 
 
-def _read_quarantined(work: Work, spec: HistorySpec, version: int | None) -> DataFrame | None:
+def _read_quarantined(run: Run, spec: HistorySpec, version: int | None) -> DataFrame | None:
     """Return the rows with a key that the quarantine has, or had at a version: the target's columns.
 
     Raises:
         HistoryError: The rows of the version cannot be read any more.
     """
-    there = work.task.target.quarantine
+    there = run.plan.target.quarantine
     if there is None or version is None:
         return None
-    names = _list_recorded(work, [name for name in spec.columns if name in there.table.columns])
+    names = _list_recorded(run, [name for name in spec.columns if name in there.table.columns])
     if version == there.table.version:
-        rows = tables.read_snapshot(work.session, there.table.uri, version, [*names, FAILED_COLUMN])
+        rows = tables.read_snapshot(run.session, there.table.uri, version, [*names, FAILED_COLUMN])
         return rows.where(~quarantine.is_keyless()).drop(FAILED_COLUMN)
     try:
-        like = tables.read_snapshot(work.session, there.table.uri, there.table.version, [*names, FAILED_COLUMN])
-        rows = tables.read_snapshot(work.session, there.table.uri, version, [*names, FAILED_COLUMN], like=like)
-        rows = work.keep(rows.where(~quarantine.is_keyless()).drop(FAILED_COLUMN))
+        like = tables.read_snapshot(run.session, there.table.uri, there.table.version, [*names, FAILED_COLUMN])
+        rows = tables.read_snapshot(run.session, there.table.uri, version, [*names, FAILED_COLUMN], like=like)
+        rows = run.keep(rows.where(~quarantine.is_keyless()).drop(FAILED_COLUMN))
         rows.count()  # here, where it can be told which files are missing
     except (PySparkException, Py4JJavaError) as error:
         if find_lack(error):
             raise
-        raise _refuse_without_rows(work) from error
+        raise _refuse_without_rows(run) from error
     return rows
 
 
-def _list_quarantined_now(work: Work, spec: HistorySpec) -> DataFrame | None:
+def _list_quarantined_now(run: Run, spec: HistorySpec) -> DataFrame | None:
     """Return the versions that the quarantine has now; None when it has none."""
-    there = work.task.target.quarantine
-    beside = None if there is None else _read_quarantined(work, spec, there.table.version)
+    there = run.plan.target.quarantine
+    beside = None if there is None else _read_quarantined(run, spec, there.table.version)
     if beside is None:
         return None
-    beside = tables.fit_rows(beside, list_kinds(work, beside.columns))
-    return take_versions(spec, beside, _list_kinds(work, spec))
+    beside = tables.fit_rows(beside, list_kinds(run, beside.columns))
+    return take_versions(spec, beside, _list_kinds(run, spec))
 
 
-def _find_quarantined_keys(work: Work, spec: HistorySpec) -> DataFrame:
-    beside = _list_quarantined_now(work, spec)
+def _find_quarantined_keys(run: Run, spec: HistorySpec) -> DataFrame:
+    beside = _list_quarantined_now(run, spec)
     assert beside is not None  # noqa: S101 - what is tried again is in a quarantine
     return beside.select(*name_left_key(len(spec.key))).distinct()
 

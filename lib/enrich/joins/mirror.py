@@ -32,32 +32,31 @@ from enrich.frames.columns import (
     take_column,
     unite,
 )
-from enrich.steps.affected_keys import count_left, find_quarantined_keys
-from enrich.steps.rows import Rows
+from enrich.steps.rows import Rows, count_left, find_quarantined_keys
+from enrich.steps.run import Run, build_finding
 from enrich.steps.source_changes import Changes
 from enrich.steps.source_changes import read_windows as read_changes  # noqa: F401 - a part of the kind
-from enrich.steps.work import Work, build_finding
 
 
-def get_spec(work: Work) -> MirrorSpec:
+def get_spec(run: Run) -> MirrorSpec:
     """Return the job of a run as the mirror that it is."""
-    return cast(MirrorSpec, work.task.spec)
+    return cast(MirrorSpec, run.plan.spec)
 
 
-def find_affected(work: Work, changed: Changes) -> Affected:
+def find_affected(run: Run, changed: Changes) -> Affected:
     """Return the values that a changed row of the master held or holds, and those that are tried again."""
-    spec = get_spec(work)
+    spec = get_spec(run)
     values = [find_affected_values(spec, images) for alias in spec.sources for images in changed.images(alias)]
-    waiting = [each.left for each in find_quarantined_keys(work)]
-    return count_left(work, Affected(work.keep(unite([*values, *waiting]).distinct())))
+    waiting = [each.left for each in find_quarantined_keys(run)]
+    return count_left(run, Affected(run.keep(unite([*values, *waiting]).distinct())))
 
 
-def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Rows:
+def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     """Compute the mirror's rows for the affected values; several holders of one are a finding where that is refused."""
-    spec = get_spec(work)
-    frame = work.keep(derive_mirror(spec, work.snapshot(spec.driving), affected))
+    spec = get_spec(run)
+    frame = run.keep(derive_mirror(spec, run.snapshot(spec.driving), affected))
     found = aggregate(frame, F.count("*").alias("rows"), F.count(F.when(F.col(HOLDERS) > 1, 1)).alias("shared"))
-    nulls = _count_null_values(work, spec, changed)
+    nulls = _count_null_values(run, spec, changed)
     counts = Counts(affected_keys=affected.count if affected else found["rows"], null_values=nulls)
     values = (found["rows"], found["shared"])
     conflict = spec.conflict == "fail" and found["shared"]
@@ -65,30 +64,30 @@ def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Row
     return Rows(frame.drop(HOLDERS), counts, findings, values=values)
 
 
-def derive_rows(work: Work, affected: Affected | None) -> DataFrame:
+def derive_rows(run: Run, affected: Affected | None) -> DataFrame:
     """Return the mirror's rows."""
-    spec = get_spec(work)
-    return derive_mirror(spec, work.snapshot(spec.driving), affected)
+    spec = get_spec(run)
+    return derive_mirror(spec, run.snapshot(spec.driving), affected)
 
 
-def show_keyless(work: Work, rows: DataFrame) -> DataFrame:
+def show_keyless(run: Run, rows: DataFrame) -> DataFrame:
     """Return rows of the master without a whole key as rows of the mirror that nobody else's key shares."""
-    spec = get_spec(work)
+    spec = get_spec(run)
     keys = [take_column(name) for name in spec.key]
     whole = F.array(keys[0] if len(keys) == 1 else pack_columns(spec.key)).alias(spec.columns[len(spec.value)])
     shown = [whole] if spec.conflict == "collect" else keys
     return rows.select(*map(take_column, spec.value), *shown, *map(take_column, spec.extra))
 
 
-def list_tables_read(work: Work, _changed: Changes, _affected: Affected) -> set[str]:
+def list_tables_read(run: Run, _changed: Changes, _affected: Affected) -> set[str]:
     """Return the master: it tells who else holds a value."""
-    return {work.task.spec.driving}
+    return {run.plan.spec.driving}
 
 
-def _count_null_values(work: Work, spec: MirrorSpec, changed: Changes) -> int:
+def _count_null_values(run: Run, spec: MirrorSpec, changed: Changes) -> int:
     """Count the master's rows, or those that the window brought, that have a key and no value."""
-    if work.task.everything:
-        come = work.snapshot(spec.driving)
+    if run.plan.everything:
+        come = run.snapshot(spec.driving)
     elif spec.driving in changed.net:
         come = changed.net[spec.driving].images.where(F.col(WEIGHT) > 0)
     else:

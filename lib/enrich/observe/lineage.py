@@ -46,7 +46,7 @@ from enrich.config.kinds import trace_columns
 from enrich.config.kinds.syntax import Source
 from enrich.config.models import Lineage
 from enrich.config.project import Project
-from enrich.progress.task import Task
+from enrich.progress.plan import Plan
 from enrich.storage import tables
 
 _ENDED_BADLY = {LOCKED: RunState.ABORT}
@@ -85,24 +85,24 @@ class Sender:
         """Say that a job begins."""
         self._send(job, RunState.START, {})
 
-    def end(self, result: JobResult, task: Task | None) -> None:
+    def end(self, result: JobResult, plan: Plan | None) -> None:
         """Say how a job ended, with its tables as far as they are known.
 
         Args:
             result: Its result.
-            task: What it had to do; None when it did not get that far.
+            plan: What it had to do; None when it did not get that far.
         """
         facets: dict[str, Any] = {}
-        if task is not None:
+        if plan is not None:
             facets |= self._describe_windows(result)
         if result.findings:
             facets["test"] = test_run.TestRunFacet([describe_test(each) for each in result.findings])
         if result.error is not None:
             facets["errorMessage"] = error_message_run.ErrorMessageRunFacet(result.error, "python")
         state = RunState.COMPLETE if result.exit_code == 0 else _ENDED_BADLY.get(result.status, RunState.FAIL)
-        inputs = describe_inputs(self.project, task, result, self.namespace) if task is not None else []
-        done = task is not None and state is RunState.COMPLETE
-        outputs = describe_outputs(self.project, task, result, self.namespace) if done and task is not None else []
+        inputs = describe_inputs(self.project, plan, result, self.namespace) if plan is not None else []
+        done = plan is not None and state is RunState.COMPLETE
+        outputs = describe_outputs(self.project, plan, result, self.namespace) if done and plan is not None else []
         self._send(result.job, state, facets, inputs, outputs)
 
     def abort(self, job: str) -> None:
@@ -181,23 +181,23 @@ _CHANGES = {
 }
 
 
-def name_sources(project: Project, task: Task, namespace: str) -> dict[str, Name]:
+def name_sources(project: Project, plan: Plan, namespace: str) -> dict[str, Name]:
     """Return the datasets of a job's sources by alias."""
     return {
-        alias: name_dataset(project.location(source.table), task.tables[alias].uri, namespace)
-        for alias, source in task.job.sources.items()
+        alias: name_dataset(project.location(source.table), plan.tables[alias].uri, namespace)
+        for alias, source in plan.job.sources.items()
     }
 
 
-def describe_inputs(project: Project, task: Task, result: JobResult, namespace: str) -> list[InputDataset]:
+def describe_inputs(project: Project, plan: Plan, result: JobResult, namespace: str) -> list[InputDataset]:
     """Return the sources at the versions that the run took; a table under several aliases is one of them."""
     found: dict[Name, InputDataset] = {}
-    for alias, name in name_sources(project, task, namespace).items():
-        table, window = task.tables[alias], result.sources.get(alias)
+    for alias, name in name_sources(project, plan, namespace).items():
+        table, window = plan.tables[alias], result.sources.get(alias)
         facets = {
             "version": _describe_version(table.version if window is None else window.to),
             **describe_schema(table.columns),
-            **describe_alias(project.location(task.job.sources[alias].table), namespace),
+            **describe_alias(project.location(plan.job.sources[alias].table), namespace),
         }
         dataset = found.setdefault(name, InputDataset(name.namespace, name.name, facets=facets))
         assertions = [_describe_assertion(each) for each in result.findings if _is_about(each, alias)]
@@ -224,14 +224,14 @@ def _describe_assertion(finding: Finding) -> data_quality_assertions_dataset.Ass
     )
 
 
-def describe_outputs(project: Project, task: Task, result: JobResult, namespace: str) -> list[OutputDataset]:
+def describe_outputs(project: Project, plan: Plan, result: JobResult, namespace: str) -> list[OutputDataset]:
     """Return the target, and its quarantine if there is one, after a run that succeeded."""
-    location = task.place.location
-    name = name_dataset(location, task.place.uri, namespace)
-    facets: dict[str, Any] = {**describe_alias(location, namespace), **_describe_columns(project, task, namespace)}
+    location = plan.place.location
+    name = name_dataset(location, plan.place.uri, namespace)
+    facets: dict[str, Any] = {**describe_alias(location, namespace), **_describe_columns(project, plan, namespace)}
     if result.target_version is not None:
         facets["version"] = _describe_version(result.target_version)
-    facets |= _describe_target_schema(task)
+    facets |= _describe_target_schema(plan)
     if result.state is not None:
         nulls = {
             column: data_quality_metrics_dataset.ColumnMetrics(nullCount=count, quantiles=None)
@@ -251,7 +251,7 @@ def describe_outputs(project: Project, task: Task, result: JobResult, namespace:
     found = [OutputDataset(name.namespace, name.name, facets=facets, outputFacets={"outputStatistics": statistics})]
     if result.quarantine is not None:
         beside = find_quarantine(location)
-        dataset = name_dataset(beside, task.place.quarantine_uri, namespace)
+        dataset = name_dataset(beside, plan.place.quarantine_uri, namespace)
         rows = output_statistics_output_dataset.OutputStatisticsOutputDatasetFacet(rowCount=result.counts.quarantined)
         found.append(
             OutputDataset(
@@ -268,9 +268,9 @@ def _describe_version(version: int) -> dataset_version_dataset.DatasetVersionDat
     return dataset_version_dataset.DatasetVersionDatasetFacet(str(version))
 
 
-def _describe_target_schema(task: Task) -> dict[str, Any]:
+def _describe_target_schema(plan: Plan) -> dict[str, Any]:
     """Return the facet of the target's columns as its log has them now; empty where that is not known."""
-    place = task.place.uri
+    place = plan.place.uri
     if place is None:
         return {}
     try:
@@ -279,9 +279,9 @@ def _describe_target_schema(task: Task) -> dict[str, Any]:
         return {}
 
 
-def _describe_columns(project: Project, task: Task, namespace: str) -> dict[str, Any]:
+def _describe_columns(project: Project, plan: Plan, namespace: str) -> dict[str, Any]:
     """Return the facet of which columns each column of the target comes from."""
-    names, traced = name_sources(project, task, namespace), trace_columns(task.spec)
+    names, traced = name_sources(project, plan, namespace), trace_columns(plan.spec)
 
     def describe(source: Source, kind: str, words: tuple[str, ...]) -> column_lineage_dataset.InputField:
         name = names[source[0]]

@@ -17,9 +17,9 @@ from enrich.base.traces import tell_frames
 from enrich.config.project import Project
 from enrich.config.settings import resolve
 from enrich.operations.runner import Watch
+from enrich.progress.continuity import measure_lag
 from enrich.progress.cursor import Mark
-from enrich.progress.lag import measure_lag
-from enrich.progress.task import Task
+from enrich.progress.plan import Plan
 from enrich.storage.runs import RunsTable
 
 if TYPE_CHECKING:
@@ -48,7 +48,7 @@ class Observer(Watch):
     def __init__(self, project: Project, run_id: str) -> None:
         self.project = project
         self.run_id = run_id
-        self.tasks: dict[str, Task] = {}
+        self.plans: dict[str, Plan] = {}
         self.results: list[JobResult] = []
         self.interrupted = False
         self.recipients = _open_recipients(project)
@@ -61,15 +61,15 @@ class Observer(Watch):
         """Take note that a job begins."""
         self._send(f"the start of {job}", lambda sender: sender.start(job))
 
-    def plan(self, task: Task) -> None:
+    def plan(self, plan: Plan) -> None:
         """Take note of what a job has to do, once that is known."""
-        self.tasks[task.job.job] = task
+        self.plans[plan.job.job] = plan
 
     def end(self, result: JobResult) -> None:
         """Take note of how a job ended; a job that was skipped has not begun."""
         self.results.append(result)
         if result.status != SKIPPED:
-            self._send(f"the end of {result.job}", lambda sender: sender.end(result, self.tasks.get(result.job)))
+            self._send(f"the end of {result.job}", lambda sender: sender.end(result, self.plans.get(result.job)))
 
     def abort(self, job: str, done: JobResult | None) -> None:
         """Take note that the run was interrupted; ``done`` is the job's result where it has committed all the same."""
@@ -127,12 +127,12 @@ class Observer(Watch):
 
     def _measure_lags(self, result: JobResult) -> dict[str, float]:
         """Return how long the oldest change of each source has been waiting, where that is known."""
-        task = self.tasks.get(result.job)
-        if task is None:
+        plan = self.plans.get(result.job)
+        if plan is None:
             return {}
         found = {}
-        for alias, source in task.job.sources.items():
-            mark, table = task.target.marks.get(alias), task.tables[alias]
+        for alias, source in plan.job.sources.items():
+            mark, table = plan.target.marks.get(alias), plan.tables[alias]
             if result.exit_code == 0 and alias in result.sources:
                 to = result.sources[alias].to
                 mark = Mark(table.table_id, None, to, {}, commit=table.commit if to == table.version else None)
@@ -213,11 +213,11 @@ class TooLate(TimeoutError):
 
 
 def run_within(seconds: float, work: Callable[[], object]) -> None:
-    """Do ``work`` in a thread that does not keep the process alive, and wait for it, but not for longer.
+    """Do ``run`` in a thread that does not keep the process alive, and wait for it, but not for longer.
 
     Raises:
         TooLate: It took longer.
-        Exception: What ``work`` raised.
+        Exception: What ``run`` raised.
     """
     raised: list[Exception] = []
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from enrich.base.result import JobResult, RunResult
 from enrich.config.project import Project
-from enrich.operations.choice import choose_accepted, choose_jobs, read_window
+from enrich.operations.loading import choose_accepted, choose_jobs, read_window
 from enrich.operations.runner import Watch, run_jobs
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.since import Said

@@ -18,11 +18,11 @@ from enrich.compiler.compile import check_file, compile_job
 from enrich.compiler.statictypes import check_types
 from enrich.config.models import Job
 from enrich.config.project import Project, sort_jobs
-from enrich.operations.workplace import Options, Workplace
+from enrich.operations.workplace import Options, Workplace, check_free, check_sources
+from enrich.progress.continuity import SourceLag, find_way_on, measure_lag
 from enrich.progress.cursor import TargetState, read_quarantine_state
 from enrich.progress.cursor import read as read_cursor
-from enrich.progress.lag import SourceLag, find_way_on, measure_lag
-from enrich.progress.prepare import check_free, check_sources, open_task
+from enrich.progress.decision import decide_plan
 from enrich.quality.suitefiles import check_columns, list_leaves
 from enrich.quality.suites import Suite
 from enrich.storage import tables
@@ -109,9 +109,9 @@ def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> str | 
         theirs = [place for place in sources if place in made]
         if not all(tables.exists(str(place)) for place in theirs):
             return None
-        task = workplace.task(job)
-        if task.target.table is not None:
-            open_task(task, full_refresh=False)
+        plan = workplace.open_job(job)
+        if plan.target.table is not None:
+            decide_plan(plan, full_refresh=False)
     except Exception as error:  # noqa: BLE001 - whatever a run would end with is what is asked for
         known = workplace.describe(job, error)
         # A run at this moment is nothing to see to; nor is what the job that writes a source may mend before.

@@ -21,7 +21,7 @@ from enrich.base.names import find_quarantine, identify
 from enrich.base.result import Extent, name_deployment
 from enrich.config.models import Job
 from enrich.config.project import Project
-from enrich.operations.choice import choose_jobs
+from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import TargetState
 from enrich.storage import locks, shape, tables

@@ -9,26 +9,170 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field, replace
+from math import ceil
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import find_gravest
 from enrich.base.names import find_quarantine, identify
-from enrich.base.result import SourceWindow, name_deployment
+from enrich.base.result import COMPARE, CREATE, CURSOR, MERGE, NOTHING, REWRITE, Extent, SourceWindow, name_deployment
 from enrich.config.models import Job
 from enrich.config.project import Project, find_upstream
-from enrich.operations.choice import choose_jobs, read_window
-from enrich.operations.forecast import IDLE, SWITCH, Forecast, foresee, foresee_count
+from enrich.joins import find_kind
+from enrich.operations.loading import choose_jobs, read_window
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.prepare import foresee_mode, open_task
+from enrich.progress.decision import decide_plan, foresee_mode
+from enrich.progress.plan import BOOTSTRAP, Plan
 from enrich.progress.since import Said
-from enrich.progress.task import BOOTSTRAP, Task
+from enrich.storage import extents, shape
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from enrich.base.spec import Affected
+    from enrich.steps.run import Run
     from enrich.steps.source_changes import Changes
-    from enrich.steps.work import Work
+
+
+@dataclass(frozen=True)
+class Forecast:
+    """What a run would do to one target.
+
+    Attributes:
+        strategy: ``create rewrite compare merge cursor nothing``; a merge that turns out to bring new rows alone is an
+            append.
+        why: The reason.
+        reads: What the run would read at most: the files in which the sources' commits tell what changed, and the
+            tables that it needs beside them. Statistics of the files may rule some of them out.
+        writes: What it would write, about: the files of a small target or of one that is written anew; else the
+            affected rows, each as large as the target's rows are on average, in one file more than they are spread
+            over. None where nobody knows: for a new target, and where a run writes what differs of all rows.
+        optimize: Why it would run OPTIMIZE on the target after its commit; None when nothing calls for it yet.
+        refresh: What a full refresh would read, where that is no more than the run reads for at least half of the
+            target's rows; None elsewhere. The run does not turn into one: its rules would judge other rows (ADR 16).
+    """
+
+    strategy: str
+    why: str
+    reads: Extent
+    writes: Extent | None = None
+    optimize: str | None = None
+    refresh: Extent | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the forecast's part of the JSON."""
+        writes = vars(self.writes) if self.writes is not None else None
+        refresh = vars(self.refresh) if self.refresh is not None else None
+        found = {"strategy": self.strategy, "why": self.why, "reads": vars(self.reads), "writes": writes}
+        return {**found, "optimize": self.optimize, "refresh": refresh}
+
+
+IDLE = Forecast(NOTHING, "no source has changed", Extent(), Extent())
+SWITCH = replace(IDLE, why="no source has changed; the target's change feed is switched on for its first reader")
+
+
+def foresee_count(plan: Plan) -> Forecast:
+    """Tell what a run would do that only counts what the record of its target lacks: it reads target and sources."""
+    places = [*plan.tables.values(), *([plan.target.table] if plan.target.table is not None else [])]
+    reads = sum((extents.measure_table(each.uri) for each in places), Extent())
+    return Forecast(CURSOR, "the record lacks counts of the whole target", reads, Extent())
+
+
+def foresee(run: Run, changed: Changes, affected: Affected | None) -> Forecast:
+    """Tell what a run would do.
+
+    Args:
+        run: The job's run.
+        changed: What the window brought.
+        affected: The keys to compute; None for none, and for all in a run that computes everything.
+    """
+    plan, target = run.plan, run.plan.target.table
+    if not plan.everything and (affected is None or not affected.count):
+        if plan.lacks_state:
+            found = foresee_count(plan)
+            return replace(found, reads=found.reads + _measure_feeds(run, changed))
+        return Forecast(CURSOR, "no change reaches the target", _measure_feeds(run, changed), Extent())
+    there = extents.measure_table(target.uri) if target is not None else Extent()
+    sizes = {alias: extents.measure_table(each.uri) for alias, each in plan.tables.items()}
+    whole = sum(sizes.values(), there)
+    if affected is None or plan.everything:
+        if target is None:
+            return Forecast(CREATE, "there is no target yet", whole)
+        if plan.rewrites:
+            why = (
+                "the target's table cannot hold the rows as they are" if plan.outgrown else "the definition has changed"
+            )
+            return Forecast(REWRITE, why, whole, there)
+        return Forecast(
+            COMPARE, "every row is computed and compared with the target", whole, None, _foresee_upkeep(plan)
+        )
+    read = sorted(_list_tables_read(run, changed, affected))
+    beside = plan.target.quarantine
+    held = extents.measure_table(beside.table.uri) if beside is not None else Extent()
+    reads = sum((sizes[alias] for alias in read), _measure_feeds(run, changed) + there + held)
+    why = f"{', '.join(read)} must be read, too" if read else "the feeds hold all rows that are needed"
+    writes = _estimate_rows(plan, there, affected)
+    found = Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads, writes, _foresee_upkeep(plan))
+    if there.bytes <= shape.SMALL_TABLE:
+        why = f"{why}; the target is small: files with changed rows are written anew"
+        found = replace(found, why=why, writes=there)
+    is_worth = _changes_half(plan, affected) and whole.bytes <= reads.bytes
+    return replace(found, refresh=whole if is_worth else None)
+
+
+def _estimate_rows(plan: Plan, there: Extent, affected: Affected) -> Extent | None:
+    """Estimate what affected rows take when they are written; None where the target has no rows to go by."""
+    state = plan.recorded_state
+    if state is None or not state.rows:
+        return None
+    return Extent(min(there.files, affected.count) + 1, ceil(affected.count * there.bytes / state.rows))
+
+
+def _changes_half(plan: Plan, affected: Affected) -> bool:
+    """Say whether a run computes at least half of the target's rows, and a full refresh would lose nothing."""
+    state = plan.recorded_state
+    if state is None or plan.spec.remembers:
+        return False
+    return 2 * affected.count >= state.rows
+
+
+def _foresee_upkeep(plan: Plan) -> str | None:
+    """Return why a run that writes rows would run OPTIMIZE, going by the files and rows that the target has now."""
+    table, state = plan.target.table, plan.recorded_state
+    if table is None or plan.optimize is None or not plan.optimize.after_commit:
+        return None
+    return shape.find_need(shape.measure_shape(table.uri), state.rows if state is not None else None, plan.optimize)
+
+
+def _list_tables_read(run: Run, changed: Changes, affected: Affected) -> set[str]:
+    """Return the sources whose tables a run reads beside their feeds."""
+    plan, spec = run.plan, run.plan.spec
+    left_out = {alias for alias, window in plan.window.items() if window.gap is not None} | plan.unsearched
+    # A quarantine has rows without a key, which no feed names: they are looked for in the driving source.
+    read = left_out | ({spec.driving} if plan.target.quarantine is not None else set())
+    return read | find_kind(spec).list_tables_read(run, changed, affected)
+
+
+def _measure_feeds(run: Run, changed: Changes) -> Extent:
+    """Measure the files in which the commits that a run reads, once more or for the first time, tell what changed.
+
+    Where a feed does not tell all, it is the source's table at both ends of the range, each about as large as it is
+    now.
+    """
+    plan, found = run.plan, Extent()
+    for alias, window in plan.window.items():
+        read = []
+        if window.start is not None:
+            read.append((window.start, window.to))
+        read += plan.again.get(alias, ())
+        compared = changed.compared.get(alias, frozenset())
+        versions = {version for start, end in {*read} - compared for version in range(start + 1, end + 1)}
+        versions -= {end for _, end in compared - {*read}}  # single commits of a history's window
+        if compared:
+            there = extents.measure_table(plan.tables[alias].uri)
+            found += sum((there + there for _ in compared), Extent())
+        for version in sorted(versions):
+            found += extents.measure_feed(plan.tables[alias].uri, version)
+    return found
 
 
 @dataclass(frozen=True)
@@ -155,15 +299,17 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
         if unmade := workplace.list_unmade(job, _list_created(workplace, before)):
             mode = foresee_mode(job, *workplace.target(job), unmade, full_refresh=options.full_refresh)
             return JobPlan(name, mode, has_work=True, affected=None, after=after)
-        task = open_task(workplace.task(job), full_refresh=options.full_refresh, bounds=options.bounds)
-        sources = {alias: SourcePlan(window) for alias, window in task.window.items()}
-        found = JobPlan(name, task.mode, sources, after=after, forecast=IDLE)
-        if task.needs_feed:
+        plan = decide_plan(workplace.open_job(job), full_refresh=options.full_refresh, bounds=options.bounds)
+        sources = {alias: SourcePlan(window) for alias, window in plan.window.items()}
+        found = JobPlan(name, plan.mode, sources, after=after, forecast=IDLE)
+        if plan.needs_feed:
             found = replace(found, has_work=True, forecast=SWITCH)
-        if task.lacks_state and task.target.table is not None:
-            found = replace(found, has_work=True, forecast=foresee_count(task))
-        if task.everything or task.moved or task.again or task.ends_trust:
-            found = workplace.open_inside(task, lambda complete, session: _count_keys(complete, session, found))
+        if plan.lacks_state and plan.target.table is not None:
+            found = replace(found, has_work=True, forecast=foresee_count(plan))
+        if plan.everything or plan.moved or plan.again or plan.ends_trust:
+            found = workplace.open_inside(
+                plan, lambda complete, own: _count_keys(workplace.fit(complete, own), own, found)
+            )
     except Exception as error:  # noqa: BLE001 - a refusal is what a plan is asked for
         known = workplace.describe(job, error)
         return JobPlan(name, after=after, refused=str(known), exit_code=known.exit_code)
@@ -177,27 +323,23 @@ def _list_created(workplace: Workplace, before: Sequence[JobPlan]) -> set[str]:
     return {identify(each) for place in new for each in (place, find_quarantine(place))}
 
 
-def _count_keys(task: Task, session: SparkSession, found: JobPlan) -> JobPlan:
+def _count_keys(plan: Plan, session: SparkSession, found: JobPlan) -> JobPlan:
     """Count changed and affected keys, per source and in all."""
     from enrich.steps import gate, source_changes
-    from enrich.steps.outgrown import fit_to_target
-    from enrich.steps.work import Work
+    from enrich.steps.run import Run
 
-    task = fit_to_target(task, session)
     with ExitStack() as cleanup:
-        work = Work(task, session, cleanup)
-        changed = source_changes.read_changes(work)
-        single = {alias: _find_affected(work, _select_source(changed, alias)) for alias in changed.window}
-        counts = {alias: _count(work, each) for alias, each in single.items()}
+        run = Run(plan, session, cleanup)
+        changed = source_changes.read_changes(run)
+        counts = {alias: _count(run, _find_affected(run, _select_source(changed, alias))) for alias in changed.window}
         sources = {alias: SourcePlan(window, counts[alias]) for alias, window in changed.window.items()}
-        affected = _find_affected(work, changed)
-        forecast = foresee(work, changed, affected)
-        count = _count(work, affected)
-        found = replace(found, mode=task.mode, sources=sources, affected=count, has_work=True, forecast=forecast)
+        affected = _find_affected(run, changed)
+        forecast, count = foresee(run, changed, affected), _count(run, affected)
+        found = replace(found, mode=plan.mode, sources=sources, affected=count, has_work=True, forecast=forecast)
         try:
-            gate.require_open(work, changed.findings)
+            gate.open_account(run).add(changed.findings, sources=changed.window)
         except gate.Closed as closed:
-            refused = gate.refuse_run(work.result, closed.findings, work.task)
+            refused = gate.refuse_run(closed, plan)
             return replace(found, refused=refused.error, exit_code=refused.exit_code)
         return found
 
@@ -209,12 +351,12 @@ def _select_source(changed: Changes, alias: str) -> Changes:
     return replace(changed, net=net, again=again)
 
 
-def _count(work: Work, affected: Affected | None) -> int | None:
+def _count(run: Run, affected: Affected | None) -> int | None:
     """Count keys that changes reach; None for all."""
-    return None if work.task.everything else affected.count if affected is not None else 0
+    return None if run.plan.everything else affected.count if affected is not None else 0
 
 
-def _find_affected(work: Work, changed: Changes) -> Affected | None:
-    from enrich.steps import affected_keys
+def _find_affected(run: Run, changed: Changes) -> Affected | None:
+    from enrich.steps.rows import find_affected_keys
 
-    return affected_keys.find_affected_keys(work, changed) if changed.differing else None
+    return find_affected_keys(run, changed) if changed.differing else None

@@ -17,10 +17,10 @@ from enrich.base.failures import describe_error
 from enrich.base.result import APPEND, CREATED, FAILED, MERGE, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.config.models import Job
 from enrich.config.project import find_upstream
-from enrich.operations.retries import retry
 from enrich.operations.workplace import Workplace
-from enrich.progress.prepare import announce, open_task
-from enrich.progress.task import Task
+from enrich.progress.decision import decide_plan
+from enrich.progress.plan import Plan
+from enrich.steps.commits import retry
 from enrich.storage import locks, shape
 from enrich.storage.runs import build_outcome
 
@@ -36,7 +36,7 @@ class Watch:
     def start(self, job: str) -> None:
         """Take note that a job begins."""
 
-    def plan(self, task: Task) -> None:
+    def plan(self, plan: Plan) -> None:
         """Take note of what a job has to do, once that is known."""
 
     def end(self, result: JobResult) -> None:
@@ -176,29 +176,28 @@ class _Running:
     def _run(self, job: Job) -> JobResult:
         options = self.workplace.options
         log.info("%s: reading versions", job.job)
-        task = open_task(self.workplace.task(job), full_refresh=options.full_refresh, bounds=options.bounds)
-        self.watch.plan(task)
-        table = task.target.table
-        if table is not None and task.is_idle:
+        plan = decide_plan(self.workplace.open_job(job), full_refresh=options.full_refresh, bounds=options.bounds)
+        self.watch.plan(plan)
+        table = plan.target.table
+        if table is not None and plan.is_idle:
             unchanged = JobResult(
-                job.job, UNCHANGED, task.mode, dict(task.window), target_version=table.version, strategy=NOTHING
+                job.job, UNCHANGED, plan.mode, dict(plan.window), target_version=table.version, strategy=NOTHING
             )
-            return self._count_held(replace(unchanged, findings=task.unjudged, state=task.recorded_state))
-        if task.suite is not None:
+            return self._count_held(replace(unchanged, findings=plan.unjudged, state=plan.recorded_state))
+        if plan.suite is not None:
             require_extra(EXPECTATIONS)  # before a JVM starts
         from enrich import pipeline
-        from enrich.steps.outgrown import fit_to_target
 
-        def flow(opened: Task, own: SparkSession) -> JobResult:
-            complete = fit_to_target(opened, own)
+        def flow(opened: Plan, own: SparkSession) -> JobResult:
+            complete = self.workplace.fit(opened, own)
             if not options.dry_run:
                 self.workplace.require_safe_commits(complete.place.uri, own)
-            announce(complete)
+            complete.announce()
             self.watch.plan(complete)
-            result = pipeline.run_job(complete, own, self.workplace.runs)
+            result = pipeline.run_job(complete, own, self.workplace.runs, self.workplace.note_result)
             return keep_in_shape(complete, own, result)
 
-        return self._count_held(self.workplace.open_inside(task, flow))
+        return self._count_held(self.workplace.open_inside(plan, flow))
 
     def _count_held(self, result: JobResult) -> JobResult:
         """Return a result with what its quarantine, and those of the jobs that it reads, hold now."""
@@ -222,7 +221,7 @@ def record_outcome(workplace: Workplace, result: JobResult) -> JobResult:
     return result
 
 
-def keep_in_shape(task: Task, session: SparkSession, result: JobResult) -> JobResult:
+def keep_in_shape(plan: Plan, session: SparkSession, result: JobResult) -> JobResult:
     """Run OPTIMIZE on the target if the run's commit leaves it out of shape and ``conf/`` does not forbid it.
 
     The rows are committed by then: whatever goes wrong here is a warning. ``docs/adr/0021-upkeep.md``.
@@ -230,7 +229,7 @@ def keep_in_shape(task: Task, session: SparkSession, result: JobResult) -> JobRe
     Returns:
         The result, with what was done; as it was when that is not needed or fails.
     """
-    uri, limits = task.place.uri, task.optimize
+    uri, limits = plan.place.uri, plan.optimize
     if result.strategy not in (MERGE, APPEND) or result.written is None or uri is None:
         return result
     if limits is None or not limits.after_commit:
@@ -244,7 +243,7 @@ def keep_in_shape(task: Task, session: SparkSession, result: JobResult) -> JobRe
             return result
         started = time.monotonic()
         log.info("%s: OPTIMIZE of the target: %s", result.job, why)
-        author = upkeep.Author(task.run_id, result.job, limits.deleted_rows)
+        author = upkeep.Author(plan.run_id, result.job, limits.deleted_rows)
         done = upkeep.optimize_table(session, uri, author, why)
         spent = {**result.stages, "optimize": round(time.monotonic() - started, 3)}
         return replace(result, optimized=done, stages=spent)

@@ -20,14 +20,14 @@ from enrich.base.result import FAILED, LOCKED, UPDATED, name_deployment
 from enrich.base.state import State
 from enrich.config.models import Job
 from enrich.config.project import Project
-from enrich.operations.choice import choose_jobs
-from enrich.operations.retries import retry
+from enrich.operations.loading import choose_jobs
 from enrich.operations.runner import record_outcome
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress import continuity
-from enrich.progress.prepare import reopen_task
-from enrich.progress.task import Task
+from enrich.progress.decision import decide_repair
+from enrich.progress.plan import Plan
 from enrich.quality.suites import list_unjudged
+from enrich.steps.commits import retry
 from enrich.storage import locks
 
 if TYPE_CHECKING:
@@ -257,51 +257,50 @@ class _Checking:
         return retry(lambda: self._compare_job(job), job.job, run_id, lambda: job.job in committed)
 
     def _compare_job(self, job: Job) -> Check:
-        task = reopen_task(self.workplace.task(job, as_recorded=True))
+        plan = decide_repair(self.workplace.open_job(job, as_recorded=True))
         # Rules say when a run may write, not what is right.
-        task = replace(task, job=job.model_copy(update={"rules": ()}))
-        if task.suite is not None:
+        plan = replace(plan, job=job.model_copy(update={"rules": ()}))
+        if plan.suite is not None:
             require_extra(EXPECTATIONS)  # before a JVM starts
-        check = self.workplace.open_inside(task, self._compare_rows)
+        check = self.workplace.open_inside(plan, self._compare_rows)
         self.workplace.note_commit(job)
         return check
 
-    def _compare_rows(self, task: Task, session: SparkSession) -> Check:
+    def _compare_rows(self, plan: Plan, session: SparkSession) -> Check:
         """Compute all rows at the recorded versions, compare them, and write the difference if that was asked for."""
         from enrich import pipeline
         from enrich.steps import gate, publish, state
-        from enrich.steps.losses import explain_losses
-        from enrich.steps.outgrown import fit_to_target
-        from enrich.steps.work import Work
+        from enrich.steps.run import Run
+        from enrich.steps.source_changes import explain_losses
 
-        task = fit_to_target(task, session)
-        cursor, table = task.target.cursor, task.target.table
+        plan = self.workplace.fit(plan, session)
+        cursor, table = plan.target.cursor, plan.target.table
         assert cursor is not None  # noqa: S101 - `reopened` has refused what has none
         assert table is not None  # noqa: S101 - the same
         versions = {alias: mark.to for alias, mark in cursor.sources.items()}
         gaps = {alias: [list(gap) for gap in mark.gaps] for alias, mark in cursor.sources.items() if mark.gaps}
-        check = Check(task.job.job, EQUAL, versions, others=task.target.others, gaps=gaps, target_version=table.version)
+        check = Check(plan.job.job, EQUAL, versions, others=plan.target.others, gaps=gaps, target_version=table.version)
         with ExitStack() as cleanup:
-            work = Work(task, session, cleanup)
-            cleanup.enter_context(explain_losses(work))
+            run = Run(plan, session, cleanup, self.workplace.note_result)
+            cleanup.enter_context(explain_losses(run))
             try:
-                found = pipeline.compute(work)
+                result, found = pipeline.compute(run)
             except gate.Closed as closed:
-                raise Blocked(str(gate.refuse_run(work.result, closed.findings, work.task).error)) from None
+                raise Blocked(str(gate.refuse_run(closed, plan).error)) from None
             assert found is not None  # noqa: S101 - a repair computes all rows
             target, quarantine = _tell_discrepancy(found.target), _tell_discrepancy(found.quarantine)
             assert found.state is not None  # noqa: S101 - counted with the difference
-            states = StateCheck(task.recorded_state, state.count_present(work, found.state.lookups))
-            ahead = continuity.list_apart(task.target, cursor)
+            states = StateCheck(plan.recorded_state, state.count_present(run, found.state.lookups))
+            ahead = continuity.list_apart(plan.target, cursor)
             check = replace(check, target=target, quarantine=quarantine, ahead=ahead, state=states)
-            if task.dry_run:
+            if plan.dry_run:
                 return _judge(check)
             wrong = check.differs or bool(quarantine.rows)
-            if not wrong and not check.others and not check.gaps and not task.lacks_state:
+            if not wrong and not check.others and not check.gaps and not plan.lacks_state:
                 return check
             self.workplace.require_safe_commits(table.uri, session)
-            self.compared[task.job.job] = check
-            publish.write_run(work, found, self.workplace.runs)
+            self.compared[plan.job.job] = check
+            publish.write_run(run, result, found, self.workplace.runs)
             return check
 
 

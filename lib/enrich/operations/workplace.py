@@ -14,27 +14,28 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
 
 from enrich.base import context, hints
-from enrich.base.errors import ConfigError, EnrichError, HistoryError, RefreshNeeded
+from enrich.base.errors import ConfigError, EnrichError, Fault, HistoryError, RefreshNeeded
 from enrich.base.extras import SPARK, require_extra
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import describe_error
-from enrich.base.names import CatalogName, Location, find_quarantine, identify
+from enrich.base.names import FEED_COLUMNS, CatalogName, Location, find_quarantine, identify
 from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
 from enrich.base.traces import tell_frames
 from enrich.base.values import find_value_fault
+from enrich.compiler.compile import compile_job
 from enrich.config.models import Job, explain_value_fault
 from enrich.config.project import Project, find_downstream, find_edges
-from enrich.progress import cursor, spans, window
+from enrich.progress import continuity, cursor, window
 from enrich.progress.cursor import TargetState
-from enrich.progress.prepare import check_free, check_sources, compile_task
+from enrich.progress.decision import decide_again
+from enrich.progress.plan import OpenJob, Plan, TargetPlace
 from enrich.progress.since import Bounds
-from enrich.progress.task import TargetPlace, Task
 from enrich.quality.suitefiles import check_columns
 from enrich.storage import extents, tables
 from enrich.storage.runs import RunsTable
 from enrich.storage.stores import require_conditional_writes
-from enrich.storage.tables import TableState
+from enrich.storage.tables import CHANGE_FEED, TableState, is_occupied, suggest_properties
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
 log = logging.getLogger("enrich")
 
 Done = TypeVar("Done")
+Opened = TypeVar("Opened", bound=OpenJob)
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,48 @@ class Options:
         since, until = (self.bounds.spell(option, job.sources) for option in ("since", "until"))
         allow_gap = self.bounds.allow_gap and (since is not None or job.remembers)
         return hints.RunOptions(self.full_refresh, since, until, allow_gap, self.retry_quarantined, tuple(accept))
+
+
+def check_free(job: Job, uri: str | None) -> None:
+    """Refuse to create a target, or its quarantine, where something else already is.
+
+    Raises:
+        ConfigError: A file, or a directory that is not empty.
+    """
+    if uri is not None and is_occupied(uri):
+        raise ConfigError(
+            f"{uri} is not a Delta table", hint="move it away, or name another target", where=job.at("target")
+        )
+
+
+def check_sources(job: Job, tables: Mapping[str, TableState]) -> None:
+    """Refuse sources without change feed, and histories whose feed Delta cannot read; the message says what mends it.
+
+    Raises:
+        ConfigError: Naming every such source.
+    """
+    faults = [
+        Fault(
+            f"source {alias!r} ({job.sources[alias].table}) has no change feed; run:"
+            f" {suggest_properties(table.uri, {CHANGE_FEED: 'true'})}",
+            job.at("sources", alias),
+        )
+        for alias, table in tables.items()
+        if not table.has_change_feed
+    ]
+    if job.remembers:  # what other jobs cannot read, they compare
+        faults += [
+            Fault(
+                f"source {alias!r} ({job.sources[alias].table}) has a column {name!r}, and so has its change feed:"
+                " Delta cannot read what its commits changed, of which a history consists; rename the column",
+                job.at("sources", alias),
+            )
+            for alias, table in tables.items()
+            for name in table.columns
+            if name.lower() in FEED_COLUMNS
+        ]
+    if faults:
+        raise ConfigError.of(faults)
 
 
 @dataclass
@@ -214,29 +258,40 @@ class Workplace:
             if spot not in shared:
                 self.pins.pop(spot or "", None)
 
-    def task(self, job: Job, *, as_recorded: bool = False) -> Task:
-        """Put together what the job has to do, from files and logs.
+    def open_job(self, job: Job, *, as_recorded: bool = False) -> OpenJob:
+        """Compile a job against its tables, from files and logs.
+
+        A column that the target's record knows and the table lost is not a slip in the job file: the source changed.
 
         Args:
             job: The job.
             as_recorded: Take its sources at the versions that its target contains, whatever came later.
+
+        Raises:
+            ConfigError: The job file does not fit its tables.
+            HistoryError: It did when the target was last written.
         """
         latest = {alias: self._read_source(job, alias) for alias in job.sources}
         target, place = self.target(job)
-        full = self.options.full_refresh or target.table is None
         contained = {alias: to for alias, (_, to) in target.consumed.items() if alias in latest}
         until = contained if as_recorded else self._find_ends(job, latest, target)
         pinned = window.pin_sources(job.job, latest, until, target.consumed)
-        compiled = compile_task(job, pinned, None if full else target.cursor)
+        schemas = {alias: table.columns for alias, table in pinned.items()}
+        if target.cursor is not None and target.table is not None and not self.options.full_refresh:
+            continuity.check_columns(job.job, schemas, target.cursor)
+        compiled = compile_job(job, schemas)
         coming = set() if as_recorded else self._list_coming_feeds(job)
         check_sources(job, {alias: table for alias, table in latest.items() if alias not in coming})
-        suite = self.project.suite(job)
+        suite, options = self.project.suite(job), self.options
+        held = self._count_reasons(job) if options.retry_quarantined else None
         if suite is not None and (faults := check_columns(suite, compiled.spec.columns)):
             raise ConfigError.of(faults)
-        task = Task(job, compiled, suite, pinned, {}, place, target, "", self.run_id, self.options.dry_run, self._note)
-        task = replace(task, until=until, optimize=self.project.settings.optimize)
-        task = replace(task, accepted=self.options.accepted, retry=self._wants_retry(job))
-        return replace(task, asked=self.options.spell_for(job))
+        return OpenJob(
+            *(job, compiled, suite, pinned, place, target, self.run_id, options.dry_run, until, options.accepted),
+            retry=any(KEY_NOT_NULL not in texts for texts, _ in held or ()),
+            optimize=self.project.settings.optimize,
+            asked=options.spell_for(job),
+        )
 
     def _list_coming_feeds(self, job: Job) -> set[str]:
         """Return the sources whose change feed the run switches on before this job, where nothing is really written."""
@@ -300,34 +355,44 @@ class Workplace:
         (alias, source), *_ = job.sources.items()
         try:
             if self.has_table(source.table):
-                spans.begin(job.job, alias, self.table(source.table), self.target(job)[0])
+                window.begin(job.job, alias, self.table(source.table), self.target(job)[0])
             else:
-                spans.check_unmade(job.job, alias, self.target(job)[0])
+                window.check_unmade(job.job, alias, self.target(job)[0])
         except HistoryError as refused:
             return HistoryError(known.message, hint=f"{known.instead}; {refused.message}")
         except Exception as unknown:  # noqa: BLE001 - whatever storage raises; the first error is the one to tell
             log.debug("it is not known whether %s can be computed again (%s)", job.job, type(unknown).__name__)
         return known
 
-    def open_inside(self, task: Task, work: Callable[[Task, SparkSession], Done]) -> Done:
+    def open_inside(self, opened: Opened, do: Callable[[Opened, SparkSession], Done]) -> Done:
         """Do a job's work in a session of its own; expressions whose types need Spark are compiled there."""
-        return self.work_inside(lambda own: work(self.complete(task, own), own))
+        return self.work_inside(lambda own: do(self.complete(opened, own), own))
 
-    def complete(self, task: Task, own: SparkSession) -> Task:
-        """Return a task whose expressions are compiled, those too whose types need Spark."""
+    def complete(self, opened: Opened, own: SparkSession) -> Opened:
+        """Return a job whose expressions are compiled, those too whose types need Spark."""
         from enrich.compiler.sparktypes import build_typer
 
-        if task.compiled.complete:
-            return task
-        known = None if task.everything else task.target.cursor
-        return replace(task, compiled=compile_task(task.job, task.tables, known, build_typer(own)))
+        if opened.compiled.complete:
+            return opened
+        schemas = {alias: table.columns for alias, table in opened.tables.items()}
+        return replace(opened, compiled=compile_job(opened.job, schemas, build_typer(own)))
 
-    def work_inside(self, work: Callable[[SparkSession], Done]) -> Done:
+    def fit(self, plan: Plan, own: SparkSession) -> Plan:
+        """Return a plan whose rows its target can hold, by the types that Spark gives them.
+
+        Raises:
+            HistoryError: As ``decide_again``.
+        """
+        from enrich.steps.rows import find_types
+
+        return decide_again(plan, lambda: find_types(plan, own))
+
+    def work_inside(self, run: Callable[[SparkSession], Done]) -> Done:
         """Do some work in a session of its own."""
         from enrich.spark.session import activate, borrow_session
 
         with borrow_session(self.session()) as own, activate(own):
-            return work(own)
+            return run(own)
 
     def require_safe_commits(self, uri: str | None, own: SparkSession) -> None:
         """Refuse to write where another writer could overwrite the commit; tables yet without a place are not known.
@@ -369,12 +434,6 @@ class Workplace:
             return None
         return tables.count_labelled_rows(uri, FAILED_COLUMN)
 
-    def _wants_retry(self, job: Job) -> bool:
-        """Tell whether the quarantine holds rows with a key that this run shall compute again."""
-        if not self.options.retry_quarantined:
-            return False
-        return any(KEY_NOT_NULL not in texts for texts, _ in self._count_reasons(job) or ())
-
     def note_commit(self, job: Job) -> None:
         """Forget the pins of the tables that this run has just written, for the jobs that read them."""
         place = self.project.location(job.target.table)
@@ -383,7 +442,7 @@ class Workplace:
                 self.pins.pop(identify(uri), None)
                 self.wrote.add(identify(uri))
 
-    def _note(self, result: JobResult) -> None:
+    def note_result(self, result: JobResult) -> None:
         """Keep the result of a job whose commit is in the log."""
         self.committed[result.job] = result
         context.note_written(f"version {result.target_version} of the target of {result.job!r} is committed")

@@ -22,7 +22,6 @@ from enrich.base.result import (
     REWRITE,
     UNCHANGED,
     UPDATED,
-    Extent,
     JobResult,
 )
 from enrich.base.spec import (
@@ -42,14 +41,14 @@ from enrich.frames.difference import Difference
 from enrich.frames.identity import Identity
 from enrich.joins import find_kind
 from enrich.progress import cursor
-from enrich.progress.task import REPAIR, Task
+from enrich.progress.plan import REPAIR, Plan
 from enrich.quality.suites import MASS_CHANGE
 from enrich.steps import commits
 from enrich.steps.gate import JudgedRows
 from enrich.steps.rows import make_no_rows
+from enrich.steps.run import Run, identify_rows, measure, read_target
 from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state, list_remembered
-from enrich.steps.work import Work, identify_rows, measure, read_target
 from enrich.storage import extents, skipping, tables, writes
 from enrich.storage.layout import keeps_values
 from enrich.storage.runs import INTENT, RunRow, RunsTable
@@ -85,42 +84,42 @@ class StagedRun:
 
 
 @measure("difference")
-def stage_difference(work: Work, changed: Changes, verdict: JudgedRows, affected: Affected | None) -> StagedRun:
+def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: Affected | None) -> StagedRun:
     """Compare the judged rows with the target and with the quarantine."""
-    task = work.task
+    plan = run.plan
     pass_point("staged.before")
-    identity = identify_rows(task)
-    whole, old = None, read_target(work)
-    if task.rewrites:
-        whole = verdict.good.select(*[F.col(quote(name)) for name in task.spec.columns])
-        old = _find_comparable_rows(work, verdict.good)
-    is_limited = any(rule.rule == MASS_CHANGE for rule in task.job.rules)
-    repairs = task.mode == REPAIR  # others may have written to the table
+    identity = identify_rows(plan)
+    whole, old = None, read_target(run)
+    if plan.rewrites:
+        whole = verdict.good.select(*[F.col(quote(name)) for name in plan.spec.columns])
+        old = _find_comparable_rows(run, verdict.good)
+    is_limited = any(rule.rule == MASS_CHANGE for rule in plan.job.rules)
+    repairs = plan.mode == REPAIR  # others may have written to the table
     found = difference.compute_difference(
         verdict.good,
         old,
         identity,
         affected,
         has_copies=repairs,
-        emptied_in=_list_recorded(task) if is_limited and not repairs else (),
-        remember=list_remembered(task),
+        emptied_in=_list_recorded(plan) if is_limited and not repairs else (),
+        remember=list_remembered(plan),
         counted=verdict.tally.get("rows"),
     )
-    beside, replaces = _stage_quarantine(work, changed, verdict, affected)
+    beside, replaces = _stage_quarantine(run, changed, verdict, affected)
     pass_point("staged.after")
     return StagedRun(found, beside, replaces, whole, compared=old is not None)
 
 
-def _list_recorded(task: Task) -> list[str]:
+def _list_recorded(plan: Plan) -> list[str]:
     """Return the columns whose values in the target are this job's, and not another writer's; all without a record."""
-    cursor = task.target.cursor
-    known = {name.lower() for name in (task.spec.columns if cursor is None else cursor.columns)}
-    return [name for name in task.spec.columns if name.lower() in known]
+    cursor = plan.target.cursor
+    known = {name.lower() for name in (plan.spec.columns if cursor is None else cursor.columns)}
+    return [name for name in plan.spec.columns if name.lower() in known]
 
 
-def _find_comparable_rows(work: Work, rows: DataFrame) -> DataFrame | None:
+def _find_comparable_rows(run: Run, rows: DataFrame) -> DataFrame | None:
     """Return the target's rows when they can be compared with ``rows``: the same key, of the same types."""
-    table, identity = read_target(work), identify_rows(work.task)
+    table, identity = read_target(run), identify_rows(run.plan)
     keys = (*identity.left, *identity.right)
     if table is None or any(name not in table.columns for name in keys):
         return None
@@ -129,27 +128,27 @@ def _find_comparable_rows(work: Work, rows: DataFrame) -> DataFrame | None:
 
 
 def _stage_quarantine(
-    work: Work, changed: Changes, verdict: JudgedRows, affected: Affected | None
+    run: Run, changed: Changes, verdict: JudgedRows, affected: Affected | None
 ) -> tuple[Difference | None, bool]:
     """Compare what is quarantined, with a key and without, with the quarantine table.
 
     Returns:
         The difference, None when there is nothing to write; and whether it replaces all rows of the table.
     """
-    task = work.task
-    before = task.target.quarantine
-    replaces = before is not None and (task.rewrites or (task.everything and not _can_hold(before.table, verdict.good)))
+    plan = run.plan
+    before = plan.target.quarantine
+    replaces = before is not None and (plan.rewrites or (plan.everything and not _can_hold(before.table, verdict.good)))
     # Without a quarantine nothing lacked its key before; then only the window can have brought such rows.
-    without_key = _find_keyless_rows(work) if before is not None or changed.may_lack_keys(task.spec.driving) else None
+    without_key = _find_keyless_rows(run) if before is not None or changed.may_lack_keys(plan.spec.driving) else None
     if before is None and verdict.bad is None and without_key is None:
         return None, False
-    identity = _identify_quarantined_rows(task, verdict.good)
+    identity = _identify_quarantined_rows(plan, verdict.good)
     nothing = verdict.good.limit(0).withColumn(FAILED_COLUMN, F.array().cast("array<string>"))
     bad = quarantine.stage_rows(verdict.bad if verdict.bad is not None else nothing, without_key, identity.columns)
     table = None
     if before is not None and (not replaces or _can_hold(before.table, verdict.good)):
-        names, place = [*task.spec.columns, FAILED_COLUMN], before.table
-        table = work.keep(tables.read_snapshot(work.session, place.uri, place.version, names, like=verdict.good))
+        names, place = [*plan.spec.columns, FAILED_COLUMN], before.table
+        table = run.keep(tables.read_snapshot(run.session, place.uri, place.version, names, like=verdict.good))
     found = difference.compute_difference(bad, None if replaces else table, identity, affected, has_copies=True)
     if replaces and table is not None:  # all rows are written, but those that were there before are not new
         counted = difference.compute_difference(bad, table, identity, affected, has_copies=True)
@@ -157,7 +156,7 @@ def _stage_quarantine(
     # A quarantine of which nobody knows what it contains gets a record that says so, whether its rows are right or not.
     if found.is_empty and not replaces and (before is None or before.present is not None):
         return None, False
-    return replace(found, rows=found.rows.withColumn(RUN_ID_COLUMN, F.lit(task.run_id))), replaces
+    return replace(found, rows=found.rows.withColumn(RUN_ID_COLUMN, F.lit(plan.run_id))), replaces
 
 
 def _can_hold(table: tables.TableState, rows: DataFrame) -> bool:
@@ -167,26 +166,33 @@ def _can_hold(table: tables.TableState, rows: DataFrame) -> bool:
     return all(name in kinds and keeps_values(kind, kinds[name]) for name, kind in ours.items())
 
 
-def _identify_quarantined_rows(task: Task, rows: DataFrame) -> quarantine.QuarantineIdentity:
-    columns = tuple(rows.schema[name] for name in task.spec.columns)
-    keys = identify_rows(task)
+def _identify_quarantined_rows(plan: Plan, rows: DataFrame) -> quarantine.QuarantineIdentity:
+    columns = tuple(rows.schema[name] for name in plan.spec.columns)
+    keys = identify_rows(plan)
     return quarantine.QuarantineIdentity(keys.left, keys.right, keys.has_pairs, columns)
 
 
-def _find_keyless_rows(work: Work) -> DataFrame | None:
+def _find_keyless_rows(run: Run) -> DataFrame | None:
     """Return the driving rows with a null in their key as the quarantine holds them; None when there are none."""
-    spec = work.task.spec
-    rows = work.keep(work.snapshot(spec.driving, null_keys=True))
+    spec = run.plan.spec
+    rows = run.keep(run.snapshot(spec.driving, null_keys=True))
     if rows.isEmpty():
         return None
-    found = find_kind(spec).show_keyless(work, rows)
-    return work.keep(found.withColumn(FAILED_COLUMN, F.array(F.lit(KEY_NOT_NULL))))
+    found = find_kind(spec).show_keyless(run, rows)
+    return run.keep(found.withColumn(FAILED_COLUMN, F.array(F.lit(KEY_NOT_NULL))))
 
 
 @measure("write")
-def write_run(work: Work, found: StagedRun, runs: RunsTable) -> JobResult:
-    """Count what is staged and, unless this is a dry run, write it and prove that the commit is ours."""
-    task, target, result = work.task, found.target, work.result
+def write_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) -> JobResult:
+    """Count what is staged and, unless this is a dry run, write it and prove that the commit is ours.
+
+    Args:
+        run: The job's run.
+        result: What is known of its result.
+        found: What is to be written.
+        runs: Where the intent is written before the target is touched.
+    """
+    plan, target = run.plan, found.target
     counts = replace(
         result.counts,
         inserted=target.inserted,
@@ -194,90 +200,85 @@ def write_run(work: Work, found: StagedRun, runs: RunsTable) -> JobResult:
         deleted=target.deleted,
         quarantined=found.quarantine.inserted if found.quarantine is not None else 0,
     )
-    status = CREATED if task.target.table is None else UPDATED if found.changes else UNCHANGED
+    status = CREATED if plan.target.table is None else UPDATED if found.changes else UNCHANGED
     result = replace(result, status=status, counts=counts)
-    if status == UNCHANGED and not task.advances:  # what was computed again is as it was
-        return _end_unmoved(work, result)
+    if status == UNCHANGED and not plan.advances:  # what was computed again is as it was
+        return _end_unmoved(run, result)
     if found.changes:
-        _refuse_violations(work, found)
-    if task.dry_run:
-        version = task.target.table.version if task.target.table else None
-        return replace(result, target_version=version, strategy=_name_strategy(task, found))
-    return _commit_run(work, result, found, runs)
+        _refuse_violations(run, found)
+    if plan.dry_run:
+        version = plan.target.table.version if plan.target.table else None
+        return replace(result, target_version=version, strategy=_name_strategy(plan, found))
+    return _commit_run(run, result, found, runs)
 
 
-def _refuse_violations(work: Work, found: StagedRun) -> None:
+def _refuse_violations(run: Run, found: StagedRun) -> None:
     """Stop before anything is written when the target or its quarantine would refuse rows."""
-    task, before, whole = work.task, work.task.target.quarantine, found.whole
-    rows, identity = found.target.rows if whole is None else whole, identify_rows(task)
-    target = Written("the target", task.target.table, rows, identity, replaces=whole is not None)
-    refuse_violations(work, target)
+    plan, before, whole = run.plan, run.plan.target.quarantine, found.whole
+    rows, identity = found.target.rows if whole is None else whole, identify_rows(plan)
+    target = Written("the target", plan.target.table, rows, identity, replaces=whole is not None)
+    refuse_violations(run, target)
     if found.quarantine is not None and before is not None:
         beside = found.quarantine.rows
-        keys = _identify_quarantined_rows(task, beside)
+        keys = _identify_quarantined_rows(plan, beside)
         refuse_violations(
-            work, Written("the quarantine", before.table, beside, keys, replaces=found.replaces_quarantine)
+            run, Written("the quarantine", before.table, beside, keys, replaces=found.replaces_quarantine)
         )
 
 
 @measure("write")
-def write_cursor(work: Work, runs: RunsTable) -> JobResult:
+def write_cursor(run: Run, result: JobResult, runs: RunsTable) -> JobResult:
     """Record the new versions in a commit without data; columns that a source gained come along."""
-    task = work.task
-    if task.dry_run or not task.advances:
-        return _end_unmoved(work, work.result)
-    nothing = StagedRun(Difference(make_no_rows(work)), state=carry_state(work))
-    return _commit_run(work, replace(work.result, status=UNCHANGED), nothing, runs)
+    plan = run.plan
+    if plan.dry_run or not plan.advances:
+        return _end_unmoved(run, result)
+    nothing = StagedRun(Difference(make_no_rows(run)), state=carry_state(run))
+    return _commit_run(run, replace(result, status=UNCHANGED), nothing, runs)
 
 
-def _end_unmoved(work: Work, result: JobResult) -> JobResult:
+def _end_unmoved(run: Run, result: JobResult) -> JobResult:
     """End a run that has no row to write and no version to record; a first reader may still need the change feed."""
-    task = work.task
-    table = task.target.table
+    plan = run.plan
+    table = plan.target.table
     assert table is not None  # noqa: S101 - an incremental run has a target
-    if task.needs_feed and not task.dry_run:
-        _enable_feed(work)
+    if plan.needs_feed and not plan.dry_run:
+        _enable_feed(run)
     return replace(result, status=UNCHANGED, target_version=table.version, strategy=NOTHING)
 
 
-def _commit_run(work: Work, result: JobResult, found: StagedRun, runs: RunsTable) -> JobResult:
+def _commit_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) -> JobResult:
     """Write intent, quarantine and target, in this order, and find both commits in the logs."""
-    task, table = work.task, work.task.target.table
-    record = _write_intent(task, found, runs)
+    plan, table = run.plan, run.plan.target.table
+    record = _write_intent(plan, found, runs)
     if found.quarantine is not None:
-        _write_quarantine(work, found, record)
-    application, text = cursor.name_application(task.job.job), record.to_json()
-    commit = CommitRecord(application, record.number, text, lambda: commits.refuse_if_beaten(task))
-    result = replace(result, number=record.number, strategy=_name_strategy(task, found), state=found.state)
+        _write_quarantine(run, found, record)
+    application, text = cursor.name_application(plan.job.job), record.to_json()
+    commit = CommitRecord(application, record.number, text, lambda: commits.refuse_if_beaten(plan))
+    result = replace(result, number=record.number, strategy=_name_strategy(plan, found), state=found.state)
 
     def landed(version: int) -> None:
-        commits.refuse_drift(task, version)
-        task.committed(replace(result, target_version=version))
+        commits.refuse_drift(plan, version)
+        run.committed(replace(result, target_version=version))
 
     version = commits.commit_and_prove(
-        task,
+        plan,
         commits.CommitAttempt(
-            task.place.label,
-            lambda: _locate(work, quarantined=False),
+            plan.place.label,
+            lambda: _locate(run, quarantined=False),
             None if table is None else table.version,
-            lambda: _write_target(work, found, commit),
+            lambda: _write_target(run, found, commit),
             landed,
         ),
     )
-    return replace(result, target_version=version, written=_measure_commit(work, version))
+    result, uri = replace(result, target_version=version), _locate(run, quarantined=False)
+    with suppress(EnrichError):  # where the log cannot be read, the commit is made all the same, and the run is done
+        return replace(result, written=extents.measure_commit(uri, version) if uri is not None else None)
+    return result
 
 
-def _measure_commit(work: Work, version: int) -> Extent | None:
-    """Measure what a commit added; None where the log cannot be read: the commit is made, and the run is done."""
-    uri = _locate(work, quarantined=False)
-    with suppress(EnrichError):
-        return extents.measure_commit(uri, version) if uri is not None else None
-    return None
-
-
-def _name_strategy(task: Task, found: StagedRun) -> str:
+def _name_strategy(plan: Plan, found: StagedRun) -> str:
     """Return what is done to the target, as a result names it."""
-    if task.target.table is None:
+    if plan.target.table is None:
         return CREATE
     if found.whole is not None:
         return REWRITE
@@ -286,7 +287,7 @@ def _name_strategy(task: Task, found: StagedRun) -> str:
     return MERGE if writes.touches_rows(found.target.operations) else APPEND
 
 
-def _write_intent(task: Task, found: StagedRun, runs: RunsTable) -> cursor.Cursor:
+def _write_intent(plan: Plan, found: StagedRun, runs: RunsTable) -> cursor.Cursor:
     """Write the intent under the next number, and return it: the record of both commits.
 
     The number is one more than the planned state's, so that Delta skips a run that wakes up after another one has
@@ -294,111 +295,111 @@ def _write_intent(task: Task, found: StagedRun, runs: RunsTable) -> cursor.Curso
     commits are counted by themselves, from 1 when it is created: with its number goes the run that wrote it.
     """
     pass_point("intent.before")
-    before = task.target.quarantine
-    number = (runs.last_number(task.place.label) if task.target.table is None else task.target.number) + 1
+    before = plan.target.quarantine
+    number = (runs.last_number(plan.place.label) if plan.target.table is None else plan.target.number) + 1
     beside: tuple[int, str | None] = (0, None)
     if found.quarantine is not None:
-        beside = (before.number + 1 if before is not None else 1, task.run_id)
+        beside = (before.number + 1 if before is not None else 1, plan.run_id)
     elif before is not None:
-        beside = (before.present or 0, _find_writer(task, before))
+        beside = (before.present or 0, _find_writer(plan, before))
     assert found.state is not None  # noqa: S101 - counted before anything is written
-    record = task.cursor(number, beside, found.state)
-    runs.append(RunRow(task.run_id, task.job.job, task.place.label, INTENT, record.to_dict(), number, mode=task.mode))
+    record = plan.cursor(number, beside, found.state)
+    runs.append(RunRow(plan.run_id, plan.job.job, plan.place.label, INTENT, record.to_dict(), number, mode=plan.mode))
     pass_point("intent.after")
     return record
 
 
-def _find_writer(task: Task, there: cursor.QuarantineState) -> str | None:
+def _find_writer(plan: Plan, there: cursor.QuarantineState) -> str | None:
     """Return the run that a quarantine's rows come from; the target's record may know it longer than its own log."""
-    known = task.target.cursor
+    known = plan.target.cursor
     if there.run_id is not None or known is None or not there.belongs_to(known):
         return there.run_id
     return known.quarantine_run
 
 
-def _locate(work: Work, *, quarantined: bool) -> str | None:
+def _locate(run: Run, *, quarantined: bool) -> str | None:
     """Return where the target or its quarantine is by now; None when the catalog does not know it."""
-    place = work.task.place
+    place = run.plan.place
     location = find_quarantine(place.location) if quarantined else place.location
-    return location if isinstance(location, str) else tables.find_catalog_location(work.session, location.parts)
+    return location if isinstance(location, str) else tables.find_catalog_location(run.session, location.parts)
 
 
-def _choose_properties(task: Task, rows: DataFrame) -> dict[str, str]:
+def _choose_properties(plan: Plan, rows: DataFrame) -> dict[str, str]:
     """Return a new table's properties: deletion vectors, statistics of keys and clustering columns alone."""
-    wanted = [*task.spec.identity, *task.spec.right_identity, *task.job.target.cluster_by]
+    wanted = [*plan.spec.identity, *plan.spec.right_identity, *plan.job.target.cluster_by]
     found = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "50"}
     return {**found, **writes.choose_statistics(rows, wanted)}
 
 
-def _describe_target(task: Task, rows: DataFrame) -> writes.NewTable:
-    properties = _choose_properties(task, rows)
-    if task.place.change_feed:
+def _describe_target(plan: Plan, rows: DataFrame) -> writes.NewTable:
+    properties = _choose_properties(plan, rows)
+    if plan.place.change_feed:
         properties[tables.CHANGE_FEED] = "true"
-    return writes.NewTable(task.place.name, task.place.uri, properties, task.job.target.cluster_by)
+    return writes.NewTable(plan.place.name, plan.place.uri, properties, plan.job.target.cluster_by)
 
 
-def _describe_quarantine(task: Task, rows: DataFrame) -> writes.NewTable:
-    return writes.NewTable(task.place.quarantine_name, task.place.quarantine_uri, _choose_properties(task, rows))
+def _describe_quarantine(plan: Plan, rows: DataFrame) -> writes.NewTable:
+    return writes.NewTable(plan.place.quarantine_name, plan.place.quarantine_uri, _choose_properties(plan, rows))
 
 
-def _write_target(work: Work, found: StagedRun, commit: CommitRecord) -> None:
-    task = work.task
+def _write_target(run: Run, found: StagedRun, commit: CommitRecord) -> None:
+    plan = run.plan
     pass_point("target.before")
-    if task.target.table is None or task.place.uri is None:
-        rows = found.target.rows.select(*[F.col(quote(name)) for name in task.spec.columns])
-        writes.create_table(work.session, _describe_target(task, rows), rows, commit)
+    if plan.target.table is None or plan.place.uri is None:
+        rows = found.target.rows.select(*[F.col(quote(name)) for name in plan.spec.columns])
+        writes.create_table(run.session, _describe_target(plan, rows), rows, commit)
         return
-    if task.needs_feed:
-        _enable_feed(work)
+    if plan.needs_feed:
+        _enable_feed(run)
     if found.whole is not None:
-        writes.overwrite_table(work.session, _describe_target(task, found.whole), found.whole, commit)
+        writes.overwrite_table(run.session, _describe_target(plan, found.whole), found.whole, commit)
         return
-    changed = match_rows(found.target, identify_rows(task), task.place.uri)
-    writes.write_difference(work.session, task.place.uri, changed, commit)
+    changed = match_rows(found.target, identify_rows(plan), plan.place.uri)
+    writes.write_difference(run.session, plan.place.uri, changed, commit)
 
 
-def _enable_feed(work: Work) -> None:
+def _enable_feed(run: Run) -> None:
     """Switch the target's change feed on for its first reader."""
     pass_point("feed.before")
-    writes.enable_change_feed(work.session, work.task.place.name)
+    writes.enable_change_feed(run.session, run.plan.place.name)
     pass_point("feed.after")
 
 
-def _write_quarantine(work: Work, found: StagedRun, record: cursor.Cursor) -> None:
+def _write_quarantine(run: Run, found: StagedRun, record: cursor.Cursor) -> None:
     """Write the quarantine, ahead of the target: a run that ends in between leaves one that contains later versions."""
-    task, before = work.task, work.task.target.quarantine
+    plan, before = run.plan, run.plan.target.quarantine
     assert record.quarantine is not None  # noqa: S101 - only records of old name none
     pass_point("quarantine.before")
-    commits.refuse_if_beaten(task)
-    application, text = cursor.name_application(task.job.job), record.to_json()
-    own = CommitRecord(application, record.quarantine, text, lambda: commits.refuse_if_beaten_beside(task))
+    commits.refuse_if_beaten(plan)
+    application, text = cursor.name_application(plan.job.job), record.to_json()
+    own = CommitRecord(application, record.quarantine, text, lambda: commits.refuse_if_beaten_beside(plan))
     commits.commit_and_prove(
-        task,
+        plan,
         commits.CommitAttempt(
-            f"the quarantine of {task.job.job!r}",
-            lambda: _locate(work, quarantined=True),
+            f"the quarantine of {plan.job.job!r}",
+            lambda: _locate(run, quarantined=True),
             before.table.version if before is not None else None,
-            lambda: _put_quarantine(work, found, own),
+            lambda: _put_quarantine(run, found, own),
         ),
     )
     pass_point("quarantine.after")
 
 
-def _put_quarantine(work: Work, found: StagedRun, own: CommitRecord) -> None:
-    task, before, beside = work.task, work.task.target.quarantine, found.quarantine
+def _put_quarantine(run: Run, found: StagedRun, own: CommitRecord) -> None:
+    plan, before, beside = run.plan, run.plan.target.quarantine, found.quarantine
     assert beside is not None  # noqa: S101 - callers have looked
-    rows = beside.rows.select(*[F.col(quote(name)) for name in (*task.spec.columns, FAILED_COLUMN, RUN_ID_COLUMN)])
+    rows = beside.rows.select(*[F.col(quote(name)) for name in (*plan.spec.columns, FAILED_COLUMN, RUN_ID_COLUMN)])
     if before is None:
-        writes.create_table(work.session, _describe_quarantine(task, rows), rows, own)
+        writes.create_table(run.session, _describe_quarantine(plan, rows), rows, own)
     elif found.replaces_quarantine:
-        table = replace(_describe_quarantine(task, rows), uri=before.table.uri)
-        writes.overwrite_table(work.session, table, rows, own)
+        table = replace(_describe_quarantine(plan, rows), uri=before.table.uri)
+        writes.overwrite_table(run.session, table, rows, own)
     else:
-        identity = _identify_quarantined_rows(task, beside.rows)
-        stored = tables.fit_columns(work.session, before.table.uri, identity.columns, "t.")
+        identity = _identify_quarantined_rows(plan, beside.rows)
+        stored = tables.fit_columns(run.session, before.table.uri, identity.columns, "t.")
         identity = replace(identity, stored=stored)
         changed = match_rows(beside, identity, before.table.uri)
-        writes.write_difference(work.session, before.table.uri, changed, own)
+        writes.write_difference(run.session, before.table.uri, changed, own)
 
 
 # --- Which rows of its table a staged row matches, and between which keys the table is looked into for them ----------
@@ -445,7 +446,7 @@ class Written:
     replaces: bool = False
 
 
-def refuse_violations(work: Work, written: Written) -> None:
+def refuse_violations(run: Run, written: Written) -> None:
     """Stop before a commit that the table would refuse.
 
     Raises:
@@ -457,14 +458,14 @@ def refuse_violations(work: Work, written: Written) -> None:
     constraints = [each for each in table.demands.constraints if not (written.replaces and each.path)]
     stored = None
     if not written.replaces:
-        stored = tables.read_snapshot(work.session, table.uri, table.version, list(table.columns))
+        stored = tables.read_snapshot(run.session, table.uri, table.version, list(table.columns))
     rows = complete_rows(written.rows, stored, written.identity, table.demands)
     _, found = mark_violations(rows, constraints)
     if found:
         told = "; ".join(f"{each} ({count} {'row' if count == 1 else 'rows'})" for each, (_, count) in found.items())
         drop = "ALTER COLUMN ... DROP NOT NULL" if next(iter(found)).type == NOT_NULL else "DROP CONSTRAINT ..."
         raise Blocked(
-            f"{written.what} refuses rows of {work.task.job.job!r}, nothing was written: {told}",
+            f"{written.what} refuses rows of {run.plan.job.job!r}, nothing was written: {told}",
             hint=f"correct the rows in the sources, leave them out with where: or a rule that quarantines, or take the"
             f" constraint away with ALTER TABLE delta.`{table.uri}` {drop}; then run again",
         )

@@ -3,17 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from enrich.base.failpoints import pass_point
 from enrich.base.result import Counts, Finding, Lookup
-from enrich.base.spec import LIVE, OPERATION, Affected, quote
+from enrich.base.schemas import strip_type
+from enrich.base.spec import FAILED_COLUMN, LIVE, OPERATION, Affected, DataType, name_left_key, name_right_key, quote
+from enrich.frames import quarantine
+from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, has_null
 from enrich.joins import find_kind
+from enrich.progress.plan import Plan
+from enrich.steps.run import Run, identify_rows, measure
 from enrich.steps.source_changes import Changes
-from enrich.steps.work import Work, identify_rows, measure
+from enrich.storage import tables
 
 
 @dataclass(frozen=True)
@@ -39,22 +45,60 @@ class Rows:
 
 
 @measure("join")
-def compute_rows(work: Work, changed: Changes, affected: Affected | None) -> Rows:
+def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     """Compute the affected rows from the pinned snapshots."""
     pass_point("join.before")
-    return find_kind(work.task.spec).compute_rows(work, changed, affected)
+    return find_kind(run.plan.spec).compute_rows(run, changed, affected)
 
 
-def select_live_rows(work: Work, rows: Rows) -> DataFrame:
+def select_live_rows(run: Run, rows: Rows) -> DataFrame:
     """Return the rows that belong to the target, with the identity's columns."""
-    names = identify_rows(work.task).names
-    columns = [F.col(quote(name)) for name in work.task.spec.columns]
+    names = identify_rows(run.plan).names
+    columns = [F.col(quote(name)) for name in run.plan.spec.columns]
     return rows.frame.where(F.col(LIVE)).select(*names, *columns)
 
 
-def make_no_rows(work: Work) -> DataFrame:
+def find_types(plan: Plan, session: SparkSession) -> dict[str, DataType]:
+    """Return the types of the job's columns; nothing is read but logs."""
+    with ExitStack() as cleanup:
+        rows = make_no_rows(Run(plan, session, cleanup))
+    return {field.name: strip_type(field.dataType.jsonValue()) for field in rows.schema.fields}
+
+
+def make_no_rows(run: Run) -> DataFrame:
     """Return an empty difference: the identity's columns, the operation, the target's columns as new rows would be."""
-    columns = [F.col(quote(name)) for name in work.task.spec.columns]
+    columns = [F.col(quote(name)) for name in run.plan.spec.columns]
     operation = F.lit("U").alias(OPERATION)
-    frame = find_kind(work.task.spec).derive_rows(work, None)
-    return frame.limit(0).select(*identify_rows(work.task).names, operation, *columns)
+    frame = find_kind(run.plan.spec).derive_rows(run, None)
+    return frame.limit(0).select(*identify_rows(run.plan).names, operation, *columns)
+
+
+@measure("keys")
+def find_affected_keys(run: Run, changed: Changes) -> Affected | None:
+    """Return the target keys whose rows may differ, counted; None for all."""
+    return None if run.plan.everything else find_kind(run.plan.spec).find_affected(run, changed)
+
+
+def count_left(run: Run, found: Affected, known: tuple[int, Ranges] | None = None) -> Affected:
+    """Count affected keys and find the ranges of the left ones, unless these are ``known`` already."""
+    if known is None:
+        (left,), ranges = count_with_ranges(found.left, found.left.columns)
+    else:
+        left, ranges = known
+    count = left + (found.right.count() if found.right is not None else 0)
+    run.expect_rows(count)
+    return replace(found, count=count, ranges=ranges)
+
+
+def find_quarantined_keys(run: Run) -> list[Affected]:
+    """Return the keys that the quarantine holds when they shall be tried again, else nothing."""
+    plan, uri = run.plan, run.plan.place.quarantine_uri
+    if not plan.retry or uri is None:
+        return []
+    identity = identify_rows(plan)
+    names = [*identity.left, *identity.right, FAILED_COLUMN]
+    found = tables.read_snapshot(run.session, uri, tables.read_state(uri).version, names)
+    found = found.where(~quarantine.is_keyless()).select(*[part.alias(name) for name, part in identity.of().items()])
+    lefts, rights = name_left_key(len(identity.left)), name_right_key(len(identity.right))
+    left = found.where(~has_null(lefts)).select(*lefts)
+    return [Affected(left, drop_nulls(found.where(has_null(lefts)).select(*rights)) if rights else None)]

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
@@ -11,11 +12,12 @@ from typing import TYPE_CHECKING, TypeVar
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, PySparkException
 from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
 
 from enrich.base import hints
-from enrich.base.errors import HistoryError
+from enrich.base.errors import Conflict, EnrichError, HistoryError, RefreshNeeded, RunFailed, SourceMoved
 from enrich.base.failpoints import pass_point
-from enrich.base.failures import find_lack, tell_unreadable
+from enrich.base.failures import find_lack, is_damaged, is_gone, tell_unreadable
 from enrich.base.result import Finding, SourceWindow
 from enrich.base.spec import SourceSpec
 from enrich.frames import changes as net_changes
@@ -23,14 +25,83 @@ from enrich.frames import normalise
 from enrich.frames.changes import NetChanges, RowCounts, Touched
 from enrich.frames.columns import unite
 from enrich.joins import find_kind
-from enrich.progress.task import Task
-from enrich.steps import feed_ranges
-from enrich.steps.losses import check_ends, find_loss
-from enrich.steps.work import Work, build_finding, measure
-from enrich.storage import feed_rows
+from enrich.progress.plan import FULL_REFRESH, REPAIR, Plan
+from enrich.steps.run import Run, build_finding, measure
+from enrich.storage import feed_rows, feeds, tables
+from enrich.storage.feeds import Snapshots, Told
 
 if TYPE_CHECKING:
     from enrich.joins.history import Ledger
+
+
+def read_range(plan: Plan, alias: str, window: tuple[int, int]) -> Told:
+    """Read what the commits of a range say of its feed.
+
+    Raises:
+        HistoryError: A commit holds what is not known.
+    """
+    table, cursor = plan.tables[alias], plan.target.cursor
+    mark = None if cursor is None else cursor.sources.get(alias)
+    known = mark.partitions if mark is not None and mark.to == window[0] else None
+    return feeds.read_range(table.uri, window, known)
+
+
+def tells_all(plan: Plan, alias: str, window: tuple[int, int]) -> bool:
+    """Return whether a range can be read from its feed: no commit is lost, and the files are all laid out alike.
+
+    Raises:
+        HistoryError: A commit holds what is not known.
+    """
+    return read_range(plan, alias, window).is_whole and _keeps_layout(plan, alias, window)
+
+
+def _keeps_layout(plan: Plan, alias: str, window: tuple[int, int]) -> bool:
+    """Return whether the used columns have their values under the same names in the files at both ends of a range.
+
+    Delta refuses a feed across a column that is renamed, or dropped and added again; but where that is the first commit
+    of the range, the feed is just empty.
+    """
+    table, used = plan.tables[alias], plan.spec.sources[alias].columns
+    known = {table.version: table.layout}
+    if plan.target.cursor is not None:
+        mark = plan.target.cursor.sources[alias]
+        known.setdefault(mark.to, mark.layout)
+    ends = []
+    for version in window:
+        state = None if version in known else tables.state_at(table.uri, version)
+        if version not in known and state is None:
+            return False
+        ends.append(known[version] if state is None else state.layout)
+    before, after = ends
+    return all(after.get(name) == there for name, there in before.items() if name in used)
+
+
+def require_sound(plan: Plan, alias: str, *versions: int) -> None:
+    """Refuse versions of a source that seem to be readable, but lack what an empty commit file should tell.
+
+    A full refresh takes them as they are read now.
+
+    Raises:
+        HistoryError: A version lacks a commit; or a commit holds what is not known.
+    """
+    name, snapshots = plan.job.job, Snapshots(plan.tables[alias].uri)
+    for version in versions:
+        damaged = snapshots.find_damage(version)
+        if damaged is None:
+            continue
+        said = f"the file of commit {damaged} in the log of source {alias!r} of {name!r} is empty or damaged"
+        if plan.mode == FULL_REFRESH:
+            log.warning("%s: its changes are missing in what is read now", said)
+            continue
+        hint = f"restore that file and run again, or run `{hints.refresh(name)}` to go on without it"
+        if plan.target.table is None:
+            raise HistoryError(f"{said}, and version {version} is read without it", hint="restore that file")
+        raise RefreshNeeded(
+            f"{said}, and version {version} would be read without it",
+            hint=hint,
+            instead="restore that file, and run again",
+        )
+
 
 log = logging.getLogger(__name__)
 
@@ -80,52 +151,51 @@ class Changes:
 
 
 @measure("changes")
-def read_changes(work: Work) -> Changes:
+def read_changes(run: Run) -> Changes:
     """Read the window of every source and look for null and ambiguous keys in what it brings."""
     pass_point("changes.before")
-    task = work.task
-    for alias, at in task.window.items() if task.everything else ():
-        feed_ranges.require_sound(task, alias, at.to)
-    found = find_kind(task.spec).read_changes(work)
-    work.result = replace(work.result, sources=found.window)
-    work.expect_rows(sum(each.count for part in (found.net, found.again) for each in part.values()))
+    plan = run.plan
+    for alias, at in plan.window.items() if plan.everything else ():
+        require_sound(plan, alias, at.to)
+    found = find_kind(plan.spec).read_changes(run)
+    run.expect_rows(sum(each.count for part in (found.net, found.again) for each in part.values()))
     pass_point("changes.after")
     return found
 
 
-def read_windows(work: Work) -> Changes:
+def read_windows(run: Run) -> Changes:
     """Net the window of every source, and count the rows in it that lack a key or share one."""
-    task = work.task
+    plan = run.plan
     net: dict[str, NetChanges] = {}
-    again = {} if task.everything else {alias: _read_again(work, alias) for alias in task.again}
+    again = {} if plan.everything else {alias: _read_again(run, alias) for alias in plan.again}
     window, findings = {}, []
     compared: dict[str, frozenset[tuple[int, int]]] = {}
-    for alias, source in task.spec.sources.items():
-        at = task.window[alias]
-        if task.everything:
-            found = _count_source(work, alias)
+    for alias, source in plan.spec.sources.items():
+        at = plan.window[alias]
+        if plan.everything:
+            found = _count_source(run, alias)
             count, come, nulls, surplus = found.rows, found.rows + found.null_keys, found.null_keys, found.surplus
         elif at.start == at.to or at.start is None:
             count = come = nulls = surplus = 0
         else:
-            net[alias] = _read(work, alias, (at.start, at.to), net_changes.compute_net_changes)
+            net[alias] = _read(run, alias, (at.start, at.to), net_changes.compute_net_changes)
             count, come, nulls = net[alias].count, net[alias].rows, net[alias].null_keys
             search = net[alias].grown and not source.trusted
-            surplus = net_changes.count_surplus_rows(work.snapshot(alias), source, net[alias]) if search else 0
+            surplus = net_changes.count_surplus_rows(run.snapshot(alias), source, net[alias]) if search else 0
         # What a gap brought was never looked at, nor what a source that was trusted until now has.
-        if not task.everything and (at.gap is not None or alias in task.unsearched):
+        if not plan.everything and (at.gap is not None or alias in plan.unsearched):
             if alias in net:
-                before = net_changes.count_crowded_before(work.snapshot(alias), source, net[alias])
+                before = net_changes.count_crowded_before(run.snapshot(alias), source, net[alias])
                 net[alias] = replace(net[alias], crowded=net[alias].crowded + before)
-            found = _count_source(work, alias)
+            found = _count_source(run, alias)
             come, nulls, surplus = found.rows + found.null_keys, found.null_keys, found.surplus
         if alias in again:  # the window was widened
             more = again[alias].keys
             both = net[alias].select_changed().unionByName(more).distinct() if alias in net else None
             count = again[alias].count if both is None else both.count()
         compared[alias] = frozenset(each for part in (net, again) if alias in part for each in part[alias].compared)
-        window[alias] = describe_window(task, alias, count, compared=bool(compared[alias]))
-        driving = alias == task.spec.driving
+        window[alias] = describe_window(plan, alias, count, compared=bool(compared[alias]))
+        driving = alias == plan.spec.driving
         if nulls:
             findings.append(build_finding("key_not_null", "quarantine" if driving else "warn", (come, nulls), alias))
         if surplus:
@@ -133,67 +203,176 @@ def read_windows(work: Work) -> Changes:
     return Changes(net, window, tuple(findings), again, compared=compared)
 
 
-def describe_window(task: Task, alias: str, count: int, *, compared: bool = False) -> SourceWindow:
+def describe_window(plan: Plan, alias: str, count: int, *, compared: bool = False) -> SourceWindow:
     """Return a source's window as the result shows it: from where ``--since`` widened it to."""
-    at = task.window[alias]
-    again = [start for start, _ in task.again.get(alias, ())]
+    at = plan.window[alias]
+    again = [start for start, _ in plan.again.get(alias, ())]
     start = max(min(again), 0) if again else at.start
     return SourceWindow(start, at.to, count, at.gap, compared)
 
 
-def _count_source(work: Work, alias: str) -> RowCounts:
+def _count_source(run: Run, alias: str) -> RowCounts:
     """Count a source's rows, those that share their key, and those without one."""
-    source = work.task.spec.sources[alias]
-    return net_changes.count_rows(work.read_source(alias), source, search=not source.trusted)
+    source = run.plan.spec.sources[alias]
+    return net_changes.count_rows(run.read_source(alias), source, search=not source.trusted)
 
 
-def _read_again(work: Work, alias: str) -> Touched:
+def _read_again(run: Run, alias: str) -> Touched:
     """Find the keys that a source's commits changed in the ranges that are taken again, each read by itself."""
-    found = [_read(work, alias, window, net_changes.find_touched_keys) for window in work.task.again[alias]]
+    found = [_read(run, alias, window, net_changes.find_touched_keys) for window in run.plan.again[alias]]
     if len(found) == 1:
         return found[0]
-    keys = work.keep(unite([each.keys for each in found]).distinct())
+    keys = run.keep(unite([each.keys for each in found]).distinct())
     images = tuple(frame for each in found for frame in each.images)
     compared = tuple(window for each in found for window in each.compared)
     return Touched(images, keys, (), keys.count(), sum(each.null_keys for each in found), compared)
 
 
 def _read(
-    work: Work, alias: str, window: tuple[int, int], by: Callable[[DataFrame, SourceSpec], FeedResult]
+    run: Run, alias: str, window: tuple[int, int], by: Callable[[DataFrame, SourceSpec], FeedResult]
 ) -> FeedResult:
     """Read a range of a source's change feed; where it does not tell all, compare the two snapshots instead."""
-    source, uri = work.task.spec.sources[alias], work.task.tables[alias].uri
+    source, uri = run.plan.spec.sources[alias], run.plan.tables[alias].uri
     names = list(source.columns)
 
     pass_point("feed_of_source.before")
     found = None
-    if feed_ranges.tells_all(work.task, alias, window):
+    if tells_all(run.plan, alias, window):
         try:
-            feed = feed_rows.read_change_feed(work.session, uri, window, names)
+            feed = feed_rows.read_change_feed(run.session, uri, window, names)
             found = by(normalise.normalise_keys(feed, source), source)
         except (PySparkException, Py4JJavaError) as error:
             if find_lack(error):  # no snapshot could be read either
                 raise
     if found is None:
         log.info("the change feed of %s cannot be read completely; comparing the two snapshots instead", alias)
-        feed_ranges.require_sound(work.task, alias, *window)
+        require_sound(run.plan, alias, *window)
         try:
-            feed = feed_rows.read_snapshot_difference(work.session, uri, window, names, work.task.window[alias].to)
+            feed = feed_rows.read_snapshot_difference(run.session, uri, window, names, run.plan.window[alias].to)
             found = replace(by(normalise.normalise_keys(feed, source), source), compared=(window,))
         except (PySparkException, Py4JJavaError) as error:
             if find_lack(error):
                 raise
-            check_ends(work, [alias])
-            losses = [(version, find_loss(work, alias, version)) for version in window]
+            check_ends(run, [alias])
+            losses = [(version, find_loss(run, alias, version)) for version in window]
             told = "; ".join(f"version {version}: {loss}" for version, loss in losses if loss)
             if not isinstance(error, AnalysisException) and not told:
                 raise  # both ends are there: another attempt may succeed, and a full refresh is not needed
             raise HistoryError(
                 f"source {alias!r} cannot be read from version {window[0]} to {window[1]}:"
                 f" {told or tell_unreadable(error)}",
-                hint=f"run `{hints.refresh(work.task.job.job)}`",
+                hint=f"run `{hints.refresh(run.plan.job.job)}`",
             ) from error
     pass_point("feed_of_source.after")
     for frame in found.persisted:
-        work.cleanup.callback(frame.unpersist)
+        run.cleanup.callback(frame.unpersist)
     return found
+
+
+GONE, DAMAGED = "files of it are gone", "files of it are damaged"
+
+
+@contextmanager
+def explain_losses(run: Run) -> Iterator[None]:
+    """Find out, when files of a version are gone or damaged, whether a fresh plan would read other ones.
+
+    Raises:
+        Conflict: The pinned version of a source, the target or the quarantine was vacuumed, and later ones have come.
+        HistoryError: The pinned version was chosen with ``--until``, or files are damaged.
+        RunFailed: A source's latest version, the target or the quarantine has lost files.
+    """
+    try:
+        yield
+    except (PySparkException, Py4JJavaError) as error:
+        if is_gone(error) or is_damaged(error):
+            check_ends(run, run.plan.window)
+            _check_results(run)
+        raise
+
+
+def check_ends(run: Run, aliases: Iterable[str]) -> None:
+    """Read sources at the ends of their windows, which is done only after something went wrong.
+
+    Raises:
+        EnrichError: As ``explain_losses``, for the first that cannot be read.
+    """
+    for alias in aliases:
+        try:
+            _read_whole(run.snapshot(alias))
+        except (PySparkException, Py4JJavaError) as error:
+            raise find_lack(error) or _describe_lost_end(run, alias, error) from error
+
+
+def _tell_loss(error: Exception) -> str | None:
+    """Return what is wrong with a table that cannot be read; None where the storage does not answer."""
+    return GONE if is_gone(error) else DAMAGED if is_damaged(error) else None
+
+
+def _describe_silence(what: str, error: Exception) -> RunFailed:
+    return RunFailed(f"{what} cannot be read ({type(error).__name__})", hint="check the storage, and run again")
+
+
+def find_loss(run: Run, alias: str, version: int) -> str | None:
+    """Return what is lost of a version of a source, which is asked only after something went wrong; None for nothing.
+
+    Raises:
+        EnvironmentFault: Something else is lacking.
+        RunFailed: The storage does not answer.
+    """
+    try:
+        _read_whole(run.snapshot(alias, version))
+    except (PySparkException, Py4JJavaError) as error:
+        if found := _tell_loss(error):
+            return found
+        raise find_lack(error) or _describe_silence(f"source {alias!r} at version {version}", error) from error
+    return None
+
+
+def _describe_lost_end(run: Run, alias: str, error: Exception) -> EnrichError:
+    plan, end = run.plan, run.plan.window[alias].to
+    loss, name = _tell_loss(error), run.plan.job.job
+    if loss is None:
+        return _describe_silence(f"source {alias!r} at version {end}", error)
+    said = f"source {alias!r} cannot be read at version {end}: {loss}"
+    if plan.mode == REPAIR:
+        hint = f"run `{hints.refresh(name)}`"
+        instead = f"run `{hints.run(name)}`, which goes on to the latest version, and verify then"
+        return RefreshNeeded(f"{said}, and the target was computed from it", hint=hint, instead=instead)
+    if alias in plan.until:
+        return HistoryError(f"{said}, and --until ends there", hint="name a later version")
+    if tables.read_state(plan.tables[alias].uri).version > end:
+        return SourceMoved(f"{said}, and later versions have come", hint="run again")
+    kind = HistoryError if loss == DAMAGED else RunFailed
+    return kind(said, hint=f"restore the source, and run `{hints.run(name)}` again")
+
+
+def _check_results(run: Run) -> None:
+    """Read the target and its quarantine. A full refresh would not help here: it compares with the same tables.
+
+    Raises:
+        EnrichError: One of them cannot be read.
+    """
+    target, beside = run.plan.target.table, run.plan.target.quarantine
+    for what, table in (("target", target), ("quarantine", beside.table if beside else None)):
+        if table is None:
+            continue
+        try:
+            _read_whole(tables.read_snapshot(run.session, table.uri, table.version, list(table.columns)))
+        except (PySparkException, Py4JJavaError) as error:
+            raise find_lack(error) or _describe_lost_result(run.plan.job.job, what, table, error) from error
+
+
+def _describe_lost_result(job: str, what: str, table: tables.TableState, error: Exception) -> EnrichError:
+    loss = _tell_loss(error)
+    if loss is None:
+        return _describe_silence(f"the {what} of {job!r} at version {table.version}", error)
+    said = f"the {what} of {job!r} cannot be read at version {table.version}: {loss}"
+    if tables.read_state(table.uri).version > table.version:  # by OPTIMIZE and VACUUM, for instance
+        return Conflict(f"{said}, and later versions have come", hint="run again")
+    hint = f"restore them from a backup, or drop the {what}; then run again, and the run computes it anew"
+    return HistoryError(said, hint=hint) if loss == DAMAGED else RunFailed(said, hint=hint)
+
+
+def _read_whole(rows: DataFrame) -> None:
+    """Read all values; a sink that takes nothing would do, but that is refused for tables with deletion vectors."""
+    rows.agg(F.max(F.length(F.to_json(F.struct("*"))))).collect()

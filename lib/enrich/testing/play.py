@@ -208,7 +208,7 @@ def _read_target(stage: Stage, job: str, before: Any) -> FoundTable:
 def find_key(project: Project, job: str) -> tuple[str, ...]:
     """Return the columns that identify a row of a job's target; none when its sources do not say."""
     try:
-        spec = Workplace(project, [job], Options(), "").task(project.jobs[job]).spec
+        spec = Workplace(project, [job], Options(), "").open_job(project.jobs[job]).spec
     except EnrichError:
         return ()
     return (*spec.identity, *spec.right_identity)

@@ -23,7 +23,7 @@ from deltalake import DeltaTable
 import enrich
 from enrich.base.result import JobResult
 from enrich.frames import difference
-from enrich.progress.task import Task
+from enrich.progress.plan import Plan
 from enrich.quality import counting
 from enrich.quality.catalogue import TYPES
 from enrich.quality.suites import SuiteRule
@@ -320,7 +320,7 @@ def _count_nulls(patch: pytest.MonkeyPatch, _: Play) -> None:
 
 
 def _keep_the_state_in_spite_of_a_restore(patch: pytest.MonkeyPatch, play: Play) -> None:
-    patch.setattr(Task, "recorded_state", property(lambda _: play.last and play.last.state))
+    patch.setattr(Plan, "recorded_state", property(lambda _: play.last and play.last.state))
 
 
 def _tell_rules_apart_by_their_columns(patch: pytest.MonkeyPatch, _: Play) -> None:

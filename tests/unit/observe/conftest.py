@@ -14,8 +14,8 @@ import enrich
 from enrich.base.result import Counts, Extent, Finding, JobResult, Lookup, Quarantine, SourceWindow
 from enrich.base.state import LookupState, State
 from enrich.operations.workplace import Options, Workplace
-from enrich.progress.prepare import open_task
-from enrich.progress.task import Task
+from enrich.progress.decision import decide_plan
+from enrich.progress.plan import Plan
 from kit.lab import FEED
 from kit.project import write_project
 
@@ -60,7 +60,7 @@ TABLES = {
     "articles": {"id": pa.string(), "title": pa.string()},
 }
 
-GetTask = Callable[..., Task]
+GetTask = Callable[..., Plan]
 
 
 @pytest.fixture
@@ -76,9 +76,11 @@ def shop(tmp_path: Path) -> Path:
 def get_task(shop: Path) -> GetTask:
     """Give what a job has to do in its first run."""
 
-    def _get(name: str) -> Task:
+    def _get(name: str) -> Plan:
         project = enrich.load_project(shop)
-        return open_task(Workplace(project, [name], Options(), "0" * 32).task(project.jobs[name]), full_refresh=False)
+        return decide_plan(
+            Workplace(project, [name], Options(), "0" * 32).open_job(project.jobs[name]), full_refresh=False
+        )
 
     return _get
 

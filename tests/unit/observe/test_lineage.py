@@ -16,7 +16,7 @@ from enrich.base.names import CatalogName
 from enrich.base.result import JobResult
 from enrich.config.models import Lineage
 from enrich.observe.lineage import Sender, name_dataset
-from enrich.progress.task import Task
+from enrich.progress.plan import Plan
 from kit.lineage import check_event, check_schema, list_facets
 from kit.listener import listen
 from unit.observe.conftest import GetTask
@@ -37,7 +37,7 @@ def _alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 def send(shop: Path) -> Send:
     """Send the events of a job to a file, and return them."""
 
-    def _send(*ends: tuple[JobResult, Task | None]) -> list[dict[str, Any]]:
+    def _send(*ends: tuple[JobResult, Plan | None]) -> list[dict[str, Any]]:
         sender = Sender(enrich.load_project(shop), RUN_ID, Lineage(file="events/lineage.jsonl"), None)
         for result, task in ends:
             sender.start(result.job)

@@ -1,4 +1,4 @@
-"""One job's run inside Spark: what all steps of the flow share."""
+"""Hold what all steps of one job's run share: the session, the frames that are kept, the times that were taken."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from typing import Concatenate, ParamSpec, TypeVar, cast
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.types import DataType as SparkType
 
-from enrich.base.result import BLOCKED, Finding, JobResult
+from enrich.base.result import Finding, JobResult
 from enrich.base.spec import Affected, JoinSpec
 from enrich.frames import join, normalise
 from enrich.frames.columns import lacks_value
 from enrich.frames.identity import Identity
 from enrich.joins import find_step_kind
-from enrich.progress.task import Task
+from enrich.progress.plan import Plan
 from enrich.spark.fit import ADAPTIVE, adapts_to_change
 from enrich.storage import extents, tables
 
@@ -37,41 +37,29 @@ _IN_A_LIST = 10
 
 
 @dataclass
-class Work:
+class Run:
     """One job's run inside Spark.
 
     Attributes:
         session: The job's own session.
         cleanup: Releases what the stages persisted.
-        result: What is known of the run's result; grows from stage to stage.
+        committed: Told the result as soon as the log shows the job's commit, whatever becomes of the process then.
         seconds: Stage -> how long it took; fills as the stages end.
         adapts: Whether the run chooses adaptive execution by the number of rows that it is about.
-        closing: What has closed the gate so far; the run goes on to its last rule, so that all of it is told at once.
     """
 
-    task: Task
+    plan: Plan
     session: SparkSession
     cleanup: ExitStack
-    result: JobResult = field(init=False)
+    committed: Callable[[JobResult], None] = lambda _: None
     seconds: dict[str, float] = field(default_factory=dict)
     adapts: bool = field(init=False)
-    closing: list[Finding] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        task = self.task
-        self.adapts = not task.everything and adapts_to_change(self.session)
+        self.adapts = not self.plan.everything and adapts_to_change(self.session)
         if self.adapts:
             self.cleanup.callback(self.session.conf.set, ADAPTIVE, "true")
             self.expect_rows(0)
-        self.result = JobResult(
-            task.job.job,
-            BLOCKED,
-            task.mode,
-            dict(task.window),
-            findings=task.unjudged,
-            stages=self.seconds,
-            state=task.recorded_state,
-        )
 
     def expect_rows(self, count: int) -> None:
         """Tell Spark by how many rows the next steps are about: few need no adaptive execution."""
@@ -90,13 +78,13 @@ class Work:
 
     def snapshot(self, alias: str, version: int | None = None, *, null_keys: bool = False) -> DataFrame:
         """Return the rows of a source, at the window's end unless told otherwise, with or only without a whole key."""
-        is_null = lacks_value(self.task.spec.sources[alias].key)
+        is_null = lacks_value(self.plan.spec.sources[alias].key)
         return self.read_source(alias, version).where(is_null if null_keys else ~is_null)
 
     def read_source(self, alias: str, version: int | None = None) -> DataFrame:
         """Return all rows of a source, at the window's end unless told otherwise."""
-        source, state = self.task.spec.sources[alias], self.task.tables[alias]
-        names, end = list(source.columns), self.task.window[alias].to
+        source, state = self.plan.spec.sources[alias], self.plan.tables[alias]
+        names, end = list(source.columns), self.plan.window[alias].to
         rows = tables.read_snapshot(self.session, state.uri, end, names)
         if version is not None and version != end:  # the source may have gained columns since
             rows = tables.read_snapshot(self.session, state.uri, version, names, like=rows)
@@ -110,11 +98,11 @@ class Work:
     @property
     def before(self) -> join.Sources:
         """All snapshots at the window's start; at its end, where it has none."""
-        return self.sources({alias: each.start for alias, each in self.task.window.items()})
+        return self.sources({alias: each.start for alias, each in self.plan.window.items()})
 
     def sources(self, versions: Mapping[str, int | None]) -> join.Sources:
         """Return all snapshots, at other versions than the window's ends for those aliases that have one here."""
-        spec = cast(JoinSpec, self.task.spec)  # nobody asks for the snapshots that joins read where there are none
+        spec = cast(JoinSpec, self.plan.spec)  # nobody asks for the snapshots that joins read where there are none
         snapshots = {alias: self.snapshot(alias, versions.get(alias)) for alias in spec.sources}
         return join.Sources(spec, snapshots, find_step_kind)
 
@@ -134,7 +122,7 @@ class Work:
 
     def measure_source(self, alias: str) -> int:
         """Return how many bytes the files of a source have at its latest version."""
-        return extents.measure_table(self.task.tables[alias].uri).bytes
+        return extents.measure_table(self.plan.tables[alias].uri).bytes
 
 
 def compute_once(frame: DataFrame) -> DataFrame:
@@ -151,45 +139,45 @@ def build_finding(rule: str, action: str, counts: tuple[int, int], alias: str | 
     return Finding(None, rule, None, action, counts[0], counts[1], success=False, source=alias)
 
 
-def identify_rows(task: Task) -> Identity:
+def identify_rows(plan: Plan) -> Identity:
     """Return how the target's rows are told apart."""
-    spec = task.spec
+    spec = plan.spec
     has_pairs = spec.interval_step is not None
     return Identity(spec.identity, spec.right_identity, has_pairs)
 
 
-def read_target(work: Work) -> DataFrame | None:
+def read_target(run: Run) -> DataFrame | None:
     """Return the target's rows at its pinned version, columns in its own order; None when it does not exist."""
-    table = work.task.target.table
+    table = run.plan.target.table
     if table is None:
         return None
     # Another writer may have added a column in another case: MERGE does not look at the case either.
-    ours = {name.lower(): name for name in work.task.spec.columns}
+    ours = {name.lower(): name for name in run.plan.spec.columns}
     names = [ours[name.lower()] for name in table.columns if name.lower() in ours]
-    rows = tables.read_snapshot(work.session, table.uri, table.version, names)
-    return rows if not work.task.spec.remembers else tables.fit_rows(rows, list_kinds(work, names))
+    rows = tables.read_snapshot(run.session, table.uri, table.version, names)
+    return rows if not run.plan.spec.remembers else tables.fit_rows(rows, list_kinds(run, names))
 
 
-def list_kinds(work: Work, names: Sequence[str]) -> dict[str, SparkType]:
+def list_kinds(run: Run, names: Sequence[str]) -> dict[str, SparkType]:
     """Return the types that columns of a history's source have at the window's end, where some are nested."""
-    spec = work.task.spec
+    spec = run.plan.spec
     if all(isinstance(spec.sources[spec.driving].columns.get(name, ""), str) for name in names):
         return {}
-    return {field.name: field.dataType for field in work.read_source(spec.driving).schema.fields}
+    return {field.name: field.dataType for field in run.read_source(spec.driving).schema.fields}
 
 
-def measure(stage: str) -> Callable[[Callable[Concatenate[Work, P], R]], Callable[Concatenate[Work, P], R]]:
+def measure(stage: str) -> Callable[[Callable[Concatenate[Run, P], R]], Callable[Concatenate[Run, P], R]]:
     """Let a step add its wall-clock time to the ``seconds`` of the run."""
 
-    def decorate(step: Callable[Concatenate[Work, P], R]) -> Callable[Concatenate[Work, P], R]:
+    def decorate(step: Callable[Concatenate[Run, P], R]) -> Callable[Concatenate[Run, P], R]:
         @wraps(step)
-        def measured(work: Work, /, *args: P.args, **kwargs: P.kwargs) -> R:
+        def measured(run: Run, /, *args: P.args, **kwargs: P.kwargs) -> R:
             started = time.monotonic()
             try:
-                return step(work, *args, **kwargs)
+                return step(run, *args, **kwargs)
             finally:
-                spent = work.seconds.get(stage, 0.0) + time.monotonic() - started
-                work.seconds[stage] = round(spent, 3)
+                spent = run.seconds.get(stage, 0.0) + time.monotonic() - started
+                run.seconds[stage] = round(spent, 3)
 
         return measured
 

@@ -1,0 +1,309 @@
+"""Decide what a run does with one job: everything or by changes, and which versions of its sources it takes.
+
+The first table is decided from files and logs alone, no JVM is needed (``decide_plan``). Two rows need the types of the
+job's rows, which only Spark knows (``decide_again``).
+
+==========================================================  =====================================================
+what is found                                               what the run computes
+==========================================================  =====================================================
+no target                                                   everything: ``bootstrap``
+``--full-refresh``                                          everything: ``full_refresh``
+no record of what the target has consumed                   refused, exit 5
+rows of another writer in the target                        refused, exit 6
+another definition, or a source that is another table       refused, exit 5
+a list's lookup has other columns; CHAR became other text   everything: ``full_refresh``
+nobody knows what the quarantine contains                   everything; of a history refused, exit 5
+``--since beginning``                                       everything, and the mode stays
+anything else                                               by changes: ``incremental``, with both ends ``replay``
+==========================================================  =====================================================
+
+==========================================================  =====================================================
+the target's table cannot hold the rows                     everything: ``full_refresh``, written in its place
+another writer's column has become the job's                everything; of a history all that is recorded
+==========================================================  =====================================================
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import fields, replace
+
+from enrich.base import hints
+from enrich.base.errors import ConfigError, HistoryError, RefreshNeeded
+from enrich.base.result import SourceWindow
+from enrich.base.schemas import strip_type
+from enrich.base.spec import DataType
+from enrich.config.models import Job
+from enrich.progress import continuity, window
+from enrich.progress.cursor import Cursor, TargetState, describe_drift
+from enrich.progress.plan import (
+    BOOTSTRAP,
+    FULL_REFRESH,
+    INCREMENTAL,
+    REPAIR,
+    REPLAY,
+    OpenJob,
+    Plan,
+    Span,
+    TargetPlace,
+    reaches_before_all,
+)
+from enrich.progress.since import Bounds
+from enrich.storage.layout import keeps_values
+
+
+def decide_plan(opened: OpenJob, *, full_refresh: bool, bounds: Bounds | None = None) -> Plan:
+    """Decide mode and window from the logs, and refuse what cannot be continued.
+
+    Raises:
+        ConfigError: ``--since`` would skip changes.
+        DriftError: Somebody else changed the target's rows.
+        HistoryError: The definition changed, the cursor is lost, or a source is another table than before.
+    """
+    target = opened.target
+    if target.table is None:
+        return _take_all(opened, BOOTSTRAP)
+    if full_refresh:
+        return _take_all(opened)
+    cursor = _require_continuable(opened.job.job, target, opened.place)
+    continuity.check(cursor, opened.definition, opened.tables)
+    if continuity.find_reshaped(cursor, opened.spec):
+        return _take_all(opened)  # every list is computed anew, its elements in their new shape
+    if not opened.spec.remembers and continuity.find_recast(cursor, opened.tables):
+        return _take_all(opened)  # what CHAR fills with blanks is other values, of rows that no feed names
+    beside = continuity.find_contained(target, cursor, opened.spec, opened.tables)
+    if beside is None:
+        return _take_all_without_quarantine(opened)
+    return _take_changes(opened, (cursor, beside), bounds or Bounds())
+
+
+def decide_again(plan: Plan, find_types: Callable[[], Mapping[str, DataType]]) -> Plan:
+    """Return a plan whose rows its target can hold: the same, or one that writes all of them anew.
+
+    Structs are compared and written field by field, by position. So a list whose lookup has gained, lost or moved a
+    column needs a table that is written anew, even where the lookup itself is not shown.
+
+    Args:
+        plan: What ``decide_plan`` gave.
+        find_types: Tells the types of the job's columns, as Spark has them; it is asked only where they decide.
+
+    Raises:
+        HistoryError: A run by changes, or a comparison, meets a column of another type than the job's that somebody
+            else has added to the target; or a comparison meets lists of another shape.
+    """
+    table, target = plan.target.table, plan.target
+    if table is None or plan.rewrites:
+        return plan
+    there = {name.lower(): strip_type(kind) for name, kind in table.columns.items()}
+    recorded = {name.lower() for name in target.cursor.columns} if target.cursor is not None else set()
+    shared = [name for name in plan.spec.columns if name.lower() in there]
+    added = [name for name in shared if name.lower() not in recorded]
+    nested = [name for name in shared if _outline(there[name.lower()]) is not None]
+    beside = {name.lower() for name in target.quarantine.table.columns} if target.quarantine is not None else set()
+    adopts = bool(added) or any(name.lower() in beside - recorded for name in plan.spec.columns)
+    if not adopts and not nested:
+        return plan
+    kinds = find_types()
+    foreign = [name for name in added if kinds[name] != there[name.lower()]]
+    outgrown = [name for name in nested if _outline(kinds[name]) != _outline(there[name.lower()])]
+    if plan.mode == FULL_REFRESH:
+        return replace(plan, outgrown=True, rewrites=True) if foreign or outgrown else plan
+    if foreign:
+        raise RefreshNeeded(
+            f"column {foreign[0]!r} of the target of {plan.job.job!r} is of another writer, and of another type than"
+            " the column that the job has now",
+            hint=f"run `{hints.refresh(plan.job.job)}`, which takes its place",
+        )
+    if plan.spec.remembers:  # it would forget versions; its rows are fitted to fields that have come
+        outgrown = [name for name in outgrown if not keeps_values(there[name.lower()], kinds[name])]
+    if outgrown and plan.mode == REPAIR:
+        raise HistoryError(
+            f"the lists in column {outgrown[0]!r} have other fields, or in another order, than in the target",
+            hint=f"run `{hints.refresh(plan.job.job)}`, which writes them again",
+        )
+    if outgrown:
+        return replace(_take_all(plan), outgrown=True, rewrites=True)
+    return _adopt_columns(plan) if adopts and not plan.everything else plan
+
+
+def _adopt_columns(plan: Plan) -> Plan:
+    """Compute all rows: a column that becomes the job's may have another writer's values, or a DEFAULT's, in any.
+
+    A history is not read from its beginning for that, which may be forgotten: what is recorded is compared.
+    """
+    return replace(plan, anew=True) if plan.spec.remembers else _take_all(plan)
+
+
+def _outline(kind: DataType) -> object:
+    """Return the fields of the structs within a type, in order and without case; None when there are none."""
+    if isinstance(kind, str):
+        return None
+    if kind["type"] == "struct":
+        return tuple((each["name"].lower(), _outline(each["type"])) for each in kind["fields"])
+    inner = [_outline(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind]
+    return tuple(inner) if any(each is not None for each in inner) else None
+
+
+def decide_repair(opened: OpenJob) -> Plan:
+    """Take a job back to the versions that its target records, to be compared with what they give.
+
+    Raises:
+        HistoryError: The target does not exist, its cursor is lost, or it is not this job's doing over these sources.
+    """
+    name = opened.job.job
+    if opened.target.table is None:
+        raise HistoryError(f"job {name!r} has no target yet", hint=f"run `{hints.run(name)}` to create it")
+    cursor = _require_cursor(name, opened.target, opened.place)
+    continuity.check(cursor, opened.definition, opened.tables)
+    if lists := continuity.find_reshaped(cursor, opened.spec):
+        raise HistoryError(
+            f"source {lists[0]!r} has gained a column since the target was written, and its lists have all columns",
+            hint=f"run `{hints.run(name)}`, which computes them again",
+        )
+    versions = {alias: SourceWindow(mark.start, mark.to) for alias, mark in cursor.sources.items()}
+    return make_plan(opened, REPAIR, versions, span=window.look_back(opened) if opened.spec.remembers else None)
+
+
+def foresee_mode(
+    job: Job, target: TargetState, place: TargetPlace, unmade: Collection[str], *, full_refresh: bool
+) -> str:
+    """Decide the mode of a job before the run has made all of its sources; refuse what ``decide_plan`` would refuse.
+
+    Args:
+        job: The job.
+        target: What is at its target.
+        place: Where that is.
+        unmade: The aliases of the sources that the run makes first.
+        full_refresh: As for ``decide_plan``.
+
+    Raises:
+        DriftError: As from ``decide_plan``.
+        HistoryError: As from ``decide_plan``; the target exists, and has not consumed the tables that are to come.
+    """
+    if target.table is None:
+        return BOOTSTRAP
+    if not full_refresh:
+        raise continuity.describe_unmade(_require_continuable(job.job, target, place), unmade)
+    if job.remembers and job.from_ in unmade:
+        window.check_unmade(job.job, job.from_, target)
+    return FULL_REFRESH
+
+
+def make_plan(
+    opened: OpenJob,
+    mode: str,
+    versions: Mapping[str, SourceWindow],
+    *,
+    again: Mapping[str, tuple[tuple[int, int], ...]] | None = None,
+    apart: Mapping[str, int] | None = None,
+    span: Span | None = None,
+) -> Plan:
+    """Put a plan together; of a job that has one already, only what was open then is taken."""
+    known = {each.name: getattr(opened, each.name) for each in fields(OpenJob)}
+    rewrites = mode == FULL_REFRESH and _is_of_another_job(opened)
+    return Plan(**known, mode=mode, window=versions, again=again or {}, apart=apart or {}, span=span, rewrites=rewrites)
+
+
+def _is_of_another_job(opened: OpenJob) -> bool:
+    """Tell whether a target's rows have other columns or types than the job's, or are somebody else's doing."""
+    target = opened.target
+    if target.table is None:
+        return False
+    if target.cursor is None or target.others or target.cursor.definition != opened.definition:
+        return True
+    return not continuity.fits(target.cursor, opened.spec)
+
+
+def _take_all(opened: OpenJob, mode: str = FULL_REFRESH) -> Plan:
+    """Compute all keys anew.
+
+    Raises:
+        HistoryError: That would forget versions that a history's target has.
+    """
+    versions = {alias: SourceWindow(None, table.version) for alias, table in opened.tables.items()}
+    return make_plan(opened, mode, versions, span=_begin_history(opened) if opened.spec.remembers else None)
+
+
+def _begin_history(opened: OpenJob) -> Span:
+    alias = opened.spec.driving
+    return window.begin(opened.job.job, alias, opened.tables[alias], opened.target)
+
+
+def _take_all_without_quarantine(opened: OpenJob) -> Plan:
+    """Compute everything again, because nobody knows what the quarantine contains.
+
+    Raises:
+        HistoryError: That would forget versions of a history's target.
+    """
+    try:
+        return _take_all(opened)
+    except HistoryError as refused:
+        name, alias = opened.job.job, opened.spec.driving
+        hint = f"run `{hints.repair(name)}`"
+        if opened.target.quarantine is None:
+            start = window.look_back(opened).start
+            hint += (
+                f"; of the versions that only the quarantine had, those that ended before version {start} of source"
+                f" {alias!r} are lost, and those that were open then begin with it"
+            )
+        raise HistoryError(
+            f"what the quarantine of {name!r} should contain is no longer there, and {refused.message}", hint=hint
+        ) from refused
+
+
+def _take_changes(opened: OpenJob, contained: tuple[Cursor, Cursor], bounds: Bounds) -> Plan:
+    """Put the window of each source together from what target and quarantine contain, and what the run was told."""
+    name, (cursor, beside) = opened.job.job, contained
+    if opened.spec.remembers:
+        since = window.find_since(opened, bounds.since)
+    else:
+        since = window.find_versions(name, opened.tables, bounds.since)
+    versions, again = {}, {}
+    for alias, table in opened.tables.items():
+        mark, point = cursor.sources[alias], bounds.is_point(alias)
+        asked, end = since.get(alias), opened.until.get(alias)
+        if asked is not None and end is not None and asked > end:
+            raise ConfigError(
+                f"--since is later than --until for source {alias!r} of {name!r}", hint="exchange the two values"
+            )
+        start = None if asked is None else min(asked, table.version)
+        found = window.compute_reach(mark.to, table.version, start, end, point=point)
+        if found.gap is not None and not bounds.allow_gap:
+            raise ConfigError(
+                f"--since would leave out changes of source {alias!r} of {name!r}: versions {found.gap[0] + 1} to"
+                f" {found.gap[1]} are not in the target yet",
+                hint=f"run `{hints.run(name, replace(opened.asked, since=None))}` to take them, or accept the loss with"
+                f" --allow-gap: `{hints.run(name, replace(opened.asked, allow_gap=True))}`",
+            )
+        versions[alias] = SourceWindow(found.start, found.to, gap=found.gap)
+        ranges = [*([found.again] if found.again else []), *continuity.list_ranges_between(cursor, beside, alias)]
+        if ranges:
+            again[alias] = tuple(dict.fromkeys(ranges))
+    mode = REPLAY if bounds.replays else INCREMENTAL
+    apart = {alias: mark.to for alias, mark in beside.sources.items()} if beside is not cursor else {}
+    span = None
+    if opened.spec.remembers and reaches_before_all(again):
+        span = _begin_history(opened)
+    elif opened.spec.remembers:
+        alias = opened.spec.driving
+        span, versions[alias] = window.go_on(
+            opened, versions[alias], again.get(alias, ()), is_apart=bool(apart), allow_gap=bounds.allow_gap
+        )
+    return make_plan(opened, mode, versions, again=again, apart=apart, span=span)
+
+
+def _require_continuable(job: str, target: TargetState, place: TargetPlace) -> Cursor:
+    """Return what a target has consumed, if the job alone has written it."""
+    cursor = _require_cursor(job, target, place)
+    if target.others:
+        raise describe_drift(job, target.others)
+    return cursor
+
+
+def _require_cursor(job: str, target: TargetState, place: TargetPlace) -> Cursor:
+    if target.cursor is None:
+        raise RefreshNeeded(
+            f"neither the log of {place.label} nor the runs table says what the target has consumed",
+            hint=f"run `{hints.refresh(job)}`",
+        )
+    return target.cursor

@@ -1,0 +1,300 @@
+"""Hold what a run does with one job: the open job, and the plan that ``enrich.progress.decision`` makes of it."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from enrich.base import hints
+from enrich.base.hints import NO_OPTIONS, RunOptions
+from enrich.base.names import CatalogName, Location, find_quarantine
+from enrich.base.result import BEFORE_ALL, Finding, SourceWindow
+from enrich.base.spec import CompiledJob, JobSpec, quote
+from enrich.base.state import State
+from enrich.progress.cursor import Cursor, Mark, TargetState
+from enrich.quality import suites
+from enrich.quality.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules
+from enrich.storage.tables import TableState
+
+if TYPE_CHECKING:
+    from enrich.config.models import Job, Optimize
+
+log = logging.getLogger("enrich")
+
+BOOTSTRAP, INCREMENTAL, FULL_REFRESH = "bootstrap", "incremental", "full_refresh"
+REPLAY, REPAIR = "replay", "repair"
+_BY_CHANGES = (INCREMENTAL, REPLAY)
+
+
+@dataclass(frozen=True)
+class TargetPlace:
+    """Where a target is.
+
+    Attributes:
+        uri: Absolute path or URI; None for a catalog table that does not exist yet.
+        location: What the job file names: a path, a URI or a catalog name.
+        quarantine_uri: Where the quarantine is, as ``uri``.
+        change_feed: True when somebody reads the target's changes.
+    """
+
+    uri: str | None
+    location: Location
+    quarantine_uri: str | None
+    change_feed: bool
+
+    @property
+    def label(self) -> str:
+        """The target's name in the runs table and in messages."""
+        return str(self.location)
+
+    @property
+    def name(self) -> str:
+        """The quoted name for SQL."""
+        return _quote_location(self.location)
+
+    @property
+    def quarantine_name(self) -> str:
+        """The quarantine's quoted name for SQL."""
+        return _quote_location(find_quarantine(self.location))
+
+
+def _quote_location(location: Location) -> str:
+    return quote(*location.parts) if isinstance(location, CatalogName) else quote("delta", location)
+
+
+@dataclass(frozen=True)
+class Span:
+    """What a run computes a history from.
+
+    Attributes:
+        first: The version with which the history begins; its rows hold from that commit on.
+        start: The feed is read after this version.
+        whole: True when the rows of ``first`` are where it starts; False: the versions that target and quarantine have.
+        compares: Whether what is recorded is compared with the source's rows at ``start``.
+    """
+
+    first: int
+    start: int
+    whole: bool = False
+    compares: bool = False
+
+    def list_lost(self, gaps: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
+        """Return those gaps over which nothing can be computed again: they end before the feed that is read."""
+        return () if self.whole else tuple(gap for gap in gaps if gap[1] <= self.start)
+
+
+@dataclass(frozen=True)
+class OpenJob:
+    """One job, compiled against its tables as they were found: their pins and places. Nothing is decided yet.
+
+    Attributes:
+        tables: Alias -> the pinned state of its table.
+        target: What is at the target now.
+        until: Alias -> where ``--until`` ends its window, which may be before the cursor.
+        accepted: Names of the job's rules that shall not block this run.
+        retry: True when the rows that the quarantine holds shall be computed again.
+        optimize: When the run puts the target's files in shape after its commit; None: never.
+        asked: What the run was asked for, for the commands that it proposes.
+    """
+
+    job: Job
+    compiled: CompiledJob
+    suite: Suite | None
+    tables: Mapping[str, TableState]
+    place: TargetPlace
+    target: TargetState
+    run_id: str
+    dry_run: bool = False
+    until: Mapping[str, int] = field(default_factory=dict)
+    accepted: frozenset[str] = frozenset()
+    retry: bool = False
+    optimize: Optimize | None = None
+    asked: RunOptions = NO_OPTIONS
+
+    @property
+    def spec(self) -> JobSpec:
+        """The compiled job."""
+        return self.compiled.spec
+
+    @property
+    def definition(self) -> str:
+        """The hash of what the job means: sources, keys, joins, columns, condition, rules that move rows away."""
+        rules = fingerprint_quarantine(self.suite) if self.suite is not None else None
+        meaning = {**self.compiled.meaning, "quarantine": rules} if rules else self.compiled.meaning
+        text = json.dumps(meaning, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    @property
+    def unsearched(self) -> frozenset[str]:
+        """Aliases that the job does not trust, but did until now, or may have: two rows may share a key there."""
+        checked = {alias for alias, source in self.spec.sources.items() if not source.trusted}
+        return frozenset(
+            alias for alias in checked & self.target.marks.keys() if self.target.marks[alias].trusted is not False
+        )
+
+    @property
+    def ends_trust(self) -> bool:
+        """True when a source is known to have been trusted so far, and is not any more."""
+        return any(self.target.marks[alias].trusted for alias in self.unsearched)
+
+    @property
+    def may_quarantine(self) -> bool:
+        """True when a rule may keep rows out of the target."""
+        return self.suite is not None and select_quarantine_rules(self.suite) is not None
+
+    @property
+    def recorded_state(self) -> State | None:
+        """What the target holds, as its record says it for the rules of the suite as it is now; None without record."""
+        cursor = self.target.cursor
+        if cursor is None or cursor.state is None or self.target.table is None:
+            return None
+        return cursor.state.under(list_uncounted(self.suite))
+
+    @property
+    def lacks_state(self) -> bool:
+        """True when the target has no recorded state, or none for a rule that its suite has gained."""
+        cursor = self.target.cursor
+        if self.target.table is None or cursor is None:
+            return False
+        known = {each.rule for each in cursor.state.rules} if cursor.state is not None else set()
+        return cursor.state is None or any(each.rule not in known for each in list_uncounted(self.suite))
+
+    @property
+    def unjudged(self) -> tuple[Finding, ...]:
+        """The findings of a run that judges no row: the suite's expectations, then the job's rules."""
+        rules = self.suite.rules if self.suite is not None else ()
+        return (*[rule.unjudged for rule in rules], *suites.list_unjudged(self.job.rules, self.accepted))
+
+    @property
+    def needs_feed(self) -> bool:
+        """True when the target exists, has a reader and records no changes yet."""
+        table = self.target.table
+        return table is not None and self.place.change_feed and not table.has_change_feed
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan(OpenJob):
+    """What a run does with an open job. It is made once and never changed: a second decision is another plan.
+
+    Attributes:
+        window: Alias -> the versions to consume.
+        again: Alias -> ranges before or around the cursor whose changed keys are computed anew as well. Each is read by
+            itself: between its two ends only its own feed, or its own two snapshots, tell what changed.
+        apart: Alias -> the version that the quarantine contains; empty while it contains what the target does.
+        span: What a history is computed from; None for other jobs.
+        rewrites: True when the target's rows have other columns or types than this job's, or are somebody else's doing:
+            then all are written, in place of the table.
+        outgrown: True when the target's table cannot hold the job's rows, going by what Spark knows of their types.
+        anew: True when rows of a history that nothing has changed may have to be written anew: all that is recorded is
+            compared.
+    """
+
+    mode: str
+    window: Mapping[str, SourceWindow]
+    again: Mapping[str, tuple[tuple[int, int], ...]] = field(default_factory=dict)
+    apart: Mapping[str, int] = field(default_factory=dict)
+    span: Span | None = None
+    rewrites: bool = False
+    outgrown: bool = False
+    anew: bool = False
+
+    @property
+    def everything(self) -> bool:
+        """True when all keys are computed anew."""
+        return self.mode not in _BY_CHANGES or self.anew or reaches_before_all(self.again)
+
+    @property
+    def moved(self) -> tuple[str, ...]:
+        """Aliases with new versions, taken or skipped."""
+        return tuple(alias for alias, each in self.window.items() if each.start != each.to or each.gap is not None)
+
+    @property
+    def is_idle(self) -> bool:
+        """True when there is nothing to compute, nor anything to record."""
+        busy = self.everything or self.moved or self.again or self.needs_feed or self.retry or self.ends_trust
+        return not (busy or self.lacks_state)
+
+    @property
+    def judging_suite(self) -> Suite | None:
+        """The suite that judges the rows; a repair only asks which of them belong to the target."""
+        if self.suite is None or self.mode != REPAIR:
+            return self.suite
+        return select_quarantine_rules(self.suite)
+
+    @property
+    def advances(self) -> bool:
+        """True when the run has something to record even if no row differs."""
+        closes = self.everything and any(mark.gaps for mark in self.target.marks.values())
+        records = bool(self.moved) or bool(self.apart) or self.lacks_state or self.ends_trust
+        return self.mode not in _BY_CHANGES or records or closes
+
+    def cursor(self, number: int, quarantine: tuple[int, str | None], state: State) -> Cursor:
+        """Return the record of this run, for the intent and for both commits.
+
+        Args:
+            number: The run's number.
+            quarantine: The number of the quarantine's rows that belong to the run's, and the run that wrote them; 0 and
+                None without a quarantine.
+            state: What the target holds after it.
+        """
+        marks, target, beside = {}, self.target.table, self.target.quarantine
+        for alias, each in self.window.items():
+            source, table = self.spec.sources[alias], self.tables[alias]
+            columns, is_latest = dict(source.columns), each.to == table.version
+            marks[alias] = Mark(
+                table.table_id,
+                each.start,
+                each.to,
+                columns,
+                self._list_open_gaps(alias),
+                table.commit if is_latest else None,
+                {name: table.layout[name] for name in columns},
+                None if self.span is None else self.span.first,
+                {name: table.chars[name] for name in columns if name in table.chars},
+                source.trusted,
+                table.partitions if is_latest else None,
+            )
+        return Cursor(
+            self.run_id,
+            self.job.job,
+            number,
+            self.definition,
+            marks,
+            self.spec.columns,
+            None if target is None else target.version,
+            quarantine[0],
+            None if beside is None else beside.table.version,
+            state,
+            quarantine[1],
+            None if target is None else target.table_id,
+        )
+
+    def _list_open_gaps(self, alias: str) -> tuple[tuple[int, int], ...]:
+        """Return a source's gaps after this run: the old ones and its own, unless it compares every row."""
+        mark, gap = self.target.marks.get(alias), self.window[alias].gap
+        if self.everything:
+            return () if mark is None or self.span is None else self.span.list_lost(mark.gaps)
+        return (*(mark.gaps if mark is not None else ()), *([gap] if gap is not None else ()))
+
+    def announce(self) -> None:
+        """Say what the job is about to do, and loudly what it leaves out."""
+        windows = [f"{alias} {each.start}->{each.to}" for alias, each in self.window.items() if each.start != each.to]
+        for alias, ranges in self.again.items():
+            windows += [f"{alias} {start}->{end} once more" for start, end in ranges]
+        log.info("%s: %s", self.job.job, self.mode if self.everything else f"{self.mode} of {', '.join(windows)}")
+        for alias, each in self.window.items():
+            if each.gap is not None:
+                log.warning(
+                    "%s: versions %d to %d of source %s are left out: rows may be missing or outdated until `%s` or a"
+                    " full refresh",
+                    *(self.job.job, each.gap[0] + 1, each.gap[1], alias, hints.repair(self.job.job)),
+                )
+
+
+def reaches_before_all(again: Mapping[str, tuple[tuple[int, int], ...]]) -> bool:
+    """Tell whether ranges that are taken again begin before the first version."""
+    return any(start == BEFORE_ALL for ranges in again.values() for start, _ in ranges)
