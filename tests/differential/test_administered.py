@@ -49,7 +49,7 @@ PLAYED: dict[str, tuple[str, list[Alteration]]] = {
 """Job -> its world, and what administrators do."""
 
 
-@pytest.mark.parametrize("job", PLAYED)
+@pytest.mark.parametrize("job", ["composite_full", pytest.param("mirror_composite", marks=pytest.mark.soak)])
 def test_every_target_is_right_among_administrators(
     job: str, interpreted: SparkSession, tmp_path: Path, totals: dict[str, Tally]
 ) -> None:

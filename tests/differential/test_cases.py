@@ -1,6 +1,6 @@
 """Replay the scripts that once failed and that are more than a history of a job that is always played.
 
-The others are the first histories of ``test_random_histories``.
+The others are the first histories of ``test_random_histories`` and ``test_planted``.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import pytest
 from differential.engines import enrich_engine
 from differential.generator import is_valid
 from differential.jobs import shape_of
+from differential.planted import SUITES
 from differential.shrink import is_plain, load_cases, script_of
 from differential.trial import play
 from differential.worlds import ALWAYS, WORLDS, needed
@@ -35,7 +36,9 @@ def test_kept_case_passes(case: dict[str, Any], interpreted: SparkSession, tmp_p
 
 
 def test_every_other_case_is_one_of_a_job_that_is_always_played() -> None:
+    played = {(world.name, shape.name) for world in ALWAYS.values() for shape in world.shapes}
+    played |= {(suite.world, suite.shape) for suite in SUITES}
     for case in CASES:
         if is_plain(case):
-            assert case["shape"] in {shape.name for shape in ALWAYS[case["world"]].shapes}, case["file"]
+            assert (case["world"], case["shape"]) in played, case["file"]
             assert is_valid(WORLDS[case["world"]], *script_of(case).histories)

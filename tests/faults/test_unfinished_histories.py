@@ -37,7 +37,7 @@ def write_shop(lab: Lab, held: str) -> None:
     lab.drop("things", "id = 1")
 
 
-@pytest.fixture(params=[OPEN, ENDED])
+@pytest.fixture(params=[OPEN, pytest.param(ENDED, marks=pytest.mark.soak)])
 def shop(request: pytest.FixtureRequest, prepared: Prepared) -> Shop:
     held = request.param
     lab = prepared(f"held_{held}", lambda lab: write_shop(lab, held))
@@ -59,6 +59,7 @@ def assert_whole(shop: Shop) -> None:
     assert shop.lab.run("past").status == "unchanged"
 
 
+@pytest.mark.parametrize("shop", [OPEN, ENDED], indirect=True)
 def test_a_version_that_moves_keeps_its_beginning_when_a_run_ends_between_the_commits(shop: Shop) -> None:
     crash_after_quarantine(shop)
     shop.lab.put("things", shop.row("things", 2))
@@ -67,6 +68,7 @@ def test_a_version_that_moves_keeps_its_beginning_when_a_run_ends_between_the_co
     assert_whole(shop)
 
 
+@pytest.mark.parametrize("shop", [ENDED, pytest.param(OPEN, marks=pytest.mark.soak)], indirect=True)
 def test_versions_move_back_when_a_table_is_restored(shop: Shop) -> None:
     lab = shop.lab
     before = {name: DeltaTable(lab.path(name)).version() for name in ("past", "past__quarantine")}

@@ -86,6 +86,7 @@ OTHERS = {"u2_05": "early", "nobody": None, "never": None, "unknown": None, "u3_
 ENDED = {"u2_10": None, "u2_15": None}
 
 
+@pytest.mark.soak
 def test_changes_of_versions_reach_the_events_between_them(clicks: Lab) -> None:
     assert emails(clicks) == {**U1, **OTHERS, **ENDED}
     assert {row["id"] for row in clicks.rows("seen") if row["firm"] == "Firm"} == {

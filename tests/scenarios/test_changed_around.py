@@ -14,6 +14,7 @@ import enrich
 from enrich.base.result import RunResult
 from enrich.progress import continuity, cursor, decision
 from enrich.progress.plan import Plan
+from faults.shop import SOAK
 from kit.commits import find_commit, forget_numbers, rewrite_commit
 from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
@@ -79,6 +80,9 @@ TRUSTED = {
     "mirror: {{value: x, conflict: first}}\n",
     "past": "kind: history\nsources: {{o: {{table: orders, key: id{trust}}}}}\nfrom: o\n",
 }
+
+if not SOAK:
+    TRUSTED = {name: TRUSTED[name] for name in ("live", "looks", "past")}
 
 
 def trust(lab: Lab, word: str) -> None:
@@ -244,6 +248,15 @@ CHARS = {
     "apart": "sources: {g: {table: goods, key: id}}\nfrom: g\nselect: {id: g.id, x: g.x}\n",
     "aside": "kind: history\nsources: {g: {table: goods, key: id}}\nfrom: g\nhistory: {columns: [x]}\n",
 }
+SHOWN = {
+    "keyed": ("SELECT code FROM {keyed}", [("a",), ("b",), ("c",), ("longer",)]),
+    "looked": ("SELECT code FROM {looked}", [("<a>",)]),
+    "listed": ("SELECT items.code FROM {listed}", [(["a", "b"],)]),
+    "mirrored": ("SELECT code FROM {mirrored}", [("a",), ("b",), ("c",), ("longer",)]),
+}
+"""What targets show of a column that is no ``CHAR`` any more."""
+if not SOAK:
+    CHARS = {name: CHARS[name] for name in ("plain", "listed", "history", "apart", "aside")}
 
 
 def open_chars(lab: Lab) -> None:
@@ -288,12 +301,10 @@ def test_char_that_becomes_varchar_changes_every_row(chars: Lab) -> None:
     found = chars.run_all()
     assert codes(found) == dict.fromkeys(CHARS, 0) | {"history": 5}
     by_changes = {each.job for each in found.jobs if each.mode == "incremental"}
-    assert by_changes == {"apart", "aside", "whole"}, "who does not use the column goes on"
+    assert by_changes == {"apart", "aside", "whole"} & CHARS.keys(), "who does not use the column goes on"
     assert ask(chars, "SELECT id, code, inner FROM {plain}") == NOW
-    assert ask(chars, "SELECT code FROM {keyed}") == [("a",), ("b",), ("c",), ("longer",)]
-    assert ask(chars, "SELECT code FROM {looked}") == [("<a>",)]
-    assert ask(chars, "SELECT items.code FROM {listed}") == [(["a", "b"],)]
-    assert ask(chars, "SELECT code FROM {mirrored}") == [("a",), ("b",), ("c",), ("longer",)]
+    for query, rows in (SHOWN[name] for name in SHOWN.keys() & CHARS.keys()):
+        assert ask(chars, query) == rows
 
     refused = next(each for each in found.jobs if each.job == "history")
     assert "`enrich run history --allow-gap`" in str(refused.error)

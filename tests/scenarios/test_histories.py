@@ -92,7 +92,15 @@ def lose_feed(lab: Lab, version: int) -> None:
                 (Path(lab.path("source")) / each[kind]["path"]).unlink(missing_ok=True)
 
 
-@pytest.mark.parametrize("cuts", [(), (1, 2, 3, 4, 5, 6, 7), (3, 5)], ids=["one window", "each commit", "three"])
+@pytest.mark.parametrize(
+    "cuts",
+    [
+        (),
+        pytest.param((1, 2, 3, 4, 5, 6, 7), marks=pytest.mark.soak),
+        pytest.param((3, 5), marks=pytest.mark.soak),
+    ],
+    ids=["one window", "each commit", "three"],
+)
 def test_a_history_does_not_depend_on_the_cuts(past: Lab, cuts: tuple[int, ...]) -> None:
     for cut in cuts:
         past.run(until=f"v{cut}")
@@ -261,6 +269,7 @@ def test_a_history_is_the_source_of_another_job_of_the_same_run(past: Lab) -> No
     assert ("u1", 9, None, "z") in told(past, "open_versions")
 
 
+@pytest.mark.soak
 def test_a_history_is_the_lookup_of_an_as_of_join_of_the_same_run(past: Lab) -> None:
     at = {"early": datetime(2000, 1, 1, tzinfo=UTC), "late": datetime(2099, 1, 1, tzinfo=UTC)}
     kinds = {"event": pa.string(), "id": pa.string(), "at": pa.timestamp("us", tz="UTC")}
@@ -284,6 +293,7 @@ def test_a_history_is_the_lookup_of_an_as_of_join_of_the_same_run(past: Lab) -> 
     assert mails() == {"u1_early": None, "u1_late": "z", "u2_early": None, "u2_late": None}
 
 
+@pytest.mark.soak
 def test_a_quarantine_that_is_ahead_of_its_target_by_more_than_the_feed_tells(past: Lab) -> None:
     rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "mail"}, "severity": "warning"}
     past.suite("versions", {**rule, "meta": {"enrich": {"action": "quarantine"}}})
@@ -309,6 +319,7 @@ def test_a_quarantine_that_is_ahead_of_its_target_by_more_than_the_feed_tells(pa
     assert verify(past).status == "equal"
 
 
+@pytest.mark.soak
 def test_a_quarantine_that_is_behind_its_target_by_more_than_the_feed_tells(past: Lab) -> None:
     rule = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "mail"}, "severity": "warning"}
     past.suite("versions", {**rule, "meta": {"enrich": {"action": "quarantine"}}})

@@ -31,8 +31,8 @@ def at(hour: int, day: int = 2) -> datetime:
     return datetime(2026, 3, day, hour, tzinfo=UTC)
 
 
-def test_what_comes_late_is_paired_late(spark: SparkSession, tmp_path: Path) -> None:
-    lab = Lab(tmp_path / "lab", spark)
+def test_what_comes_late_is_paired_late(interpreted: SparkSession, tmp_path: Path) -> None:
+    lab = Lab(tmp_path / "lab", interpreted)
     lab.job(JOB)
     orders = [("k1", "a", at(12)), ("k2", "b", at(12)), ("k3", None, at(12)), ("k4", "d", None), ("k5", "e", at(12))]
     lab.table(
@@ -57,7 +57,7 @@ def test_what_comes_late_is_paired_late(spark: SparkSession, tmp_path: Path) -> 
     assert {(row["k"], row["p"]) for row in lab.rows("paid")} == pairs | lone
     project = enrich.load_project(lab.home)
     check_why(project, lab)
-    report = enrich.doctor_keys(project, "paid", spark=spark).to_dict()
+    report = enrich.doctor_keys(project, "paid", spark=interpreted).to_dict()
     (join,) = report["joins"]
     assert (join["join"], join["kind"], join["unmatched"]) == ("payments", "interval", 1)
 
@@ -65,13 +65,13 @@ def test_what_comes_late_is_paired_late(spark: SparkSession, tmp_path: Path) -> 
     lab.put("payments", {"p": "p1", "o": "a", "ts": at(10), "amount": 1})
     lab.put("payments", {"p": "p3", "o": "b", "ts": at(12, 3), "amount": 1}, {"p": "p5", "o": "e", "ts": at(12)})
     lab.drop("payments", "p = 'p2'")
-    assert enrich.plan(project, spark=spark).exit_code == 0
+    assert enrich.plan(project, spark=interpreted).exit_code == 0
     result = lab.run("paid").to_dict()
     counts = [result[name] for name in ("inserted", "updated", "deleted")]
     assert (result["status"], result["mode"], counts) == ("updated", "incremental", [4, 0, 5])
     lone = {("k1", None), ("k3", None), ("k4", None), (None, "p1"), (None, "p4")}
     assert {(row["k"], row["p"]) for row in lab.rows("paid")} == {("k2", "p3"), ("k5", "p5")} | lone
-    assert enrich.verify(project, spark=spark).exit_code == 0
+    assert enrich.verify(project, spark=interpreted).exit_code == 0
 
 
 def check_why(project: enrich.Project, lab: Lab) -> None:

@@ -15,17 +15,14 @@ from deltalake import DeltaTable
 from enrich.frames import join
 from enrich.steps import run
 from enrich.storage import shape, skipping
-from kit.lab import Lab
+from kit.lab import Lab, Prepared
 from kit.project import SHOP
 
 if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+    pass
 
 
-@pytest.fixture
-def shop(tmp_path: Path, interpreted: SparkSession) -> Lab:
-    """Give a shop after its first run; the products are in two files, the merchants in one."""
-    lab = Lab(tmp_path / "project", interpreted)
+def open_shop(lab: Lab) -> None:
     lab.table("merchants", "id", {"id": pa.int64(), "name": pa.string()})
     lab.put("merchants", *[{"id": number, "name": f"merchant {number}"} for number in (1, 2, 3)])
     lab.table("products", "id", {"id": pa.int64(), "title": pa.string(), "merchant_id": pa.int64()})
@@ -33,7 +30,12 @@ def shop(tmp_path: Path, interpreted: SparkSession) -> Lab:
         lab.append("products", *[{"id": each, "title": f"product {each}", "merchant_id": each % 3} for each in numbers])
     lab.job(SHOP)
     assert lab.run().status == "created"
-    return lab
+
+
+@pytest.fixture
+def shop(prepared: Prepared) -> Lab:
+    """Give a shop after its first run; the products are in two files, the merchants in one."""
+    return prepared("least work", open_shop)
 
 
 def files(lab: Lab, table: str) -> list[Path]:
@@ -91,7 +93,7 @@ def test_a_feed_that_brings_two_rows_of_one_key_is_not_believed(shop: Lab, monke
     assert titles(shop)[1] == ("second", "merchant 1")
 
 
-@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_a_large_lookup_is_filtered_by_what_few_rows_refer_to(
     shop: Lab, monkeypatch: pytest.MonkeyPatch, *, few: bool
 ) -> None:
@@ -111,7 +113,7 @@ def test_a_large_lookup_is_filtered_by_what_few_rows_refer_to(
     assert titles(shop)[1] == ("new", "merchant 3")
 
 
-@pytest.mark.parametrize("few", [True, False])
+@pytest.mark.parametrize("few", [True, pytest.param(False, marks=pytest.mark.soak)])
 def test_a_list_counts_as_several_references(shop: Lab, monkeypatch: pytest.MonkeyPatch, *, few: bool) -> None:
     """Nobody knows how long the lists of the affected rows are when it is decided whether references are sent."""
     asked: list[frozenset[str]] = []
@@ -194,15 +196,18 @@ def test_a_large_target_gets_deletion_vectors(shop: Lab) -> None:
     assert titles(shop)[1] == ("new", "merchant 3")
 
 
-@pytest.fixture
-def kept(tmp_path: Path, interpreted: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Lab:
-    """Give a target in four files, with keys from 10 to 20, from 30 to 40 and so on, that counts as large."""
-    lab = Lab(tmp_path / "project", interpreted)
+def run_four_times(lab: Lab) -> None:
     lab.table("items", "id", {"id": pa.int64(), "name": pa.string()})
     lab.job("job: kept\nsources:\n  items: {table: items, key: id}\nfrom: items\ntarget: {table: kept}\n")
     for keys in ((10, 20), (30, 33, 35, 40), (50, 60), (70, 80)):
         lab.append("items", *[{"id": key, "name": "old"} for key in keys])
         assert lab.run().exit_code == 0
+
+
+@pytest.fixture
+def kept(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    """Give a target in four files, with keys from 10 to 20, from 30 to 40 and so on, that counts as large."""
+    lab = prepared("four files", run_four_times)
     monkeypatch.setattr(shape, "SMALL_TABLE", -1)
     return lab
 
@@ -240,12 +245,12 @@ def test_a_merge_looks_between_values_that_the_log_has(kept: Lab) -> None:
     ("keys", "bounds"),
     [
         ((5, 10), ["10"]),
-        ((80, 90), ["80"]),
-        ((30, 40), ["30", "40"]),
         ((45, 60), ["40", "60"]),
-        ((20, 55), ["20", "60"]),
-        ((20, 70), []),
         ((10, 80), []),
+        *(
+            pytest.param(*each, marks=pytest.mark.soak)  # tests/unit/test_skipping.py has them all
+            for each in (((80, 90), ["80"]), ((30, 40), ["30", "40"]), ((20, 55), ["20", "60"]), ((20, 70), []))
+        ),
     ],
 )
 def test_a_merge_finds_every_row_at_the_ends_of_files_and_beyond(

@@ -138,7 +138,9 @@ TITLES = DOWNSTREAM.replace("title: shop.title", "größe: shop.title")
 OTHERS, NONE = (", cluster_by: [id]", ["größe", "id"]), ("", ["größe"])
 
 
-@pytest.mark.parametrize(("there", "wanted"), [OTHERS, NONE], ids=["others", "none"])
+@pytest.mark.parametrize(
+    ("there", "wanted"), [OTHERS, pytest.param(*NONE, marks=pytest.mark.soak)], ids=["others", "none"]
+)
 def test_a_target_is_clustered_as_its_job_says_by_now(prepared: Prepared, there: str, wanted: list[str]) -> None:
     """Also files that OPTIMIZE has clustered by other columns already, and a name that Delta quotes."""
 

@@ -195,6 +195,7 @@ def test_a_column_that_a_source_gains_follows_into_the_quarantine(lab: Lab) -> N
     assert_as_recomputed(lab)
 
 
+@pytest.mark.soak
 def test_a_column_follows_also_where_rows_are_only_deleted(lab: Lab) -> None:
     lab.table("items", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": 1, "name": "a"}, {"id": 2, "name": "b"}])
     lab.job(COPIES)
@@ -206,6 +207,7 @@ def test_a_column_follows_also_where_rows_are_only_deleted(lab: Lab) -> None:
     assert_as_recomputed(lab)
 
 
+@pytest.mark.soak
 def test_a_time_without_zone_follows_into_target_quarantine_and_lists(lab: Lab) -> None:
     """Delta gives an existing table such a column only if it is told to."""
     lab.table("items", "id", {"id": pa.int64(), "homes": pa.list_(pa.int64())})
@@ -269,6 +271,7 @@ target: {table: homes}
     assert lab.run().status == "unchanged"
 
 
+@pytest.mark.soak
 def test_a_column_that_a_source_drops_leaves_a_target_without_select(lab: Lab) -> None:
     lab.table("items", "id", {"id": pa.int64(), "name": pa.string()}, [{"id": 1, "name": "secret"}])
     lab.job(COPIES)
@@ -284,6 +287,7 @@ def test_a_column_that_a_source_drops_leaves_a_target_without_select(lab: Lab) -
     assert_as_recomputed(lab)
 
 
+@pytest.mark.soak
 def test_a_column_comes_with_rows_into_a_full_foreign_key_join(lab: Lab) -> None:
     number, text = pa.int64(), pa.string()
     lab.table("products", "id", {"id": number, "merchant": number}, [{"id": 1, "merchant": 7}])

@@ -55,7 +55,9 @@ def items(lab: Lab) -> dict[str, list[dict[str, Any]]]:
     return {row["id"]: row["items"] for row in read(lab, "lists")}
 
 
-@pytest.mark.parametrize("kinds", [(TEXT, TEXT), (TEXT, NUMBER)], ids=["one type", "two types"])
+@pytest.mark.parametrize(
+    "kinds", [pytest.param((TEXT, TEXT), marks=pytest.mark.soak), (TEXT, NUMBER)], ids=["one type", "two types"]
+)
 def test_lists_follow_a_lookup_whose_columns_are_put_in_another_order(lab: Lab, kinds: tuple[Any, Any]) -> None:
     first, second = ("1", "2") if kinds[1] == TEXT else ("1", 2)
     lab.table("persons", "id", {"id": TEXT, "ids": pa.list_(TEXT)}, [{"id": "p1", "ids": ["a1"]}])

@@ -170,7 +170,7 @@ def follow(lab: Lab, job: str, **rows: Sequence[Mapping[str, object]]) -> dict[o
     return {row["id"]: row["v"] for row in lab.rows("j")}
 
 
-@pytest.mark.parametrize("how", ["inner", "right"])
+@pytest.mark.parametrize("how", ["inner", pytest.param("right", marks=pytest.mark.soak)])
 def test_what_a_join_removes_comes_back_with_another_reference(lab: Lab, how: str) -> None:
     """``a`` has no row 1, so the left row goes; ``b`` brings the key back, and refers to ``c`` by its own column."""
     job = (
@@ -184,6 +184,7 @@ def test_what_a_join_removes_comes_back_with_another_reference(lab: Lab, how: st
     assert found == {"1": "new", "2": None, "3": "new"}
 
 
+@pytest.mark.soak
 def test_a_reference_that_reads_nothing_of_a_right_side_needs_what_leads_to_it(lab: Lab) -> None:
     job = (
         f"job: j\nsources:\n{sources('lamc')}join:\n  a: {{kind: foreign_key, on: l.m}}\n"
@@ -196,6 +197,7 @@ def test_a_reference_that_reads_nothing_of_a_right_side_needs_what_leads_to_it(l
     assert follow(lab, job, l=left, a=assistants, m=merchants, c=[{"id": "de", "v": "old"}]) == {"1": None, "y": "new"}
 
 
+@pytest.mark.soak
 def test_rows_of_a_lookup_alone_go_when_another_join_brings_a_reference(lab: Lab) -> None:
     """What row 1 refers to depends on what two table joins before it remove and add."""
     job = (

@@ -76,6 +76,7 @@ def test_rows_in_quarantine_are_tried_again_when_asked(held: Lab, monkeypatch: p
     assert held.run(retry_quarantined=True).status == "unchanged"
 
 
+@pytest.mark.soak
 def test_a_crash_between_the_two_commits_converges(held: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     held.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
     held.drop("accounts", "id = 'u1'")
@@ -117,7 +118,7 @@ def crash(lab: Lab) -> None:
         lab.run()
 
 
-@pytest.mark.parametrize("how", ["crash", "restore"])
+@pytest.mark.parametrize("how", ["restore", pytest.param("crash", marks=pytest.mark.soak)])
 def test_a_quarantine_that_was_dropped_is_not_taken_for_the_new_one_with_its_number(held: Lab, how: str) -> None:
     """The new one counts from 1 again, as the one did that the target's record, or an older one, names."""
     held.drop("accounts", "id = 'u1'")
@@ -134,6 +135,7 @@ def test_a_quarantine_that_was_dropped_is_not_taken_for_the_new_one_with_its_num
     assert held.run().status == "unchanged"
 
 
+@pytest.mark.soak
 def test_rows_without_key_that_a_dead_run_has_left_leave_the_quarantine(held: Lab) -> None:
     held.append("consents", {"id": None, "ok": True})
     crash(held)
@@ -144,6 +146,7 @@ def test_rows_without_key_that_a_dead_run_has_left_leave_the_quarantine(held: La
     assert held.run().status == "unchanged"
 
 
+@pytest.mark.soak
 def test_lookup_rows_to_which_only_a_dead_run_saw_a_reference_come_back(lab: Lab) -> None:
     """Merchant m2 waits as a row of its own, is referred to for a moment, and nothing of that is in any window."""
     lab.table("products", "id", {"id": pa.int64(), "merchant": pa.string()}, [{"id": 1, "merchant": "m1"}])
@@ -196,6 +199,7 @@ def test_rows_that_were_held_before_are_not_counted_again_when_the_rules_change(
     assert tables(held) == ({"u1"}, {None, "u2", "u3"})
 
 
+@pytest.mark.soak
 def test_lone_lookup_rows_and_values_of_a_mirror_are_tried_again_too(lab: Lab) -> None:
     lab.table("products", "id", {"id": pa.int64(), "merchant": pa.string()}, [{"id": 1, "merchant": "m1"}])
     lab.table(

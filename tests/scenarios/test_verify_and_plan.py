@@ -176,6 +176,7 @@ def _runs(lab: Lab) -> Any:
     return RunsTable(enrich.load_project(lab.home).state)
 
 
+@pytest.mark.soak
 def test_a_report_says_after_a_repair_what_it_said_before(held: Lab) -> None:
     lab = held
     warn = {"type": "expect_column_values_to_not_be_null", "kwargs": {"column": "ok"}, "severity": "warning"}
@@ -207,6 +208,7 @@ def test_a_report_says_after_a_repair_what_it_said_before(held: Lab) -> None:
     assert (report(lab).verdict, report(lab).headline) == ("blocked", blocked.headline)
 
 
+@pytest.mark.soak
 def test_another_time_zone_of_the_machine_moves_no_row(lab: Lab) -> None:
     hours = {f"e{hour}": datetime(2024, 6, 1, hour, tzinfo=UTC) for hour in (9, 11, 13, 18)}
     rows = [{"id": key, "at": at} for key, at in hours.items()]
@@ -413,6 +415,7 @@ def test_a_plan_says_what_becomes_of_targets_whose_sources_the_run_makes_anew(jo
     assert [(each.mode, each.error) for each in ended.jobs] == [("bootstrap", None), (None, plans[1].refused)]
 
 
+@pytest.mark.soak
 def test_a_target_whose_reader_spells_it_in_another_way_is_planned_and_run_like_any_other(joined: Lab) -> None:
     lab = joined
     (lab.home / "link").symlink_to("lake")
