@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from enrich.storage.settings import hold_settings
 from kit.counts import COUNTED
 from kit.lab import Lab, Prepared
 from kit.processes import cpu_seconds, living
@@ -97,6 +96,8 @@ def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
     One world of the random histories, the soak, and the processes of the command line's tests run compiled code, as
     users do.
     """
+    from enrich.storage.sink import hold_settings
+
     with hold_settings(spark, INTERPRETED):
         yield spark
 

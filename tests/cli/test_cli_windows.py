@@ -20,7 +20,7 @@ from enrich.base.state import State
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark
 from enrich.quality.suites import list_uncounted
-from enrich.storage import locks, retention, tables
+from enrich.storage import locks, tables
 from kit.command import Call
 from kit.commits import date_commit, edit_commit
 from kit.project import files_below, suite, write_project
@@ -273,7 +273,7 @@ def test_commit_times_ascend_as_delta_orders_them(tmp_path: Path) -> None:
 )
 def test_how_long_history_is_kept(files: str | None, log: str | None, seconds: int | None) -> None:
     found = {"delta.deletedFileRetentionDuration": files, "delta.logRetentionDuration": log}
-    assert retention.compute_retention({name: text for name, text in found.items() if text is not None}) == seconds
+    assert tables.compute_retention({name: text for name, text in found.items() if text is not None}) == seconds
 
 
 @pytest.mark.parametrize(

@@ -21,7 +21,7 @@ from differential.model import identity, judged, keyless, net_change, null_count
 from differential.spec import Shape, World, target_types
 from differential.writer import assignments
 from enrich.base.spec import SourceSpec
-from enrich.storage.settings import hold_settings
+from enrich.storage.sink import hold_settings
 from kit.session import forget_tables
 
 if TYPE_CHECKING:
@@ -70,21 +70,21 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
     from enrich.frames import changes, columns, difference, keys
     from enrich.joins import as_of, chain
     from enrich.steps import rows, run
-    from enrich.storage import shape, skipping, writes
+    from enrich.storage import extents, sink
 
-    merge = writes._merge
+    merge = sink._merge
 
-    def merge_whole(session: SparkSession, uri: str, changed: writes.Changed) -> None:
+    def merge_whole(session: SparkSession, uri: str, changed: sink.Changed) -> None:
         every = {letter: changed.operations.get(letter, 0) for letter in "IUD"}
         merge(session, uri, replace(changed, operations=every, has_nulls=True))
 
     hashing = {"spark.sql.adaptive.enabled": "true", "spark.sql.autoBroadcastJoinThreshold": "-1"}
     with pytest.MonkeyPatch.context() as patch, hold_settings(spark, hashing):
-        patch.setattr(writes, "_FEW", 0)
-        patch.setattr(writes, "touches_rows", bool)
-        patch.setattr(writes, "_merge", merge_whole)
-        patch.setattr(shape, "SMALL_TABLE", -1)
-        patch.setattr(shape, "find_need", lambda *_: "always")
+        patch.setattr(sink, "_FEW", 0)
+        patch.setattr(sink, "touches_rows", bool)
+        patch.setattr(sink, "_merge", merge_whole)
+        patch.setattr(extents, "SMALL_TABLE", -1)
+        patch.setattr(extents, "find_need", lambda *_: "always")
         patch.setattr(run, "LARGE_LOOKUP", 0)
         patch.setattr(as_of, "_TOGETHER", 2)
         patch.setattr(as_of, "_FEW", 2)
@@ -95,7 +95,7 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
         patch.setattr(rows, "count_with_ranges", lambda left, _: ((left.count(),), {}))
         patch.setattr(chain, "_take_counts", lambda *_: None)
         if number % 2:
-            patch.setattr(skipping, "WORTH", 0.0)
+            patch.setattr(extents, "WORTH", 0.0)
             patch.setattr(run, "FEW", -1)
             patch.setattr(chain, "find_moved_rows", lambda *_, **__: None)
         else:

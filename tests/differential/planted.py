@@ -21,7 +21,7 @@ from enrich.base.spec import LIVE, OPERATION, WEIGHT, name_partners, quote
 from enrich.frames import changes, difference, join, keys
 from enrich.joins import as_of, mirror
 from enrich.steps import source_changes
-from enrich.storage import feed_rows, tables
+from enrich.storage import reads, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -30,8 +30,8 @@ if TYPE_CHECKING:
 
 Patch = pytest.MonkeyPatch
 _FEED, _SNAPSHOT, _ENRICHED, _DERIVED, _REFERENCES, _LATEST = (
-    feed_rows.read_change_feed,
-    tables.read_snapshot,
+    reads.read_change_feed,
+    reads.read_snapshot,
     join.join_all,
     mirror.derive_mirror,
     join.find_references,
@@ -144,7 +144,7 @@ def _reading(feed_of: Callable[..., DataFrame | None]) -> Plant:
             wrong = feed_of(session, uri, window, columns)
             return _mixed(found, found.limit(0) if wrong is None else wrong, is_mine, F.col(quote(columns[0])))
 
-        wrap(patch, feed_rows, "read_change_feed", around)
+        wrap(patch, reads, "read_change_feed", around)
 
     return plant
 
@@ -180,7 +180,7 @@ def _latest_instead_of_pinned(patch: Patch, is_mine: Mine) -> None:
         wrong = _SNAPSHOT(session, uri, tables.read_state(uri).version, columns, **how)
         return _mixed(found, wrong, is_mine, F.col(quote(columns[0])))
 
-    wrap(patch, tables, "read_snapshot", around)
+    wrap(patch, reads, "read_snapshot", around)
 
 
 def _joining(alias: str, how: str) -> Plant:

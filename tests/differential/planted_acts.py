@@ -12,7 +12,7 @@ from differential.acts import LATE
 from differential.alterations import Alteration
 from differential.planting import wrap
 from enrich.steps import source_changes
-from enrich.storage import feed_rows, feeds
+from enrich.storage import feeds, reads
 
 if TYPE_CHECKING:
     import pytest
@@ -38,7 +38,7 @@ def _forget_partitions(patch: pytest.MonkeyPatch, _: Mine) -> None:
         return replace(read(*args), repartitioned=())
 
     wrap(patch, feeds, "read_range", around)
-    wrap(patch, feed_rows, "_find_snapshot", lambda _find, _relation, latest, _last: latest)
+    wrap(patch, reads, "_find_snapshot", lambda _find, _relation, latest, _last: latest)
 
 
 def _pass_over_holes(patch: pytest.MonkeyPatch, _: Mine) -> None:

@@ -22,7 +22,7 @@ from deltalake.schema import PrimitiveType
 import enrich
 from enrich.base.result import JobResult
 from enrich.operations.verification import Check
-from enrich.storage.settings import hold_settings
+from enrich.storage.sink import hold_settings
 from faults.shop import JOBS, KEYS, SOAK, SOURCES, TABLES, TIMELESS, Shop, open_shop
 from faults.stops import Crash, crash_on, hooked
 from kit.counts import COUNTED

@@ -18,8 +18,8 @@ from pyspark.errors import PySparkException
 from enrich import load_project, plan, verify
 from enrich.base.console import list_notes
 from enrich.base.result import JobResult
-from enrich.storage import feed_rows
-from enrich.storage.settings import hold_settings
+from enrich.storage import reads
+from enrich.storage.sink import hold_settings
 from faults.stops import hooked
 from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
@@ -411,10 +411,10 @@ def test_what_the_machine_lacks_is_no_lost_history(kept: Lab, monkeypatch: pytes
 
     kept.put("items", item(1, "new"))
     with monkeypatch.context() as patch:
-        patch.setattr(feed_rows, "read_change_feed", fail)
+        patch.setattr(reads, "read_change_feed", fail)
         assert "--full-refresh" not in str(refused(kept, 7, "and run again").error)
-        patch.setattr(feed_rows, "read_change_feed", lose_feed)
-        patch.setattr(feed_rows, "read_snapshot_difference", fail)
+        patch.setattr(reads, "read_change_feed", lose_feed)
+        patch.setattr(reads, "read_snapshot_difference", fail)
         assert "--full-refresh" not in str(refused(kept, 7, "and run again").error)
     healed(kept)
 
@@ -427,8 +427,8 @@ def test_a_task_that_failed_is_no_lost_history(kept: Lab, monkeypatch: pytest.Mo
 
     kept.put("items", item(1, "new"))
     with monkeypatch.context() as patch:
-        patch.setattr(feed_rows, "read_change_feed", lose_feed)
-        patch.setattr(feed_rows, "read_snapshot_difference", fail)
+        patch.setattr(reads, "read_change_feed", lose_feed)
+        patch.setattr(reads, "read_snapshot_difference", fail)
         assert "--full-refresh" not in str(refused(kept, 1, "run again").error)
     healed(kept)
 

@@ -17,7 +17,7 @@ from deltalake import DeltaTable
 from enrich import load_project, plan, verify
 from enrich.base.result import JobResult
 from enrich.steps import source_changes
-from enrich.storage import feed_rows, feeds, tables
+from enrich.storage import feeds, reads, tables
 from enrich.storage.feeds import Told
 from kit.lab import FEED, Lab, Prepared
 
@@ -177,7 +177,7 @@ def read_by_the_latest(patch: pytest.MonkeyPatch) -> None:
     """Plant the bug: a feed is read as Delta does, and nobody looks at partition columns."""
     patch.setattr(source_changes, "read_range", lambda *_: Told())
     patch.setattr(feeds, "_repartitions", lambda *_: False)
-    patch.setattr(feed_rows, "_find_snapshot", lambda _, latest, __: latest)
+    patch.setattr(reads, "_find_snapshot", lambda _, latest, __: latest)
 
 
 def look_at_the_ends_alone(patch: pytest.MonkeyPatch) -> None:
@@ -185,7 +185,7 @@ def look_at_the_ends_alone(patch: pytest.MonkeyPatch) -> None:
     read = feeds.read_range
 
     def plant(uri: str, window: tuple[int, int], partitions: Any = None) -> Told:
-        ends = [tables.find_partitions(uri, version) for version in window]
+        ends = [getattr(tables.state_at(uri, version), "partitions", None) for version in window]
         return Told() if ends[0] == ends[1] else read(uri, window, partitions)
 
     patch.setattr(feeds, "read_range", plant)

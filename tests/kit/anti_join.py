@@ -11,8 +11,7 @@ from pyspark.sql import functions as F
 from enrich.base.spec import Affected, Step
 from enrich.config.kinds.foreign_key import ForeignKey
 from enrich.config.kinds.syntax import MATCHED
-from enrich.frames.join import ALIVE
-from enrich.frames.sources import Sources
+from enrich.frames.join import ALIVE, Sources
 from enrich.joins import foreign_key
 from enrich.joins.foreign_key import CARRIES as CARRIES  # noqa: PLC0414 - parts of this kind, too
 from enrich.joins.foreign_key import narrow as narrow  # noqa: PLC0414

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 import enrich
 from enrich.frames import join
 from enrich.joins import as_of
-from enrich.storage.settings import hold_settings
+from enrich.storage.sink import hold_settings
 from kit.lab import Lab, Row
 
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "CODEGEN_ONLY"}

@@ -14,7 +14,7 @@ from deltalake import DeltaTable
 
 from enrich.frames import join
 from enrich.steps import run
-from enrich.storage import shape, skipping
+from enrich.storage import extents
 from kit.lab import Lab, Prepared
 from kit.project import SHOP
 
@@ -83,10 +83,10 @@ def test_products_of_a_changed_merchant_follow_beside_changed_products(shop: Lab
 def test_a_feed_that_brings_two_rows_of_one_key_is_not_believed(shop: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer's feed may lack what it removed: then the table says which rows there are."""
     from enrich.base.spec import WEIGHT
-    from enrich.storage import feed_rows
+    from enrich.storage import reads
 
-    read = feed_rows.read_change_feed
-    monkeypatch.setattr(feed_rows, "read_change_feed", lambda *args: read(*args).where(f"{WEIGHT} > 0"))
+    read = reads.read_change_feed
+    monkeypatch.setattr(reads, "read_change_feed", lambda *args: read(*args).where(f"{WEIGHT} > 0"))
     for title in ("first", "second"):
         shop.put("products", {"id": 1, "title": title, "merchant_id": 1})
     assert shop.run().error is None
@@ -178,8 +178,8 @@ def test_the_plan_grows_with_the_joins_and_not_with_their_powers(shop: Lab, monk
 @pytest.fixture
 def large_tables(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let every table count as large."""
-    monkeypatch.setattr(shape, "SMALL_TABLE", -1)
-    monkeypatch.setattr(shape, "find_need", lambda *_: None)  # OPTIMIZE would be the last commit
+    monkeypatch.setattr(extents, "SMALL_TABLE", -1)
+    monkeypatch.setattr(extents, "find_need", lambda *_: None)  # OPTIMIZE would be the last commit
 
 
 def test_a_small_target_gets_no_deletion_vectors(shop: Lab) -> None:
@@ -208,7 +208,7 @@ def run_four_times(lab: Lab) -> None:
 def kept(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """Give a target in four files, with keys from 10 to 20, from 30 to 40 and so on, that counts as large."""
     lab = prepared("four files", run_four_times)
-    monkeypatch.setattr(shape, "SMALL_TABLE", -1)
+    monkeypatch.setattr(extents, "SMALL_TABLE", -1)
     return lab
 
 
@@ -256,7 +256,7 @@ def test_a_merge_looks_between_values_that_the_log_has(kept: Lab) -> None:
 def test_a_merge_finds_every_row_at_the_ends_of_files_and_beyond(
     kept: Lab, monkeypatch: pytest.MonkeyPatch, keys: tuple[int, int], bounds: list[str]
 ) -> None:
-    monkeypatch.setattr(skipping, "WORTH", 0.0)
+    monkeypatch.setattr(extents, "WORTH", 0.0)
     before = names(kept)
     kept.put("items", *[{"id": key, "name": "new"} for key in keys])
     assert kept.run().error is None

@@ -15,7 +15,7 @@ import enrich
 from enrich.base.result import Extent
 from enrich.operations import maintenance
 from enrich.operations.maintenance import MaintainResult, Upkeep
-from enrich.storage import locks, probe, shape, upkeep
+from enrich.storage import extents, locks, probe, upkeep
 from faults.stops import Crash, Place, crash_at
 from kit.lab import Lab, Prepared
 from kit.project import CONF, SHOP
@@ -55,7 +55,7 @@ def _change(lab: Lab, product: int) -> None:
 @pytest.fixture
 def shop(prepared: Prepared, monkeypatch: pytest.MonkeyPatch) -> Lab:
     """Give the shop; every table counts as large, so that deletion vectors are written."""
-    monkeypatch.setattr(shape, "SMALL_TABLE", -1)
+    monkeypatch.setattr(extents, "SMALL_TABLE", -1)
     return prepared("maintained shop", _build)
 
 
@@ -165,7 +165,7 @@ def test_a_target_is_clustered_as_its_job_says_by_now(prepared: Prepared, there:
     forget_tables(lab.spark)
     detail = lab.spark.sql(f"DESCRIBE DETAIL delta.`{lab.path('titles')}`").collect()[0]
     assert [name.strip("`") for name in detail["clusteringColumns"]] == wanted
-    assert set(shape.find_measured_columns(lab.path("titles"))) == {"id", "größe"}
+    assert set(extents.find_measured_columns(lab.path("titles"))) == {"id", "größe"}
     lab.job(TITLES.replace("größe: shop.title", "größe: shop.title, new: shop.title").replace("[id]", "[new]"))
     assert _select(_maintain(lab), "titles").status == "nothing", "the column is not there yet"
     lab.job(TITLES.replace("[id]", f"[{', '.join(wanted)}]"))
@@ -176,7 +176,7 @@ def test_a_target_is_clustered_as_its_job_says_by_now(prepared: Prepared, there:
 def test_a_commit_that_leaves_many_small_files_is_followed_by_optimize(
     shop: Lab, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(shape, "SMALL_TABLE", 8 * 2**20)
+    monkeypatch.setattr(extents, "SMALL_TABLE", 8 * 2**20)
     _set_optimize(shop, "")
     _change(shop, 2)
     first = shop.run("shop")
@@ -201,7 +201,7 @@ def test_a_commit_that_leaves_many_small_files_is_followed_by_optimize(
     assert shop.log("shop")[0]["operation"] == "OPTIMIZE"
     assert [(job.status, job.strategy) for job in shop.run_all().jobs] == [("unchanged", "nothing")] * 2
 
-    monkeypatch.setattr(shape, "SMALL_TABLE", -1)  # the merge leaves a second file and deletion vectors
+    monkeypatch.setattr(extents, "SMALL_TABLE", -1)  # the merge leaves a second file and deletion vectors
     for number, point in ((6, "optimize.before"), (7, "optimize.after")):
         _change(shop, number)
         with crash_at(Place(point)), pytest.raises(Crash):
@@ -214,7 +214,7 @@ def test_a_commit_that_leaves_many_small_files_is_followed_by_optimize(
         raise OSError("no space")
 
     monkeypatch.setattr(upkeep, "optimize_table", fail)
-    monkeypatch.setattr(shape, "find_need", lambda *_: "always")
+    monkeypatch.setattr(extents, "find_need", lambda *_: "always")
     _change(shop, 4)
     with caplog.at_level(logging.WARNING, "enrich"):
         failed = shop.run("shop")

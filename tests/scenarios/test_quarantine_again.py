@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from enrich.storage import writes
+from enrich.storage import sink
 from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
@@ -80,7 +80,7 @@ def test_rows_in_quarantine_are_tried_again_when_asked(held: Lab, monkeypatch: p
 def test_a_crash_between_the_two_commits_converges(held: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     held.put("accounts", {"id": "u3", "email": "3@example.com", "note": "n"})
     held.drop("accounts", "id = 'u1'")
-    whole, target = writes.write_difference, held.path("customers")
+    whole, target = sink.write_difference, held.path("customers")
 
     def crashing(session: Any, uri: str, *rest: Any) -> None:
         if uri.rstrip("/").endswith("customers"):
@@ -88,7 +88,7 @@ def test_a_crash_between_the_two_commits_converges(held: Lab, monkeypatch: pytes
         whole(session, uri, *rest)
 
     with monkeypatch.context() as patched:
-        patched.setattr(writes, "write_difference", crashing)
+        patched.setattr(sink, "write_difference", crashing)
         crashed = held.run()
     assert (crashed.status, crashed.exit_code) == ("failed", 1)
     assert tables(held) == ({"u1", "u2"}, {"u1"}), "the quarantine was written, the target was not"

@@ -18,7 +18,7 @@ from enrich.cli.checks import format_verification
 from enrich.operations.verification import Check, Discrepancy
 from enrich.report import read_report
 from enrich.steps import publish
-from enrich.storage import shape
+from enrich.storage import extents
 from enrich.storage.extents import measure_feed
 from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab
@@ -345,7 +345,7 @@ def test_a_plan_counts_the_quarantine_and_where_its_rows_without_key_come_from(
     whole = {name: vars(feed)[name] + sum(each[name] for each in tables) for name in ("files", "bytes")}
     assert (found["strategy"], found["reads"]) == ("merge", whole)
     assert found["writes"] == tables[1]  # it is small
-    monkeypatch.setattr(shape, "SMALL_TABLE", -1)
+    monkeypatch.setattr(extents, "SMALL_TABLE", -1)
     rows = len(lab.rows("customers"))
     assert planned(lab)["forecast"]["writes"] == {"files": 2, "bytes": -(-tables[1]["bytes"] // rows)}
 

@@ -8,8 +8,8 @@ import pytest
 
 from enrich.base.spec import Affected
 from enrich.frames import difference
-from enrich.frames.identity import Identity
-from enrich.storage.settings import hold_settings
+from enrich.frames.difference import Identity
+from enrich.storage.sink import hold_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -19,9 +19,7 @@ def is_sent(spark: SparkSession, key: str, count: int) -> bool:
     """Tell whether the plan of a comparison with a table sends the affected keys to every task."""
     rows: DataFrame = spark.range(10).selectExpr(f"{key} AS __enrich_k0", f"{key} AS id", "1 AS value")
     affected = Affected(rows.select("__enrich_k0"), count=count)
-    table = rows.select("id", "value")
-    old = difference._take_old_rows(table, rows, Identity(("id",)), ["id", "value"])
-    kept: Any = difference._keep_affected(old, affected, Identity(("id",)))
+    kept: Any = difference._keep_affected(rows.select("__enrich_k0", "value"), affected, Identity(("id",)))
     with hold_settings(spark, {"spark.sql.maxPlanStringLength": "100000"}):
         return "strategy=broadcast" in kept._jdf.queryExecution().optimizedPlan().toString()
 

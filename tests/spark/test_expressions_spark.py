@@ -17,7 +17,7 @@ from pyspark.errors import AnalysisException, IllegalArgumentException, ParseExc
 from enrich.expressions import FUNCTIONS, ExpressionError, Scope, check_condition, parse_expression
 from enrich.expressions.functions import split_words
 from enrich.expressions.lexer import tokenize
-from enrich.storage.settings import hold_settings
+from enrich.storage.sink import hold_settings
 from kit.session import INTERPRETED
 
 if TYPE_CHECKING:

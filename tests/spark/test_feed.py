@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from enrich.base.errors import EnvironmentFault
 from enrich.base.spec import COMMIT, WEIGHT
-from enrich.storage import feed_rows
+from enrich.storage import reads
 
 PROPERTIES = {
     "delta.enableChangeDataFeed": "true",
@@ -30,7 +30,7 @@ def test_columns_of_a_feed_have_no_notes_of_delta(spark: SparkSession, tmp_path:
     spark.sql(f"INSERT INTO {name} VALUES (1, 'a', struct(2, array(map('k', struct(3)))))")
     spark.sql(f"UPDATE {name} SET code = 'b'")
     columns = ["i.d", "code", "deep"]
-    feed = feed_rows.read_change_feed(spark, str(tmp_path / "items"), (1, 3), columns)
+    feed = reads.read_change_feed(spark, str(tmp_path / "items"), (1, 3), columns)
     there = spark.read.format("delta").load(str(tmp_path / "items"))
     assert [field.jsonValue() for field in feed.schema.fields][:3] == [each.jsonValue() for each in there.schema.fields]
     assert feed.columns == [*columns, WEIGHT, COMMIT]
@@ -50,4 +50,4 @@ def test_a_feed_is_not_read_in_an_unknown_way(
     classes = SimpleNamespace(scala=jvm.scala, org=SimpleNamespace(apache=jvm.java))
     monkeypatch.setattr(spark, "_jvm", classes)
     with pytest.raises(EnvironmentFault, match="in a way that enrich does not know"):
-        feed_rows.read_change_feed(spark, str(tmp_path / "items"), (-1, 0), ["id"])
+        reads.read_change_feed(spark, str(tmp_path / "items"), (-1, 0), ["id"])

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from enrich.base.spec import LIVE, Interval, JoinSpec, Output, SourceSpec, Step, name_partners
-from enrich.frames.join import join_all
-from enrich.frames.sources import Sources
+from enrich.frames.join import Sources, join_all
 from enrich.joins import find_step_kind, interval
 
 if TYPE_CHECKING:

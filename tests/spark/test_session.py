@@ -22,7 +22,7 @@ from enrich.config.models import Spark
 from enrich.config.settings import FORCED, is_inherited
 from enrich.spark import session as module
 from enrich.spark.session import TELLTALES, activate, get_session, open_job_session
-from enrich.storage.settings import hold_settings
+from enrich.storage.sink import hold_settings
 from kit.patience import wait_until
 from kit.processes import alive, living, needs_proc
 

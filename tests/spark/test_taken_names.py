@@ -17,10 +17,11 @@ from pyspark.sql import functions as F
 
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, VECTOR_COLUMNS
 from enrich.base.spec import OPERATION
-from enrich.storage import shape, writes
-from enrich.storage.feed_rows import read_change_feed
+from enrich.storage import extents, sink
+from enrich.storage.reads import read_change_feed
+from enrich.storage.sink import Changed, write_difference
 from enrich.storage.tables import CHANGE_FEED
-from enrich.storage.writes import Changed, CommitRecord, write_difference
+from kit.commits import make_commit
 
 COMMANDS = re.compile(
     r"/delta/(commands/(merge/|Merge|DML|DeletionVector|cdc/|Delete)|deletionvectors/|DeltaParquetFileFormat)[\w$]*\.class"
@@ -64,8 +65,8 @@ def play(spark: SparkSession, place: Path, names: Collection[str]) -> str:
     """Create a table with such columns, update, delete and insert in it, read its feed; return the log of the MERGE."""
     values = [F.col("v").alias(name) for name in names]
     rows = spark.createDataFrame([(i, "a") for i in range(4)], "id long, v string").select("id", *values)
-    writes.create_table(
-        spark, writes.NewTable(f"delta.`{place}`", str(place), PROPERTIES), rows.coalesce(1), CommitRecord("a", 1, "{}")
+    sink.create_table(
+        spark, sink.NewTable(f"delta.`{place}`", str(place), PROPERTIES), rows.coalesce(1), make_commit("a", 1, "{}")
     )
     staged = spark.createDataFrame(
         [(1, "U", "b"), (2, "D", None), (9, "I", "n")], f"k long, {OPERATION} string, v string"
@@ -73,7 +74,7 @@ def play(spark: SparkSession, place: Path, names: Collection[str]) -> str:
     changed = staged.select("k", OPERATION, F.col("k").alias("id"), *values)
     counts = {"U": 1, "D": 1, "I": 1}
     write_difference(
-        spark, str(place), Changed(changed, {"k": F.col("t.id")}, False, counts), CommitRecord("a", 2, "{}")
+        spark, str(place), Changed(changed, {"k": F.col("t.id")}, False, counts), make_commit("a", 2, "{}")
     )
     feed = read_change_feed(spark, str(place), (0, 1), ["id", *names])
     kept = [(row[0], set(row[1:-2]), row[-2]) for row in feed.collect()]
@@ -84,7 +85,7 @@ def play(spark: SparkSession, place: Path, names: Collection[str]) -> str:
 def test_no_other_name_is_taken(interpreted: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = list_names(interpreted)
     assert set(VECTOR_COLUMNS) | {*MERGE_COLUMNS, "__is_cdc", "_change_type"} <= names, "they come from Delta"
-    monkeypatch.setattr(shape, "SMALL_TABLE", -1)
+    monkeypatch.setattr(extents, "SMALL_TABLE", -1)
     others = sorted(names - {*FEED_COLUMNS, *MERGE_COLUMNS, *VECTOR_COLUMNS})
     assert '"deletionVector"' in play(interpreted, tmp_path / "others", others)
     # Where vectors would need the names, the MERGE does without.
@@ -97,7 +98,7 @@ def test_each_name_is_taken(
 ) -> None:
     names = ("VECTOR_COLUMNS",) if name in VECTOR_COLUMNS else ("MERGE_COLUMNS", "FEED_COLUMNS")
     for each in names:
-        monkeypatch.setattr(writes, each, ())
-    monkeypatch.setattr(shape, "SMALL_TABLE", -1 if name in VECTOR_COLUMNS else shape.SMALL_TABLE)
+        monkeypatch.setattr(sink, each, ())
+    monkeypatch.setattr(extents, "SMALL_TABLE", -1 if name in VECTOR_COLUMNS else extents.SMALL_TABLE)
     with pytest.raises((Py4JJavaError, PySparkException)):
         play(interpreted, tmp_path / "t", [name])

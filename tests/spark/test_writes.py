@@ -12,7 +12,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from enrich.base.spec import OPERATION
-from enrich.storage.writes import Changed, CommitRecord, write_difference
+from enrich.storage.sink import Changed, write_difference
+from kit.commits import make_commit
 
 SCHEMA = f"k long, {OPERATION} string, id long, name string"
 BEFORE: dict[Any, Any] = {1: "a", 2: "b", 3: "c", None: "n"}
@@ -37,7 +38,7 @@ def write(
     frame = spark.createDataFrame(rows, schema)
     version = DeltaTable(place).version()
     write_difference(
-        spark, place, Changed(frame, {"k": F.col("t.id")}, nulls, operations), CommitRecord("a", version + 1, "m")
+        spark, place, Changed(frame, {"k": F.col("t.id")}, nulls, operations), make_commit("a", version + 1, "m")
     )
     log = DeltaTable(place)
     assert log.version() == version + 1, "one commit"

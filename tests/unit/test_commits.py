@@ -12,9 +12,10 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from enrich.base.errors import Conflict, DriftError, HistoryError, Locked
-from enrich.progress.cursor import Cursor, name_application
-from enrich.steps.commits import CommitAttempt, commit_and_prove, refuse_drift
+from enrich.progress.cursor import Cursor, is_of_run, name_application
+from enrich.steps.commits import refuse_drift, refuse_if_beaten
 from enrich.storage import tables
+from enrich.storage.sink import Commit, commit_and_prove
 
 JOB = "kept"
 
@@ -52,7 +53,18 @@ def planned(uri: Path) -> Any:
 
 def settle(task: Any, act: Callable[[], None], landed: list[int]) -> int:
     uri = task.place.uri
-    return commit_and_prove(task, CommitAttempt(uri, lambda: uri, task.target.table.version, act, landed.append))
+    commit = Commit(
+        uri,
+        lambda: uri,
+        task.target.table.version,
+        name_application(JOB),
+        task.target.number + 1,
+        "",
+        lambda found: is_of_run(found, task.run_id),
+        lost=lambda: refuse_if_beaten(task),
+        landed=landed.append,
+    )
+    return commit_and_prove(commit, act)
 
 
 def test_a_commit_that_is_in_the_log_is_done(uri: Path) -> None:

@@ -430,5 +430,12 @@ def test_the_run_that_wrote_last_is_named() -> None:
     entries: list[dict[str, Any]] = [{"version": 3}, {"version": 2, "userMetadata": record(2, 0).to_json()}]
     assert cursor.find_writer(entries) == "run2"
     assert cursor.find_writer(entries[:1]) == "another run"
-    assert cursor.find_commits(entries, "run2", 1) == [2]
-    assert cursor.find_commits(entries, "run2", 2) == []
+
+
+def test_what_a_commit_records_says_whose_it_is() -> None:
+    own = record(2, 0).to_dict()
+    assert cursor.is_of_run(own)
+    assert cursor.is_of_run(own, "run2")
+    assert not cursor.is_of_run(own, "run1")
+    assert not cursor.is_of_run({"enrich_upkeep": 1, "run_id": "run2"}, "run2")
+    assert not cursor.is_of_run({})

@@ -17,7 +17,7 @@ from enrich.diagnosis import machine
 from enrich.diagnosis.checkup import Checkup, Diagnosis
 from enrich.diagnosis.machine import check_machine
 from enrich.progress.cursor import name_application
-from enrich.storage import runs, shape
+from enrich.storage import extents, runs
 from kit.command import call, restored
 from kit.project import CONF, write_project
 
@@ -124,7 +124,7 @@ def test_a_target_out_of_shape_is_told(home: Path, monkeypatch: pytest.MonkeyPat
     (home / "conf" / "dev.yml").write_text(f"{CONF}optimize: {{small_files: 2}}\n")
     assert problems(examine(home), "shape") == []
     write_deltalake(home / "lake" / "mails", ROWS, mode="append")
-    monkeypatch.setattr(shape, "SMALL_TABLE", 0)
+    monkeypatch.setattr(extents, "SMALL_TABLE", 0)
     vectors, files = problems(examine(home), "shape")
     assert "'delta.enableDeletionVectors' = 'true'" in (vectors.repair or "")
     assert (files.message, files.repair) == ("2 small files (small_files is 2)", "enrich maintain mails")

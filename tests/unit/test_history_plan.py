@@ -104,4 +104,6 @@ def test_a_feed_is_whole_from_where_its_files_and_its_log_are(tmp_path: Path) ->
 
 def test_a_deletion_vector_is_found_by_its_name() -> None:
     # The example of Delta's protocol.
-    assert feeds._find_vector("ab^-aqEH.-t@S}K{vb[*k^") == "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"
+    vector = {"storageType": "u", "pathOrInlineDv": "ab^-aqEH.-t@S}K{vb[*k^"}
+    found = feeds.list_files([{"add": {"path": "file", "deletionVector": vector}}], "add")
+    assert list(found) == ["file", "ab/deletion_vector_d2c639aa-8816-431a-aaf6-d3fe2512ff61.bin"]

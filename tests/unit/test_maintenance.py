@@ -17,8 +17,7 @@ from enrich.config.project import load_project
 from enrich.operations import maintenance
 from enrich.operations.maintenance import MaintainResult, Need, Upkeep
 from enrich.operations.workplace import Options, Workplace
-from enrich.storage.extents import measure_files
-from enrich.storage.shape import Shape, find_need
+from enrich.storage.extents import Shape, find_need, measure_files
 from enrich.storage.tables import read_state
 from kit.command import call, restored
 from kit.commits import age_commit, find_commit

@@ -13,7 +13,7 @@ from enrich.base.errors import HistoryError
 from enrich.operations.maintenance import Need, list_needs
 from enrich.progress import cursor
 from enrich.progress.cursor import Cursor, Mark, TargetState, name_application
-from enrich.storage import retention
+from enrich.storage import tables
 from enrich.storage.runs import RunsTable
 
 JOB = "kept"
@@ -82,4 +82,4 @@ def test_a_target_without_record_is_not_guessed(tmp_path: Path) -> None:
     ("text", "seconds"), [(None, 604_800), ("interval 36 hours", 129_600), ("interval 1 month", None)]
 )
 def test_how_long_removed_files_stay(text: str | None, seconds: int | None) -> None:
-    assert retention.compute_file_retention({} if text is None else {retention.KEEPS_FILES: text}) == seconds
+    assert tables.compute_file_retention({} if text is None else {tables.KEEPS_FILES: text}) == seconds

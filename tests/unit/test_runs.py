@@ -46,7 +46,7 @@ def past_row(run_id: str, days: float, event: str = OUTCOME, number: int | None 
 
 
 def write_past(state: Path, *rows: Any) -> None:
-    """Write rows as an earlier release did: a commit and a file each, and no properties."""
+    """Write rows of days past, a commit and a file each."""
     for row in rows:
         write_deltalake(state / "runs", pa.Table.from_pylist([row], pa.schema(COLUMNS)), mode="append")
 
@@ -94,7 +94,6 @@ def test_runs_at_the_same_time_lose_no_row_and_write_none_twice(tmp_path: Path) 
 
 @pytest.mark.usefixtures("often")
 def test_tidying_leaves_few_files_and_forgets_old_rows_but_no_cursor(tmp_path: Path) -> None:
-    """Beginning with a table of an earlier release."""
     write_past(
         tmp_path,
         past_row("idle", 500),
@@ -118,7 +117,6 @@ def test_tidying_leaves_few_files_and_forgets_old_rows_but_no_cursor(tmp_path: P
     assert (table.last_number("t"), table.last_number("v"), table.last_number("elsewhere")) == (8, 2, 0)
     log = DeltaTable(tmp_path / "runs")
     assert log.get_add_actions().num_rows <= 4
-    assert log.metadata().configuration["delta.logRetentionDuration"] == "interval 2 days"
     assert list((tmp_path / "runs" / "_delta_log").glob("*.checkpoint.parquet"))
     for number in range(5):
         RunsTable(str(tmp_path), keep_days=100).append(outcome(f"newer{number}", "w"))

@@ -12,8 +12,8 @@ import pytest
 from deltalake import write_deltalake
 
 from enrich.base.spec import Range
-from enrich.storage import shape, skipping
-from enrich.storage.skipping import find_bounds
+from enrich.storage import extents
+from enrich.storage.extents import find_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,7 +24,7 @@ FILES = ((0, 9), (20, 29), (40, 49))
 @pytest.fixture
 def write(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., str]:
     """Give a function that writes a table in three files, whose keys are made of numbers."""
-    monkeypatch.setattr(shape, "SMALL_TABLE", -1)
+    monkeypatch.setattr(extents, "SMALL_TABLE", -1)
 
     def write(kind: pa.DataType, make: Callable[[int], Any], **how: Any) -> str:
         for ends in FILES:
@@ -53,7 +53,7 @@ def test_a_range_is_whole_between_the_nearest_values(
     ends: tuple[int, int],
     expected: tuple[int | None, int | None],
 ) -> None:
-    monkeypatch.setattr(skipping, "WORTH", 0.0)
+    monkeypatch.setattr(extents, "WORTH", 0.0)
     uri = write(pa.int64(), int)
     assert find_bounds(uri, {"k": Range(*ends)}) == {"k": Range(*expected)}
 
@@ -86,7 +86,7 @@ def test_other_kinds_small_tables_and_unknown_columns_have_none(
     assert find_bounds(uri, {"k": Range(22, 23)}) == {}
     assert find_bounds(uri, {"no": Range(22, 23)}) == {}
     assert find_bounds(uri, {"v": Range(22, 23)})
-    monkeypatch.setattr(shape, "SMALL_TABLE", 2**20)
+    monkeypatch.setattr(extents, "SMALL_TABLE", 2**20)
     assert find_bounds(uri, {"v": Range(22, 23)}) == {}
 
 

@@ -34,11 +34,11 @@ from enrich.diagnosis import near, reasons
 from enrich.diagnosis.reasons import Reason
 from enrich.diagnosis.sides import Side
 from enrich.diagnosis.upstream import HELD, Inquiry, add_held, find_held
-from enrich.frames import join, normalise, order
+from enrich.frames import join, normalise
 from enrich.frames.columns import drop_nulls, has_null, name_parts, pack_rows, unite
 from enrich.joins import as_of, interval
 from enrich.steps.run import FEW
-from enrich.storage import feed_rows, feeds, tables
+from enrich.storage import feeds, reads, tables
 
 log = logging.getLogger(__name__)
 
@@ -158,7 +158,7 @@ def _ask_of_step(run: Inquiry, step: Step, affected: Affected, names: tuple[str,
     sources = run.now
     spec, key = sources.spec, sources.spec.sources[step.alias].key
     keeps_all, earlier, is_plain = {"inner": "left", "right": "full"}, list[Step](), step.is_plain
-    for each in reversed(order.list_earlier_steps(spec, step)):
+    for each in reversed(join.list_earlier_steps(spec, step)):
         earlier.insert(0, replace(each, how=keeps_all.get(each.how, each.how)) if is_plain else each)
         is_plain = is_plain and each.is_plain
     rows = join.refer(sources, join.apply_steps(sources, affected, earlier), step)
@@ -394,7 +394,7 @@ def _find_moves(run: Inquiry, asked: Question, lost: Lost, window: tuple[int, in
         log.info("the change feed of %s does not tell all from version %d on", asked.alias, window[0] + 1)
         return None
     try:
-        feed = normalise.normalise_keys(feed_rows.read_change_feed(run.session, uri, window, columns), source)
+        feed = normalise.normalise_keys(reads.read_change_feed(run.session, uri, window, columns), source)
         rows = _rename_parts(feed, asked, WEIGHT, COMMIT).join(lost.sent, on=asked.names, how="left_semi")
         netted = rows.groupBy(*asked.names, COMMIT).agg(net.alias(WEIGHT))
         come = F.max(F.when(F.col(WEIGHT) > 0, F.col(COMMIT))).alias("come")

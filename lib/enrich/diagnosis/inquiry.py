@@ -57,7 +57,7 @@ from enrich.operations.workplace import Options, Workplace
 from enrich.progress.decision import make_plan
 from enrich.progress.plan import FULL_REFRESH
 from enrich.steps.run import Run, identify_rows, read_target
-from enrich.storage import tables
+from enrich.storage import reads, tables
 
 
 def ask(
@@ -248,7 +248,7 @@ def _find_rules(run: Run, side: Side, affected: Affected) -> list[str]:
     if uri is None or not tables.exists(uri):
         return []
     version, columns = tables.read_state(uri).version, [*spec.identity, *spec.right_identity, FAILED_COLUMN]
-    rows = tables.read_snapshot(run.session, uri, version, columns).where(~quarantine.is_keyless())
+    rows = reads.read_snapshot(run.session, uri, version, columns).where(~quarantine.is_keyless())
     parts = identify_rows(run.plan).of()
     keyed = rows.select(*[part.alias(name) for name, part in parts.items()], FAILED_COLUMN)
     keys = affected.left if side.right is None or affected.right is None else affected.right

@@ -22,7 +22,7 @@ from enrich.diagnosis.checkup import ADVICE, FAULT, UNKNOWN, Diagnosis, describe
 from enrich.operations.inspection import JobStatus, read_status
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.continuity import find_way_on
-from enrich.storage import retention, shape, tables
+from enrich.storage import extents, tables
 from enrich.storage.runs import RunsTable
 from enrich.storage.tables import TableState
 
@@ -131,9 +131,9 @@ def _check_retention(project: Project, job: Job, status: JobStatus, pause: float
             continue
         if table is None:
             continue
-        kept = retention.compute_retention(table.properties)
+        kept = tables.compute_retention(table.properties)
         if kept is None:
-            message = f"{retention.KEEPS_FILES} or {retention.KEEPS_LOG} cannot be understood"
+            message = f"{tables.KEEPS_FILES} or {tables.KEEPS_LOG} cannot be understood"
             yield Diagnosis("retention", ADVICE, source.table, message, _extend(table.uri, 7))
         elif pause is not None and kept < _SLACK * pause:
             message = (
@@ -155,7 +155,7 @@ def _check_statistics(project: Project, job: Job) -> Iterator[Diagnosis]:
     for place in (target, str(find_quarantine(target))):
         if not tables.exists(place):
             continue
-        measured = shape.find_measured_columns(place)
+        measured = extents.find_measured_columns(place)
         others = [name for name in measured if name not in known]
         private = [name for name, is_private in measured.items() if is_private and name in known]
         if others:
@@ -179,26 +179,26 @@ def _check_shape(project: Project, job: Job, status: JobStatus) -> Iterator[Diag
     place = str(project.location(job.target.table))
     if status.target_version is None:
         return
-    measured, table = shape.measure_shape(place), tables.read_state(place)
-    if measured.whole.bytes > shape.SMALL_TABLE and table.properties.get(_VECTORS, "false").lower() != "true":
+    measured, table = extents.measure_shape(place), tables.read_state(place)
+    if measured.whole.bytes > extents.SMALL_TABLE and table.properties.get(_VECTORS, "false").lower() != "true":
         message = "deletion vectors are off: a run writes every file anew in which a row changes"
         yield Diagnosis("shape", ADVICE, place, message, tables.suggest_properties(place, {_VECTORS: "true"}))
     rows = status.state["rows"] if status.state is not None else None
-    if why := shape.find_need(measured, rows, project.settings.optimize):
+    if why := extents.find_need(measured, rows, project.settings.optimize):
         yield Diagnosis("shape", ADVICE, place, why, hints.maintain(job.job))
 
 
 def _extend(uri: str, days: int) -> str:
     """Return the statement that keeps a table's past for so many days; the log keeps thirty by itself."""
     return tables.suggest_properties(
-        uri, {retention.KEEPS_FILES: f"interval {days} days", retention.KEEPS_LOG: f"interval {max(30, days)} days"}
+        uri, {tables.KEEPS_FILES: f"interval {days} days", tables.KEEPS_LOG: f"interval {max(30, days)} days"}
     )
 
 
 def _limit_statistics(uri: str, columns: list[str]) -> str:
     """Return what lets a table's log show values of these columns alone."""
-    limit = tables.suggest_properties(uri, shape.list_statistics(columns))
-    unset = f"ALTER TABLE delta.`{uri}` UNSET TBLPROPERTIES IF EXISTS ('{shape.MEASURED}')"
+    limit = tables.suggest_properties(uri, extents.list_statistics(columns))
+    unset = f"ALTER TABLE delta.`{uri}` UNSET TBLPROPERTIES IF EXISTS ('{extents.MEASURED}')"
     return limit if columns else f"{limit}; {unset}"  # in this order: there is always a limit
 
 

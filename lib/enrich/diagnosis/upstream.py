@@ -23,7 +23,7 @@ from enrich.frames import normalise
 from enrich.frames.columns import drop_nulls, unite
 from enrich.operations.workplace import Workplace
 from enrich.steps.run import Run
-from enrich.storage import tables
+from enrich.storage import reads, tables
 
 HELD = "__enrich_held"
 """The place of the job that holds a row among the jobs of the project."""
@@ -128,4 +128,4 @@ def _read_quarantine(run: Inquiry, job: Job, columns: Sequence[str]) -> DataFram
     state = tables.read_state(uri)
     if not set(columns) <= set(state.columns):
         return None
-    return tables.read_snapshot(run.session, uri, state.version, columns)
+    return reads.read_snapshot(run.session, uri, state.version, columns)

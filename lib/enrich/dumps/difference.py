@@ -22,8 +22,7 @@ from pyspark.sql import types as T
 
 from enrich.base.spec import Affected, quote
 from enrich.frames.columns import aggregate, drop_nulls
-from enrich.frames.difference import Difference, compute_difference
-from enrich.frames.identity import Identity
+from enrich.frames.difference import Difference, Identity, compute_difference
 
 _COUNT = "__enrich_count"
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import reduce
@@ -41,7 +40,7 @@ from enrich.dumps.result import (
 from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged
 from enrich.operations.workplace import Workplace
 from enrich.steps.commits import retry
-from enrich.storage import extents, staging, tables
+from enrich.storage import extents, stores, tables
 from enrich.storage.tables import TableState
 
 if TYPE_CHECKING:
@@ -49,6 +48,7 @@ if TYPE_CHECKING:
 
     from enrich.dumps.difference import DumpRows
     from enrich.frames.difference import Difference
+    from enrich.storage.sink import Commit
 
 log = logging.getLogger("enrich")
 
@@ -117,13 +117,13 @@ class Loader:
         table, how = self._find_table(), self.how
         form = how.form or files.choose_format(found)
         check_form(how, form)
-        ours = None if table is None else staging.make_arrow_schema(table.columns)
+        ours = None if table is None else tables.make_arrow_schema(table.columns)
         if form == files.CSV and how.header is False and not how.columns and ours is None:
             raise ConfigError(
                 "--no-header needs --columns for a new table", hint="name them in the order of the file: --columns a,b"
             )
         columns = how.columns or (ours.names if ours is not None and how.header is False else None)
-        known = Known(ours, staging.make_arrow_schema(read_columns(how.types) if how.types else {}))
+        known = Known(ours, tables.make_arrow_schema(read_columns(how.types) if how.types else {}))
         encoding = files.check_encoding(how.encoding)
         marks = Marks(how.escape is not None or how.dialect != CSV_DIALECT, how.null is not None)
         how_written = choose_dialect(how)
@@ -167,7 +167,7 @@ class Loader:
     def _attempt(self, staged: Staged) -> LoadResult:
         is_local = (self.workplace.session().sparkContext.master or "").startswith("local")
         state, run_id = self.workplace.project.state, self.blank.run_id
-        with staging.share_file(staged.path, state, run_id, is_local=is_local) as path:
+        with stores.share_file(staged.path, state, run_id, is_local=is_local) as path:
             return self.workplace.work_inside(lambda own: self._compare(own, path, staged))
 
     def _compare(self, session: SparkSession, path: str, staged: Staged) -> LoadResult:
@@ -263,13 +263,14 @@ class Loader:
             RefusedDump: Naming the constraints and the lines.
         """
         from enrich.dumps.difference import find_places, leave_out
-        from enrich.frames.constraints import complete_rows, mark_violations
-        from enrich.frames.identity import Identity
+        from enrich.frames.difference import Identity, complete_rows, mark_violations
 
         if not table.demands.constraints or not found.operations.keys() & {"I", "U"}:
             return None
         identity = Identity(staged.key)
-        stored = tables.read_snapshot(session, table.uri, table.version, list(table.columns))
+        from enrich.storage.reads import read_snapshot
+
+        stored = read_snapshot(session, table.uri, table.version, list(table.columns))
         rows = complete_rows(found.rows, stored, identity, table.demands)
         marked, violated = mark_violations(rows, table.demands.constraints)
         if not violated:
@@ -303,61 +304,57 @@ class Loader:
         Raises:
             Conflict: Somebody else has committed since the table was read.
         """
-        try:
-            self._commit(session, write)
-        except BaseException as error:
-            version = self._find_commit(write.base)
-            self.done = None if version is None else self._add_commit(result, version)
-            if self.done is None or not isinstance(error, Exception):
-                raise
-            log.warning("%s: version %d is committed, but the call failed", self.label, version)
-            return self.done
-        version = self._find_commit(write.base)
-        if version is None:
-            raise Conflict(f"somebody else is writing {self.label}", hint="run again")
-        uri, names = self.workplace.locate(self.place) or "", write.staged.schema.names
-        if any(tables.changes_values(uri, each, names) for each in range(write.base + 1, version)):
-            # Delta refuses what overlaps; what came shortly before is compared again.
-            self.earlier = self._add_commit(result, version)
-            raise Conflict(f"somebody else is writing {self.label}", hint="run again")
-        self.done = self._add_commit(result, version)
-        return self.done
+        from enrich.storage import sink
 
-    def _commit(self, session: SparkSession, write: _Write) -> None:
+        uri, base = self.workplace.locate(self.place), write.base
+
+        def require() -> None:
+            if write.table is not None and tables.read_state(write.table.uri).version != base:
+                raise Conflict(f"somebody else is writing {self.label}", hint="run again")
+
+        def landed(version: int) -> None:
+            self.done = self._add_commit(result, version)
+
+        # The number names the version that was read: of two loads that have read the same one, one commits.
+        commit = sink.Commit(
+            self.label,
+            lambda: self.workplace.locate(self.place),
+            base,
+            _APPLICATION,
+            base + 1,
+            json.dumps({_RECORD: self.blank.run_id}),
+            lambda written: written.get(_RECORD) == self.blank.run_id,
+            require=require,
+            landed=landed,
+        )
+        self.workplace.require_safe_commits(uri, session)
+        version = sink.commit_and_prove(commit, lambda: self._commit(session, write, commit))
+        uri, names, done = self.workplace.locate(self.place) or "", write.staged.schema.names, self.done
+        assert done is not None  # noqa: S101 - the commit has landed
+        if any(tables.changes_values(uri, each, names) for each in range(base + 1, version)):
+            # Delta refuses what overlaps; what came shortly before is compared again.
+            self.earlier, self.done = done, None
+            raise Conflict(f"somebody else is writing {self.label}", hint="run again")
+        return done
+
+    def _commit(self, session: SparkSession, write: _Write, commit: Commit) -> None:
         from pyspark.sql import functions as F
 
-        from enrich.frames.identity import Identity
-        from enrich.storage import writes
+        from enrich.frames.difference import Identity
+        from enrich.storage import sink
 
         found, place = write.found, self.place
-        self.workplace.require_safe_commits(self.workplace.locate(place), session)
-        # The number names the version that was read: of two loads that have read the same one, one commits.
-        record = writes.CommitRecord(_APPLICATION, write.base + 1, json.dumps({_RECORD: self.blank.run_id}))
         if write.table is None:
             rows = found.rows.select(*[F.col(quote(name)) for name in write.staged.schema.names])
             in_catalog = isinstance(place, CatalogName)
             name = quote(*place.parts) if isinstance(place, CatalogName) else quote("delta", place)
-            properties = _FEATURES | writes.choose_statistics(rows, write.staged.key)
-            new = writes.NewTable(name, None if in_catalog else str(place), properties)
-            writes.create_table(session, new, rows, record)
+            properties = _FEATURES | sink.choose_statistics(rows, write.staged.key)
+            new = sink.NewTable(name, None if in_catalog else str(place), properties)
+            sink.create_table(session, new, rows, commit)
             return
-        if tables.read_state(write.table.uri).version != write.base:
-            raise Conflict(f"somebody else is writing {self.label}", hint="run again")
         identity = Identity(write.staged.key).of("t.")
-        changed = writes.Changed(found.rows, identity, write.has_nulls, found.operations)
-        writes.write_difference(session, write.table.uri, changed, record)
-
-    def _find_commit(self, base: int) -> int | None:
-        """Return the version of this load's commit after ``base``; None when the log does not hold it."""
-        uri = self.workplace.locate(self.place)
-        if uri is None or not tables.exists(uri):
-            return None
-        for entry in tables.read_history(tables.open_log(uri), 20):
-            with suppress(ValueError, TypeError, AttributeError):
-                ours = json.loads(entry.get("userMetadata") or "{}").get(_RECORD) == self.blank.run_id
-                if ours and int(entry["version"]) > base:
-                    return int(entry["version"])
-        return None
+        changed = sink.Changed(found.rows, identity, write.has_nulls, found.operations)
+        sink.write_difference(session, write.table.uri, changed, commit)
 
 
 @dataclass(frozen=True)
@@ -382,7 +379,9 @@ class _Write:
 
 def _read_table(session: SparkSession, table: TableState, staged: Staged) -> DataFrame:
     names = [name for name in staged.schema.names if name in table.columns]
-    return tables.read_snapshot(session, table.uri, table.version, names)
+    from enrich.storage.reads import read_snapshot
+
+    return read_snapshot(session, table.uri, table.version, names)
 
 
 def _read_staged(
@@ -395,7 +394,7 @@ def _read_staged(
     from pyspark.sql import functions as F
 
     from enrich.dumps.difference import DumpRows, let_be_null
-    from enrich.frames.constraints import fill_generated
+    from enrich.frames.difference import fill_generated
 
     found = session.read.parquet(path)
     known = {} if table is None else {each.name: let_be_null(each.dataType) for each in table.schema.fields}

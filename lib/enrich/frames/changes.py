@@ -1,4 +1,4 @@
-"""Change feed of one source in a window -> net change per key.
+"""Net the change feed of one source in a window to the change of each key.
 
 The feed is read as a multiset of row images with weights, +1 for what a commit added and -1 for what it removed, and
 summed per image. What is left is the difference of the two snapshots, whatever the order of the commits: RESTORE and
@@ -83,12 +83,7 @@ class NetChanges:
 
 
 def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
-    """Net a feed to what differs between the window's two ends; one pass over the feed.
-
-    Args:
-        feed: The used columns of ``source`` and ``WEIGHT`` (+1 or -1), in any order.
-        source: The source.
-    """
+    """Net a feed, the used columns of ``source`` and ``WEIGHT`` (+1 or -1) in any order, in one pass."""
     images = sum_images(feed, source).persist()
     names = name_reference(len(source.key))
     parts = name_parts(source.key, names)
@@ -108,18 +103,9 @@ def compute_net_changes(feed: DataFrame, source: SourceSpec) -> NetChanges:
         F.coalesce(F.sum(F.when(is_null, F.col(_IMAGES))), F.lit(0)),
     )
     (_, count, grown, shrunk, crowded, come, nulls, null_images), ranges = count_with_ranges(every, names, *counts)
+    keys = every.where(~is_null).select(*names, WEIGHT)
     return NetChanges(
-        images=images,
-        keys=every.where(~is_null).select(*names, WEIGHT),
-        persisted=(images, every),
-        count=count,
-        null_keys=nulls,
-        null_images=null_images,
-        rows=come,
-        grown=grown,
-        shrunk=shrunk,
-        crowded=crowded,
-        ranges=ranges,
+        images, keys, (images, every), count, nulls, null_images, come, grown, shrunk, crowded, ranges=ranges
     )
 
 
@@ -147,9 +133,7 @@ class Touched:
 def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:
     """Find the keys that the commits of a feed changed; rows that a commit lists without changing them do not count.
 
-    Args:
-        feed: The used columns of ``source``, ``WEIGHT`` (+1 or -1) and ``COMMIT``.
-        source: The source.
+    In: the used columns of ``source``, ``WEIGHT`` (+1 or -1) and ``COMMIT``.
     """
     images = sum_images(feed, source, COMMIT)
     names = name_reference(len(source.key))
@@ -161,13 +145,7 @@ def find_touched_keys(feed: DataFrame, source: SourceSpec) -> Touched:
 
 
 def count_keys_that_differ(net: NetChanges, source: SourceSpec, columns: Collection[str]) -> int:
-    """Count the keys whose rows have other values in some columns, or are more or fewer, than before the window.
-
-    Args:
-        net: What changed.
-        source: The source.
-        columns: Those of its used columns that are looked at.
-    """
+    """Count the keys whose rows have other values in used columns, or are more or fewer, than before the window."""
     kinds = {name: kind for name, kind in source.columns.items() if name in (*source.key, *columns)}
     images = net.images.select(*[quote(name_inside(name)) for name in kinds], WEIGHT)
     return _take_keys(sum_images(images, replace(source, columns=kinds)), source).distinct().count()
@@ -220,10 +198,7 @@ def count_rows(rows: DataFrame, source: SourceSpec, *, search: bool) -> RowCount
 def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges) -> int:
     """Count the rows beyond the first of their key, among those keys that have more rows than before the window.
 
-    Args:
-        rows: The source at the window's end, without null keys.
-        source: The source.
-        net: What changed.
+    In: the source at the window's end, without null keys.
     """
     grown = net.keys.where(F.col(WEIGHT) > 0).drop(WEIGHT)
     keys = keep_in_ranges(_take_keys(rows, source), net.ranges)
@@ -232,13 +207,7 @@ def count_surplus_rows(rows: DataFrame, source: SourceSpec, net: NetChanges) -> 
 
 
 def count_crowded_before(rows: DataFrame, source: SourceSpec, net: NetChanges) -> int:
-    """Count the changed keys that had more than one row before the window.
-
-    Args:
-        rows: The source at the window's end, without null keys.
-        source: The source.
-        net: What changed.
-    """
+    """Count the changed keys that had more than one row before the window, by the rows at its end as above."""
     names = name_reference(len(source.key))
     grown = net.keys.select(*names, (-F.col(WEIGHT)).alias(ROWS))
     there = keep_in_ranges(_take_keys(rows, source), net.ranges).join(grown, on=names, how="left_semi")
@@ -250,10 +219,8 @@ def count_by_key(keys: DataFrame) -> DataFrame:
     """Group rows by their keys; null is a key like any other.
 
     Where a part of the key is a whole number, 64 neighbours are one group, with a bit for each of them: ten million
-    consecutive numbers are 160,000 groups. Numbers without neighbours are as many groups as there are keys.
-
-    Args:
-        keys: The key's parts, nothing else.
+    consecutive numbers are 160,000 groups. Numbers without neighbours are as many groups as there are keys. In: the
+    key's parts, nothing else.
 
     Returns:
         One row a group: the parts, ``ROWS``, how many rows it has, and ``KEYS``, how many keys these have.

@@ -1,4 +1,4 @@
-"""Conditions and forms of columns that several verbs need."""
+"""Build the conditions and forms of columns that several verbs need."""
 
 from __future__ import annotations
 

@@ -16,18 +16,108 @@ The comparison is null-safe on every column, maps and nested ones too, so a row 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import and_, or_
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from enrich.base.spec import COPIES, OPERATION, Affected, quote
-from enrich.frames.columns import Ranges, count_with_ranges, keep_in_ranges, make_comparable
-from enrich.frames.identity import Identity, keep_affected
+from enrich.base.constraints import CHECK, GENERATED, LENGTH, NOT_NULL, Constraint, Demands
+from enrich.base.spec import COPIES, OPERATION, Affected, name_left_key, name_right_key, quote
+from enrich.frames.columns import Ranges, aggregate, count_with_ranges, has_null, keep_in_ranges, make_comparable
+
+# --- How the rows of a table are told apart: by the left key, where there is none by the lookup's; pairs by both -----
+
+
+@dataclass(frozen=True)
+class Identity:
+    """How a table's rows are told apart.
+
+    Attributes:
+        left: Columns that hold the left key.
+        right: Columns that hold the lookup's key; they count only where the left key has a null.
+        has_pairs: Whether they always count, as in an interval join: a left key has a row for each partner.
+    """
+
+    left: tuple[str, ...]
+    right: tuple[str, ...] = ()
+    has_pairs: bool = False
+
+    @property
+    def keys(self) -> list[str]:
+        """The columns of both keys in staged frames."""
+        return [*name_left_key(len(self.left)), *name_right_key(len(self.right))]
+
+    @property
+    def names(self) -> list[str]:
+        """The identity's columns in staged frames."""
+        return self.keys
+
+    def of(self, prefix: str = "") -> dict[str, Column]:
+        """Return staged name -> expression over the table's columns (below ``prefix``)."""
+
+        def column(name: str) -> Column:
+            return F.col(prefix + quote(name))
+
+        lefts = {name: column(of) for name, of in zip(name_left_key(len(self.left)), self.left, strict=True)}
+        rights = {name: column(of) for name, of in zip(name_right_key(len(self.right)), self.right, strict=True)}
+        if not self.has_pairs:
+            lookup_only = reduce(or_, [part.isNull() for part in lefts.values()])
+            rights = {name: F.when(lookup_only, part) for name, part in rights.items()}
+        return {**lefts, **rights}
+
+    def same(self, ours: Column, theirs: Column) -> Column:
+        """Compare one part; with right keys a part may be null on both sides."""
+        return ours.eqNullSafe(theirs) if self.right else ours == theirs
+
+
+def keep_affected(rows: DataFrame, affected: Affected, identity: Identity) -> DataFrame:
+    """Return the rows that have an affected key. A left key stands for all its rows, a right one for that without left.
+
+    Args:
+        rows: The identity's columns.
+        affected: The keys.
+        identity: How the rows are told apart.
+    """
+    left, right = _split_keys(affected, identity)
+    kept = _join_keys(rows, left, identity, "left_semi")
+    if right is None:
+        return kept
+    lookup_only = has_null(name_left_key(len(identity.left)))
+    return kept.unionByName(_join_keys(rows.where(lookup_only), right, identity, "left_semi"))
+
+
+def drop_affected(rows: DataFrame, affected: Affected, identity: Identity) -> DataFrame:
+    """Return the rows that ``keep_affected`` leaves out."""
+    left, right = _split_keys(affected, identity)
+    kept = _join_keys(rows, left, identity, "left_anti")
+    if right is None:
+        return kept
+    return _join_keys(kept, right, identity, "left_anti", has_null(name_left_key(len(identity.left))))
+
+
+def _split_keys(affected: Affected, identity: Identity) -> tuple[DataFrame, DataFrame | None]:
+    """Return the keys that are compared first, and those of rows without left side where these are compared apart.
+
+    But for pairs, the keys of both sides are compared at once, null on the side that they do not have.
+    """
+    if affected.right is None or identity.has_pairs:
+        return affected.left, affected.right
+    return affected.left.unionByName(affected.right, allowMissingColumns=True), None
+
+
+def _join_keys(rows: DataFrame, keys: DataFrame, identity: Identity, how: str, only: Column | None = None) -> DataFrame:
+    names = [name for name in identity.names if name in keys.columns]
+    renamed = keys.withColumnsRenamed({name: f"{name}_of" for name in names})
+    condition = reduce(and_, [identity.same(F.col(name), F.col(f"{name}_of")) for name in names])
+    return rows.join(renamed, on=condition if only is None else condition & only, how=how)
+
+
+# --- What has to be written -----------------------------------------------------------------------------------------
 
 _NEW, _OLD, _STEPS, _EMPTIED = "__enrich_new", "__enrich_old", "__enrich_steps", "__enrich_emptied"
 _WANTED, _THERE, _EQUAL = "__enrich_wanted", "__enrich_there", "__enrich_equal"
@@ -103,13 +193,21 @@ def compute_difference(  # noqa: PLR0913 - what is compared, and what beside the
     names = identity.names
     columns = [name for name in new.columns if name not in (*names, COPIES)]
     if table is None and COPIES not in new.columns:
-        return _take_all(new, names, columns, new.count() if counted is None else counted)
+        # There is nothing to compare them with, so they need not be computed beforehand.
+        rows = new.select(*names, F.lit("I").alias(OPERATION), *[F.col(quote(name)) for name in columns])
+        count = new.count() if counted is None else counted
+        return Difference(rows, count, operations={"I": count} if count else {})
     wanted = F.col(COPIES) if COPIES in new.columns else F.lit(1)
     fresh = new.select(*names, F.struct(*[F.col(quote(name)) for name in columns]).alias(_NEW), wanted.alias(_WANTED))
     if table is None:
         found = fresh.withColumns({_THERE: F.lit(0), _EQUAL: F.lit(0), _EMPTIED: F.lit(False)})
     else:
-        stale = _take_old_rows(table, new, identity, columns)
+        missing = [name for name in columns if name not in table.columns]
+        row = F.struct(
+            *[F.col(quote(name)) for name in columns if name not in missing],
+            *[F.lit(None).cast(new.schema[name].dataType).alias(name) for name in missing],
+        )
+        stale = table.select(*[part.alias(name) for name, part in identity.of().items()], row.alias(_OLD))
         stale = stale if affected is None else _keep_affected(stale, affected, identity)
         was = None if remember is None else _take_image(_OLD, columns, remember)
         found = _pair(fresh, stale, identity, emptied_in=emptied_in, was=was)
@@ -158,12 +256,6 @@ def _take_image(row: str, columns: Sequence[str], remember: Collection[str]) -> 
     return F.struct(*kept)
 
 
-def _take_all(new: DataFrame, names: Sequence[str], columns: Sequence[str], count: int) -> Difference:
-    """Return all rows as new ones: there is nothing to compare them with, so they need not be computed beforehand."""
-    rows = new.select(*names, F.lit("I").alias(OPERATION), *[F.col(quote(name)) for name in columns])
-    return Difference(rows, count, operations={"I": count} if count else {})
-
-
 def _count_steps(letter: str) -> Column:
     return F.size(F.filter(_STEPS, lambda each: each == letter))
 
@@ -181,31 +273,22 @@ def _list_steps() -> Column:
     )
 
 
-def _take_old_rows(table: DataFrame, new: DataFrame, identity: Identity, columns: Sequence[str]) -> DataFrame:
-    """Return a table's rows under their identity, as a struct; columns that it lacks are null."""
-    missing = [F.lit(None).cast(new.schema[name].dataType).alias(name) for name in columns if name not in table.columns]
-    kept = [F.col(quote(name)) for name in columns if name in table.columns]
-    row = F.struct(*kept, *missing).alias(_OLD)
-    return table.select(*[part.alias(name) for name, part in identity.of().items()], row)
-
-
 def _keep_affected(old: DataFrame, affected: Affected, identity: Identity) -> DataFrame:
+    """Keep the old rows of affected keys, and those of another identity.
+
+    Keys are sent to every task while they are not large: otherwise all rows of the table would be shuffled. Keys that
+    nobody has counted may be any number.
+    """
     # Behind a right or full join the left key may be null.
     near = old if identity.right else keep_in_ranges(old, affected.ranges)
-    kept = keep_affected(near, _send_few_keys(affected), identity)
+    kinds = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
+    is_small = 0 < affected.count <= _SENT and all(isinstance(each.dataType, kinds) for each in affected.left.schema)
+    if is_small and affected.right is None:
+        affected = replace(affected, left=F.broadcast(affected.left))
+    kept = keep_affected(near, affected, identity)
     for name in [name for name in identity.names if name not in identity.keys]:
         kept = kept.unionByName(old.where(F.col(name).isNotNull()))
     return kept
-
-
-def _send_few_keys(affected: Affected) -> Affected:
-    """Let keys be sent to every task while they are not large: otherwise all rows of the table would be shuffled.
-
-    Keys that nobody has counted may be any number.
-    """
-    kinds = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
-    is_small = 0 < affected.count <= _SENT and all(isinstance(each.dataType, kinds) for each in affected.left.schema)
-    return replace(affected, left=F.broadcast(affected.left)) if is_small and affected.right is None else affected
 
 
 def _pair(
@@ -263,6 +346,9 @@ def _compare(name: str, kind: T.DataType, was: T.DataType) -> Column:
     return now.eqNullSafe(before)
 
 
+# --- What a value has lost ------------------------------------------------------------------------------------------
+
+
 def tell_emptied(before: Column, was: T.DataType, now: Column, kind: T.DataType) -> Column:
     """Tell whether a value, or a part of it, is null in the new row and was not in the old one; never null.
 
@@ -276,55 +362,135 @@ def tell_emptied(before: Column, was: T.DataType, now: Column, kind: T.DataType)
         kind: Its type.
     """
     parts = [before.isNotNull() & now.isNull()]
-    if isinstance(was, T.StructType) and isinstance(kind, T.StructType):
-        pairs = _pair_fields(was, kind)
-        parts += [tell_emptied(before.getField(a.name), a.dataType, now.getField(b.name), b.dataType) for a, b in pairs]
-    elif not isinstance(was, T.StructType) and not isinstance(kind, T.StructType):
-        lost = _count_lost(before, was, now, kind)
-        parts += [lost] if lost is not None else []
+    for old, new in _pair_fields(was, kind):
+        parts.append(tell_emptied(before.getField(old.name), old.dataType, now.getField(new.name), new.dataType))
+    if _pair_elements(was, kind) is not None:
+        parts.append(_count_holes(now, kind, was) > _count_holes(before, was, kind))
     return F.coalesce(reduce(or_, parts), F.lit(False))
 
 
-def _count_lost(before: Column, was: T.DataType, now: Column, kind: T.DataType) -> Column | None:
-    """Tell whether more elements of a list, or values of a map, have a null than before; None for other types."""
-    pair = _pair_elements(was, kind)
-    if pair is None:
-        return None
-    old, new = _find_hole(*pair), _find_hole(*reversed(pair))
-    return _count_elements(now, kind, new) > _count_elements(before, was, old)
+def _pair_fields(one: T.DataType, other: T.DataType) -> list[tuple[T.StructField, T.StructField]]:
+    """Return the fields that two structs share, whatever the case of their names; none for other types."""
+    if not isinstance(one, T.StructType) or not isinstance(other, T.StructType):
+        return []
+    there = {each.name.lower(): each for each in one.fields}
+    return [(there[each.name.lower()], each) for each in other.fields if each.name.lower() in there]
 
 
-def _pair_elements(was: T.DataType, kind: T.DataType) -> tuple[T.DataType, T.DataType] | None:
-    if isinstance(was, T.ArrayType) and isinstance(kind, T.ArrayType):
-        return was.elementType, kind.elementType
-    if isinstance(was, T.MapType) and isinstance(kind, T.MapType):
-        return was.valueType, kind.valueType
+def _pair_elements(one: T.DataType, other: T.DataType) -> tuple[T.DataType, T.DataType] | None:
+    """Return the types of the elements of two lists, or of the values of two maps; None for other types."""
+    if isinstance(one, T.ArrayType) and isinstance(other, T.ArrayType):
+        return one.elementType, other.elementType
+    if isinstance(one, T.MapType) and isinstance(other, T.MapType):
+        return one.valueType, other.valueType
     return None
 
 
-def _pair_fields(was: T.StructType, kind: T.StructType) -> list[tuple[T.StructField, T.StructField]]:
-    """Return the fields that two structs share, whatever the case of their names."""
-    there = {field.name.lower(): field for field in was.fields}
-    return [(there[field.name.lower()], field) for field in kind.fields if field.name.lower() in there]
-
-
-def _count_elements(value: Column, kind: T.DataType, holds: Callable[[Column], Column]) -> Column:
-    """Count the elements or values of which a condition is true; none where there is no list."""
-    elements = F.map_values(value) if isinstance(kind, T.MapType) else value
-    return F.when(value.isNotNull(), F.size(F.filter(elements, holds))).otherwise(0)
-
-
-def _find_hole(kind: T.DataType, other: T.DataType) -> Callable[[Column], Column]:
-    """Return what tells whether a value is null or has a null in it, in the parts that ``other`` has, too."""
+def _count_holes(value: Column, kind: T.DataType, other: T.DataType) -> Column:
+    """Count the elements or values that are null or have a null in them, in the parts that ``other`` has, too."""
     pair = _pair_elements(kind, other)
+    assert pair is not None  # noqa: S101 - callers have looked
 
-    def holds(value: Column) -> Column:
-        parts = [value.isNull()]
-        if isinstance(kind, T.StructType) and isinstance(other, T.StructType):
-            shared = _pair_fields(kind, other)
-            parts += [_find_hole(ours.dataType, theirs.dataType)(value.getField(ours.name)) for ours, theirs in shared]
-        elif pair is not None:
-            parts.append(_count_elements(value, kind, _find_hole(*pair)) > 0)
-        return F.coalesce(reduce(or_, parts), F.lit(False))
+    def has_hole(each: Column) -> Column:
+        return _has_hole(each, *pair)
 
-    return holds
+    elements = F.map_values(value) if isinstance(kind, T.MapType) else value
+    return F.when(value.isNotNull(), F.size(F.filter(elements, has_hole))).otherwise(0)
+
+
+def _has_hole(value: Column, kind: T.DataType, other: T.DataType) -> Column:
+    parts = [value.isNull()]
+    parts += [
+        _has_hole(value.getField(ours.name), ours.dataType, theirs.dataType)
+        for ours, theirs in _pair_fields(kind, other)
+    ]
+    if _pair_elements(kind, other) is not None:
+        parts.append(_count_holes(value, kind, other) > 0)
+    return F.coalesce(reduce(or_, parts), F.lit(False))
+
+
+# --- What a table's constraints demand of rows that are about to be written -----------------------------------------
+
+_VIOLATED = "__enrich_violated_"
+
+
+def complete_rows(rows: DataFrame, table: DataFrame | None, identity: Identity, demands: Demands) -> DataFrame:
+    """Return the rows that a difference writes as the table will hold them.
+
+    Args:
+        rows: The identity's columns, ``OPERATION`` and the columns that are written.
+        table: The table's rows with all its columns; None where none of them stay.
+        identity: How rows are told apart.
+        demands: What the table fills in by itself.
+
+    Returns:
+        The identity's columns and those of ``rows`` and of ``table``.
+    """
+    written = {name.lower() for name in rows.columns}
+    rows = rows.where(F.col(OPERATION).isin("I", "U")) if OPERATION in rows.columns else rows
+    lacking = [name for name in table.columns if name.lower() not in written] if table is not None else []
+    stored = [name for name in lacking if name not in demands.generated]
+    if table is not None and stored:
+        known = table.select(
+            *[part.alias(f"{name}_of") for name, part in identity.of().items()],
+            *[F.col(quote(name)).alias(f"{name}_was") for name in stored],
+        )
+        names = identity.names
+        same = [F.col(name).eqNullSafe(F.col(f"{name}_of")) for name in names]
+        kinds = {name: table.schema[name].dataType for name in stored}
+        filled = [
+            F.when(F.col(OPERATION) == "U", F.col(quote(f"{name}_was")))
+            .otherwise(F.expr(demands.defaults.get(name) or "null").cast(kinds[name]))
+            .alias(name)
+            for name in stored
+        ]
+        rows = rows.join(known, on=same, how="left").select(*[F.col(quote(name)) for name in rows.columns], *filled)
+    computed = {name: F.expr(demands.generated[name]) for name in lacking if name in demands.generated}
+    return rows.withColumns(computed) if computed else rows
+
+
+def fill_generated(rows: DataFrame, generated: Mapping[str, str]) -> DataFrame:
+    """Return rows in which generated columns that they have are computed where they are null, if they can be."""
+    for name, expression in generated.items():
+        value = F.coalesce(F.col(quote(name)), F.expr(expression))
+        if name in rows.columns and _can_compute(rows, value):
+            rows = rows.withColumn(name, value.cast(rows.schema[name].dataType))
+    return rows
+
+
+def mark_violations(
+    rows: DataFrame, constraints: Sequence[Constraint]
+) -> tuple[DataFrame, dict[Constraint, tuple[Column, int]]]:
+    """Return rows with a column for each constraint, and of each that does not hold this column and its rows' number.
+
+    A constraint that cannot be computed here, for instance with a function that only another program has, is left to
+    Delta.
+    """
+    marks = {f"{_VIOLATED}{at}": (each, _tell_violated(each)) for at, each in enumerate(constraints)}
+    marks = {name: found for name, found in marks.items() if _can_compute(rows, found[1])}
+    if not marks:
+        return rows, {}
+    marked = rows.withColumns({name: violated for name, (_, violated) in marks.items()})
+    counts = aggregate(marked, *[F.count_if(F.col(name)) for name in marks])
+    return marked, {
+        each: (F.col(name), count) for (name, (each, _)), count in zip(marks.items(), counts, strict=True) if count
+    }
+
+
+def _tell_violated(constraint: Constraint) -> Column:
+    """Return whether a row violates a constraint, as Delta sees it: a CHECK that is null does not hold."""
+    column = F.col(quote(*constraint.path)) if constraint.path else F.lit(None)
+    return {
+        NOT_NULL: column.isNull(),
+        LENGTH: F.coalesce(F.length(column) > constraint.limit, F.lit(False)) if constraint.type == LENGTH else column,
+        CHECK: ~F.coalesce(F.expr(constraint.expression or "true"), F.lit(False)),
+        GENERATED: ~column.eqNullSafe(F.expr(constraint.expression or "true")),
+    }[constraint.type]
+
+
+def _can_compute(rows: DataFrame, condition: Column) -> bool:
+    try:
+        rows.select(condition)
+    except AnalysisException:
+        return False
+    return True

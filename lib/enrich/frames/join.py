@@ -1,4 +1,4 @@
-"""Affected keys and sources at pinned versions -> enriched rows.
+"""Join the sources at pinned versions for affected keys: enriched rows.
 
 Every verb here is ``DataFrame -> DataFrame`` over the frames that ``enrich.base.spec`` describes. A row that a join or
 the condition removes stays in the frame as *dead* (``ALIVE`` is false) until the end, so that null foreign keys are
@@ -17,8 +17,11 @@ full   (l, r)          (l, null)              (null, r)
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import and_, or_
+from typing import Protocol
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -33,9 +36,110 @@ from enrich.base.spec import (
     name_reference,
     name_right_key,
 )
-from enrich.frames.columns import drop_nulls, evaluate_where, has_null
-from enrich.frames.order import leave_own_rows_out, list_deciding_steps, list_earlier_steps
-from enrich.frames.sources import Sources as Sources  # noqa: PLC0414 - its users know it as a part of this module
+from enrich.base.state import LookupState
+from enrich.frames.columns import aggregate, drop_nulls, evaluate_where, has_null, keep_in_ranges, pack_rows
+
+# --- Which joins of a job come before another one, and which of them decide what it sees ----------------------------
+
+
+def leave_own_rows_out(steps: Sequence[Step]) -> list[Step]:
+    """Return joins that add no rows of their lookups."""
+    hows = {"right": "inner", "full": "left"}
+    return [replace(each, how=hows.get(each.how, each.how)) for each in steps]
+
+
+def list_earlier_steps(spec: JoinSpec, step: Step) -> list[Step]:
+    """Return the joins that come before ``step``."""
+    aliases = [each.alias for each in spec.steps]
+    return list(spec.steps[: aliases.index(step.alias)])
+
+
+def list_deciding_steps(spec: JoinSpec, step: Step, *, exact: bool = False) -> list[Step]:
+    """Return the earlier joins without which it cannot be told which rows refer to what.
+
+    A left join that nothing reads changes no reference. An inner one only removes some: it is left out, too, when the
+    references cannot fail on the rows that it removes, and when no later join brings these back as rows of its own.
+    With ``exact`` it is kept: the references of removed rows would be surplus.
+    """
+    kept: list[Step] = []
+    for each in reversed(list_earlier_steps(spec, step)):
+        later = (step, *kept)
+        is_surplus = not exact and all(other.is_plain for other in later) and not any(e.keeps_right for e in kept)
+        removable = each.how == "left" or (each.how == "inner" and is_surplus)
+        if not removable or any(each.alias in other.reads for other in later):
+            kept.insert(0, each)
+    return kept
+
+
+# --- What a kind of join does, and the snapshots that it reads ------------------------------------------------------
+
+
+class StepKind(Protocol):
+    """One kind of join: what it makes of rows, and which rows refer to what; ``enrich.joins`` has a module for each.
+
+    Attributes:
+        CARRIES: Whether a row refers to one key at most, so that what refers and the driving row are read at once.
+    """
+
+    CARRIES: bool
+
+    def join(self, sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:
+        """Join a lookup to the rows so far.
+
+        In: ``__enrich_k*``, ``__enrich_r*`` behind a join that keeps rows of its lookup, ``ALIVE`` and one struct, or
+        list, an alias. Out: the same, with the lookup's, its ``name_partners``, and ``ALIVE`` where the join keeps a
+        row.
+        """
+
+    def refer(self, rows: DataFrame, spec: JoinSpec, step: Step) -> tuple[DataFrame, list[Column]]:
+        """Return the parts of the key that live rows refer to, and the rows in which these are columns."""
+
+    def narrow(self, sources: Sources, found: DataFrame, step: Step, changed: DataFrame) -> DataFrame:
+        """Return the references of rows, to go by which of the lookup's changed keys they may lead to.
+
+        In and out: among others ``__enrich_j*``; ``changed``: the same, the changed keys.
+        """
+
+
+@dataclass(frozen=True)
+class Sources:
+    """The pinned snapshots of a job.
+
+    Attributes:
+        snapshots: Alias -> rows with the used columns and no null in the key.
+        kind_of: A join -> what its kind does.
+        large: Foreign-key and list lookups of which the affected rows refer to a small part; without them all of a
+            lookup is sorted for the join.
+        keep: Makes a frame that is used twice compute once, where that is no whole table.
+    """
+
+    spec: JoinSpec
+    snapshots: Mapping[str, DataFrame]
+    kind_of: Callable[[Step], StepKind]
+    large: frozenset[str] = frozenset()
+    keep: Callable[[DataFrame], DataFrame] = lambda frame: frame
+
+    def frame(self, alias: str, names: Sequence[str]) -> DataFrame:
+        """Return the rows of ``alias`` as its key parts, named ``names``, and one struct column."""
+        return pack_rows(self.snapshots[alias], self.spec.sources[alias], names)
+
+    def affected_rows(self, alias: str, names: Sequence[str], affected: Affected | None) -> DataFrame:
+        """Return ``frame`` for the affected rows of a source that has the driving source's key; None: for all."""
+        if affected is None:
+            return self.frame(alias, names)
+        keys = name_left_key(len(names))
+        known = affected.known.get(alias)
+        found = known.rows.toDF(*names, alias) if known is not None else None
+        wanted = known.others if known is not None else affected.left
+        if wanted is None:
+            assert found is not None  # noqa: S101 - all rows are known
+            return found
+        ranges = {name: affected.ranges[key] for key, name in zip(keys, names, strict=True) if key in affected.ranges}
+        rows = keep_in_ranges(self.frame(alias, names), ranges).join(
+            wanted.toDF(*names), on=list(names), how="left_semi"
+        )
+        return rows if found is None else found.unionByName(rows)
+
 
 ALIVE = "__enrich_alive"
 SALT = "__enrich_salt"
@@ -63,13 +167,8 @@ def join_all(sources: Sources, affected: Affected | None) -> DataFrame:
 def join_keyless(sources: Sources, rows: DataFrame) -> DataFrame:
     """Join driving rows that have a null in their key, each for itself, for the quarantine.
 
-    Args:
-        sources: The job's sources.
-        rows: The used columns of the driving source, rows with a null key part only.
-
-    Returns:
-        The target's columns, one row per row: nothing is filtered and no lookup adds rows. So they have no partners
-        in an interval join.
+    In: the used columns of the driving source. Out: the target's columns, one row per row: nothing is filtered and no
+    lookup adds rows. So they have no partners in an interval join.
     """
     spec = sources.spec
     alone = replace(sources, snapshots={**sources.snapshots, spec.driving: rows})
@@ -82,7 +181,10 @@ def join_keyless(sources: Sources, rows: DataFrame) -> DataFrame:
         alias = spec.interval_step.alias
         kind = sources.frame(alias, name_right_key(len(spec.sources[alias].key))).schema[alias].dataType
         start, steps = start.withColumn(alias, F.lit(None).cast(kind)), [each for each in steps if each.alias != alias]
-    joined = add_key(spec, _apply_each(sources, start.withColumns(mark_alive()), None, steps))
+    rows = start.withColumn(ALIVE, F.lit(True))
+    for step in steps:
+        rows = sources.kind_of(step).join(sources, rows, None, step)
+    joined = add_key(spec, rows)
     condition = _meet_condition(spec)
     # As for rows with a key, joins and condition guard what can fail; columns are shown whatever they say.
     return joined.select(
@@ -107,8 +209,10 @@ def apply_steps(sources: Sources, affected: Affected | None, steps: Sequence[Ste
     """Apply ``steps`` left to right to the driving rows, or to the affected ones of them."""
     spec = sources.spec
     keys = name_left_key(len(spec.key_columns))
-    rows = sources.affected_rows(spec.driving, keys, affected)
-    return _apply_each(sources, rows.withColumns(mark_alive()), affected, steps)
+    rows = sources.affected_rows(spec.driving, keys, affected).withColumn(ALIVE, F.lit(True))
+    for step in steps:
+        rows = sources.kind_of(step).join(sources, rows, affected, step)
+    return rows
 
 
 def list_identity(rows: DataFrame) -> list[str]:
@@ -116,21 +220,10 @@ def list_identity(rows: DataFrame) -> list[str]:
     return [name for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
 
 
-def mark_alive() -> dict[str, Column]:
-    """Return the column by which a row is there."""
-    return {ALIVE: F.lit(True)}
-
-
 def count_partners(rows: Column, matched: Column, nulls: Column) -> Column:
     """Return how a join went for a row, as ``name_partners`` tells it."""
     parts = {"rows": rows, "matched": matched, "nulls": nulls}
     return F.struct(*[F.coalesce(part.cast("int"), F.lit(0)).alias(name) for name, part in parts.items()])
-
-
-def _apply_each(sources: Sources, rows: DataFrame, affected: Affected | None, steps: Sequence[Step]) -> DataFrame:
-    for step in steps:
-        rows = sources.kind_of(step).join(sources, rows, affected, step)
-    return rows
 
 
 def find_partners(sources: Sources, step: Step, affected: Affected) -> DataFrame:
@@ -232,3 +325,68 @@ def spread_nulls(keys: Sequence[str], names: Sequence[str]) -> Column:
     """Return 0 where all of the columns ``names`` have a value, and elsewhere a number that depends on ``keys``."""
     is_null = has_null(names)
     return F.when(is_null, F.pmod(F.hash(*keys), F.lit(SALTS)) + 1).otherwise(0)
+
+
+# --- How joins went: the partners that rows have found, added up; and rows without one ------------------------------
+
+_PARTS = ("rows", "matched", "nulls")
+
+
+def sum_partners(
+    rows: DataFrame, steps: Sequence[Step], marks: Mapping[str, Column] | None = None
+) -> tuple[int, dict[str, LookupState], dict[str, int]]:
+    """Count rows, with one ``name_partners`` a step, and conditions on them; add up how each join went for them.
+
+    Returns:
+        The number of rows, without pairs; alias -> how the join went; for how many rows each of ``marks`` is true.
+    """
+    marks = marks or {}
+    sums = [
+        F.coalesce(F.sum(F.col(name_partners(step.alias)).getField(part)), F.lit(0))
+        for step in steps
+        for part in _PARTS
+    ]
+    # Each row on the left of the pairs of an interval join is there by itself, too.
+    parts = [F.col(name).isNull() for name in rows.columns if name.startswith(("__enrich_k", "__enrich_r"))]
+    has_pairs = any(step.interval is not None for step in steps)
+    counted_rows = F.count_if(reduce(or_, parts)) if has_pairs else F.count("*")
+    found = aggregate(rows, counted_rows, *sums, *[F.count_if(mark) for mark in marks.values()])
+    end = 1 + len(sums)
+    counted = (found[i : i + len(_PARTS)] for i in range(1, end, len(_PARTS)))
+    partners = {step.alias: LookupState(*each) for step, each in zip(steps, counted, strict=True)}
+    return found[0], partners, dict(zip(marks, found[end:], strict=True))
+
+
+def find_orphans(rows: DataFrame, alias: str) -> DataFrame:
+    """Return the rows that refer to a lookup without finding a partner; for lists one element is enough."""
+    return rows.where(_is_orphan(alias))
+
+
+def find_new_orphans(rows: DataFrame, alias: str, names: Sequence[str], before: DataFrame | None) -> DataFrame:
+    """Tell which rows refer to a lookup, and which of them have become orphans.
+
+    In: the key's parts ``names`` and the join's ``name_partners``, as the run leaves them, and ``before``, the same of
+    the window's start; None: every orphan is new.
+
+    Returns:
+        ``new``: one row per row that refers to the lookup; true when it is an orphan and was none before.
+    """
+    referring = rows.where(_count_referring(alias) > 0).select(*names, _is_orphan(alias).alias("is"))
+    if before is None:
+        return referring.select(F.col("is").alias("new"))
+    was = find_orphans(before, alias).select(*names, F.lit(True).alias("was"))
+    was = was.withColumnsRenamed({name: f"{name}_was" for name in names})
+    # Null-safe: a pair has a part that a lookup-only row lacks.
+    same = [F.col(name).eqNullSafe(F.col(f"{name}_was")) for name in names]
+    both = referring.join(was, on=reduce(and_, same), how="left")
+    return both.select((F.col("is") & F.col("was").isNull()).alias("new"))
+
+
+def _count_referring(alias: str) -> Column:
+    """Return how many references of a row are not null; null in a row without left side."""
+    partners = F.col(name_partners(alias))
+    return partners.getField("rows") - partners.getField("nulls")
+
+
+def _is_orphan(alias: str) -> Column:
+    return _count_referring(alias) > F.col(name_partners(alias)).getField("matched")

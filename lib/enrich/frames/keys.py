@@ -1,4 +1,4 @@
-"""Net changes of all sources -> the target keys whose rows may differ.
+"""Find the target keys whose rows may differ, by the net changes of all sources.
 
 A target row comes about in steps, one a join. If it differs between two versions, take the first step after which it
 does: the row before that step is the same at both versions, so what it refers to at the *new* version leads to it.
@@ -34,11 +34,8 @@ def find_dependents(spec: JoinSpec, changed: Mapping[str, DataFrame], references
     """Return the rows that refer to a changed key, a frame for each changed lookup that is referred to.
 
     Not those near a changed row of an interval join: they are found by its images, see ``enrich.joins.interval``.
-
-    Args:
-        spec: The job.
-        changed: Alias -> ``__enrich_j*``, its changed keys; unchanged sources are left out.
-        references: The references at the window's end.
+    ``changed``: alias -> ``__enrich_j*``, its changed keys; unchanged sources are left out. The references are those at
+    the window's end.
 
     Returns:
         ``__enrich_k*`` and, behind a right or full foreign-key join, ``__enrich_r*``, one of the two null; behind an
@@ -61,16 +58,10 @@ def list_sharing(spec: JoinSpec) -> list[str]:
 def find_affected_left(
     spec: JoinSpec, changed: Mapping[str, DataFrame], dependent: Sequence[DataFrame], others: Sequence[DataFrame] = ()
 ) -> DataFrame:
-    """Return the left keys whose rows may differ.
+    """Return the left keys whose rows may differ: ``__enrich_k*``, distinct and without nulls.
 
-    Args:
-        spec: The job.
-        changed: As for ``find_dependents``.
-        dependent: What ``find_dependents`` gave.
-        others: ``__enrich_k*``, keys that shall be computed though nothing of theirs changed.
-
-    Returns:
-        ``__enrich_k*``, distinct and without nulls.
+    By the changed keys and what ``find_dependents`` gave for them, and ``others``: ``__enrich_k*``, keys that shall be
+    computed though nothing of theirs changed.
     """
     return unite(_list_left_parts(spec, changed, dependent, others)).distinct()
 
@@ -96,13 +87,8 @@ def find_known_rows(
     A row that came in the window is what its table has at the window's end, if no two rows share a key. A driving row
     that was read because it refers to a changed key is at hand, too.
 
-    Args:
-        spec: The job.
-        alias: The driving source, or the lookup of a table join.
-        come: Its rows that came in the window, key columns and all; None when it has not changed.
-        changed: As for ``find_dependents``.
-        dependent: What ``find_dependents`` gave.
-        others: As for ``find_affected_left``.
+    The source is the driving one, or the lookup of a table join; ``come``: its rows that came in the window, key
+    columns and all; None when it has not changed. The others are those of ``find_affected_left``.
     """
     names = name_left_key(len(spec.key_columns))
     carrying = [frame for frame in dependent if alias == spec.driving and alias in frame.columns]
@@ -131,29 +117,20 @@ def find_affected_right(
 ) -> DataFrame:
     """Return the keys of the right or full foreign-key or interval lookup whose own rows may appear, differ or go.
 
-    Args:
-        spec: The job.
-        changed: As for ``find_dependents``.
-        dependent: What ``find_dependents`` gave.
-        moved: ``__enrich_j*`` that the affected left rows refer to, or ``__enrich_r*`` that they are near, at the
-            window's start and at its end; and other keys that shall be computed.
+    ``moved``: ``__enrich_j*`` that the affected left rows refer to, or ``__enrich_r*`` that they are near, at the
+    window's start and at its end; and other keys that shall be computed.
 
     Returns:
         ``__enrich_r*``, distinct and without nulls.
-
-    Raises:
-        ValueError: The job has no such join.
     """
     right = spec.right_step()
-    if right is None:
-        raise ValueError(f"job {spec.job!r} has no right or full foreign-key or interval join")
+    assert right is not None  # noqa: S101 - callers have looked
     names = name_right_key(len(spec.sources[right.alias].key))
     parts = [frame.toDF(*names) for frame in moved]
     if right.alias in changed:
         parts.append(changed[right.alias].toDF(*names))
     lefts = name_left_key(len(spec.key_columns))
-    for frame in dependent:
-        if names[0] in frame.columns:
-            is_lookup_only = has_null(lefts)
-            parts.append(drop_nulls(frame.where(is_lookup_only).select(*names)))
+    parts += [
+        drop_nulls(frame.where(has_null(lefts)).select(*names)) for frame in dependent if names[0] in frame.columns
+    ]
     return unite(parts).distinct()

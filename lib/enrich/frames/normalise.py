@@ -1,4 +1,4 @@
-r"""Text keys in another form, where a job asks for it: the engine sees a source as if its table held the result.
+r"""Bring text keys into another form, where a job asks for it: the engine sees a source as if its table held it.
 
 ==========  =====================================================================  ==================  ==========
 normaliser  what it does                                                           before              after

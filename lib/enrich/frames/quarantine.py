@@ -1,4 +1,4 @@
-"""Rows that are kept out of the target, as the quarantine table holds them.
+"""Stage the rows that are kept out of the target, as the quarantine table holds them.
 
 The quarantine is the function of the pinned sources that the target is, for the rows that the target may not have: a
 row that passes again leaves it, a row that is deleted at its source disappears from it, nothing is appended twice.
@@ -19,7 +19,7 @@ from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.spec import COPIES, FAILED_COLUMN, KEY_NOT_NULL, quote
 from enrich.frames.columns import make_comparable
-from enrich.frames.identity import Identity
+from enrich.frames.difference import Identity
 
 _CONTENT = "__enrich_content"
 _EXACT = {

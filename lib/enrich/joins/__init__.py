@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from enrich.base.spec import Affected, JobSpec, Step
     from enrich.base.state import Lookups
-    from enrich.frames.sources import StepKind
+    from enrich.frames.join import StepKind
     from enrich.steps.rows import Rows
     from enrich.steps.run import Run
     from enrich.steps.source_changes import Changes

@@ -23,8 +23,7 @@ from pyspark.sql import functions as F
 
 from enrich.base.spec import Affected, Step, name_left_key, name_reference
 from enrich.frames.columns import evaluate_where
-from enrich.frames.join import SALT, look_up, spread_nulls
-from enrich.frames.sources import Sources
+from enrich.frames.join import SALT, Sources, look_up, spread_nulls
 from enrich.joins import foreign_key
 from enrich.joins.foreign_key import CARRIES as CARRIES  # noqa: PLC0414 - parts of this kind, too
 from enrich.joins.foreign_key import refer as refer  # noqa: PLC0414

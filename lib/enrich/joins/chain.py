@@ -25,12 +25,11 @@ from enrich.base.spec import (
     name_reference,
 )
 from enrich.base.state import Lookups
-from enrich.frames import join, keys, order
+from enrich.frames import join, keys
 from enrich.frames.changes import count_keys_that_differ
 from enrich.frames.columns import Ranges, drop_nulls, lacks_value, mark_rows, pack_rows, take_column
-from enrich.frames.join import Sources
+from enrich.frames.join import Sources, sum_partners
 from enrich.frames.keys import list_sharing
-from enrich.frames.partners import sum_partners
 from enrich.joins import interval
 from enrich.spark.fit import read_broadcast_limit
 from enrich.steps.rows import Rows, count_left, find_quarantined_keys
@@ -181,7 +180,7 @@ def list_tables_read(run: Run, changed: Changes, affected: Affected) -> set[str]
         if not step.shares_key:
             read.add(step.alias)
             if step.alias in changed.differing:
-                read |= {spec.driving, *[each.alias for each in order.list_deciding_steps(spec, step)]}
+                read |= {spec.driving, *[each.alias for each in join.list_deciding_steps(spec, step)]}
     return read
 
 
@@ -200,7 +199,7 @@ def recount_lookups(run: Run) -> Lookups:
 
 def _count_partners(sources: Sources, affected: Affected | None) -> Lookups:
     """Count how each join goes for driving rows, as it does on the way to the target; None: for all of them."""
-    steps = order.leave_own_rows_out(sources.spec.steps)
+    steps = join.leave_own_rows_out(sources.spec.steps)
     return sum_partners(join.apply_steps(sources, affected, steps), steps)[1]
 
 

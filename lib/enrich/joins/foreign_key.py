@@ -34,18 +34,17 @@ from enrich.frames.columns import drop_nulls, has_null
 from enrich.frames.join import (
     ALIVE,
     SALT,
+    Sources,
     add_key,
     apply_steps,
     bury,
     count_partners,
     guard,
+    list_deciding_steps,
     look_up,
-    mark_alive,
     spread_nulls,
 )
 from enrich.frames.join import refer as list_references
-from enrich.frames.order import list_deciding_steps
-from enrich.frames.sources import Sources
 
 CARRIES = True
 
@@ -129,4 +128,4 @@ def _find_unreferenced(sources: Sources, affected: Affected | None, step: Step) 
     used = list_references(sources, apply_steps(sources, None, before), step).select(*names)
     condition = reduce(and_, [F.col(r) == F.col(n) for r, n in zip(rights, names, strict=True)])
     alone = lookup.join(drop_nulls(used).distinct(), on=condition, how="left_anti")
-    return alone.withColumns(mark_alive())
+    return alone.withColumn(ALIVE, F.lit(True))

@@ -60,7 +60,7 @@ from enrich.steps import source_changes
 from enrich.steps.rows import Rows
 from enrich.steps.run import Run, build_finding, list_kinds, read_target
 from enrich.steps.source_changes import Changes, check_ends, describe_window
-from enrich.storage import feed_rows, tables
+from enrich.storage import reads, tables
 
 FROM, TO, IMAGE = "__enrich_from", "__enrich_to", "__enrich_image"
 """Since when a version holds, when it ends (null: it does not), and the source's used columns (null: no row)."""
@@ -323,11 +323,11 @@ def _read_images(
     feeds, compared, start = [], [], ends[0]
     for version in (*told.repartitioned, ends[1] + 1):
         if start < version - 1:
-            feeds.append(feed_rows.read_change_feed(run.session, uri, (start, version - 1), names))
+            feeds.append(reads.read_change_feed(run.session, uri, (start, version - 1), names))
         if version <= ends[1]:
             compared.append((version - 1, version))
             source_changes.require_sound(run.plan, alias, *compared[-1])
-            feeds.append(feed_rows.read_snapshot_difference(run.session, uri, compared[-1], names, ends[1]))
+            feeds.append(reads.read_snapshot_difference(run.session, uri, compared[-1], names, ends[1]))
         start = version
     images = [
         net_changes.sum_images(normalise.normalise_keys(feed, spec.source), spec.source, COMMIT) for feed in feeds
@@ -358,7 +358,7 @@ def _read_recorded(run: Run, spec: HistorySpec) -> DataFrame:
     assert target is not None  # noqa: S101 - only a first run has none
     target = target.select(*[F.col(quote(name)) for name in _list_recorded(run, target.columns)])
     if beside is not None:
-        beside = tables.fit_rows(beside, list_kinds(run, beside.columns))
+        beside = reads.fit_rows(beside, list_kinds(run, beside.columns))
         target = target.unionByName(beside, allowMissingColumns=True)
     return take_versions(spec, target, _list_kinds(run, spec))
 
@@ -414,11 +414,11 @@ def _read_quarantined(run: Run, spec: HistorySpec, version: int | None) -> DataF
         return None
     names = _list_recorded(run, [name for name in spec.columns if name in there.table.columns])
     if version == there.table.version:
-        rows = tables.read_snapshot(run.session, there.table.uri, version, [*names, FAILED_COLUMN])
+        rows = reads.read_snapshot(run.session, there.table.uri, version, [*names, FAILED_COLUMN])
         return rows.where(~quarantine.is_keyless()).drop(FAILED_COLUMN)
     try:
-        like = tables.read_snapshot(run.session, there.table.uri, there.table.version, [*names, FAILED_COLUMN])
-        rows = tables.read_snapshot(run.session, there.table.uri, version, [*names, FAILED_COLUMN], like=like)
+        like = reads.read_snapshot(run.session, there.table.uri, there.table.version, [*names, FAILED_COLUMN])
+        rows = reads.read_snapshot(run.session, there.table.uri, version, [*names, FAILED_COLUMN], like=like)
         rows = run.keep(rows.where(~quarantine.is_keyless()).drop(FAILED_COLUMN))
         rows.count()  # here, where it can be told which files are missing
     except (PySparkException, Py4JJavaError) as error:
@@ -434,7 +434,7 @@ def _list_quarantined_now(run: Run, spec: HistorySpec) -> DataFrame | None:
     beside = None if there is None else _read_quarantined(run, spec, there.table.version)
     if beside is None:
         return None
-    beside = tables.fit_rows(beside, list_kinds(run, beside.columns))
+    beside = reads.fit_rows(beside, list_kinds(run, beside.columns))
     return take_versions(spec, beside, _list_kinds(run, spec))
 
 

@@ -42,8 +42,7 @@ from enrich.base.spec import (
 )
 from enrich.frames import normalise
 from enrich.frames.columns import drop_nulls, has_null, take_column, unite
-from enrich.frames.join import ALIVE, guard
-from enrich.frames.sources import Sources
+from enrich.frames.join import ALIVE, Sources, guard
 
 AT, TIME = "__enrich_at", "__enrich_time"
 _ASKED, _BUCKET, _FOUND = "__enrich_asked", "__enrich_bucket", "__enrich_found"

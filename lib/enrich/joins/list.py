@@ -21,8 +21,7 @@ from pyspark.sql import functions as F
 
 from enrich.base.spec import Affected, JoinSpec, SourceSpec, Step, name_partners, name_reference
 from enrich.frames import normalise
-from enrich.frames.join import ALIVE, SALTS, add_key, count_partners, guard, list_identity, look_up
-from enrich.frames.sources import Sources
+from enrich.frames.join import ALIVE, SALTS, Sources, add_key, count_partners, guard, list_identity, look_up
 
 CARRIES = False
 

@@ -19,8 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import Affected, JoinSpec, Step, name_left_key, name_partners, name_reference
-from enrich.frames.join import ALIVE, bury, count_partners
-from enrich.frames.sources import Sources
+from enrich.frames.join import ALIVE, Sources, bury, count_partners
 
 CARRIES = False
 

@@ -24,8 +24,8 @@ from enrich.config.project import Project
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import TargetState
-from enrich.storage import locks, shape, tables
-from enrich.storage.retention import KEEPS_FILES, compute_file_retention
+from enrich.storage import extents, locks, tables
+from enrich.storage.tables import KEEPS_FILES, compute_file_retention
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -220,7 +220,7 @@ class _Keeper:
 
     def _cluster(self, job: Job, uri: str, name: str) -> bool:
         """Let OPTIMIZE cluster a target as its job says by now, and tell whether it was clustered otherwise."""
-        from enrich.storage.writes import cluster_table
+        from enrich.storage.sink import cluster_table
 
         def cluster(own: SparkSession) -> bool:
             if not self.dry_run:
@@ -232,7 +232,7 @@ class _Keeper:
     def _optimize(self, found: Upkeep, job: Job, uri: str, name: str) -> Upkeep:
         clustered = found.role == TARGET and bool(job.target.cluster_by)
         anew = clustered and self._cluster(job, uri, name)
-        due = shape.foresee_compaction(uri, clustered=clustered, anew=anew)
+        due = extents.foresee_compaction(uri, clustered=clustered, anew=anew)
         if self.dry_run or not due.files:
             return replace(found, rewritten=due)
         from enrich.storage.upkeep import Author, optimize_table

@@ -23,7 +23,7 @@ from enrich.operations.workplace import Options, Workplace
 from enrich.progress.decision import decide_plan, foresee_mode
 from enrich.progress.plan import BOOTSTRAP, Plan
 from enrich.progress.since import Said
-from enrich.storage import extents, shape
+from enrich.storage import extents
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -112,7 +112,7 @@ def foresee(run: Run, changed: Changes, affected: Affected | None) -> Forecast:
     why = f"{', '.join(read)} must be read, too" if read else "the feeds hold all rows that are needed"
     writes = _estimate_rows(plan, there, affected)
     found = Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads, writes, _foresee_upkeep(plan))
-    if there.bytes <= shape.SMALL_TABLE:
+    if there.bytes <= extents.SMALL_TABLE:
         why = f"{why}; the target is small: files with changed rows are written anew"
         found = replace(found, why=why, writes=there)
     is_worth = _changes_half(plan, affected) and whole.bytes <= reads.bytes
@@ -140,7 +140,7 @@ def _foresee_upkeep(plan: Plan) -> str | None:
     table, state = plan.target.table, plan.recorded_state
     if table is None or plan.optimize is None or not plan.optimize.after_commit:
         return None
-    return shape.find_need(shape.measure_shape(table.uri), state.rows if state is not None else None, plan.optimize)
+    return extents.find_need(extents.measure_shape(table.uri), state.rows if state is not None else None, plan.optimize)
 
 
 def _list_tables_read(run: Run, changed: Changes, affected: Affected) -> set[str]:

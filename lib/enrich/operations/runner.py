@@ -21,7 +21,7 @@ from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
 from enrich.progress.plan import Plan
 from enrich.steps.commits import retry
-from enrich.storage import locks, shape
+from enrich.storage import extents, locks
 from enrich.storage.runs import build_outcome
 
 if TYPE_CHECKING:
@@ -238,7 +238,7 @@ def keep_in_shape(plan: Plan, session: SparkSession, result: JobResult) -> JobRe
         from enrich.storage import upkeep
 
         rows = result.state.rows if result.state is not None else None
-        why = shape.find_need(shape.measure_shape(uri), rows, limits)
+        why = extents.find_need(extents.measure_shape(uri), rows, limits)
         if why is None:
             return result
         started = time.monotonic()

@@ -191,7 +191,9 @@ class Workplace:
         if isinstance(place, str):
             return place
         if self.places.get(place) is None:
-            self.places[place] = tables.find_catalog_location(self.session(), place.parts)
+            from enrich.storage.reads import find_catalog_location
+
+            self.places[place] = find_catalog_location(self.session(), place.parts)
         return self.places[place]
 
     def spot(self, reference: str) -> str | None:

@@ -13,9 +13,8 @@ from enrich.base.schemas import strip_type
 from enrich.base.spec import DataType, JobSpec
 from enrich.config.models import Job
 from enrich.progress.cursor import UPKEEP, Cursor, Mark, TargetState, read_record
-from enrich.storage import feeds, retention, tables
-from enrich.storage.layout import keeps_values
-from enrich.storage.tables import TableState, fingerprint, open_log, read_history, read_state, state_at
+from enrich.storage import feeds, tables
+from enrich.storage.tables import TableState, fingerprint, keeps_values, open_log, read_history, read_state, state_at
 
 
 def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> None:
@@ -322,7 +321,7 @@ def _count_days(state: TableState, consumed: int, seconds: float | None) -> floa
             return 0.0
     except EnrichError:
         return None
-    kept = retention.compute_retention(state.properties)
+    kept = tables.compute_retention(state.properties)
     return None if kept is None or seconds is None else max(0.0, round((kept - seconds) / 86400, 2))
 
 

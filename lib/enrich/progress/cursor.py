@@ -22,7 +22,16 @@ from enrich.base.errors import ConfigError, DriftError, show_text
 from enrich.base.spec import DataType
 from enrich.base.state import State
 from enrich.storage.runs import FORMAT, RunsTable, require_known
-from enrich.storage.tables import Log, TableState, changes_values, exists, open_log, read_history, read_open_state
+from enrich.storage.tables import (
+    Log,
+    TableState,
+    changes_values,
+    exists,
+    open_log,
+    read_history,
+    read_metadata,
+    read_open_state,
+)
 
 _RECENT = 20
 NUMBER, BESIDE = "number", "quarantine_number"
@@ -428,18 +437,14 @@ def list_changing(uri: str, others: Iterable[int], columns: Sequence[str]) -> tu
 
 
 def _read_metadata(entry: dict[str, Any]) -> dict[str, Any]:
-    """Return what enrich has put into a commit; empty for commits of others."""
-    try:
-        found = json.loads(entry.get("userMetadata") or "null")
-    except ValueError:
-        return {}
-    return found if isinstance(found, dict) and isinstance(found.get("enrich"), int) else {}
+    """Return what a run of a job has put into a commit; empty for commits of others."""
+    found = read_metadata(entry)
+    return found if is_of_run(found) else {}
 
 
-def find_commits(entries: list[dict[str, Any]], run_id: str, base: int | None) -> list[int]:
-    """Return the versions after ``base`` that a run has committed, latest first."""
-    after = [entry for entry in entries if base is None or int(entry["version"]) > base]
-    return [int(entry["version"]) for entry in after if _read_metadata(entry).get("run_id") == run_id]
+def is_of_run(found: Mapping[str, Any], run_id: str | None = None) -> bool:
+    """Return whether what a commit records is of a run of a job, or of this one; upkeep and loads write others."""
+    return isinstance(found.get("enrich"), int) and run_id in (None, found.get("run_id"))
 
 
 def find_writer(entries: list[dict[str, Any]]) -> str:

@@ -49,7 +49,7 @@ from enrich.progress.plan import (
     reaches_before_all,
 )
 from enrich.progress.since import Bounds
-from enrich.storage.layout import keeps_values
+from enrich.storage.tables import keeps_values
 
 
 def decide_plan(opened: OpenJob, *, full_refresh: bool, bounds: Bounds | None = None) -> Plan:

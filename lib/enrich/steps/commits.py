@@ -1,19 +1,7 @@
-"""A run's commits, and the proof from the log of what became of them: the answer of a call proves nothing.
+"""Stop, or plan anew, a run whose commit would be, or is, no longer the view: another one was faster, or others wrote.
 
-=====================================  ===========================================  ==========================
-the call                               the log                                      the run
-=====================================  ===========================================  ==========================
-returned                               holds the commit                             is done
-returned                               does not: its number was taken, it was       has lost, or plans anew
-                                       skipped silently
-raised (answer lost, a step after      holds the commit                             is done, and says so
-the commit failed, a signal)
-raised                                 does not                                     failed, lost or plans anew
-=====================================  ===========================================  ==========================
-
-Lost: another run of the job has committed to the target (``Locked``, exit 4). Plans anew: ``Conflict``, and what
-``base.failures.is_conflict`` knows of Delta's errors; ``retry`` does it, four times at most. Failed: anything else. A
-run that ends between the quarantine's commit and the target's is set right by the next one's plan
+The proof of a commit, and what becomes of a run by it, is the table at the top of ``storage.sink``. A run that ends
+between the quarantine's commit and the target's is set right by the next one's plan
 (``progress.continuity.find_contained``).
 """
 
@@ -22,11 +10,9 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import TypeVar
 
 from enrich.base.errors import Conflict, Locked
-from enrich.base.failpoints import pass_point
 from enrich.base.failures import has_lost_rows, is_conflict
 from enrich.base.values import find_value_fault
 from enrich.progress import cursor
@@ -35,66 +21,6 @@ from enrich.progress.plan import Plan
 from enrich.storage import tables
 
 log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True)
-class CommitAttempt:
-    """One commit to be made.
-
-    Attributes:
-        label: The table's name in messages.
-        uri: Tells where the table is; a catalog knows a new one only afterwards.
-        base: The version that the commit was planned on; None when it creates the table.
-        act: Makes the commit.
-        landed: Told the commit's version, also when an exception or a signal is on its way.
-    """
-
-    label: str
-    uri: Callable[[], str | None]
-    base: int | None
-    act: Callable[[], None]
-    landed: Callable[[int], None] = lambda _: None
-
-
-def commit_and_prove(plan: Plan, write: CommitAttempt) -> int:
-    """Make a commit and find it in the log.
-
-    Returns:
-        Its version.
-
-    Raises:
-        Locked: Another run of the job has committed to the target since this one was planned.
-        Conflict: The commit's number was taken by a run that has not reached the target.
-    """
-    try:
-        write.act()
-    except BaseException as error:
-        version = _find_commit(plan, write)
-        if version is None:
-            refuse_if_beaten(plan)
-            raise
-        write.landed(version)
-        if not isinstance(error, Exception):
-            raise
-        log.warning("%s: version %d is committed, but the call failed (%s)", write.label, version, type(error).__name__)
-        return version
-    version = _find_commit(plan, write)
-    if version is None:
-        refuse_if_beaten(plan)
-        raise Conflict(f"another run is writing {write.label}", hint="run again")
-    write.landed(version)
-    return version
-
-
-def _find_commit(plan: Plan, write: CommitAttempt) -> int | None:
-    """Return the version of this attempt's commit; None when the log does not hold it."""
-    pass_point("proof.before")
-    uri = write.uri()
-    if uri is None or not tables.exists(uri):
-        return None
-    versions = cursor.find_commits(tables.read_history(tables.open_log(uri), 20), plan.run_id, write.base)
-    pass_point("proof.after")
-    return versions[0] if versions else None
 
 
 def refuse_if_beaten(plan: Plan) -> None:

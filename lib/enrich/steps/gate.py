@@ -14,9 +14,9 @@ from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup
 from enrich.base.spec import FAILED_COLUMN, TEXT_TYPE, Affected, SourceSpec, name_left_key, name_partners, quote
 from enrich.base.state import LookupState, RuleState
 from enrich.base.values import ValueFault, suggest_function
-from enrich.frames import changes, difference, join, orphans
+from enrich.frames import changes, difference, join
 from enrich.frames.columns import aggregate
-from enrich.frames.identity import drop_affected
+from enrich.frames.difference import drop_affected
 from enrich.progress.plan import Plan
 from enrich.quality import suites
 from enrich.quality.suites import TARGET
@@ -204,9 +204,9 @@ def _count_new_orphans(run: Run, rows: Rows, alias: str, counted: tuple[int, int
     now = rows.frame.select(*names, name_partners(alias))
     before = None
     if unmatched and not run.plan.everything:
-        among = Affected(orphans.find_orphans(now, alias).select(*keys).distinct())
+        among = Affected(join.find_orphans(now, alias).select(*keys).distinct())
         before = join.find_partners(run.before, step, among)
-    found = aggregate(orphans.find_new_orphans(now, alias, names, before), F.count("*"), F.count_if("new"))
+    found = aggregate(join.find_new_orphans(now, alias, names, before), F.count("*"), F.count_if("new"))
     return int(found[0]), int(found[1])
 
 

@@ -36,9 +36,7 @@ from enrich.base.spec import (
 from enrich.base.state import State
 from enrich.frames import difference, quarantine
 from enrich.frames.columns import is_within
-from enrich.frames.constraints import complete_rows, mark_violations
-from enrich.frames.difference import Difference
-from enrich.frames.identity import Identity
+from enrich.frames.difference import Difference, Identity, complete_rows, mark_violations
 from enrich.joins import find_kind
 from enrich.progress import cursor
 from enrich.progress.plan import REPAIR, Plan
@@ -49,10 +47,10 @@ from enrich.steps.rows import make_no_rows
 from enrich.steps.run import Run, identify_rows, measure, read_target
 from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state, list_remembered
-from enrich.storage import extents, skipping, tables, writes
-from enrich.storage.layout import keeps_values
+from enrich.storage import extents, reads, sink, tables
 from enrich.storage.runs import INTENT, RunRow, RunsTable
-from enrich.storage.writes import CommitRecord
+from enrich.storage.sink import Commit
+from enrich.storage.tables import keeps_values
 
 
 @dataclass(frozen=True)
@@ -148,7 +146,7 @@ def _stage_quarantine(
     table = None
     if before is not None and (not replaces or _can_hold(before.table, verdict.good)):
         names, place = [*plan.spec.columns, FAILED_COLUMN], before.table
-        table = run.keep(tables.read_snapshot(run.session, place.uri, place.version, names, like=verdict.good))
+        table = run.keep(reads.read_snapshot(run.session, place.uri, place.version, names, like=verdict.good))
     found = difference.compute_difference(bad, None if replaces else table, identity, affected, has_copies=True)
     if replaces and table is not None:  # all rows are written, but those that were there before are not new
         counted = difference.compute_difference(bad, table, identity, affected, has_copies=True)
@@ -252,24 +250,25 @@ def _commit_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) 
     record = _write_intent(plan, found, runs)
     if found.quarantine is not None:
         _write_quarantine(run, found, record)
-    application, text = cursor.name_application(plan.job.job), record.to_json()
-    commit = CommitRecord(application, record.number, text, lambda: commits.refuse_if_beaten(plan))
     result = replace(result, number=record.number, strategy=_name_strategy(plan, found), state=found.state)
 
     def landed(version: int) -> None:
         commits.refuse_drift(plan, version)
         run.committed(replace(result, target_version=version))
 
-    version = commits.commit_and_prove(
-        plan,
-        commits.CommitAttempt(
-            plan.place.label,
-            lambda: _locate(run, quarantined=False),
-            None if table is None else table.version,
-            lambda: _write_target(run, found, commit),
-            landed,
-        ),
+    commit = Commit(
+        plan.place.label,
+        lambda: _locate(run, quarantined=False),
+        None if table is None else table.version,
+        cursor.name_application(plan.job.job),
+        record.number,
+        record.to_json(),
+        lambda written: cursor.is_of_run(written, plan.run_id),
+        require=lambda: commits.refuse_if_beaten(plan),
+        lost=lambda: commits.refuse_if_beaten(plan),
+        landed=landed,
     )
+    version = sink.commit_and_prove(commit, lambda: _write_target(run, found, commit))
     result, uri = replace(result, target_version=version), _locate(run, quarantined=False)
     with suppress(EnrichError):  # where the log cannot be read, the commit is made all the same, and the run is done
         return replace(result, written=extents.measure_commit(uri, version) if uri is not None else None)
@@ -284,7 +283,7 @@ def _name_strategy(plan: Plan, found: StagedRun) -> str:
         return REWRITE
     if not found.target.operations:
         return CURSOR
-    return MERGE if writes.touches_rows(found.target.operations) else APPEND
+    return MERGE if sink.touches_rows(found.target.operations) else APPEND
 
 
 def _write_intent(plan: Plan, found: StagedRun, runs: RunsTable) -> cursor.Cursor:
@@ -321,47 +320,47 @@ def _locate(run: Run, *, quarantined: bool) -> str | None:
     """Return where the target or its quarantine is by now; None when the catalog does not know it."""
     place = run.plan.place
     location = find_quarantine(place.location) if quarantined else place.location
-    return location if isinstance(location, str) else tables.find_catalog_location(run.session, location.parts)
+    return location if isinstance(location, str) else reads.find_catalog_location(run.session, location.parts)
 
 
 def _choose_properties(plan: Plan, rows: DataFrame) -> dict[str, str]:
     """Return a new table's properties: deletion vectors, statistics of keys and clustering columns alone."""
     wanted = [*plan.spec.identity, *plan.spec.right_identity, *plan.job.target.cluster_by]
     found = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "50"}
-    return {**found, **writes.choose_statistics(rows, wanted)}
+    return {**found, **sink.choose_statistics(rows, wanted)}
 
 
-def _describe_target(plan: Plan, rows: DataFrame) -> writes.NewTable:
+def _describe_target(plan: Plan, rows: DataFrame) -> sink.NewTable:
     properties = _choose_properties(plan, rows)
     if plan.place.change_feed:
         properties[tables.CHANGE_FEED] = "true"
-    return writes.NewTable(plan.place.name, plan.place.uri, properties, plan.job.target.cluster_by)
+    return sink.NewTable(plan.place.name, plan.place.uri, properties, plan.job.target.cluster_by)
 
 
-def _describe_quarantine(plan: Plan, rows: DataFrame) -> writes.NewTable:
-    return writes.NewTable(plan.place.quarantine_name, plan.place.quarantine_uri, _choose_properties(plan, rows))
+def _describe_quarantine(plan: Plan, rows: DataFrame) -> sink.NewTable:
+    return sink.NewTable(plan.place.quarantine_name, plan.place.quarantine_uri, _choose_properties(plan, rows))
 
 
-def _write_target(run: Run, found: StagedRun, commit: CommitRecord) -> None:
+def _write_target(run: Run, found: StagedRun, commit: Commit) -> None:
     plan = run.plan
     pass_point("target.before")
     if plan.target.table is None or plan.place.uri is None:
         rows = found.target.rows.select(*[F.col(quote(name)) for name in plan.spec.columns])
-        writes.create_table(run.session, _describe_target(plan, rows), rows, commit)
+        sink.create_table(run.session, _describe_target(plan, rows), rows, commit)
         return
     if plan.needs_feed:
         _enable_feed(run)
     if found.whole is not None:
-        writes.overwrite_table(run.session, _describe_target(plan, found.whole), found.whole, commit)
+        sink.overwrite_table(run.session, _describe_target(plan, found.whole), found.whole, commit)
         return
     changed = match_rows(found.target, identify_rows(plan), plan.place.uri)
-    writes.write_difference(run.session, plan.place.uri, changed, commit)
+    sink.write_difference(run.session, plan.place.uri, changed, commit)
 
 
 def _enable_feed(run: Run) -> None:
     """Switch the target's change feed on for its first reader."""
     pass_point("feed.before")
-    writes.enable_change_feed(run.session, run.plan.place.name)
+    sink.enable_change_feed(run.session, run.plan.place.name)
     pass_point("feed.after")
 
 
@@ -371,35 +370,36 @@ def _write_quarantine(run: Run, found: StagedRun, record: cursor.Cursor) -> None
     assert record.quarantine is not None  # noqa: S101 - only records of old name none
     pass_point("quarantine.before")
     commits.refuse_if_beaten(plan)
-    application, text = cursor.name_application(plan.job.job), record.to_json()
-    own = CommitRecord(application, record.quarantine, text, lambda: commits.refuse_if_beaten_beside(plan))
-    commits.commit_and_prove(
-        plan,
-        commits.CommitAttempt(
-            f"the quarantine of {plan.job.job!r}",
-            lambda: _locate(run, quarantined=True),
-            before.table.version if before is not None else None,
-            lambda: _put_quarantine(run, found, own),
-        ),
+    own = Commit(
+        f"the quarantine of {plan.job.job!r}",
+        lambda: _locate(run, quarantined=True),
+        before.table.version if before is not None else None,
+        cursor.name_application(plan.job.job),
+        record.quarantine,
+        record.to_json(),
+        lambda written: cursor.is_of_run(written, plan.run_id),
+        require=lambda: commits.refuse_if_beaten_beside(plan),
+        lost=lambda: commits.refuse_if_beaten(plan),
     )
+    sink.commit_and_prove(own, lambda: _put_quarantine(run, found, own))
     pass_point("quarantine.after")
 
 
-def _put_quarantine(run: Run, found: StagedRun, own: CommitRecord) -> None:
+def _put_quarantine(run: Run, found: StagedRun, own: Commit) -> None:
     plan, before, beside = run.plan, run.plan.target.quarantine, found.quarantine
     assert beside is not None  # noqa: S101 - callers have looked
     rows = beside.rows.select(*[F.col(quote(name)) for name in (*plan.spec.columns, FAILED_COLUMN, RUN_ID_COLUMN)])
     if before is None:
-        writes.create_table(run.session, _describe_quarantine(plan, rows), rows, own)
+        sink.create_table(run.session, _describe_quarantine(plan, rows), rows, own)
     elif found.replaces_quarantine:
         table = replace(_describe_quarantine(plan, rows), uri=before.table.uri)
-        writes.overwrite_table(run.session, table, rows, own)
+        sink.overwrite_table(run.session, table, rows, own)
     else:
         identity = _identify_quarantined_rows(plan, beside.rows)
-        stored = tables.fit_columns(run.session, before.table.uri, identity.columns, "t.")
+        stored = reads.fit_columns(run.session, before.table.uri, identity.columns, "t.")
         identity = replace(identity, stored=stored)
         changed = match_rows(beside, identity, before.table.uri)
-        writes.write_difference(run.session, before.table.uri, changed, own)
+        sink.write_difference(run.session, before.table.uri, changed, own)
 
 
 # --- Which rows of its table a staged row matches, and between which keys the table is looked into for them ----------
@@ -407,20 +407,20 @@ def _put_quarantine(run: Run, found: StagedRun, own: CommitRecord) -> None:
 _MATCHES = "__enrich_matches"
 
 
-def match_rows(found: Difference, identity: Identity, uri: str) -> writes.Changed:
+def match_rows(found: Difference, identity: Identity, uri: str) -> sink.Changed:
     """Return the staged rows and what they match in the table at ``uri``, below ``t``.
 
     Where rows may have copies, inserts match none: beside one there may be a ``D`` that takes all rows of its key.
     """
     if found.has_copies:
         rows = found.rows.withColumn(_MATCHES, F.col(OPERATION) != "I")
-        return writes.Changed(rows, {**identity.of("t."), _MATCHES: F.lit(True)}, True, found.operations)
-    changed = writes.Changed(found.rows, identity.of("t."), bool(identity.right), found.operations)
-    if identity.right or not writes.touches_rows(found.operations):  # the left key may be null; an append reads nothing
+        return sink.Changed(rows, {**identity.of("t."), _MATCHES: F.lit(True)}, True, found.operations)
+    changed = sink.Changed(found.rows, identity.of("t."), bool(identity.right), found.operations)
+    if identity.right or not sink.touches_rows(found.operations):  # the left key may be null; an append reads nothing
         return changed
     names = zip(identity.left, name_left_key(len(identity.left)), strict=True)
     ranges = {column: found.ranges[name] for column, name in names if name in found.ranges}
-    bounds = skipping.find_bounds(uri, ranges)
+    bounds = extents.find_bounds(uri, ranges)
     return replace(changed, near=[is_within(F.col("t." + quote(column)), ends) for column, ends in bounds.items()])
 
 
@@ -458,7 +458,7 @@ def refuse_violations(run: Run, written: Written) -> None:
     constraints = [each for each in table.demands.constraints if not (written.replaces and each.path)]
     stored = None
     if not written.replaces:
-        stored = tables.read_snapshot(run.session, table.uri, table.version, list(table.columns))
+        stored = reads.read_snapshot(run.session, table.uri, table.version, list(table.columns))
     rows = complete_rows(written.rows, stored, written.identity, table.demands)
     _, found = mark_violations(rows, constraints)
     if found:

@@ -19,7 +19,7 @@ from enrich.joins import find_kind
 from enrich.progress.plan import Plan
 from enrich.steps.run import Run, identify_rows, measure
 from enrich.steps.source_changes import Changes
-from enrich.storage import tables
+from enrich.storage import reads, tables
 
 
 @dataclass(frozen=True)
@@ -97,7 +97,7 @@ def find_quarantined_keys(run: Run) -> list[Affected]:
         return []
     identity = identify_rows(plan)
     names = [*identity.left, *identity.right, FAILED_COLUMN]
-    found = tables.read_snapshot(run.session, uri, tables.read_state(uri).version, names)
+    found = reads.read_snapshot(run.session, uri, tables.read_state(uri).version, names)
     found = found.where(~quarantine.is_keyless()).select(*[part.alias(name) for name, part in identity.of().items()])
     lefts, rights = name_left_key(len(identity.left)), name_right_key(len(identity.right))
     left = found.where(~has_null(lefts)).select(*lefts)

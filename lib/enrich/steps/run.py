@@ -16,11 +16,11 @@ from enrich.base.result import Finding, JobResult
 from enrich.base.spec import Affected, JoinSpec
 from enrich.frames import join, normalise
 from enrich.frames.columns import lacks_value
-from enrich.frames.identity import Identity
+from enrich.frames.difference import Identity
 from enrich.joins import find_step_kind
 from enrich.progress.plan import Plan
 from enrich.spark.fit import ADAPTIVE, adapts_to_change
-from enrich.storage import extents, tables
+from enrich.storage import extents, reads
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -85,9 +85,9 @@ class Run:
         """Return all rows of a source, at the window's end unless told otherwise."""
         source, state = self.plan.spec.sources[alias], self.plan.tables[alias]
         names, end = list(source.columns), self.plan.window[alias].to
-        rows = tables.read_snapshot(self.session, state.uri, end, names)
+        rows = reads.read_snapshot(self.session, state.uri, end, names)
         if version is not None and version != end:  # the source may have gained columns since
-            rows = tables.read_snapshot(self.session, state.uri, version, names, like=rows)
+            rows = reads.read_snapshot(self.session, state.uri, version, names, like=rows)
         return normalise.normalise_keys(rows, source)
 
     @cached_property
@@ -154,8 +154,8 @@ def read_target(run: Run) -> DataFrame | None:
     # Another writer may have added a column in another case: MERGE does not look at the case either.
     ours = {name.lower(): name for name in run.plan.spec.columns}
     names = [ours[name.lower()] for name in table.columns if name.lower() in ours]
-    rows = tables.read_snapshot(run.session, table.uri, table.version, names)
-    return rows if not run.plan.spec.remembers else tables.fit_rows(rows, list_kinds(run, names))
+    rows = reads.read_snapshot(run.session, table.uri, table.version, names)
+    return rows if not run.plan.spec.remembers else reads.fit_rows(rows, list_kinds(run, names))
 
 
 def list_kinds(run: Run, names: Sequence[str]) -> dict[str, SparkType]:

@@ -27,7 +27,7 @@ from enrich.frames.columns import unite
 from enrich.joins import find_kind
 from enrich.progress.plan import FULL_REFRESH, REPAIR, Plan
 from enrich.steps.run import Run, build_finding, measure
-from enrich.storage import feed_rows, feeds, tables
+from enrich.storage import feeds, reads, tables
 from enrich.storage.feeds import Snapshots, Told
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def _read(
     found = None
     if tells_all(run.plan, alias, window):
         try:
-            feed = feed_rows.read_change_feed(run.session, uri, window, names)
+            feed = reads.read_change_feed(run.session, uri, window, names)
             found = by(normalise.normalise_keys(feed, source), source)
         except (PySparkException, Py4JJavaError) as error:
             if find_lack(error):  # no snapshot could be read either
@@ -248,7 +248,7 @@ def _read(
         log.info("the change feed of %s cannot be read completely; comparing the two snapshots instead", alias)
         require_sound(run.plan, alias, *window)
         try:
-            feed = feed_rows.read_snapshot_difference(run.session, uri, window, names, run.plan.window[alias].to)
+            feed = reads.read_snapshot_difference(run.session, uri, window, names, run.plan.window[alias].to)
             found = replace(by(normalise.normalise_keys(feed, source), source), compared=(window,))
         except (PySparkException, Py4JJavaError) as error:
             if find_lack(error):
@@ -357,7 +357,7 @@ def _check_results(run: Run) -> None:
         if table is None:
             continue
         try:
-            _read_whole(tables.read_snapshot(run.session, table.uri, table.version, list(table.columns)))
+            _read_whole(reads.read_snapshot(run.session, table.uri, table.version, list(table.columns)))
         except (PySparkException, Py4JJavaError) as error:
             raise find_lack(error) or _describe_lost_result(run.plan.job.job, what, table, error) from error
 

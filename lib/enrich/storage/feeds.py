@@ -1,4 +1,4 @@
-"""From which version on the change feed of a table is whole: read off its log, and asked of the storage.
+"""Find from which version on the change feed of a table is whole: read off its log, and asked of the storage.
 
 A commit leads back to the version before it when the log holds it, the table recorded its changes, no column got
 another type or other files' values, and the files in which it tells what it changed are still there.
@@ -13,15 +13,14 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 from urllib.parse import unquote, urlparse
 
 from enrich.base.errors import RunFailed
 from enrich.storage import stores, tables
-from enrich.storage.layout import keeps_values
-from enrich.storage.tables import TableState
+from enrich.storage.tables import TableState, keeps_values
 
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
@@ -82,9 +81,7 @@ class Snapshots:
 
     uri: str
 
-    @cached_property
-    def _held(self) -> dict[int, bool]:
-        return {}
+    _held: dict[int, bool] = field(default_factory=dict)
 
     @cached_property
     def _names(self) -> tuple[set[int], list[int]]:
@@ -102,17 +99,16 @@ class Snapshots:
         """
         commits, checkpoints = self._names
         base = max((each for each in checkpoints if each <= version), default=-1)
-        needed = (each for each in range(base + 1, version + 1) if each in commits)
-        return next((each for each in needed if not self._holds(each)), None)
+        for each in range(base + 1, version + 1):
+            if each in commits and each not in self._held:
+                self._held[each] = tables.actions(self.uri, each, "commitInfo") is not None
+            if not self._held.get(each, True):
+                return each
+        return None
 
     def can_open(self, version: int) -> bool:
         """Return whether the log has all that a version is read from."""
         return tables.state_at(self.uri, version) is not None and self.find_damage(version) is None
-
-    def _holds(self, version: int) -> bool:
-        if version not in self._held:
-            self._held[version] = tables.actions(self.uri, version, "commitInfo") is not None
-        return self._held[version]
 
 
 def find_feed_start(
@@ -138,10 +134,12 @@ def find_feed_start(
             break
         gone = {path for path in list_files(found, "remove") if not _exist(uri, [path])}
         before = (missing - set(list_files(found, "add"))) | gone
-        if _repartitions(uri, version, found, used):  # the rows at both sides of it are compared
+        if any("metaData" in each for each in found) and not _keeps_columns(uri, version, used):
+            break
+        if _repartitions(uri, version, found):  # the rows at both sides of it are compared
             if missing or before or not all(map(snapshots.can_open, (version - 1, version))):
                 break
-        elif not _tells_all(uri, version, found, used):
+        elif not _has_files(uri, found):
             break
         missing = before
         version -= 1
@@ -153,18 +151,9 @@ def find_feed_start(
     return next((each for each in has_rows if tables.actions(uri, each) is not None), table.version)
 
 
-def _repartitions(uri: str, version: int, found: Sequence[Mapping[str, Any]], used: Collection[str] | None) -> bool:
-    """Return whether a commit changes the partition columns of a feed that goes on in all other respects."""
-    if not any("metaData" in each for each in found) or not _keeps_columns(uri, version, used):
-        return False
-    return bool(read_range(uri, (version - 1, version)).repartitioned)
-
-
-def _tells_all(uri: str, version: int, found: Sequence[Mapping[str, Any]], used: Collection[str] | None) -> bool:
-    """Return whether the feed has all that a commit changed."""
-    if any("metaData" in each for each in found) and not _keeps_columns(uri, version, used):
-        return False
-    return _has_files(uri, found)
+def _repartitions(uri: str, version: int, found: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a commit changes the partition columns."""
+    return any("metaData" in each for each in found) and bool(read_range(uri, (version - 1, version)).repartitioned)
 
 
 def has_lost_changes(uri: str, consumed: int, latest: int) -> bool:
@@ -206,27 +195,21 @@ def list_files(found: Iterable[Mapping[str, Any]], kind: str) -> Iterator[str]:
             vector = each[kind].get("deletionVector")
             kind_of_place = vector.get("storageType") if vector else None
             if kind_of_place == "u":
-                yield _find_vector(vector["pathOrInlineDv"])
+                # The log holds an optional prefix, and a UUID in Z85.
+                text = vector["pathOrInlineDv"]
+                prefix, letters = text[:-_UUID_LETTERS], text[-_UUID_LETTERS:]
+                name = f"deletion_vector_{uuid.UUID(bytes=base64.b85decode(letters.translate(_TO_B85)))}.bin"
+                yield f"{prefix}/{name}" if prefix else name
             elif kind_of_place == "p":  # a whole path, as clones have it
                 yield unquote(vector["pathOrInlineDv"])
-
-
-def _find_vector(text: str) -> str:
-    """Return the path of a deletion vector, of which the log holds an optional prefix and a UUID in Z85."""
-    prefix, letters = text[:-_UUID_LETTERS], text[-_UUID_LETTERS:]
-    number = uuid.UUID(bytes=base64.b85decode(letters.translate(_TO_B85)))
-    name = f"deletion_vector_{number}.bin"
-    return f"{prefix}/{name}" if prefix else name
 
 
 def _exist(uri: str, paths: Iterable[str]) -> bool:
     """Return whether files are there; those outside of the table's directory are taken to be."""
     inside = [path for path in paths if not urlparse(path).scheme and not path.startswith("/")]
     local = stores.find_local_path(uri)
-    if local is not None:
-        return all((local / path).exists() for path in inside)
-    if not inside:
-        return True
+    if local is not None or not inside:
+        return local is None or all((local / path).exists() for path in inside)
     try:
         return all(int(each.type) != 0 for each in stores.open_files(uri).get_file_info(inside))
     except Exception as error:

@@ -32,13 +32,8 @@ log = logging.getLogger("enrich")
 def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> Iterator[None]:
     """Hold the lock of a job in its state directory; an object store has none.
 
-    The run's id is noted in the lock's file for whoever is refused.
-
-    Args:
-        state: The state directory.
-        job: The job, or the name of the lock where there is none.
-        run_id: Told to whoever is refused.
-        table: What messages call the table that is loaded under this lock; None: a job has it.
+    The run's id is noted in the lock's file for whoever is refused. ``table``: what messages call the table that is
+    loaded under the lock ``job``; None: a job has it.
 
     Raises:
         Locked: Another process holds it.

@@ -8,7 +8,7 @@ table, which is read in batches. No value leaves this module.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from enrich.base import hints
 from enrich.base.errors import RunFailed
@@ -18,14 +18,8 @@ SAMPLED_ROWS = 100_000
 SAMPLED_VALUES = 10_000
 
 
-@dataclass(frozen=True)
-class Uniqueness:
-    """How unique columns are.
-
-    Attributes:
-        rows: Rows that were looked at.
-        keys: Different values among them; rows with a null in one of the columns have none.
-    """
+class Uniqueness(NamedTuple):
+    """How unique columns are: the rows that were looked at, and the different values without a null among them."""
 
     rows: int
     keys: int
@@ -36,9 +30,8 @@ class Uniqueness:
         return self.keys == self.rows
 
 
-@dataclass(frozen=True)
-class Matches:
-    """How many different values of a reference are keys of another table."""
+class Matches(NamedTuple):
+    """How many different values of a reference there are, and how many of them are keys of another table."""
 
     values: int
     found: int
@@ -65,21 +58,17 @@ def measure_uniqueness(uri: str, columns: Sequence[str]) -> Uniqueness:
 def measure_matches(
     uri: str, column: str, lookup: tuple[str, str], *, is_list: bool = False, field: str | None = None
 ) -> Matches:
-    """Count how many of the first different values of a column, or of the elements of its lists, are keys of a lookup.
+    """Count how many of the first different values of a column are keys of a lookup, a place and its key column.
 
-    Args:
-        uri: The table that refers to the lookup.
-        column: Its column.
-        lookup: Where the lookup is, and its key column.
-        is_list: The column holds arrays of keys, or of structs.
-        field: The field of these structs that holds the key.
+    A column may hold lists of keys, or of structs with a field that holds the key.
     """
     from deltalake import QueryBuilder
     from deltalake.exceptions import DeltaError
 
     name, (place, key) = quote_name(column), lookup
+    text = "'" + (field or "").replace("'", "''") + "'"
     reference = f"unnest({name})" if is_list else name
-    value = "r" if field is None else f"r[{_quote_text(field)}]"
+    value = "r" if field is None else f"r[{text}]"
     statement = (
         "SELECT count(DISTINCT r) AS values, count(DISTINCT CASE WHEN k IS NOT NULL THEN r END) AS found"  # noqa: S608
         f" FROM (SELECT DISTINCT r FROM (SELECT {value} AS r FROM"
@@ -92,11 +81,6 @@ def measure_matches(
     except (DeltaError, OSError, ValueError) as error:
         raise _refuse(uri, error) from None
     return Matches(int(row["values"]), int(row["found"]))
-
-
-def _quote_text(text: str) -> str:
-    """Quote a text as DataFusion wants it."""
-    return "'" + text.replace("'", "''") + "'"
 
 
 def _count(uri: str, statement: str) -> dict[str, int]:

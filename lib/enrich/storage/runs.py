@@ -1,4 +1,4 @@
-"""The runs table: intents and outcomes of every run of every job, one Delta table in the state directory.
+"""Keep the intents and outcomes of every run of every job, in one Delta table in the state directory.
 
 Written and read with delta-rs, without a JVM. It is the history for reports and the second copy of each cursor, whose
 first copy lies in the target's commit. A run appends one row in one commit, and every hundredth commit tidies up: it
@@ -77,18 +77,8 @@ class RunRow:
 
 def build_outcome(run_id: str, target: str, result: JobResult) -> RunRow:
     """Return the row that keeps what became of a job."""
-    return RunRow(
-        run_id,
-        result.job,
-        target,
-        OUTCOME,
-        {"enrich": FORMAT, **result.to_dict()},
-        result.number,
-        result.status,
-        result.mode,
-        result.exit_code,
-        result.seconds,
-    )
+    told = {name: getattr(result, name) for name in ("number", "status", "mode", "exit_code", "seconds")}
+    return RunRow(run_id, result.job, target, OUTCOME, {"enrich": FORMAT, **result.to_dict()}, **told)
 
 
 def require_known(found: Mapping[str, Any], what: str) -> None:
@@ -131,8 +121,10 @@ class RunsTable:
             pass_point("runs.before")
             table = self._append(row)
             pass_point("runs.appended")
-            try:
-                self._tidy(table)
+            version = table.version()
+            try:  # only one run comes by each hundredth version
+                if version and version % _CHECKPOINT_EVERY == 0:
+                    self._tidy(table, files=version % _TIDY_EVERY == 0)
             except Exception as error:  # noqa: BLE001 - most likely another run tidies at this moment
                 log.info("the runs table was not tidied (%s)", type(error).__name__)
             pass_point("runs.tidied")
@@ -178,16 +170,6 @@ class RunsTable:
         except TableNotFoundError:
             return None
 
-    def _tidy(self, table: DeltaTable) -> None:
-        """Shorten what a reader has to list and to read; only one run comes by each hundredth version."""
-        version = table.version()
-        if version == 0 or version % _CHECKPOINT_EVERY:
-            return
-        if version % _TIDY_EVERY == 0:
-            self._tidy_files(table)
-        table.create_checkpoint()
-        table.cleanup_metadata()
-
     def maintain(self, *, dry_run: bool) -> tuple[Extent, Extent]:
         """Tidy up at once, whatever the version.
 
@@ -201,18 +183,17 @@ class RunsTable:
         together = Extent(len(small), sum(file[2] for file in small))
         unused = measure_files(self.uri, table.vacuum(dry_run=True, full=True))
         if not dry_run:
-            self._tidy_files(table)
-            table.create_checkpoint()
-            table.cleanup_metadata()
+            self._tidy(table, files=True)
         return together, unused
 
-    def _tidy_files(self, table: DeltaTable) -> None:
-        known = table.metadata().configuration
-        if lacking := {name: value for name, value in _PROPERTIES.items() if name not in known}:
-            table.alter.set_table_properties(lacking)  # an earlier release has created it
-        _put_together(table)
-        self._forget(table)
-        table.vacuum(dry_run=False, full=True)
+    def _tidy(self, table: DeltaTable, *, files: bool) -> None:
+        """Shorten what a reader has to list and, with ``files``, what there is to read."""
+        if files:
+            _put_together(table)
+            self._forget(table)
+            table.vacuum(dry_run=False, full=True)
+        table.create_checkpoint()
+        table.cleanup_metadata()
 
     def _forget(self, table: DeltaTable) -> None:
         """Delete the rows that are too old, but not what each target's last commit has consumed."""

@@ -1,11 +1,13 @@
-"""Single files and objects beside tables: commits of a log, copies for executors, reports.
+"""Read and write single files and objects beside tables: commits of a log, copies for executors, reports.
 
 A local path is opened as such; an object store with delta-rs, and where a write has a condition with obstore.
 """
 
 from __future__ import annotations
 
-from contextlib import suppress
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote, urlparse
@@ -57,42 +59,24 @@ def read_file(uri: str, name: str, size: int = -1) -> bytes | None:
 
 
 def write_object(uri: str, name: str, content: str | Path) -> None:
-    """Put an object below a directory of an object store; it appears whole, over the one that was there.
-
-    Args:
-        uri: The directory.
-        name: The object's path below it.
-        content: A text, or the file that is copied.
+    """Put a text, or a copy of a file, below a directory of an object store; it appears whole, over what was there.
 
     Raises:
         EnvironmentFault: The scheme has none, or the package that does it is not installed.
     """
     import obstore
 
-    obstore.put(_require_store(uri), name, content.encode() if isinstance(content, str) else content)
-
-
-def delete_object(uri: str, name: str) -> None:
-    """Remove an object below a directory of an object store."""
-    import obstore
-
-    obstore.delete(_require_store(uri), name)
-
-
-def _require_store(uri: str) -> Any:
     store = open_store(uri)
     if store is None:
         scheme = uri.partition(":")[0]
         raise EnvironmentFault(f"enrich cannot write files to {scheme}:", hint="let `state` in conf/ be another place")
-    return store
+    obstore.put(store, name, content.encode() if isinstance(content, str) else content)
 
 
 def list_objects(uri: str, folder: str = "") -> list[str]:
-    """Return the paths of what is below a directory of an object store, relative to it, marks of directories too.
+    """Return the paths of what is below a folder of a directory of an object store, relative to the directory.
 
-    Args:
-        uri: The directory.
-        folder: Only what is below this folder of it.
+    Marks of directories are among them.
 
     Raises:
         RunFailed: The storage did not answer.
@@ -154,3 +138,34 @@ def require_conditional_writes(uri: str) -> None:
         " other's commits",
         hint="use a server that has them",
     )
+
+
+@contextmanager
+def share_file(path: Path, state: str, run_id: str, *, is_local: bool) -> Iterator[str]:
+    """Give a staged file on this machine a place that executors can read, and remove it from there afterwards.
+
+    That is in the state directory, which a cluster shares; ``run_id`` names the copy. Where Spark runs in this process,
+    it reads the file where it is.
+    """
+    if is_local:
+        yield str(path)
+        return
+    name = f"load/{run_id}/{path.name}"
+    local = find_local_path(state)
+    if local is not None:
+        place = local / name
+        place.parent.mkdir(parents=True, mode=0o700)
+        try:
+            shutil.copyfile(path, place)
+            yield str(place)
+        finally:
+            shutil.rmtree(place.parent, ignore_errors=True)
+        return
+    try:
+        write_object(state, name, path)
+        yield f"{state.rstrip('/')}/{name}"
+    finally:
+        with suppress(Exception):  # what is left holds nobody up, and the error that ended the work is told
+            import obstore
+
+            obstore.delete(open_store(state), name)

@@ -1,7 +1,6 @@
-"""Delta tables: names, versions, identities, schemas, time travel and change feeds.
+"""Read what a Delta table's log says: versions, identity, schema, properties, commits; with delta-rs, without a JVM.
 
-Everything that the log alone can answer is read with delta-rs, which needs no JVM (``docs/adr``); rows are read with
-Spark, always at a pinned version.
+``reads`` has what is read with Spark.
 """
 
 from __future__ import annotations
@@ -13,24 +12,21 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
-from urllib.parse import unquote, urlparse
+from urllib.parse import unquote
 
 from enrich.base import hints
 from enrich.base.constraints import Demands, read_demands
 from enrich.base.errors import ConfigError, HistoryError, show_text
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, describe_unreadable, is_denied
-from enrich.base.spec import DataType, name_inside, quote
+from enrich.base.spec import DataType, quote
 from enrich.base.stores import find_options
-from enrich.storage.layout import find_char_types, find_physical_names
 from enrich.storage.stores import find_local_path, list_objects, read_file
 
 if TYPE_CHECKING:
+    import pyarrow as pa
     from arro3.core import Table
     from deltalake import DeltaTable
-    from pyspark.sql import Column, DataFrame, SparkSession
-    from pyspark.sql.types import DataType as SparkType
-    from pyspark.sql.types import StructField
 
 Log: TypeAlias = "DeltaTable"
 """A table's log, opened at a version."""
@@ -44,7 +40,6 @@ _ACTIONS = frozenset(
 )
 _VECTORS = frozenset({"u", "i", "p"})
 """The actions of a commit and the kinds of deletion vectors that Delta's protocol has; others may mean anything."""
-_TELLING = ("timestamp", "operation", "userMetadata", "txnId")
 _MARKS = ("_delta_log", "_delta_log/_staged_commits")
 _LOG_FILE = re.compile(r"([0-9]{20})\.(?:(json)|checkpoint\.(?:([0-9]{10})\.([0-9]{10})\.)?[^/]*)")
 """A commit or a checkpoint, whole or a part of several; files that hold several commits have two numbers."""
@@ -190,15 +185,20 @@ def suggest_properties(uri: str, properties: Mapping[str, str]) -> str:
 
 def read_open_state(log: DeltaTable) -> TableState:
     """Read identity, version, schema and properties from an open log."""
-    metadata = log.metadata()
-    schema = json.loads(log.schema().to_json())
-    columns = {field["name"]: _type_of(field) for field in schema["fields"]}
-    layout = {field["name"]: find_physical_names([field]) for field in schema["fields"]}
-    chars = {field["name"]: found for field in schema["fields"] if (found := find_char_types(field))}
+    metadata, fields = log.metadata(), json.loads(log.schema().to_json())["fields"]
     uri, version, properties = _locate(log), log.version(), dict(metadata.configuration)
-    demands, commit = read_demands(schema["fields"], properties), fingerprint(uri, version)
-    more = (chars, demands, tuple(metadata.partition_columns))
-    return TableState(uri, str(metadata.id), version, columns, properties, commit, layout, *more)
+    return TableState(
+        uri,
+        str(metadata.id),
+        version,
+        columns={each["name"]: _type_of(each) for each in fields},
+        properties=properties,
+        commit=fingerprint(uri, version),
+        layout={each["name"]: _find_physical_names([each]) for each in fields},
+        chars={each["name"]: found for each in fields if (found := _find_char_types(each))},
+        demands=read_demands(fields, properties),
+        partitions=tuple(metadata.partition_columns),
+    )
 
 
 def _locate(log: DeltaTable) -> str:
@@ -241,114 +241,17 @@ def state_at(uri: str, version: int) -> TableState | None:
     return read_open_state(log)
 
 
-def find_partitions(uri: str, version: int | None = None) -> frozenset[str] | None:
-    """Return a table's partition columns at a version, or its latest; None when the log does not reach back so far."""
-    state = read_state(uri) if version is None else state_at(uri, version)
-    return None if state is None else frozenset(state.partitions)
-
-
-def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | None:
-    """Return where a catalog table lies; None when the catalog does not know it."""
-    from delta.tables import DeltaTable
-    from pyspark.errors import AnalysisException
-
+def read_metadata(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a writer has put into a commit, as ``userMetadata``; empty where that is no JSON object."""
     try:
-        row = DeltaTable.forName(spark, quote(*name)).detail().select("location").first()
-    except AnalysisException:
-        return None
-    if row is None:
-        return None
-    location = urlparse(row["location"])
-    return location.path if location.scheme == "file" else str(row["location"])  # a path: one table has one name
-
-
-def read_snapshot(
-    spark: SparkSession, uri: str, version: int, columns: Sequence[str], *, like: DataFrame | None = None
-) -> DataFrame:
-    """Return the rows of ``columns`` at ``version``, under their names in frames; nothing else is looked at.
-
-    A column that this version does not have yet is null, in the type that it has in ``like``, which has them all.
-    """
-    from pyspark.sql import functions as F
-
-    rows = spark.read.format("delta").option("versionAsOf", version).load(uri)
-    known = {name.lower() for name in rows.columns}
-
-    def read(name: str) -> Column:
-        if like is not None and name.lower() not in known:
-            return F.lit(None).cast(like.schema[name_inside(name)].dataType)
-        return F.col(quote(name))
-
-    found = rows.select(*[read(name).alias(name_inside(name)) for name in columns])
-    return found if like is None else fit_rows(found, {each.name: each.dataType for each in like.schema.fields})
-
-
-def fit_rows(rows: DataFrame, kinds: Mapping[str, SparkType]) -> DataFrame:
-    """Return rows whose structs have the fields of other types, by their names; those that they lack are null."""
-    from pyspark.sql import functions as F
-
-    have = {each.name: each.dataType for each in rows.schema.fields}
-    other = {name: kind for name, kind in have.items() if name in kinds and _has_other_fields(kind, kinds[name])}
-    if not other:
-        return rows
-    columns = {name: F.col(quote(name)) for name in have}
-    fitted = {name: give_fields(columns[name], kind, kinds[name]) for name, kind in other.items()}
-    return rows.select(*[fitted.get(name, column).alias(name) for name, column in columns.items()])
-
-
-def fit_columns(spark: SparkSession, uri: str, wanted: Sequence[StructField], prefix: str) -> dict[str, Column]:
-    """Return the columns that a table lacks, or whose structs have other fields, in the wanted types."""
-    from pyspark.sql import functions as F
-
-    have = {each.name.lower(): each for each in spark.read.format("delta").load(uri).schema.fields}
-    found = {}
-    for each in wanted:
-        there = have.get(each.name.lower())
-        if there is None:
-            found[each.name] = F.lit(None).cast(each.dataType)
-        elif _has_other_fields(there.dataType, each.dataType):
-            found[each.name] = give_fields(F.col(prefix + quote(each.name)), there.dataType, each.dataType)
-    return found
-
-
-def _has_other_fields(have: SparkType, want: SparkType) -> bool:
-    """Tell whether nested types differ, in more than that a value may be null."""
-    from pyspark.sql import types as T
-
-    return isinstance(have, T.StructType | T.ArrayType | T.MapType) and have.simpleString() != want.simpleString()
-
-
-def give_fields(value: Column, have: SparkType, want: SparkType) -> Column:
-    """Return a value whose structs have the fields that they have later, by their names; Spark casts by position."""
-    from pyspark.sql import functions as F
-    from pyspark.sql import types as T
-
-    if have == want:
-        return value
-    if isinstance(have, T.StructType) and isinstance(want, T.StructType):
-        there = {field.name.lower(): field for field in have.fields}
-        fields = []
-        for field in want.fields:
-            old = there.get(field.name.lower())
-            inner = F.lit(None).cast(field.dataType)
-            if old is not None:
-                inner = give_fields(value.getField(old.name), old.dataType, field.dataType)
-            fields.append(inner.alias(field.name))
-        return F.when(value.isNotNull(), F.struct(*fields))
-    if isinstance(have, T.ArrayType) and isinstance(want, T.ArrayType):
-        return F.transform(value, lambda each: give_fields(each, have.elementType, want.elementType))
-    if isinstance(have, T.MapType) and isinstance(want, T.MapType):
-        return F.transform_values(value, lambda _, each: give_fields(each, have.valueType, want.valueType))
-    return value
+        found = json.loads(entry.get("userMetadata") or "null")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:
-    """Return the commits up to the version of ``log`` that the table still holds, latest first.
-
-    Args:
-        log: The log, opened at a version.
-        limit: The most commits that are wanted; None for all.
-    """
+    """Return the commits up to the version of ``log`` that the table still holds, latest first; at most ``limit``."""
     uri, latest = _locate(log), log.version()
     entries = _list_commits(log, uri, latest, limit)
     if entries is not None and (len(entries) == limit or actions(uri, latest - len(entries)) is None):
@@ -372,7 +275,7 @@ def _read_info(uri: str, version: int) -> dict[str, Any] | None:
 
 def _tell(info: Mapping[str, Any] | None) -> list[Any]:
     """Return what tells a commit from others."""
-    return [(info or {}).get(name) for name in _TELLING]
+    return [(info or {}).get(name) for name in ("timestamp", "operation", "userMetadata", "txnId")]
 
 
 def _list_commits(log: DeltaTable, uri: str, latest: int, limit: int | None) -> list[dict[str, Any]] | None:
@@ -402,11 +305,7 @@ def actions(uri: str, version: int, *kinds: str) -> list[dict[str, Any]] | None:
     """Return what a commit consists of; None when the log does not hold it (any more).
 
     A file without any action, or with something else in it, holds none: copies that are not complete leave such files.
-
-    Args:
-        uri: The table.
-        version: The commit's.
-        kinds: The actions that are wanted; none: all.
+    Without ``kinds``, all actions are wanted.
 
     Raises:
         HistoryError: The commit has an action, or a kind of deletion vectors, that is not known.
@@ -471,7 +370,6 @@ def fingerprint(uri: str, version: int) -> str | None:
 
 
 def _commit_file(uri: str, version: int, size: int = -1) -> bytes | None:
-    """Read a commit's file, or its first bytes."""
     return None if version < 0 else read_file(uri, f"_delta_log/{version:020d}.json", size)
 
 
@@ -511,3 +409,124 @@ def read_commits(log: DeltaTable) -> dict[int, int]:
             at = entry.get("timestamp") or 0
         last = times[version] = int(at) if last is None else max(int(at), last + 1)
     return times
+
+
+# --- What a schema says of values beside their types: their names in the files, and CHAR ----------------------------
+
+# The names (column mapping) suffice, ids need no comparison: Delta gives a column that is dropped and added again a new
+# physical name. A CHAR(5) is a string in the log; Spark fills its values with blanks when it reads them.
+_PHYSICAL = "delta.columnMapping.physicalName"
+_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
+_CHAR = re.compile(r"(?i)\bchar\s*\(")
+
+
+def _find_physical_names(fields: Sequence[dict[str, Any]], path: str = "") -> dict[str, str]:
+    """Return the names of fields in the files, where these are others than their own; fields inside them, too."""
+    found = {}
+    for each in fields:
+        inside = f"{path}.{quote(each['name'])}"
+        physical = (each.get("metadata") or {}).get(_PHYSICAL, each["name"])
+        if physical != each["name"]:
+            found[inside] = physical
+        found |= _find_physical_names(_fields_inside(each["type"]), inside)
+    return found
+
+
+def _find_char_types(column: dict[str, Any]) -> list[str]:
+    """Return the types with a CHAR in them that a column, and the fields inside it, were declared with.
+
+    A VARCHAR is left out: its length decides what may be written, and not what is read.
+    """
+    declared = str((column.get("metadata") or {}).get(_DECLARED, ""))
+    inside = [each for part in _fields_inside(column["type"]) for each in _find_char_types(part)]
+    return [declared, *inside] if _CHAR.search(declared) else inside
+
+
+def keeps_values(before: DataType, after: DataType) -> bool:
+    """Return whether a column that gets another type keeps its values.
+
+    Structs in it may gain fields, which are null in what is old. What was always null, and so had no type, may get any.
+    """
+    if before == "void":
+        return True
+    if isinstance(before, str) or isinstance(after, str):
+        return before == after
+    if before["type"] != after["type"]:
+        return False
+    if before["type"] == "struct":
+        there = {each["name"].lower(): each["type"] for each in after["fields"]}
+        fields = [(each["type"], there.get(each["name"].lower())) for each in before["fields"]]
+        return all(now is not None and keeps_values(was, now) for was, now in fields)
+    parts = [part for part in ("elementType", "keyType", "valueType") if part in before]
+    return all(keeps_values(before[part], after[part]) for part in parts)
+
+
+def _fields_inside(kind: DataType) -> list[dict[str, Any]]:
+    """Return the fields of a struct, and those of the structs in arrays and maps."""
+    if isinstance(kind, str):
+        return []
+    kinds = [kind[name] for name in ("elementType", "keyType", "valueType") if name in kind]
+    return [*kind.get("fields", []), *[inner for each in kinds for inner in _fields_inside(each)]]
+
+
+# --- For how long a table's past stays readable, as its properties say ----------------------------------------------
+
+KEEPS_FILES, KEEPS_LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
+_INTERVAL = re.compile(r"(?:interval\s+)?((?:[0-9]+\s+(?:week|day|hour|minute|second)s?\s*)+)", re.IGNORECASE)
+_PART = re.compile(r"([0-9]+)\s+(week|day|hour|minute|second)", re.IGNORECASE)
+_SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
+
+
+def compute_retention(properties: Mapping[str, str]) -> int | None:
+    """Return for how many seconds a table's past stays readable; None where its properties cannot be understood.
+
+    Removed files stay for a week and the log for thirty days unless the table says otherwise; the shorter one counts.
+    """
+    files, log = compute_file_retention(properties), _read_interval(properties.get(KEEPS_LOG, "interval 30 days"))
+    return None if files is None or log is None else min(files, log)
+
+
+def compute_file_retention(properties: Mapping[str, str]) -> int | None:
+    """Return for how many seconds VACUUM has to leave removed files; None where the property cannot be understood."""
+    return _read_interval(properties.get(KEEPS_FILES, "interval 1 week"))
+
+
+def _read_interval(text: str) -> int | None:
+    found = _INTERVAL.fullmatch(str(text).strip())
+    if found is None:
+        return None
+    return sum(int(number) * _SECONDS[unit.lower()] for number, unit in _PART.findall(found[1]))
+
+
+def make_arrow_schema(columns: Mapping[str, DataType]) -> pa.Schema:
+    """Return Delta columns as Arrow columns; a collation is no part of an Arrow type, and everything may be null.
+
+    Raises:
+        ConfigError: A column has a type that no file of a dump can hold (variant).
+    """
+    import pyarrow as pa
+    from deltalake import Schema
+
+    fields = []
+    for name, kind in columns.items():
+        try:
+            column = {"name": name, "type": _plain_type_of(kind), "nullable": True, "metadata": {}}
+            found = pa.schema(Schema.from_json(json.dumps({"type": "struct", "fields": [column]})).to_arrow())
+        except Exception:  # noqa: BLE001 - whatever delta-rs raises for a type that it does not know
+            raise ConfigError(f"column {name!r} has a type that no dump can hold") from None
+        fields.append(found.field(0))
+    return pa.schema(fields)
+
+
+def _plain_type_of(kind: Any) -> Any:
+    if isinstance(kind, str):
+        if kind == "variant":
+            raise ValueError(kind)
+        return kind.split(" collate ")[0]
+    parts = {part: _plain_type_of(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind}
+    if "fields" in kind:
+        parts["fields"] = [
+            {**each, "type": _plain_type_of(each["type"]), "nullable": True, "metadata": {}} for each in kind["fields"]
+        ]
+    nulls = {part: True for part in ("containsNull", "valueContainsNull") if part in kind}
+    return {**kind, **parts, **nulls}

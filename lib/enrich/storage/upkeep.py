@@ -1,4 +1,4 @@
-"""OPTIMIZE and VACUUM by Spark, in the shape that targets need; neither changes a row.
+"""Put tables in the shape that targets need, by OPTIMIZE and VACUUM of Spark; neither changes a row.
 
 Not by delta-rs (1.6.6): its VACUUM removes deletion vectors that are in use, it refuses clustered tables, and two
 compactions of its at a time write every row twice. ``enrich.storage.runs`` keeps the runs table.
@@ -16,9 +16,8 @@ from pyspark.sql import SparkSession
 from enrich.base.failpoints import pass_point
 from enrich.base.result import Compaction, Extent
 from enrich.base.spec import quote
-from enrich.storage.extents import measure_files
-from enrich.storage.settings import hold_settings
-from enrich.storage.shape import GONE, SMALL_FILE, awaits_clusters
+from enrich.storage.extents import GONE, SMALL_FILE, awaits_clusters, measure_files
+from enrich.storage.sink import hold_settings
 from enrich.storage.tables import open_log, read_history
 
 _OPTIMIZE = "spark.databricks.delta.optimize."
@@ -48,13 +47,7 @@ def optimize_table(session: SparkSession, uri: str, author: Author, why: str) ->
     """Put small files together, write files anew of which many rows are gone, and cluster where the table has it.
 
     The commit changes no row (``dataChange`` is false), so it is no drift, and no change in the feed of the
-    table. It has no transaction number: the cursor stays where it is.
-
-    Args:
-        session: A session of the job's own.
-        uri: The table.
-        author: What to write into the commit.
-        why: The reason, for the result.
+    table. It has no transaction number: the cursor stays where it is. ``why``: the reason, for the result.
 
     Returns:
         What was done; None when there was nothing to do and no commit.

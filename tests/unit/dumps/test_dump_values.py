@@ -16,7 +16,7 @@ from enrich.compiler.ddl import read_columns
 from enrich.dumps.columns import convert_column
 from enrich.dumps.convert import convert_texts, convert_values
 from enrich.dumps.stage import name_type
-from enrich.storage.staging import make_arrow_schema
+from enrich.storage.tables import make_arrow_schema
 
 MOMENTS = pa.timestamp("us", "UTC")
 MORNING = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)

@@ -1,9 +1,33 @@
-"""What a run writes: a difference, a new table, other rows; each in one commit that carries its record."""
+"""Write a table in one commit that carries its record, and prove from the log what became of it.
+
+All that enrich writes with Spark goes through here: targets, quarantines and the tables of ``enrich load``. A writer
+knows the recorded state (``tables.read_metadata``) and the old rows of a version (``reads.read_snapshot``), stages what
+shall differ (``Changed``) or all rows, and makes the ``Commit``. How a staged row finds the old one that it takes the
+place of, by MERGE, is known in this module alone.
+
+The answer of a call proves nothing:
+
+=====================================  ===========================================  ==========================
+the call                               the log                                      the writer
+=====================================  ===========================================  ==========================
+returned                               holds the commit                             is done
+returned                               does not: its number was taken, it was       has lost, or plans anew
+                                       skipped silently
+raised (answer lost, a step after      holds the commit                             is done, and says so
+the commit failed, a signal)
+raised                                 does not                                     failed, lost or plans anew
+=====================================  ===========================================  ==========================
+
+Lost: ``Commit.lost`` names a faster run of the job (``Locked``, exit 4). Plans anew: ``Conflict``, and what
+``base.failures.is_conflict`` knows of Delta's errors; ``operations.retries`` does it, four times at most. Failed:
+anything else.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import AbstractContextManager
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime
 from functools import reduce
@@ -16,14 +40,29 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.types import DataType as SparkType
 
-from enrich.base.errors import ConfigError
+from enrich.base.errors import ConfigError, Conflict
 from enrich.base.failpoints import pass_point
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, VECTOR_COLUMNS
 from enrich.base.spec import OPERATION, quote
-from enrich.storage import shape
-from enrich.storage.extents import measure_table
-from enrich.storage.settings import hold_settings
-from enrich.storage.tables import CHANGE_FEED, fit_columns, has_remains, open_log, read_state
+from enrich.storage import extents
+from enrich.storage.reads import fit_columns
+from enrich.storage.tables import CHANGE_FEED, exists, has_remains, open_log, read_history, read_metadata, read_state
+
+log = logging.getLogger("enrich")
+
+
+@contextmanager
+def hold_settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Let a session have other settings inside the block; what is set there under these names is undone as well."""
+    before = {name: session.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            session.conf.unset(name) if old is None else session.conf.set(name, old)
+
 
 _FEW = 100_000
 """Rows that are sent to every task of a MERGE, and that are appended as one file."""
@@ -35,28 +74,87 @@ _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 
 
 @dataclass(frozen=True)
-class CommitRecord:
-    """What the commit records beside its rows.
+class Commit:
+    """One commit to be made: what it records beside its rows, and how it is found in the log.
 
     Attributes:
+        label: The table's name in messages.
+        locate: Tells where the table is; a catalog knows a new one only afterwards.
+        base: The version that the commit was planned on; None when it creates the table.
         application: ``txnAppId``.
-        number: ``txnVersion``.
-        metadata: ``userMetadata``, the cursor as JSON.
+        number: ``txnVersion``; Delta skips or refuses one that it knows, in the same instant as it commits.
+        record: ``userMetadata``, as JSON.
+        is_ours: Whether what a commit records is this commit's.
         require: Called right before the table is written; raises what must stop that.
+        lost: Called when the log does not hold the commit; raises what is known of who was faster.
+        landed: Told the commit's version, also when an exception or a signal is on its way.
     """
 
+    label: str
+    locate: Callable[[], str | None]
+    base: int | None
     application: str
     number: int
-    metadata: str
+    record: str
+    is_ours: Callable[[Mapping[str, Any]], bool]
     require: Callable[[], None] = lambda: None
+    lost: Callable[[], None] = lambda: None
+    landed: Callable[[int], None] = lambda _: None
 
 
-def _record_commit(session: SparkSession, commit: CommitRecord) -> AbstractContextManager[None]:
+def commit_and_prove(commit: Commit, write: Callable[[], None]) -> int:
+    """Make a commit and find it in the log.
+
+    Args:
+        commit: The commit.
+        write: Makes it, by one of the functions below.
+
+    Returns:
+        Its version.
+
+    Raises:
+        Conflict: The commit's number was taken by another one.
+    """
+    try:
+        write()
+    except BaseException as error:
+        version = _find_commit(commit)
+        if version is None:
+            commit.lost()
+            raise
+        commit.landed(version)
+        if not isinstance(error, Exception):
+            raise
+        log.warning(
+            "%s: version %d is committed, but the call failed (%s)", commit.label, version, type(error).__name__
+        )
+        return version
+    version = _find_commit(commit)
+    if version is None:
+        commit.lost()
+        raise Conflict(f"another run is writing {commit.label}", hint="run again")
+    commit.landed(version)
+    return version
+
+
+def _find_commit(commit: Commit) -> int | None:
+    """Return the version of a commit after its base; None when the log does not hold it."""
+    pass_point("proof.before")
+    uri = commit.locate()
+    if uri is None or not exists(uri):
+        return None
+    entries = read_history(open_log(uri), 20)
+    pass_point("proof.after")
+    after = [each for each in entries if commit.base is None or int(each["version"]) > commit.base]
+    return next((int(each["version"]) for each in after if commit.is_ours(read_metadata(each))), None)
+
+
+def _record_commit(session: SparkSession, commit: Commit) -> AbstractContextManager[None]:
     """Let the writes of this session inside the block carry the record."""
     settings = {
         "spark.databricks.delta.write.txnAppId": commit.application,
         "spark.databricks.delta.write.txnVersion": str(commit.number),
-        "spark.databricks.delta.commitInfo.userMetadata": commit.metadata,
+        "spark.databricks.delta.commitInfo.userMetadata": commit.record,
         "spark.databricks.delta.merge.materializeSource": "none",
         _VECTORS: "true",
     }
@@ -88,18 +186,12 @@ class Changed:
         return [name for name in self.rows.columns if name not in self.identity and name != OPERATION]
 
 
-def write_difference(session: SparkSession, uri: str, changed: Changed, commit: CommitRecord) -> None:
+def write_difference(session: SparkSession, uri: str, changed: Changed, commit: Commit) -> None:
     """Apply a difference to an existing table in one commit; an empty one still records the cursor.
 
     Columns that the table lacks are added in the same commit. New rows alone are appended. All else is a MERGE with
     only the clauses that have rows, for each of them costs: an insert makes it an outer join, which shuffles the table;
     a condition on the last clause for matched rows makes it read all columns (docs/adr/0015-merge-by-need.md).
-
-    Args:
-        session: The job's own session.
-        uri: The table.
-        changed: The difference.
-        commit: What to record.
     """
     if any(field.metadata or _plain_type(field.dataType) != field.dataType for field in changed.rows.schema.fields):
         changed = replace(changed, rows=_drop_metadata(changed.rows))
@@ -110,22 +202,18 @@ def write_difference(session: SparkSession, uri: str, changed: Changed, commit: 
         if touches_rows(changed.operations):
             _merge(session, uri, changed)
         else:
-            _append(session, uri, changed)
+            rows = changed.rows.select(*[F.col(quote(name)) for name in changed.columns])
+            if not changed.operations:
+                rows = session.createDataFrame([], rows.schema)
+            elif changed.operations["I"] <= _FEW:
+                rows = rows.coalesce(1)
+            rows.write.format("delta").mode("append").option("mergeSchema", "true").save(uri)
         pass_point("merge.after")
 
 
 def touches_rows(operations: Mapping[str, int]) -> bool:
     """Tell whether a difference needs a MERGE: it updates or deletes rows."""
     return bool(operations.keys() & {"U", "D"})
-
-
-def _append(session: SparkSession, uri: str, changed: Changed) -> None:
-    rows = changed.rows.select(*[F.col(quote(name)) for name in changed.columns])
-    if not changed.operations:
-        rows = session.createDataFrame([], rows.schema)
-    elif changed.operations["I"] <= _FEW:
-        rows = rows.coalesce(1)
-    rows.write.format("delta").mode("append").option("mergeSchema", "true").save(uri)
 
 
 def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
@@ -138,10 +226,12 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
             " updated or deleted",
             hint="rename the column or drop it (Delta needs column mapping for that), or write to another table",
         )
-    if measure_table(uri).bytes <= shape.SMALL_TABLE or known.keys() & set(VECTOR_COLUMNS):
+    if extents.measure_table(uri).bytes <= extents.SMALL_TABLE or known.keys() & set(VECTOR_COLUMNS):
         session.conf.set(_VECTORS, "false")
-    pairs = [(theirs, F.col(f"s.{name}")) for name, theirs in changed.identity.items()]
-    same = [theirs.eqNullSafe(ours) if changed.has_nulls else theirs == ours for theirs, ours in pairs]
+    same = [
+        theirs.eqNullSafe(F.col(f"s.{name}")) if changed.has_nulls else theirs == F.col(f"s.{name}")
+        for name, theirs in changed.identity.items()
+    ]
     if sum(operations.values()) <= _FEW:
         rows = F.broadcast(rows)  # a checkpoint has the statistics of the plan that it comes from
     values: Mapping[str, Column] = {
@@ -163,7 +253,7 @@ def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
 def _require_fields(value: Column, kind: SparkType | None) -> Column:
     """Return a value whose fields are never null where the table has them so: a MERGE takes no others.
 
-    Rows with a null there have been refused before (``frames/constraints``), so what stands in for it is never written.
+    Rows with a null there have been refused before (``frames/difference``), so what stands in for it is never written.
     """
     if not isinstance(kind, T.StructType) or not _has_required(kind):
         return value
@@ -215,7 +305,7 @@ class NewTable:
     cluster_by: Sequence[str] = ()
 
 
-def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: CommitRecord) -> None:
+def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: Commit) -> None:
     """Create a table with its rows, properties, clustering and cursor in one commit; ``rows`` have its columns alone.
 
     ``DataFrameWriter.clusterBy`` is ignored by ``save(path)``, so this is a CREATE TABLE AS SELECT put together from
@@ -225,10 +315,9 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
     view = "__enrich_staged"
     _drop_metadata(rows).createOrReplaceTempView(view)
     create = "CREATE OR REPLACE TABLE" if table.uri is not None and has_remains(table.uri) else "CREATE TABLE"
-    parts = [create, table.name, "USING delta"]
-    if table.cluster_by:
-        parts += ["CLUSTER BY", _list_columns(table.cluster_by)]
-    parts += ["TBLPROPERTIES", _list_properties(table.properties), "AS SELECT * FROM", quote(view)]
+    clusters = ["CLUSTER BY", _list_columns(table.cluster_by)] if table.cluster_by else []
+    properties = ["TBLPROPERTIES", _list_properties(table.properties)]
+    parts = [create, table.name, "USING delta", *clusters, *properties, "AS SELECT * FROM", quote(view)]
     try:
         with _record_commit(session, commit):
             pass_point("create.before")
@@ -239,7 +328,7 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
         session.catalog.dropTempView(view)
 
 
-def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: CommitRecord) -> None:
+def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: Commit) -> None:
     """Put other rows and another schema into an existing table in one commit (full refresh of a changed definition).
 
     Delta takes clustering away with the old schema; a commit after this one sets it.
@@ -260,21 +349,18 @@ def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, com
 
 def _allow_types(session: SparkSession, name: str, uri: str, rows: DataFrame) -> None:
     """Let an existing table have timestamps without time zone, where ``rows`` do: Delta allows new tables alone."""
-    if not _has_times_without_zone(rows.schema):
+    if T.TimestampNTZType() not in _list_types(rows.schema):
         return
-    features = open_log(uri).protocol().writer_features or []
-    if _WITHOUT_ZONE not in features:
+    if _WITHOUT_ZONE not in (open_log(uri).protocol().writer_features or []):
         _alter(session, name, "SET TBLPROPERTIES", _list_properties({f"delta.feature.{_WITHOUT_ZONE}": "supported"}))
 
 
-def _has_times_without_zone(kind: SparkType) -> bool:
+def _list_types(kind: SparkType) -> list[SparkType]:
+    """Return a type and all types inside it."""
+    parts = [getattr(kind, name) for name in ("elementType", "keyType", "valueType") if hasattr(kind, name)]
     if isinstance(kind, T.StructType):
-        return any(_has_times_without_zone(field.dataType) for field in kind.fields)
-    if isinstance(kind, T.ArrayType):
-        return _has_times_without_zone(kind.elementType)
-    if isinstance(kind, T.MapType):
-        return _has_times_without_zone(kind.keyType) or _has_times_without_zone(kind.valueType)
-    return isinstance(kind, T.TimestampNTZType)
+        parts = [each.dataType for each in kind.fields]
+    return [kind, *[inner for part in parts for inner in _list_types(part)]]
 
 
 def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFrame) -> None:
@@ -285,9 +371,12 @@ def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFra
     stays out, but for columns that the table is clustered by, which Delta wants to be measured.
     """
     old = read_state(str(table.uri))
-    if not old.properties.keys() & {shape.MEASURED, shape.MEASURED_FIRST}:  # somebody wants what Delta does by itself
+    if not old.properties.keys() & {
+        extents.MEASURED,
+        extents.MEASURED_FIRST,
+    }:  # somebody wants what Delta does by itself
         return
-    there, wanted = (_split_names(each.get(shape.MEASURED, "")) for each in (old.properties, table.properties))
+    there, wanted = _read_measured(old.properties), _read_measured(table.properties)
     kinds = {field.name: field.dataType for field in rows.schema.fields if may_be_measured(field.dataType)}
     known = {name.lower() for name in old.columns}
     kept = [name for name in there if name in kinds]
@@ -298,16 +387,16 @@ def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFra
     if added := [name for name in measured if name.lower() not in known]:
         columns = ", ".join(" ".join((quote(name), kinds[name].simpleString())) for name in added)
         _alter(session, table.name, "ADD COLUMNS (", columns, ")")
-    _alter(session, table.name, "SET TBLPROPERTIES", _list_properties(shape.list_statistics(measured)))
+    _alter(session, table.name, "SET TBLPROPERTIES", _list_properties(extents.list_statistics(measured)))
     if not measured:
-        _alter(session, table.name, "UNSET TBLPROPERTIES (", _quote_literal(shape.MEASURED), ")")
+        _alter(session, table.name, "UNSET TBLPROPERTIES (", _quote_literal(extents.MEASURED), ")")
 
 
 def choose_statistics(rows: DataFrame, wanted: Iterable[str]) -> dict[str, str]:
     """Return the property by which the log of a table with these rows gets values of the wanted columns alone."""
     known = {field.name: field.dataType for field in rows.schema.fields}
     measured = dict.fromkeys(name for name in wanted if name in known and may_be_measured(known[name]))
-    return shape.list_statistics(list(measured))
+    return extents.list_statistics(list(measured))
 
 
 def may_be_measured(kind: SparkType) -> bool:
@@ -315,9 +404,9 @@ def may_be_measured(kind: SparkType) -> bool:
     return isinstance(kind, T.NumericType | T.StringType | T.DateType | T.TimestampType | T.TimestampNTZType)
 
 
-def _split_names(text: str) -> list[str]:
+def _read_measured(properties: Mapping[str, str]) -> list[str]:
     """Return the columns that the property names; none of ours has a comma or a backtick."""
-    return [name.strip().strip("`") for name in text.split(",") if name.strip()]
+    return [name.strip().strip("`") for name in properties.get(extents.MEASURED, "").split(",") if name.strip()]
 
 
 def _drop_metadata(rows: DataFrame) -> DataFrame:
@@ -360,13 +449,13 @@ def cluster_table(session: SparkSession, name: str, uri: str, columns: Sequence[
     detail = DeltaTable.forPath(session, uri).detail().select("clusteringColumns").collect()[0]
     if [each.strip("`").lower() for each in detail[0]] == [each.lower() for each in columns]:
         return False
-    there = _split_names(table.properties.get(shape.MEASURED, ""))
-    measured = {each.lower() for each in there}
-    come = [each for each in columns if each.lower() not in measured]
     if dry_run:
         return True
-    if come and (there or table.properties.get(shape.MEASURED_FIRST) == "0"):
-        _alter(session, name, "SET TBLPROPERTIES", _list_properties(shape.list_statistics([*there, *come])))
+    there = _read_measured(table.properties)
+    measured = {each.lower() for each in there}
+    come = [each for each in columns if each.lower() not in measured]
+    if come and (there or table.properties.get(extents.MEASURED_FIRST) == "0"):
+        _alter(session, name, "SET TBLPROPERTIES", _list_properties(extents.list_statistics([*there, *come])))
     _alter(session, name, "CLUSTER BY", _list_columns(columns))
     return True
 
