@@ -211,7 +211,9 @@ def test_a_skip_that_cannot_be_recorded_stays_a_skip(call: Call, bare_project: P
 
 
 @needs_proc
-@pytest.mark.parametrize(("sent", "code"), [(signal.SIGTERM, 143), (signal.SIGINT, 130)])
+@pytest.mark.parametrize(
+    ("sent", "code"), [(signal.SIGTERM, 143), pytest.param(signal.SIGINT, 130, marks=pytest.mark.soak)]
+)
 def test_a_signal_ends_the_run_and_takes_the_jvm_along(project: Path, sent: signal.Signals, code: int) -> None:
     conf = project / "conf" / "dev.yml"
     conf.write_text(f"{conf.read_text()}lineage: {{file: events.jsonl}}\nmetrics: {{file: enrich.prom}}\n")

@@ -25,8 +25,21 @@ from differential.spec import Shape
 from differential.trial import Script, Trial, play
 from differential.worlds import WORLDS
 
+IN_THE_SOAK = WORLDS.keys() - {
+    "pair",
+    "foreign_key",
+    "lists",
+    "mirrors",
+    "chains",
+    "intervals",
+    "histories",
+    "versions",
+}
 
-@pytest.mark.parametrize("name", WORLDS)
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.soak] if name in IN_THE_SOAK else []) for name in WORLDS]
+)
 def test_model_and_duckdb_agree_and_a_right_engine_passes(name: str, tmp_path: Path, seed: int) -> None:
     world = with_random_jobs(WORLDS[name], 4, seed)
     script = Script(list(make_histories(world, 40, 2, seed)), make_shared(world, 2, seed))

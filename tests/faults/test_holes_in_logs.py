@@ -78,7 +78,7 @@ def list_differing(lab: Lab) -> list[str]:
     return [job for job in JOBS if found[job] != right]
 
 
-@pytest.mark.parametrize("content", [None, b""], ids=["missing", "empty"])
+@pytest.mark.parametrize("content", [None, pytest.param(b"", marks=pytest.mark.soak)], ids=["missing", "empty"])
 def test_a_commit_of_a_source_is_missing_or_empty(notes: Lab, content: bytes | None) -> None:
     hide(notes)
     damage(notes, 3, content)

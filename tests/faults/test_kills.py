@@ -27,6 +27,8 @@ from kit.patience import wait_until
 from kit.processes import members, needs_proc
 from kit.session import INTERPRETED
 
+pytestmark = pytest.mark.soak
+
 KILLS = 100 if SOAK else 2
 # A cold JVM spends half its time on compiling plans that run once; which rows come out does not depend on it.
 SETTINGS = {**INTERPRETED, "spark.sql.adaptive.enabled": "false"}
@@ -263,7 +265,6 @@ def converge(lab: Lab, jobs: list[str], victim: Victim, way: str) -> bool:
 
 
 @needs_proc
-@pytest.mark.soak
 def test_a_killed_run_leaves_the_old_state_or_the_new_one(lab: Lab, reader: Reader, tally: Tally, seed: int) -> None:
     chance = random.Random(seed)
     (lab.home / "conf" / "dev.yml").write_text(CONF)

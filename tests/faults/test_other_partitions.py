@@ -134,10 +134,11 @@ def there_and_back(lab: Lab) -> set[Row]:
     return BEGUN | {(1, "a", 7)}
 
 
-PLAYED: list[Callable[[Lab], set[Row]]] = [there_at_once, there_after_changes, there_and_back]
-
-
-@pytest.mark.parametrize("play", PLAYED, ids=lambda each: each.__name__)
+@pytest.mark.parametrize(
+    "play",
+    [pytest.param(there_at_once, marks=pytest.mark.soak), there_after_changes, there_and_back],
+    ids=lambda each: each.__name__,
+)
 def test_a_source_is_overwritten_with_other_partition_columns(orders: Lab, play: Callable[[Lab], set[Row]]) -> None:
     said = play(orders)
     if play is there_after_changes:
@@ -157,6 +158,7 @@ def plan_all(lab: Lab) -> Any:
     return plan(load_project(lab.home), spark=lab.spark).jobs
 
 
+@pytest.mark.soak
 def test_a_window_that_ends_before_the_overwrite_is_read_as_the_table_was_then(orders: Lab) -> None:
     """Also for a record of a release that did not know partition columns."""
     sql(orders, "INSERT INTO {} VALUES (4, 'd', 4)")

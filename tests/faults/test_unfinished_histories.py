@@ -81,6 +81,7 @@ def test_versions_move_back_when_a_table_is_restored(shop: Shop) -> None:
         assert_whole(shop)
 
 
+@pytest.mark.soak
 def test_changes_that_are_taken_again_over_a_quarantine_that_is_ahead(shop: Shop) -> None:
     crash_after_quarantine(shop)
     assert shop.lab.run("past", since="v1").exit_code == 0

@@ -124,6 +124,7 @@ def test_when_trust_ends_the_whole_source_is_searched_though_nothing_else_change
     assert set(again.values()) == {"nothing"}, "the search is recorded, and not made again"
 
 
+@pytest.mark.soak
 def test_a_record_of_old_says_nothing_of_trust(trusted: Lab) -> None:
     tell(trusted, "DELETE FROM {orders} WHERE gone")
     assert codes(trusted.run_all()) == dict.fromkeys(TRUSTED, 0)
@@ -286,6 +287,7 @@ CODES = [(1, "a    ", "u  "), (2, "b    ", None), (3, "c    ", None)]
 NOW = [(1, "a", "u  "), (2, "b", None), (3, "c", None), (4, "longer", None)]
 
 
+@pytest.mark.soak
 def test_a_record_of_old_says_nothing_of_char(chars: Lab) -> None:
     for name in ("plain", "apart"):
         forget(chars, name, "chars")
@@ -315,6 +317,7 @@ def test_char_that_becomes_varchar_changes_every_row(chars: Lab) -> None:
     assert {each.strategy for each in chars.run_all().jobs} == {"nothing"}
 
 
+@pytest.mark.soak
 def test_varchar_that_becomes_char_and_string_changes_every_row(chars: Lab) -> None:
     tell(chars, "ALTER TABLE {goods} ALTER COLUMN code TYPE STRING")
     assert codes(chars.run_all("plain")) == {"plain": 0}

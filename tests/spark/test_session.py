@@ -431,6 +431,7 @@ def test_a_jvm_that_crashes_leaves_nothing_in_the_directory_and_the_temporary_on
     assert [each.name for each in temporary.iterdir()] == []
 
 
+@pytest.mark.soak
 @needs_proc
 @pytest.mark.parametrize("busy", [True, False])
 def test_sigkill_of_python_alone_leaves_no_jvm_even_in_a_job(tmp_path, busy):
