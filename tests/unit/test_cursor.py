@@ -56,13 +56,6 @@ def test_a_record_survives_its_json() -> None:
     told = replace(told, trusted=False)
     for each in (found, replace(found, sources={"items": told})):
         assert Cursor.from_dict(json.loads(each.to_json())) == each
-    old = {
-        name: value
-        for name, value in found.to_dict().items()
-        if name not in ("base", "quarantine_number", "quarantine_base")
-    }
-    for also in ({}, {"quarantine": 4}):  # the quarantine's version, as records of old have it
-        assert (Cursor.from_dict(old | also).base, Cursor.from_dict(old | also).quarantine) == (None, None)
 
 
 def test_what_a_newer_release_has_recorded_is_refused(tmp_path: Path) -> None:

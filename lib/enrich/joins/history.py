@@ -17,7 +17,7 @@ commit  what it did to K1   versions of K1 afterwards
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
@@ -356,18 +356,11 @@ def _read_recorded(run: Run, spec: HistorySpec) -> DataFrame:
     """
     target, beside = read_target(run), _read_quarantined(run, spec, _find_belonging_version(run))
     assert target is not None  # noqa: S101 - only a first run has none
-    target = target.select(*[F.col(quote(name)) for name in _list_recorded(run, target.columns)])
+    target = target.select(*[F.col(quote(name)) for name in run.plan.list_recorded(target.columns)])
     if beside is not None:
         beside = reads.fit_rows(beside, list_kinds(run, beside.columns))
         target = target.unionByName(beside, allowMissingColumns=True)
     return take_versions(spec, target, _list_kinds(run, spec))
-
-
-def _list_recorded(run: Run, names: Iterable[str]) -> list[str]:
-    """Return those of some columns that the job has written: what another writer has put into others is not its own."""
-    cursor = run.plan.target.cursor
-    known = {name.lower() for name in (run.plan.spec.columns if cursor is None else cursor.columns)}
-    return [name for name in names if name.lower() in known]
 
 
 def _list_kinds(run: Run, spec: HistorySpec) -> dict[str, T.DataType]:
@@ -412,7 +405,7 @@ def _read_quarantined(run: Run, spec: HistorySpec, version: int | None) -> DataF
     there = run.plan.target.quarantine
     if there is None or version is None:
         return None
-    names = _list_recorded(run, [name for name in spec.columns if name in there.table.columns])
+    names = run.plan.list_recorded([name for name in spec.columns if name in there.table.columns])
     if version == there.table.version:
         rows = reads.read_snapshot(run.session, there.table.uri, version, [*names, FAILED_COLUMN])
         return rows.where(~quarantine.is_keyless()).drop(FAILED_COLUMN)

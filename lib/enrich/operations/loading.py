@@ -9,11 +9,9 @@ from enrich.base import hints
 from enrich.base.errors import ConfigError, refuse_text, suggest
 from enrich.compiler.compile import check_file, list_target_columns
 from enrich.config import project as project_files
-from enrich.config.models import Job
 from enrich.config.project import Project, sort_jobs
 from enrich.progress.since import Bounds, Said, read_asked
 from enrich.quality.suitefiles import check_columns
-from enrich.quality.suites import Suite
 
 
 def load_project(
@@ -39,18 +37,13 @@ def load_project(
     for job in project.jobs.values():
         suite, names = project.suite(job), list_target_columns(job)
         if suite is not None and names is not None:
-            faults += check_columns(suite, (*names, *_find_in_other_case(job, suite, names)))
+            # Where nothing is selected, the source's table decides the case of a name.
+            known = {name.lower() for name in names} if job.select is None else set()
+            judged = [column for rule in suite.rules for column in rule.list_judged_columns()]
+            faults += check_columns(suite, (*names, *[column for column in judged if column.lower() in known]))
     if faults:
         raise ConfigError.of(dict.fromkeys(faults))
     return project
-
-
-def _find_in_other_case(job: Job, suite: Suite, names: Sequence[str]) -> list[str]:
-    """Return the columns of a suite that differ from a name in case alone, which the source's table decides here."""
-    if job.select is not None:
-        return []
-    known = {name.lower() for name in names}
-    return [column for rule in suite.rules for column in rule.list_judged_columns() if column.lower() in known]
 
 
 def choose_jobs(project: Project, jobs: Sequence[str] | None, exclude: Iterable[str]) -> list[str]:

@@ -105,34 +105,28 @@ def foresee(run: Run, changed: Changes, affected: Affected | None) -> Forecast:
         return Forecast(
             COMPARE, "every row is computed and compared with the target", whole, None, _foresee_upkeep(plan)
         )
-    read = sorted(_list_tables_read(run, changed, affected))
     beside = plan.target.quarantine
+    # A quarantine has rows without a key, which no feed names: they are looked for in the driving source.
+    keyless = {plan.spec.driving} if beside is not None else set()
+    left_out = {alias for alias, window in plan.window.items() if window.gap is not None}
+    kind = find_kind(plan.spec)
+    read = sorted(plan.unsearched | keyless | left_out | kind.list_tables_read(run, changed, affected))
     held = extents.measure_table(beside.table.uri) if beside is not None else Extent()
     reads = sum((sizes[alias] for alias in read), _measure_feeds(run, changed) + there + held)
     why = f"{', '.join(read)} must be read, too" if read else "the feeds hold all rows that are needed"
-    writes = _estimate_rows(plan, there, affected)
+    state, writes, is_worth = plan.recorded_state, None, False
+    if state is not None:
+        if state.rows:  # else the target has none to go by
+            size = ceil(affected.count * there.bytes / state.rows)
+            writes = Extent(min(there.files, affected.count) + 1, size)
+        # A full refresh of a history may lose something.
+        is_half = 2 * affected.count >= state.rows and not plan.spec.remembers
+        is_worth = is_half and whole.bytes <= reads.bytes
     found = Forecast(MERGE, f"{why}; deletion vectors mark the rows that go", reads, writes, _foresee_upkeep(plan))
     if there.bytes <= extents.SMALL_TABLE:
         why = f"{why}; the target is small: files with changed rows are written anew"
         found = replace(found, why=why, writes=there)
-    is_worth = _changes_half(plan, affected) and whole.bytes <= reads.bytes
     return replace(found, refresh=whole if is_worth else None)
-
-
-def _estimate_rows(plan: Plan, there: Extent, affected: Affected) -> Extent | None:
-    """Estimate what affected rows take when they are written; None where the target has no rows to go by."""
-    state = plan.recorded_state
-    if state is None or not state.rows:
-        return None
-    return Extent(min(there.files, affected.count) + 1, ceil(affected.count * there.bytes / state.rows))
-
-
-def _changes_half(plan: Plan, affected: Affected) -> bool:
-    """Say whether a run computes at least half of the target's rows, and a full refresh would lose nothing."""
-    state = plan.recorded_state
-    if state is None or plan.spec.remembers:
-        return False
-    return 2 * affected.count >= state.rows
 
 
 def _foresee_upkeep(plan: Plan) -> str | None:
@@ -141,15 +135,6 @@ def _foresee_upkeep(plan: Plan) -> str | None:
     if table is None or plan.optimize is None or not plan.optimize.after_commit:
         return None
     return extents.find_need(extents.measure_shape(table.uri), state.rows if state is not None else None, plan.optimize)
-
-
-def _list_tables_read(run: Run, changed: Changes, affected: Affected) -> set[str]:
-    """Return the sources whose tables a run reads beside their feeds."""
-    plan, spec = run.plan, run.plan.spec
-    left_out = {alias for alias, window in plan.window.items() if window.gap is not None} | plan.unsearched
-    # A quarantine has rows without a key, which no feed names: they are looked for in the driving source.
-    read = left_out | ({spec.driving} if plan.target.quarantine is not None else set())
-    return read | find_kind(spec).list_tables_read(run, changed, affected)
 
 
 def _measure_feeds(run: Run, changed: Changes) -> Extent:
@@ -296,7 +281,11 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
             return JobPlan(name, refused=f"skipped: it reads job {other.job!r}, which would not succeed")
     after = tuple(other.job for other in before if other.has_work)
     try:
-        if unmade := workplace.list_unmade(job, _list_created(workplace, before)):
+        # The tables that earlier jobs of a run make.
+        targets = [workplace.project.jobs[other.job].target.table for other in before if other.mode == BOOTSTRAP]
+        places = [workplace.project.location(each) for each in targets]
+        created = {identify(each) for place in places for each in (place, find_quarantine(place))}
+        if unmade := workplace.list_unmade(job, created):
             mode = foresee_mode(job, *workplace.target(job), unmade, full_refresh=options.full_refresh)
             return JobPlan(name, mode, has_work=True, affected=None, after=after)
         plan = decide_plan(workplace.open_job(job), full_refresh=options.full_refresh, bounds=options.bounds)
@@ -316,47 +305,34 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
     return found
 
 
-def _list_created(workplace: Workplace, before: Sequence[JobPlan]) -> set[str]:
-    """Return the tables that earlier jobs of a run make, as ``identify`` names them."""
-    project = workplace.project
-    new = [project.location(project.jobs[other.job].target.table) for other in before if other.mode == BOOTSTRAP]
-    return {identify(each) for place in new for each in (place, find_quarantine(place))}
-
-
 def _count_keys(plan: Plan, session: SparkSession, found: JobPlan) -> JobPlan:
     """Count changed and affected keys, per source and in all."""
     from enrich.steps import gate, source_changes
+    from enrich.steps.rows import find_affected_keys
     from enrich.steps.run import Run
 
     with ExitStack() as cleanup:
         run = Run(plan, session, cleanup)
         changed = source_changes.read_changes(run)
-        counts = {alias: _count(run, _find_affected(run, _select_source(changed, alias))) for alias in changed.window}
-        sources = {alias: SourcePlan(window, counts[alias]) for alias, window in changed.window.items()}
-        affected = _find_affected(run, changed)
-        forecast, count = foresee(run, changed, affected), _count(run, affected)
-        found = replace(found, mode=plan.mode, sources=sources, affected=count, has_work=True, forecast=forecast)
+
+        def find(changes: Changes) -> Affected | None:
+            return find_affected_keys(run, changes) if changes.differing else None
+
+        def count(affected: Affected | None) -> int | None:
+            return None if plan.everything else affected.count if affected is not None else 0
+
+        sources = {}
+        for alias, window in changed.window.items():
+            net = {alias: changed.net[alias]} if alias in changed.net else {}
+            again = {alias: changed.again[alias]} if alias in changed.again else {}
+            sources[alias] = SourcePlan(window, count(find(replace(changed, net=net, again=again))))
+        affected = find(changed)
+        forecast = foresee(run, changed, affected)
+        found = replace(found, mode=plan.mode, sources=sources, affected=count(affected), has_work=True)
+        found = replace(found, forecast=forecast)
         try:
             gate.open_account(run).add(changed.findings, sources=changed.window)
         except gate.Closed as closed:
             refused = gate.refuse_run(closed, plan)
             return replace(found, refused=refused.error, exit_code=refused.exit_code)
         return found
-
-
-def _select_source(changed: Changes, alias: str) -> Changes:
-    """Return the changes of one source alone."""
-    net = {alias: changed.net[alias]} if alias in changed.net else {}
-    again = {alias: changed.again[alias]} if alias in changed.again else {}
-    return replace(changed, net=net, again=again)
-
-
-def _count(run: Run, affected: Affected | None) -> int | None:
-    """Count keys that changes reach; None for all."""
-    return None if run.plan.everything else affected.count if affected is not None else 0
-
-
-def _find_affected(run: Run, changed: Changes) -> Affected | None:
-    from enrich.steps.rows import find_affected_keys
-
-    return find_affected_keys(run, changed) if changed.differing else None

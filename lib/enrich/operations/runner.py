@@ -72,7 +72,8 @@ def run_jobs(
                 results.append(running.take(name, "an earlier job did not succeed" if stopped else None))
     finally:
         watch.finish(interrupted=len(results) < len(names))
-    if running.worked and not dry_run:
+    is_worth_telling = workplace.built is not None or any(each.status != UNCHANGED for each in results)
+    if is_worth_telling and not dry_run:
         from enrich import report
 
         report.write_latest(workplace.project)
@@ -87,11 +88,6 @@ class _Running:
     watch: Watch
     on_result: Callable[[JobResult], None] | None = None
     done: dict[str, JobResult] = field(default_factory=dict)
-
-    @property
-    def worked(self) -> bool:
-        """True when a job did more than to find that nothing had changed."""
-        return self.workplace.built is not None or any(each.status != UNCHANGED for each in self.done.values())
 
     def take(self, name: str, stopped: str | None) -> JobResult:
         """Run a job, or skip it for the reason ``stopped``, and tell what became of it.
@@ -132,22 +128,24 @@ class _Running:
                 return self.skip(name, f"it reads job {other!r}, which {why}")
         self.watch.start(name)
         context.note_written(f"the target of {name!r} is unchanged")
-        started = time.monotonic()
-        workplace = self.workplace
-        job, run_id = workplace.project.jobs[name], workplace.run_id
+        started, workplace = time.monotonic(), self.workplace
+        job, run_id, committed = project.jobs[name], workplace.run_id, workplace.committed
         is_dry = workplace.options.dry_run  # who writes nothing hinders nobody
         try:
-            with nullcontext() if is_dry else locks.hold_lock(workplace.project.state, name, run_id):
-                result = retry(lambda: self._attempt(job), name, run_id, lambda: name in workplace.committed)
+            with nullcontext() if is_dry else locks.hold_lock(project.state, name, run_id):
+                result = retry(lambda: self._attempt(job), name, run_id, lambda: name in committed)
         except Exception as error:  # noqa: BLE001 - a job's failure is a result; the other jobs still run
-            result = self._describe_end(name, error)
+            if name in committed:  # what the log says counts, whatever went wrong after the commit
+                log.warning("%s: committed, but then failed with %s", name, type(error).__name__)
+                result = committed[name]
+            else:
+                result = JobResult(name, FAILED).failed_with(workplace.describe(job, error))
         except BaseException:
-            if name in self.workplace.committed:
-                self.done[name] = record_outcome(self.workplace, self.workplace.committed[name])
+            if name in committed:
+                self.done[name] = record_outcome(workplace, committed[name])
             raise
-        result = replace(result, seconds=round(time.monotonic() - started, 3))
-        self.done[name] = result
-        return record_outcome(self.workplace, result)
+        self.done[name] = replace(result, seconds=round(time.monotonic() - started, 3))
+        return record_outcome(workplace, self.done[name])
 
     def _find_obstacle(self, other: str) -> str | None:
         """Return why the jobs that read the target of ``other`` cannot be run; None when they can."""
@@ -158,22 +156,8 @@ class _Running:
             return "has yet to create its target: a dry run writes none"
         return None
 
-    def _describe_end(self, name: str, error: Exception) -> JobResult:
-        """Return what became of a job that raised: what its log says, whatever went wrong after the commit."""
-        if name not in self.workplace.committed:
-            known = self.workplace.describe(self.workplace.project.jobs[name], error)
-            return JobResult(name, FAILED).failed_with(known)
-        log.warning("%s: committed, but then failed with %s", name, type(error).__name__)
-        return self.workplace.committed[name]
-
     def _attempt(self, job: Job) -> JobResult:
-        try:
-            return self._run(job)
-        except SourceMoved:
-            self.workplace.unpin(job)
-            raise
-
-    def _run(self, job: Job) -> JobResult:
+        """Plan a job and do it; the next attempt may read later versions where this one's are gone."""
         options = self.workplace.options
         log.info("%s: reading versions", job.job)
         plan = decide_plan(self.workplace.open_job(job), full_refresh=options.full_refresh, bounds=options.bounds)
@@ -197,7 +181,11 @@ class _Running:
             result = pipeline.run_job(complete, own, self.workplace.runs, self.workplace.note_result)
             return keep_in_shape(complete, own, result)
 
-        return self._count_held(self.workplace.open_inside(plan, flow))
+        try:
+            return self._count_held(self.workplace.open_inside(plan, flow))
+        except SourceMoved:
+            self.workplace.unpin(job)
+            raise
 
     def _count_held(self, result: JobResult) -> JobResult:
         """Return a result with what its quarantine, and those of the jobs that it reads, hold now."""

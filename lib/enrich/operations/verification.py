@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from enrich.base import context, hints
-from enrich.base.errors import Blocked, EnrichError, find_gravest
+from enrich.base.errors import Blocked, DriftError, EnrichError, Locked, find_gravest
 from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.result import FAILED, LOCKED, UPDATED, name_deployment
 from enrich.base.state import State
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 log = logging.getLogger("enrich")
 
 EQUAL, DIFFERENT, REPAIRED = "equal", "different", "repaired"
-_DIFFERS = 6
 
 
 @dataclass(frozen=True)
@@ -230,7 +229,7 @@ class _Checking:
         except Exception as error:  # noqa: BLE001 - a job's failure is a result; the others are still compared
             if job.job not in workplace.committed:
                 known = workplace.describe(job, error)
-                status = LOCKED if known.exit_code == 4 else FAILED
+                status = LOCKED if isinstance(known, Locked) else FAILED
                 return Check(job.job, status, error=str(known), exit_code=known.exit_code)
             log.warning("%s: committed, but then failed with %s", job.job, type(error).__name__)
         except BaseException:
@@ -321,4 +320,4 @@ def _judge(check: Check) -> Check:
         f"the target of {check.job!r} is not what its job gives at the recorded versions: {', '.join(counts)}",
         hint=f"run `{hints.repair(check.job)}`",
     )
-    return replace(check, status=DIFFERENT, error=str(error), exit_code=_DIFFERS)
+    return replace(check, status=DIFFERENT, error=str(error), exit_code=DriftError.exit_code)

@@ -108,7 +108,7 @@ def find_contained(
         return None  # what came after the target's commit is forgotten: a RESTORE may have been among it
     if there.belongs_to(cursor):
         return cursor
-    if found is None or cursor.quarantine is None or found.definition != cursor.definition:
+    if found is None or found.definition != cursor.definition:
         return None
     if not fits(found, spec) or find_reshaped(found, spec) or find_recast(found, tables):
         return None
@@ -127,7 +127,7 @@ def list_apart(target: TargetState, cursor: Cursor) -> dict[str, int]:
     """
     there = target.quarantine
     found = None if there is None or there.belongs_to(cursor) else there.cursor
-    if found is None or cursor.quarantine is None:
+    if found is None:
         return {}
     same = found.definition == cursor.definition and found.sources.keys() == cursor.sources.keys()
     if same and not any(list_ranges_between(cursor, found, alias) for alias in cursor.sources):

@@ -104,12 +104,11 @@ class Cursor:
         definition: Hash of the job's meaning; another one asks for a full refresh.
         columns: The target's columns as this job wrote them.
         base: The target's version that the run was planned on; None when it created the target.
-        quarantine: The number of the quarantine's commit whose rows belong to these; 0 when there is no quarantine,
-            None in records of old that named a version instead.
+        quarantine: The number of the quarantine's commit whose rows belong to these; 0 when there is no quarantine.
         quarantine_base: The quarantine's version that the run was planned on; None when there was none.
         state: What the whole target holds; None in records of old.
         quarantine_run: The run that made the quarantine's commit of that number: one that was dropped or put back comes
-            to a number a second time. None without a quarantine, and in records of old.
+            to a number a second time. None without a quarantine.
         table_id: The target's identity; None when the run created it, and in records of old.
     """
 
@@ -120,7 +119,7 @@ class Cursor:
     sources: dict[str, Mark]
     columns: tuple[str, ...]
     base: int | None = None
-    quarantine: int | None = 0
+    quarantine: int = 0
     quarantine_base: int | None = None
     state: State | None = None
     quarantine_run: str | None = None
@@ -128,7 +127,7 @@ class Cursor:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as it stands in the commit's ``userMetadata`` and in the runs table."""
-        return {
+        found = {
             "enrich": FORMAT,
             "run_id": self.run_id,
             "job": self.job,
@@ -141,13 +140,10 @@ class Cursor:
             "quarantine_base": self.quarantine_base,
             "quarantine_run": self.quarantine_run,
             "table_id": self.table_id,
-            **self._describe_state(),
         }
-
-    def _describe_state(self) -> dict[str, Any]:
         if self.state is None:
-            return {}
-        return {"state": self.state.to_dict(), "state_rules": [each.rule for each in self.state.rules]}
+            return found
+        return {**found, "state": self.state.to_dict(), "state_rules": [each.rule for each in self.state.rules]}
 
     def to_json(self) -> str:
         """Return the record as one line of JSON."""
@@ -169,11 +165,11 @@ class Cursor:
             found["definition"],
             sources,
             tuple(found["columns"]),
-            found.get("base"),
-            found.get("quarantine_number"),
-            found.get("quarantine_base"),
+            found["base"],
+            found["quarantine_number"],
+            found["quarantine_base"],
             State.from_dict(found["state"], found["state_rules"]) if "state" in found else None,
-            found.get("quarantine_run"),
+            found["quarantine_run"],
             found.get("table_id"),
         )
 
@@ -375,8 +371,7 @@ def find_number(log: Log, job: str, name: str) -> int | None:
     if number is not None:
         return number
     records = (read_record(entry, job) for entry in read_history(log))
-    # Records of old name no number of a quarantine: the target's is higher.
-    return max((record.get(name) or record[NUMBER] for record in records if record is not None), default=None)
+    return max((record[name] for record in records if record is not None), default=None)
 
 
 def _describe_foreign(uri: str, job: str, entries: Iterable[dict[str, Any]]) -> ConfigError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -153,6 +153,12 @@ class OpenJob:
         if cursor is None or cursor.state is None or self.target.table is None:
             return None
         return cursor.state.under(list_uncounted(self.suite))
+
+    def list_recorded(self, names: Iterable[str]) -> list[str]:
+        """Return those of some columns that the job has written, not another writer; all of its own without record."""
+        cursor = self.target.cursor
+        known = {name.lower() for name in (self.spec.columns if cursor is None else cursor.columns)}
+        return [name for name in names if name.lower() in known]
 
     @property
     def lacks_state(self) -> bool:

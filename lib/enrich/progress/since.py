@@ -88,12 +88,6 @@ class Asked:
         named = [f"{alias}={each}" for alias, each in self.named.items() if alias in aliases]
         return ",".join([*([str(self.every)] if self.every is not None else []), *named]) or None
 
-    def tell_instants(self) -> str | None:
-        """Return the instants that the option means, for the log; None when it names none."""
-        found = [str(self.every)] if isinstance(self.every, Instant) else []
-        found += [f"{alias}={each}" for alias, each in self.named.items() if isinstance(each, Instant)]
-        return ", ".join(found) or None
-
 
 @dataclass(frozen=True)
 class Bounds:
@@ -149,8 +143,10 @@ def read_asked(
         raise ConfigError("--full-refresh computes every row, so --since has no effect", hint="leave one of them out")
     check(found, jobs)
     for asked in filter(None, (found.since, found.until)):
-        if told := asked.tell_instants():
-            log.info("%s is %s", asked.option, told)
+        told = [str(asked.every)] if isinstance(asked.every, Instant) else []
+        told += [f"{alias}={each}" for alias, each in asked.named.items() if isinstance(each, Instant)]
+        if told:
+            log.info("%s is %s", asked.option, ", ".join(told))
     return found
 
 
@@ -168,15 +164,10 @@ def read_bounds(since: Said, until: Said, *, allow_gap: bool, now: datetime, alo
     if found.since is not None and found.until is not None:
         for alias in {*found.since.named, *found.until.named, ""}:
             start, end = found.since.of(alias), found.until.of(alias)
-            if _is_after(start, end):
+            is_later = isinstance(start, Instant) and isinstance(end, Instant) and start.at > end.at
+            if is_later or (isinstance(start, Version) and isinstance(end, Version) and start.number > end.number):
                 raise ConfigError("--since is later than --until", hint="exchange the two values")
     return found
-
-
-def _is_after(start: Moment | None, end: Moment | None) -> bool:
-    if isinstance(start, Instant) and isinstance(end, Instant):
-        return start.at > end.at
-    return isinstance(start, Version) and isinstance(end, Version) and start.number > end.number
 
 
 def _read_end(option: str, given: Said, now: datetime) -> Asked | None:

@@ -10,6 +10,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base import hints
+from enrich.base.errors import Blocked
 from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup
 from enrich.base.spec import FAILED_COLUMN, TEXT_TYPE, Affected, SourceSpec, name_left_key, name_partners, quote
 from enrich.base.state import LookupState, RuleState
@@ -129,7 +130,9 @@ def refuse_run(closed: Closed, plan: Plan) -> JobResult:
         again = hints.run(result.job, plan.asked)
         hint = f"the target is unchanged: correct the rows or the rule, then run `{again}`"
     hint += suggest_queries(plan, closed_by)
-    return replace(result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=3)
+    return replace(
+        result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=Blocked.exit_code
+    )
 
 
 def _describe(finding: Finding) -> str:
@@ -313,23 +316,20 @@ _FORMS = {
 
 def suggest_queries(plan: Plan, findings: Iterable[Finding]) -> str:
     """Return the end of a sentence that lists the doubled keys of each source in which there are some; or nothing."""
-    aliases = dict.fromkeys(each.source for each in findings if each.expectation == KEY_UNIQUE and each.source)
-    return "".join(f". This lists the doubled keys of {alias}: {_build_query(plan, alias)}" for alias in aliases)
-
-
-def _build_query(plan: Plan, alias: str) -> str:
-    table, source = plan.tables[alias], plan.spec.sources[alias]
-    keys = ", ".join(_write_key(source, name) for name in source.key)
-    filled = " AND ".join(f"{quote(name)} IS NOT NULL" for name in source.key)
-    parts = (
-        f"SELECT {keys}, count(*) AS count",
-        f"FROM delta.{quote(table.uri)} VERSION AS OF {table.version}",
-        f"WHERE {filled}",
-        "GROUP BY ALL HAVING count(*) > 1",
-    )
-    return " ".join(parts) + (
-        " (without the normaliser nfc, for which SQL has nothing)" if "nfc" in source.normalise else ""
-    )
+    told = ""
+    for alias in dict.fromkeys(each.source for each in findings if each.expectation == KEY_UNIQUE and each.source):
+        table, source = plan.tables[alias], plan.spec.sources[alias]
+        keys = ", ".join(_write_key(source, name) for name in source.key)
+        filled = " AND ".join(f"{quote(name)} IS NOT NULL" for name in source.key)
+        parts = (
+            f". This lists the doubled keys of {alias}: SELECT {keys}, count(*) AS count",
+            f"FROM delta.{quote(table.uri)} VERSION AS OF {table.version}",
+            f"WHERE {filled}",
+            "GROUP BY ALL HAVING count(*) > 1",
+        )
+        lacks = " (without the normaliser nfc, for which SQL has nothing)" if "nfc" in source.normalise else ""
+        told += " ".join(parts) + lacks
+    return told
 
 
 def _write_key(source: SourceSpec, name: str) -> str:

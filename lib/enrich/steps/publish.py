@@ -99,20 +99,13 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
         identity,
         affected,
         has_copies=repairs,
-        emptied_in=_list_recorded(plan) if is_limited and not repairs else (),
+        emptied_in=plan.list_recorded(plan.spec.columns) if is_limited and not repairs else (),
         remember=list_remembered(plan),
         counted=verdict.tally.get("rows"),
     )
     beside, replaces = _stage_quarantine(run, changed, verdict, affected)
     pass_point("staged.after")
     return StagedRun(found, beside, replaces, whole, compared=old is not None)
-
-
-def _list_recorded(plan: Plan) -> list[str]:
-    """Return the columns whose values in the target are this job's, and not another writer's; all without a record."""
-    cursor = plan.target.cursor
-    known = {name.lower() for name in (plan.spec.columns if cursor is None else cursor.columns)}
-    return [name for name in plan.spec.columns if name.lower() in known]
 
 
 def _find_comparable_rows(run: Run, rows: DataFrame) -> DataFrame | None:
@@ -213,15 +206,13 @@ def write_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) ->
 def _refuse_violations(run: Run, found: StagedRun) -> None:
     """Stop before anything is written when the target or its quarantine would refuse rows."""
     plan, before, whole = run.plan, run.plan.target.quarantine, found.whole
-    rows, identity = found.target.rows if whole is None else whole, identify_rows(plan)
-    target = Written("the target", plan.target.table, rows, identity, replaces=whole is not None)
-    refuse_violations(run, target)
+    if plan.target.table is not None:
+        rows = found.target.rows if whole is None else whole
+        _refuse_rows(run, ("the target", plan.target.table), rows, identify_rows(plan), replaces=whole is not None)
     if found.quarantine is not None and before is not None:
-        beside = found.quarantine.rows
-        keys = _identify_quarantined_rows(plan, beside)
-        refuse_violations(
-            run, Written("the quarantine", before.table, beside, keys, replaces=found.replaces_quarantine)
-        )
+        rows = found.quarantine.rows
+        keys = _identify_quarantined_rows(plan, rows)
+        _refuse_rows(run, ("the quarantine", before.table), rows, keys, replaces=found.replaces_quarantine)
 
 
 @measure("write")
@@ -299,21 +290,16 @@ def _write_intent(plan: Plan, found: StagedRun, runs: RunsTable) -> cursor.Curso
     beside: tuple[int, str | None] = (0, None)
     if found.quarantine is not None:
         beside = (before.number + 1 if before is not None else 1, plan.run_id)
-    elif before is not None:
-        beside = (before.present or 0, _find_writer(plan, before))
+    elif before is not None:  # the target's record may know longer than its own log which run its rows come from
+        known, writer = plan.target.cursor, before.run_id
+        if writer is None and known is not None and before.belongs_to(known):
+            writer = known.quarantine_run
+        beside = (before.present or 0, writer)
     assert found.state is not None  # noqa: S101 - counted before anything is written
     record = plan.cursor(number, beside, found.state)
     runs.append(RunRow(plan.run_id, plan.job.job, plan.place.label, INTENT, record.to_dict(), number, mode=plan.mode))
     pass_point("intent.after")
     return record
-
-
-def _find_writer(plan: Plan, there: cursor.QuarantineState) -> str | None:
-    """Return the run that a quarantine's rows come from; the target's record may know it longer than its own log."""
-    known = plan.target.cursor
-    if there.run_id is not None or known is None or not there.belongs_to(known):
-        return there.run_id
-    return known.quarantine_run
 
 
 def _locate(run: Run, *, quarantined: bool) -> str | None:
@@ -323,22 +309,17 @@ def _locate(run: Run, *, quarantined: bool) -> str | None:
     return location if isinstance(location, str) else reads.find_catalog_location(run.session, location.parts)
 
 
-def _choose_properties(plan: Plan, rows: DataFrame) -> dict[str, str]:
-    """Return a new table's properties: deletion vectors, statistics of keys and clustering columns alone."""
-    wanted = [*plan.spec.identity, *plan.spec.right_identity, *plan.job.target.cluster_by]
-    found = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "50"}
-    return {**found, **sink.choose_statistics(rows, wanted)}
-
-
-def _describe_target(plan: Plan, rows: DataFrame) -> sink.NewTable:
-    properties = _choose_properties(plan, rows)
-    if plan.place.change_feed:
+def _describe_table(plan: Plan, rows: DataFrame, *, quarantined: bool) -> sink.NewTable:
+    """Return how the target or its quarantine is made: deletion vectors, statistics of key and clustering columns."""
+    place, target = plan.place, plan.job.target
+    properties = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "50"}
+    wanted = [*plan.spec.identity, *plan.spec.right_identity, *target.cluster_by]
+    properties |= sink.choose_statistics(rows, wanted)
+    if quarantined:
+        return sink.NewTable(place.quarantine_name, place.quarantine_uri, properties)
+    if place.change_feed:
         properties[tables.CHANGE_FEED] = "true"
-    return sink.NewTable(plan.place.name, plan.place.uri, properties, plan.job.target.cluster_by)
-
-
-def _describe_quarantine(plan: Plan, rows: DataFrame) -> sink.NewTable:
-    return sink.NewTable(plan.place.quarantine_name, plan.place.quarantine_uri, _choose_properties(plan, rows))
+    return sink.NewTable(place.name, place.uri, properties, target.cluster_by)
 
 
 def _write_target(run: Run, found: StagedRun, commit: Commit) -> None:
@@ -346,12 +327,12 @@ def _write_target(run: Run, found: StagedRun, commit: Commit) -> None:
     pass_point("target.before")
     if plan.target.table is None or plan.place.uri is None:
         rows = found.target.rows.select(*[F.col(quote(name)) for name in plan.spec.columns])
-        sink.create_table(run.session, _describe_target(plan, rows), rows, commit)
+        sink.create_table(run.session, _describe_table(plan, rows, quarantined=False), rows, commit)
         return
     if plan.needs_feed:
         _enable_feed(run)
     if found.whole is not None:
-        sink.overwrite_table(run.session, _describe_target(plan, found.whole), found.whole, commit)
+        sink.overwrite_table(run.session, _describe_table(plan, found.whole, quarantined=False), found.whole, commit)
         return
     changed = match_rows(found.target, identify_rows(plan), plan.place.uri)
     sink.write_difference(run.session, plan.place.uri, changed, commit)
@@ -367,7 +348,6 @@ def _enable_feed(run: Run) -> None:
 def _write_quarantine(run: Run, found: StagedRun, record: cursor.Cursor) -> None:
     """Write the quarantine, ahead of the target: a run that ends in between leaves one that contains later versions."""
     plan, before = run.plan, run.plan.target.quarantine
-    assert record.quarantine is not None  # noqa: S101 - only records of old name none
     pass_point("quarantine.before")
     commits.refuse_if_beaten(plan)
     own = Commit(
@@ -390,9 +370,9 @@ def _put_quarantine(run: Run, found: StagedRun, own: Commit) -> None:
     assert beside is not None  # noqa: S101 - callers have looked
     rows = beside.rows.select(*[F.col(quote(name)) for name in (*plan.spec.columns, FAILED_COLUMN, RUN_ID_COLUMN)])
     if before is None:
-        sink.create_table(run.session, _describe_quarantine(plan, rows), rows, own)
+        sink.create_table(run.session, _describe_table(plan, rows, quarantined=True), rows, own)
     elif found.replaces_quarantine:
-        table = replace(_describe_quarantine(plan, rows), uri=before.table.uri)
+        table = replace(_describe_table(plan, rows, quarantined=True), uri=before.table.uri)
         sink.overwrite_table(run.session, table, rows, own)
     else:
         identity = _identify_quarantined_rows(plan, beside.rows)
@@ -427,45 +407,35 @@ def match_rows(found: Difference, identity: Identity, uri: str) -> sink.Changed:
 # --- What a table demands of its rows, looked at before anything is written: Delta would tell the values ------------
 
 
-@dataclass(frozen=True)
-class Written:
-    """Rows that are about to be written.
+def _refuse_rows(
+    run: Run, written: tuple[str, tables.TableState], rows: DataFrame, identity: Identity, *, replaces: bool
+) -> None:
+    """Stop before a commit that a table would refuse.
 
-    Attributes:
-        what: The table in messages.
-        table: The table as it is; None when it is created.
+    Args:
+        run: The job's run.
+        written: The table as messages name it, and as it is.
         rows: The identity's columns, ``OPERATION`` and the columns; all columns alone where they replace the table.
         identity: How rows are told apart.
         replaces: Whether all rows and the schema are written anew, which keeps no other constraints than CHECK.
-    """
-
-    what: str
-    table: tables.TableState | None
-    rows: DataFrame
-    identity: Identity
-    replaces: bool = False
-
-
-def refuse_violations(run: Run, written: Written) -> None:
-    """Stop before a commit that the table would refuse.
 
     Raises:
         Blocked: Naming the constraints and how many rows each refuses.
     """
-    table = written.table
-    if table is None or not table.demands.constraints:
+    what, table = written
+    if not table.demands.constraints:
         return
-    constraints = [each for each in table.demands.constraints if not (written.replaces and each.path)]
+    constraints = [each for each in table.demands.constraints if not (replaces and each.path)]
     stored = None
-    if not written.replaces:
+    if not replaces:
         stored = reads.read_snapshot(run.session, table.uri, table.version, list(table.columns))
-    rows = complete_rows(written.rows, stored, written.identity, table.demands)
+    rows = complete_rows(rows, stored, identity, table.demands)
     _, found = mark_violations(rows, constraints)
     if found:
         told = "; ".join(f"{each} ({count} {'row' if count == 1 else 'rows'})" for each, (_, count) in found.items())
         drop = "ALTER COLUMN ... DROP NOT NULL" if next(iter(found)).type == NOT_NULL else "DROP CONSTRAINT ..."
         raise Blocked(
-            f"{written.what} refuses rows of {run.plan.job.job!r}, nothing was written: {told}",
+            f"{what} refuses rows of {run.plan.job.job!r}, nothing was written: {told}",
             hint=f"correct the rows in the sources, leave them out with where: or a rule that quarantines, or take the"
             f" constraint away with ALTER TABLE delta.`{table.uri}` {drop}; then run again",
         )

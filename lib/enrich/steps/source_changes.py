@@ -6,7 +6,7 @@ import logging
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, TypeVar
 
 from py4j.protocol import Py4JJavaError
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base import hints
-from enrich.base.errors import Conflict, EnrichError, HistoryError, RefreshNeeded, RunFailed, SourceMoved
+from enrich.base.errors import Conflict, HistoryError, RefreshNeeded, RunFailed, SourceMoved
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack, is_damaged, is_gone, tell_unreadable
 from enrich.base.result import Finding, SourceWindow
@@ -44,15 +44,6 @@ def read_range(plan: Plan, alias: str, window: tuple[int, int]) -> Told:
     mark = None if cursor is None else cursor.sources.get(alias)
     known = mark.partitions if mark is not None and mark.to == window[0] else None
     return feeds.read_range(table.uri, window, known)
-
-
-def tells_all(plan: Plan, alias: str, window: tuple[int, int]) -> bool:
-    """Return whether a range can be read from its feed: no commit is lost, and the files are all laid out alike.
-
-    Raises:
-        HistoryError: A commit holds what is not known.
-    """
-    return read_range(plan, alias, window).is_whole and _keeps_layout(plan, alias, window)
 
 
 def _keeps_layout(plan: Plan, alias: str, window: tuple[int, int]) -> bool:
@@ -237,7 +228,7 @@ def _read(
 
     pass_point("feed_of_source.before")
     found = None
-    if tells_all(run.plan, alias, window):
+    if read_range(run.plan, alias, window).is_whole and _keeps_layout(run.plan, alias, window):
         try:
             feed = reads.read_change_feed(run.session, uri, window, names)
             found = by(normalise.normalise_keys(feed, source), source)
@@ -254,7 +245,10 @@ def _read(
             if find_lack(error):
                 raise
             check_ends(run, [alias])
-            losses = [(version, find_loss(run, alias, version)) for version in window]
+            losses = [
+                (version, find_loss(partial(run.snapshot, alias, version), f"source {alias!r} at version {version}"))
+                for version in window
+            ]
             told = "; ".join(f"version {version}: {loss}" for version, loss in losses if loss)
             if not isinstance(error, AnalysisException) and not told:
                 raise  # both ends are there: another attempt may succeed, and a full refresh is not needed
@@ -296,54 +290,23 @@ def check_ends(run: Run, aliases: Iterable[str]) -> None:
     Raises:
         EnrichError: As ``explain_losses``, for the first that cannot be read.
     """
+    plan, name = run.plan, run.plan.job.job
     for alias in aliases:
-        try:
-            _read_whole(run.snapshot(alias))
-        except (PySparkException, Py4JJavaError) as error:
-            raise find_lack(error) or _describe_lost_end(run, alias, error) from error
-
-
-def _tell_loss(error: Exception) -> str | None:
-    """Return what is wrong with a table that cannot be read; None where the storage does not answer."""
-    return GONE if is_gone(error) else DAMAGED if is_damaged(error) else None
-
-
-def _describe_silence(what: str, error: Exception) -> RunFailed:
-    return RunFailed(f"{what} cannot be read ({type(error).__name__})", hint="check the storage, and run again")
-
-
-def find_loss(run: Run, alias: str, version: int) -> str | None:
-    """Return what is lost of a version of a source, which is asked only after something went wrong; None for nothing.
-
-    Raises:
-        EnvironmentFault: Something else is lacking.
-        RunFailed: The storage does not answer.
-    """
-    try:
-        _read_whole(run.snapshot(alias, version))
-    except (PySparkException, Py4JJavaError) as error:
-        if found := _tell_loss(error):
-            return found
-        raise find_lack(error) or _describe_silence(f"source {alias!r} at version {version}", error) from error
-    return None
-
-
-def _describe_lost_end(run: Run, alias: str, error: Exception) -> EnrichError:
-    plan, end = run.plan, run.plan.window[alias].to
-    loss, name = _tell_loss(error), run.plan.job.job
-    if loss is None:
-        return _describe_silence(f"source {alias!r} at version {end}", error)
-    said = f"source {alias!r} cannot be read at version {end}: {loss}"
-    if plan.mode == REPAIR:
-        hint = f"run `{hints.refresh(name)}`"
-        instead = f"run `{hints.run(name)}`, which goes on to the latest version, and verify then"
-        return RefreshNeeded(f"{said}, and the target was computed from it", hint=hint, instead=instead)
-    if alias in plan.until:
-        return HistoryError(f"{said}, and --until ends there", hint="name a later version")
-    if tables.read_state(plan.tables[alias].uri).version > end:
-        return SourceMoved(f"{said}, and later versions have come", hint="run again")
-    kind = HistoryError if loss == DAMAGED else RunFailed
-    return kind(said, hint=f"restore the source, and run `{hints.run(name)}` again")
+        end = plan.window[alias].to
+        loss = find_loss(partial(run.snapshot, alias), f"source {alias!r} at version {end}")
+        if loss is None:
+            continue
+        said = f"source {alias!r} cannot be read at version {end}: {loss}"
+        if plan.mode == REPAIR:
+            hint = f"run `{hints.refresh(name)}`"
+            instead = f"run `{hints.run(name)}`, which goes on to the latest version, and verify then"
+            raise RefreshNeeded(f"{said}, and the target was computed from it", hint=hint, instead=instead)
+        if alias in plan.until:
+            raise HistoryError(f"{said}, and --until ends there", hint="name a later version")
+        if tables.read_state(plan.tables[alias].uri).version > end:
+            raise SourceMoved(f"{said}, and later versions have come", hint="run again")
+        kind = HistoryError if loss == DAMAGED else RunFailed
+        raise kind(said, hint=f"restore the source, and run `{hints.run(name)}` again")
 
 
 def _check_results(run: Run) -> None:
@@ -356,23 +319,35 @@ def _check_results(run: Run) -> None:
     for what, table in (("target", target), ("quarantine", beside.table if beside else None)):
         if table is None:
             continue
-        try:
-            _read_whole(reads.read_snapshot(run.session, table.uri, table.version, list(table.columns)))
-        except (PySparkException, Py4JJavaError) as error:
-            raise find_lack(error) or _describe_lost_result(run.plan.job.job, what, table, error) from error
+        named = f"the {what} of {run.plan.job.job!r}"
+        read = partial(reads.read_snapshot, run.session, table.uri, table.version, list(table.columns))
+        loss = find_loss(read, f"{named} at version {table.version}")
+        if loss is None:
+            continue
+        said = f"{named} cannot be read at version {table.version}: {loss}"
+        if tables.read_state(table.uri).version > table.version:  # by OPTIMIZE and VACUUM, for instance
+            raise Conflict(f"{said}, and later versions have come", hint="run again")
+        kind = HistoryError if loss == DAMAGED else RunFailed
+        hint = f"restore them from a backup, or drop the {what}; then run again, and the run computes it anew"
+        raise kind(said, hint=hint)
 
 
-def _describe_lost_result(job: str, what: str, table: tables.TableState, error: Exception) -> EnrichError:
-    loss = _tell_loss(error)
-    if loss is None:
-        return _describe_silence(f"the {what} of {job!r} at version {table.version}", error)
-    said = f"the {what} of {job!r} cannot be read at version {table.version}: {loss}"
-    if tables.read_state(table.uri).version > table.version:  # by OPTIMIZE and VACUUM, for instance
-        return Conflict(f"{said}, and later versions have come", hint="run again")
-    hint = f"restore them from a backup, or drop the {what}; then run again, and the run computes it anew"
-    return HistoryError(said, hint=hint) if loss == DAMAGED else RunFailed(said, hint=hint)
+def find_loss(read: Callable[[], DataFrame], what: str) -> str | None:
+    """Read all values of a table, which is done only after something went wrong; return what is lost of it, or None.
 
+    A sink that takes nothing would do, but that is refused for tables with deletion vectors.
 
-def _read_whole(rows: DataFrame) -> None:
-    """Read all values; a sink that takes nothing would do, but that is refused for tables with deletion vectors."""
-    rows.agg(F.max(F.length(F.to_json(F.struct("*"))))).collect()
+    Raises:
+        EnvironmentFault: Something else is lacking.
+        RunFailed: The storage does not answer.
+    """
+    try:
+        read().agg(F.max(F.length(F.to_json(F.struct("*"))))).collect()
+    except (PySparkException, Py4JJavaError) as error:
+        if lacking := find_lack(error):
+            raise lacking from error
+        if is_gone(error) or is_damaged(error):
+            return GONE if is_gone(error) else DAMAGED
+        told = f"{what} cannot be read ({type(error).__name__})"
+        raise RunFailed(told, hint="check the storage, and run again") from error
+    return None
