@@ -59,15 +59,15 @@ def finding(**given: object) -> Finding:
             "fail key_unique in accounts: 1 of 12 rows failed",
         ),
         (
-            finding(expectation="mass_change", column=None, bound=("at_most", 0.05), accepted=True),
+            finding(expectation="mass_change", column=None, at_most=0.05, accepted=True),
             "warn mass_change: 1 of 12 rows failed, at most 0.05 may fail, accepted for this run",
         ),
         (
-            finding(expectation="match_rate", column=None, source="a", bound=("at_least", 1.0)),
+            finding(expectation="match_rate", column=None, source="a", at_least=1.0),
             "warn match_rate in a: 1 of 12 rows failed, at least 1.0 must pass",
         ),
         (
-            finding(expectation="mass_change", column=None, bound=("at_most", 3), success=None, checked=0, failed=0),
+            finding(expectation="mass_change", column=None, at_most=3, success=None, checked=0, failed=0),
             "mass_change: 0 rows checked",
         ),
         (finding(column="\x1b[2J"), "warn expect_x(\\x1b[2J): 1 of 12 rows failed"),

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from enrich.base.traces import list_frames
+from enrich.base.failures import list_frames
 from kit.command import Call
 
 KEYS = ["time", "level", "logger", "run_id", "job", "message"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.cli.selection import choose
+from enrich.cli.options import choose
 
 # raw_a -> mart_a -> top, raw_b -> mart_b -> top; lone
 GRAPH = {

@@ -15,7 +15,7 @@ from deltalake.exceptions import TableNotFoundError
 
 import enrich
 from cli.shop import ACCOUNTS, CONF, write_table
-from enrich.base.state import LookupState, RuleState, State
+from enrich.base.result import LookupState, RuleState, State
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark
 from enrich.storage.tables import read_state

@@ -14,7 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 import enrich
 from cli.shop import CONF
-from enrich.report.result_schema import build_result_schema
+from enrich.report.models import build_result_schema
 from kit import command
 from kit.command import Call
 from kit.lineage import check_event

@@ -16,7 +16,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 import enrich
 from cli.shop import ACCOUNTS, CONSENTS, JOB, write_table
 from enrich.base.errors import EnvironmentFault
-from enrich.base.state import State
+from enrich.base.result import State
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark
 from enrich.quality.suites import list_uncounted

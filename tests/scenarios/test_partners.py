@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 import pytest
 
-from enrich.base.state import Lookups
+from enrich.base.result import Lookups
 from enrich.joins import chain
 from kit.lab import Lab
 

@@ -13,7 +13,7 @@ from deltalake import CommitProperties, DeltaTable, Field, Transaction, write_de
 from deltalake.schema import PrimitiveType
 
 import enrich
-from enrich.base.state import State
+from enrich.base.result import State
 from enrich.progress.cursor import Cursor
 from enrich.steps import state
 from kit.lab import Lab, Prepared

@@ -11,7 +11,7 @@ from deltalake import DeltaTable, write_deltalake
 
 from enrich.base.errors import ConfigError, HistoryError
 from enrich.base.result import Compaction, Extent, JobResult
-from enrich.cli.maintenance import format_maintenance
+from enrich.cli.checks import format_maintenance
 from enrich.config.models import Optimize
 from enrich.config.project import load_project
 from enrich.operations import maintenance

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from enrich.base.state import LookupState, RuleState, State
+from enrich.base.result import LookupState, RuleState, State
 from enrich.quality.catalogue import TYPES
 from enrich.quality.suitefiles import load_suite
 from enrich.quality.suites import FAIL, Suite, SuiteRule, list_uncounted

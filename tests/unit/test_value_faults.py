@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import enrich
-from enrich.base.values import find_value_fault
+from enrich.base.failures import find_value_fault
 from enrich.config.models import explain_value_fault
 from enrich.expressions import FUNCTIONS
 from kit.project import CONF, write_project

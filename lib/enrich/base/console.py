@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import click
 
 from enrich.base import hints
-from enrich.base.result import UNCHANGED, Compaction, Extent, Finding, JobResult, RunResult, SourceWindow
+from enrich.base.result import UNCHANGED, Extent, Finding, JobResult, RunResult, SourceWindow
 
 _CHANGED = ("created", "updated")
 _COLOURS = {
@@ -182,15 +182,11 @@ def list_notes(job: JobResult) -> list[str]:
         held = f"{format_count(rows, 'row')} quarantined upstream, by job {other}: `{hints.report(other)}` says why"
         lines.append(clean(held))
     if job.optimized is not None:
-        lines.append(f"OPTIMIZE of the target: {describe_compaction(job.optimized)}")
+        removed, added = format_extent(job.optimized.removed), format_extent(job.optimized.added)
+        lines.append(f"OPTIMIZE of the target: {removed}, became {added}; {job.optimized.why}")
     if job.error is not None:
         lines += [click.style("error", fg="red") + f" {clean(line)}" for line in job.error.splitlines()]
     return lines
-
-
-def describe_compaction(done: Compaction) -> str:
-    """Return ``120 files, 1.5 MB, became 1 file, 1.4 MB; 120 small files (small_files is 100)``."""
-    return f"{format_extent(done.removed)}, became {format_extent(done.added)}; {done.why}"
 
 
 def format_extent(found: Extent) -> str:
@@ -216,9 +212,10 @@ def format_finding(finding: Finding) -> str:
         return f"{name}{source}: 0 rows checked"  # without its action, which would read as if it had been taken
     else:
         verdict = f"{finding.failed} of {format_count(finding.checked, 'row')} failed"
-    if finding.bound is not None and finding.success is False:
-        end, bound = finding.bound
-        verdict += f", at least {bound} must pass" if end == "at_least" else f", at most {bound} may fail"
+    if finding.at_least is not None and finding.success is False:
+        verdict += f", at least {finding.at_least} must pass"
+    if finding.at_most is not None and finding.success is False:
+        verdict += f", at most {finding.at_most} may fail"
     if finding.tolerated:
         verdict += ", which is tolerated"
     if finding.accepted:

@@ -1,66 +1,133 @@
-"""What a run did, for machines: the JSON of ``enrich run --output json`` and of the runs table.
+"""Say what a run did, for machines: the one model of a result.
 
-No field ever holds a cell value.
+Records of commits, the runs table, the JSON of ``enrich run --output json`` and of reports, their JSON Schemas and the
+observers have their classes from here. No field ever holds a cell value. What a class says of its attributes stands in
+its JSON Schema, too.
 """
 
 from __future__ import annotations
 
+import inspect
+import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from fractions import Fraction
-from typing import Any
+from functools import cache
+from typing import Annotated, Any
+
+from pydantic import ConfigDict, Field, TypeAdapter, model_serializer
 
 from enrich.base.errors import EnrichError, find_gravest
-from enrich.base.state import State
 
 CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
 BLOCKED, FAILED, SKIPPED, LOCKED = "blocked", "failed", "skipped", "locked"
-
 _STATUS_OF_CODE = {3: BLOCKED, 4: LOCKED}
+
+CREATE, REWRITE, COMPARE, MERGE, APPEND = "create", "rewrite", "compare", "merge", "append"
+CURSOR, NOTHING = "cursor", "nothing"
+"""What a run does to its target; ``compare`` stands in plans alone: which rows differ is not known yet."""
+
+BEFORE_ALL = -1
+"""The version before a table's first one."""
+
+_SPARSE, _FLAT = {"json": "only where it is neither None nor False"}, {"json": "its keys, and not itself"}
+
+
+def _one_of(*words: str) -> Any:
+    return Field(json_schema_extra={"enum": [*words]})
+
+
+@cache
+def _adapt(kind: type) -> TypeAdapter[Any]:
+    return TypeAdapter(kind)
+
+
+def _describe(schema: dict[str, Any], kind: Any) -> None:
+    """Complete the schema of a class by what its docstring says, and by which keys may be left out."""
+    schema["description"] = (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("``", "")
+    for each in reversed(kind.__mro__):
+        for name, text in re.findall(r"^ {4}(\w+): (.+(?:\n {5,}.+)*)$", inspect.getdoc(each) or "", re.MULTILINE):
+            if name in schema["properties"]:
+                schema["properties"][name]["description"] = " ".join(text.replace("``", "").split())
+    for each in schema["properties"].values():
+        each.pop("default", None)  # of a key that is always there
+    for sparse in (each for each in fields(kind) if each.metadata == _SPARSE):
+        schema["required"].remove(sparse.name)
+        if sparse.default is False:
+            schema["properties"][sparse.name]["const"] = True
+
+
+class Told:
+    """What is told as JSON; its classes are frozen dataclasses."""
+
+    __pydantic_config__ = ConfigDict(
+        extra="forbid", json_schema_extra=_describe, json_schema_serialization_defaults_required=True
+    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values as in the JSON."""
+        kind: Any = type(self)
+        found: dict[str, Any] = _adapt(kind).dump_python(self, mode="json", by_alias=True, warnings=False)
+        return found
+
+    @model_serializer(mode="wrap")
+    def _tell(self, tell):  # type: ignore[no-untyped-def]  # a type would take the place of the class in its schema
+        forms = {each.name: each.metadata for each in fields(self)}  # type: ignore[arg-type]  # a dataclass
+        found: dict[str, Any] = {}
+        for name, value in tell(self).items():
+            if forms.get(name) == _FLAT:
+                found |= value
+            elif forms.get(name) != _SPARSE or (value is not None and value is not False):
+                found[name] = value
+        return found
+
+
+# --- one rule, one join, one source, rows and files -------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Finding:
-    """One rule's verdict over the rows of a run; see ``docs/quality.md``.
+class Finding(Told):
+    """What one rule says about the run: its verdict over the rows that it judged; see docs/quality.md.
 
     Attributes:
-        index: Position of the rule in its suite; None for built-in rules.
-        expectation: Great Expectations' type, or the built-in rule's name.
-        column: The rule's ``column``, when it has exactly one.
-        action: ``warn``, ``quarantine`` or ``fail``.
-        checked: Rows that the rule judged.
-        failed: Rows that it found wanting; 0 or 1 for aggregates.
-        success: The verdict; None when the rule raised or judged no row.
-        error: The class of what went wrong, never its text.
-        source: The source's alias, for rules about a source or a join.
-        column_list: The rule's columns, when it has several.
+        index: Position in the suite; null for other rules.
+        expectation: The type of the expectation, or the name of the rule.
+        column: The rule's column, if it has exactly one.
+        checked: Rows that it judged.
+        failed: Rows that failed; 0 or 1 for rules with one verdict for all rows.
+        success: The verdict; null if it judged no row, or raised an error.
+        error: The class of what it raised, never its text.
+        source: The alias, for rules about a source or a join.
+        column_list: Its columns, if it has several.
         rule: Position among the job's own ``rules``; None for others.
-        bound: Threshold of one of these: ``("at_most", 0.05)``.
-        accepted: True when the rule would block and the run was told to accept it.
-        scope: ``changed`` when it judged what the run touched, ``target`` when it judged the whole target.
-        scanned: True when the whole target was read for it.
-        tolerated: True when rows failed, and no more than ``tolerate`` allows: there is nothing to act upon.
+        at_least: Threshold of a job rule: a share.
+        at_most: Threshold of a job rule: a share, or a number of rows.
+        accepted: Without --accept, it would have blocked the run.
+        scope: The rows that it judged: those that the run touched, or the whole target.
+        scanned: The whole target was read for it.
+        tolerated: Rows failed, and no more than tolerate allows: there is nothing to act upon.
         where: ``file:line`` of the rule in its suite; in messages alone.
     """
 
     index: int | None
     expectation: str
     column: str | None
-    action: str
+    action: Annotated[str, _one_of("warn", "quarantine", "fail")]
     checked: int
     failed: int
     success: bool | None
     error: str | None = None
-    source: str | None = None
-    column_list: tuple[str, ...] | None = None
-    rule: int | None = None
-    bound: tuple[str, int | float] | None = None
-    accepted: bool = False
-    scope: str = "changed"
-    scanned: bool = False
-    tolerated: bool = False
-    where: str | None = field(default=None, compare=False)
+    scope: Annotated[str, _one_of("changed", "target")] = "changed"
+    column_list: tuple[str, ...] | None = field(default=None, metadata=_SPARSE)
+    source: str | None = field(default=None, metadata=_SPARSE)
+    at_least: int | float | None = field(default=None, metadata=_SPARSE)
+    at_most: int | float | None = field(default=None, metadata=_SPARSE)
+    accepted: bool = field(default=False, metadata=_SPARSE)
+    scanned: bool = field(default=False, metadata=_SPARSE)
+    tolerated: bool = field(default=False, metadata=_SPARSE)
+    rule: Annotated[int | None, Field(exclude=True)] = None
+    where: Annotated[str | None, Field(exclude=True)] = field(default=None, compare=False)
 
     @property
     def is_failing(self) -> bool:
@@ -74,24 +141,6 @@ class Finding:
             return 0, self.index
         return (1, 0) if self.rule is None else (2, self.rule)
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the finding as in the result JSON; what follows ``scope`` only where it applies."""
-        names = ("index", "expectation", "column", "action", "checked", "failed", "success", "error", "scope")
-        found: dict[str, Any] = {name: getattr(self, name) for name in names}
-        if self.column_list is not None:
-            found["column_list"] = list(self.column_list)
-        if self.source is not None:
-            found["source"] = self.source
-        if self.bound is not None:
-            found[self.bound[0]] = self.bound[1]
-        if self.accepted:
-            found["accepted"] = True
-        if self.scanned:
-            found["scanned"] = True
-        if self.tolerated:
-            found["tolerated"] = True
-        return found
-
 
 def resolve_threshold(threshold: int | float, of: int) -> int | Fraction:
     """Return how many rows of ``of`` a threshold stands for: rows when whole, else a share, exactly as written.
@@ -101,39 +150,35 @@ def resolve_threshold(threshold: int | float, of: int) -> int | Fraction:
     return Fraction(repr(threshold)) * of if isinstance(threshold, float) else threshold
 
 
-BEFORE_ALL = -1
-"""The version before a table's first one."""
+_FROM = "The last version consumed before, or that of --since; null when all rows are computed."
 
 
 @dataclass(frozen=True)
-class SourceWindow:
-    """The versions of one source that a run consumed.
+class SourceWindow(Told):
+    """The versions of one source that the run consumed.
 
     Attributes:
         start: The last version already contained in the target; None at the first run.
         to: The pinned version.
-        changes: Net changed keys in the window (at the first run: rows).
-        gap: Versions between the cursor and ``start`` that this run skips; None for none.
-        compared: True when the source's rows at both ends were compared, because its feed does not tell all.
+        changes: Keys with a net change; in the first run: rows.
+        gap: Versions that --allow-gap left out: from the one after the first to the second.
+        compared: The source's rows at both ends were compared, because its change feed does not tell all of them.
     """
 
-    start: int | None
+    start: Annotated[int | None, Field(serialization_alias="from", description=_FROM)]
     to: int
     changes: int = 0
-    gap: tuple[int, int] | None = None
-    compared: bool = False
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the window as in the result JSON."""
-        found: dict[str, Any] = {"from": self.start, "to": self.to, "changes": self.changes}
-        if self.gap is not None:
-            found["gap"] = list(self.gap)
-        return {**found, "compared": True} if self.compared else found
+    gap: tuple[int, int] | None = field(default=None, metadata=_SPARSE)
+    compared: bool = field(default=False, metadata=_SPARSE)
 
 
 @dataclass(frozen=True)
-class Counts:
-    """Rows of one job's run, by what happened to them."""
+class Counts(Told):
+    """Rows of one job's run, by what happened to them.
+
+    Attributes:
+        quarantined: Rows that this run put into the quarantine.
+    """
 
     affected_keys: int = 0
     inserted: int = 0
@@ -146,29 +191,50 @@ class Counts:
 
 
 @dataclass(frozen=True)
-class Lookup:
-    """How one join of a job went for the rows that a run computed.
+class LookupState(Told):
+    """How one join went: over all driving rows, or over those that a run computed; for lists, over their elements.
 
     Attributes:
-        kind: What the job file calls the kind of join.
-        rows: Driving rows that reached the join, for lists their elements; before ``where``.
+        rows: Those that reach the join; before ``where``.
         matched: Those with a partner.
-        null_references: Those whose foreign key or id is null; always 0 in table joins.
+        null_references: Those whose reference is null; always 0 in table joins.
     """
 
-    kind: str
-    rows: int
-    matched: int
-    null_references: int
+    rows: int = 0
+    matched: int = 0
+    null_references: int = 0
+
+    def __add__(self, other: LookupState) -> LookupState:
+        return LookupState(
+            self.rows + other.rows, self.matched + other.matched, self.null_references + other.null_references
+        )
+
+    def __neg__(self) -> LookupState:
+        return LookupState(-self.rows, -self.matched, -self.null_references)
+
+
+Lookups = Mapping[str, LookupState]
+"""Alias -> how its join went."""
 
 
 @dataclass(frozen=True)
-class Quarantine:
-    """What a job's quarantine holds after a run.
+class Lookup(LookupState):
+    """How one join went for the rows that the run computed.
+
+    Attributes:
+        kind: What the job file calls the kind of join.
+    """
+
+    kind: str = ""
+
+
+@dataclass(frozen=True)
+class Quarantine(Told):
+    """What is in the quarantine after the run.
 
     Attributes:
         rows: All of its rows.
-        reasons: Reason -> rows that it holds; a row with two reasons counts for both.
+        reasons: Rule -> number of rows; a row may have several reasons.
     """
 
     rows: int
@@ -184,20 +250,8 @@ class Quarantine:
         return Quarantine(total, dict(sorted(reasons.items())))
 
 
-CREATE, REWRITE, COMPARE, MERGE, APPEND, CURSOR, NOTHING = (
-    "create",
-    "rewrite",
-    "compare",
-    "merge",
-    "append",
-    "cursor",
-    "nothing",
-)
-"""What a run does to its target; ``compare`` stands in plans alone: which rows differ is not known yet."""
-
-
 @dataclass(frozen=True)
-class Extent:
+class Extent(Told):
     """How much is read or written."""
 
     files: int = 0
@@ -208,12 +262,12 @@ class Extent:
 
 
 @dataclass(frozen=True)
-class Compaction:
+class Compaction(Told):
     """What OPTIMIZE did to a table.
 
     Attributes:
         version: The version that it made.
-        removed: The files that it has put together or written anew.
+        removed: The files that were put together or written anew.
         added: The files that stand in their place.
         why: The reason.
     """
@@ -223,50 +277,126 @@ class Compaction:
     added: Extent
     why: str
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return it as in the JSON."""
-        return {"version": self.version, "removed": vars(self.removed), "added": vars(self.added), "why": self.why}
+
+# --- the whole target -------------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class JobResult:
-    """What one run did to one job's target.
+class RuleState(Told):
+    """What one row rule says of all rows of the target, as recorded.
 
     Attributes:
-        status: ``created updated unchanged blocked failed skipped locked``.
-        mode: ``bootstrap incremental full_refresh replay``; None when the job did not get that far.
+        index: Position in the suite, as the run read it.
+        checked: Rows that the rule judges; null if they are not counted yet, or if it raised an error.
+        failed: Rows that fail; null like checked.
+        error: Class of the error that the rule raised on a row of the target.
+        rule: What tells the rule from others, wherever it stands: ``SuiteRule.fingerprint``.
+    """
+
+    index: int
+    checked: int | None = None
+    failed: int | None = None
+    error: str | None = None
+    rule: Annotated[str, Field(exclude=True)] = ""
+
+    @property
+    def is_counted(self) -> bool:
+        """True when there are counts."""
+        return self.checked is not None and self.failed is not None
+
+
+@dataclass(frozen=True)
+class State(Told):
+    """What the whole target holds, as recorded by a run.
+
+    It is kept in the record of the target's commit, so that it is one with the rows, and stands in every result.
+
+        recorded                     + what a run changed                        = after the run
+        rows 100, rule 0: 12 failed    2 rows come, 1 of them fails; 1 turns good  rows 102, rule 0: 12 failed
+
+    Attributes:
+        rows: Its rows.
+        rules: One entry for each rule that judges a row by itself, in the order of the suite.
+        lookups: Alias -> how the join went.
+        nulls: Column -> rows of the target where it is null.
+    """
+
+    rows: int = 0
+    rules: tuple[RuleState, ...] = ()
+    lookups: Lookups = field(default_factory=dict)
+    nulls: Mapping[str, int] = field(default_factory=dict)
+
+    @staticmethod
+    def from_dict(found: Mapping[str, Any], fingerprints: Sequence[str] = ()) -> State:
+        """Read a state back; ``fingerprints`` are those of its rules, which stand beside it in the record."""
+        names = [*fingerprints, *[""] * (len(found["rules"]) - len(fingerprints))]
+        return State(
+            found["rows"],
+            tuple(RuleState(**each, rule=name) for each, name in zip(found["rules"], names, strict=True)),
+            {alias: LookupState(**each) for alias, each in found["lookups"].items()},
+            dict(found["nulls"]),
+        )
+
+    def agrees_with(self, counted: State) -> bool:
+        """Return whether all that is counted here is what ``counted`` says; rules without counts are not compared."""
+        theirs = {each.index: each for each in counted.rules}
+        said, found = ((each.rows, dict(each.lookups), dict(each.nulls)) for each in (self, counted))
+        return said == found and all(each == theirs.get(each.index) for each in self.rules if each.is_counted)
+
+    def under(self, rules: Sequence[RuleState]) -> State:
+        """Return this state with an entry for each of ``rules``, which are not counted where it has none for them.
+
+        Rules are told apart by their fingerprints: one that moves within its suite keeps its counts, one that changes
+        its arguments does not, and one that has left the suite is gone.
+        """
+        known = {each.rule: each for each in self.rules}
+        kept = [replace(known[each.rule], index=each.index) if each.rule in known else each for each in rules]
+        return replace(self, rules=tuple(kept))
+
+
+# --- a job, and the run -----------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class JobResult(Told):
+    """What the run did to one target.
+
+    Attributes:
+        mode: null when the job did not get that far.
+        sources: By alias.
+        error: What went wrong, and the next step; null for jobs that succeeded.
         lookups: Alias -> how its join went; empty for mirrors and for runs that computed no row.
-        quarantine: What the quarantine holds now; None without one, and when the job did not get that far.
-        quarantined_upstream: Job that this one reads, directly or not -> rows in its quarantine, where there are any.
-        stages: Stage of the flow -> seconds; empty when no JVM was needed.
+        quarantine: What it contains after the run; null without one, and when the job did not get that far.
+        quarantined_upstream: Job that this one reads, directly or not: rows that its quarantine contains; only where it
+            does.
+        stages: Seconds of each stage; empty when no JVM was needed.
+        strategy: What was done to the target; null when nothing was decided.
+        written: What the target's commit added; null without one.
+        state: What the whole target holds when the run ends; null when nobody can say, or when there is no target.
+        optimized: What put the target in shape after its commit; null when that was not needed, or did not succeed.
         exit_code: This job's share in the run's exit code.
-        error: One line with the next step, for jobs that did not succeed.
         number: The transaction number of the job's commit; None when it made none.
-        strategy: ``create rewrite merge append cursor nothing``; None when nothing was decided.
-        written: The files that the target's commit added; None without one.
-        state: What the whole target holds when the run ends; None when nobody can say, or when there is no target.
-        optimized: What put the target in shape after its commit; None when that was not needed, or did not succeed.
     """
 
     job: str
-    status: str
-    mode: str | None = None
+    status: Annotated[str, _one_of(CREATED, UPDATED, UNCHANGED, BLOCKED, FAILED, SKIPPED, LOCKED)]
+    mode: Annotated[str, _one_of("bootstrap", "incremental", "full_refresh", "replay")] | None = None
     sources: dict[str, SourceWindow] = field(default_factory=dict)
-    counts: Counts = Counts()
+    counts: Counts = field(default=Counts(), metadata=_FLAT)
     target_version: int | None = None
     findings: tuple[Finding, ...] = ()
     error: str | None = None
-    exit_code: int = 0
-    seconds: float = 0.0
-    number: int | None = None
     lookups: Mapping[str, Lookup] = field(default_factory=dict)
     quarantine: Quarantine | None = None
     quarantined_upstream: Mapping[str, int] = field(default_factory=dict)
     stages: Mapping[str, float] = field(default_factory=dict)
-    strategy: str | None = None
+    strategy: Annotated[str, _one_of(CREATE, REWRITE, MERGE, APPEND, CURSOR, NOTHING)] | None = None
     written: Extent | None = None
     state: State | None = None
     optimized: Compaction | None = None
+    exit_code: Annotated[int, Field(exclude=True)] = 0
+    seconds: Annotated[float, Field(exclude=True)] = 0.0
+    number: Annotated[int | None, Field(exclude=True)] = None
 
     def with_findings(self, found: Iterable[Finding]) -> JobResult:
         """Return this result with ``found`` in their places; a verdict takes the place of "0 rows checked"."""
@@ -274,27 +404,6 @@ class JobResult:
         for each in (*self.findings, *found):
             known[each.place if each.place[0] != 1 else (each.expectation, each.source)] = each
         return replace(self, findings=tuple(sorted(known.values(), key=lambda each: each.place)))
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the job's part of the result JSON."""
-        return {
-            "job": self.job,
-            "status": self.status,
-            "mode": self.mode,
-            "sources": {alias: window.to_dict() for alias, window in self.sources.items()},
-            **vars(self.counts),
-            "target_version": self.target_version,
-            "findings": [finding.to_dict() for finding in self.findings],
-            "error": self.error,
-            "lookups": {alias: vars(lookup) for alias, lookup in self.lookups.items()},
-            "quarantine": vars(self.quarantine) if self.quarantine is not None else None,
-            "quarantined_upstream": dict(self.quarantined_upstream),
-            "stages": dict(self.stages),
-            "strategy": self.strategy,
-            "written": vars(self.written) if self.written is not None else None,
-            "state": self.state.to_dict() if self.state is not None else None,
-            "optimized": self.optimized.to_dict() if self.optimized is not None else None,
-        }
 
     def failed_with(self, error: EnrichError) -> JobResult:
         """Return this result ended by ``error``, with nothing counted as written."""
@@ -309,8 +418,14 @@ def name_deployment(name: str) -> dict[str, str]:
 
 
 @dataclass(frozen=True)
-class RunResult:
-    """What one ``enrich run`` did; of a dry run, which writes nothing, what a run would do."""
+class RunResult(Told):
+    """What one run did.
+
+    Attributes:
+        deployment: The deployment: conf/<deployment>.yml.
+        jobs: In the order in which they ran.
+        dry_run: Nothing was written: this is what a run would do.
+    """
 
     run_id: str
     deployment: str
@@ -324,6 +439,5 @@ class RunResult:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the result JSON of ``enrich run --output json``."""
-        jobs = [job.to_dict() for job in self.jobs]
-        head = {"run_id": self.run_id, **name_deployment(self.deployment)}
-        return {**head, "exit_code": self.exit_code, "dry_run": self.dry_run, "jobs": jobs}
+        head = {"run_id": self.run_id, **name_deployment(self.deployment), "exit_code": self.exit_code}
+        return {**head, "dry_run": self.dry_run, **super().to_dict()}

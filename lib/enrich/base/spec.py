@@ -320,31 +320,11 @@ class WithoutJoins:
     """What jobs lack that read one source and join nothing."""
 
     remembers: ClassVar[bool] = False
-
-    @property
-    def steps(self) -> tuple[Step, ...]:
-        """No joins."""
-        return ()
-
-    @property
-    def outputs(self) -> tuple[Output, ...]:
-        """No expressions."""
-        return ()
-
-    @property
-    def read_whole(self) -> frozenset[str]:
-        """No lists."""
-        return frozenset()
-
-    @property
-    def right_identity(self) -> tuple[str, ...]:
-        """No key of a lookup."""
-        return ()
-
-    @property
-    def interval_step(self) -> Step | None:
-        """No interval join."""
-        return None
+    steps: ClassVar[tuple[Step, ...]] = ()
+    outputs: ClassVar[tuple[Output, ...]] = ()
+    read_whole: ClassVar[frozenset[str]] = frozenset()
+    right_identity: ClassVar[tuple[str, ...]] = ()
+    interval_step: ClassVar[Step | None] = None
 
     def right_step(self) -> Step | None:
         """Return no join."""

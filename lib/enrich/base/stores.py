@@ -71,7 +71,9 @@ def derive_options(settings: Mapping[str, str], bucket: str) -> dict[str, str]:
     endpoint = get("endpoint")
     host = urlsplit(endpoint if "://" in endpoint else f"//{endpoint}").hostname or ""
     if host.endswith((".amazonaws.com", ".amazonaws.com.cn")):
-        return _take_region(options, host)  # delta-rs knows where Amazon's buckets are
+        # delta-rs knows where Amazon's buckets are; an address like s3.eu-central-1.amazonaws.com names the region.
+        parts = host.split(".")
+        return {"aws_region": parts[1], **options} if parts[0] == "s3" and parts[2:3] == ["amazonaws"] else options
     if endpoint:
         secure = get("connection.ssl.enabled").lower() != "false"
         whole = endpoint if "://" in endpoint else f"{'https' if secure else 'http'}://{endpoint}"
@@ -82,10 +84,3 @@ def derive_options(settings: Mapping[str, str], bucket: str) -> dict[str, str]:
         options["aws_endpoint_url"] = whole
         options["aws_allow_http"] = str(whole.startswith("http:")).lower()
     return options
-
-
-def _take_region(options: dict[str, str], host: str) -> dict[str, str]:
-    """Return options with the region that an address like ``s3.eu-central-1.amazonaws.com`` names, if it does."""
-    parts = host.split(".")
-    named = parts[1] if parts[0] == "s3" and parts[2:3] == ["amazonaws"] else None
-    return {"aws_region": named, **options} if named else options

@@ -12,8 +12,8 @@ import enrich
 from enrich.base.errors import EnvironmentFault
 from enrich.cli.commands import cli
 from enrich.cli.process import report_error
+from enrich.cli.projects import play_tests
 from enrich.cli.questions import doctor, failing, why
-from enrich.cli.scenarios import play_tests
 
 cli.add_command(failing)
 cli.add_command(why)

@@ -16,11 +16,8 @@ from enrich.base.console import format_run
 from enrich.base.errors import ConfigError
 from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
 from enrich.cli import listing
-from enrich.cli.checks import plan, verify
-from enrich.cli.completion import complete_deployments, complete_jobs, complete_rules
+from enrich.cli.checks import maintain, plan, verify
 from enrich.cli.dumps import load
-from enrich.cli.initial import init
-from enrich.cli.maintenance import maintain
 from enrich.cli.options import (
     DEFAULT_TARGET,
     add_job_options,
@@ -30,13 +27,28 @@ from enrich.cli.options import (
     add_window_options,
     ask_for_frames,
     choose_jobs,
+    complete_deployments,
+    complete_jobs,
+    complete_rules,
     load_chosen_project,
     log_format_option,
     output_option,
     require_name,
 )
-from enrich.cli.process import CommandLine, keep_results, log_to_stderr, put, report_error, say_error, say_result
-from enrich.cli.results import answer, deliver, format_json_line, say_found
+from enrich.cli.process import (
+    CommandLine,
+    answer,
+    deliver,
+    format_json_line,
+    keep_results,
+    log_to_stderr,
+    put,
+    report_error,
+    say_error,
+    say_found,
+    say_result,
+)
+from enrich.cli.projects import init
 from enrich.progress.since import read_duration
 
 log = logging.getLogger(__name__)
@@ -242,8 +254,9 @@ def validate(ctx: click.Context, /, *, offline: bool, output: str) -> int:
         head = name_deployment(ctx.obj["target"])
         say_result(format_json_line({**head, "exit_code": 2 if faults else 0, "faults": found}))
     elif project is not None and not faults:
-        say_result(listing.format_validation(project, offline=offline))
-        if note := listing.describe_unchecked(project):
+        good, note = listing.format_validation(project, offline=offline)
+        say_result(good)
+        if note is not None:
             put(note, sys.stderr)
     return report_error(ConfigError.of(faults)) if faults else 0
 

@@ -17,8 +17,7 @@ from enrich.cli.options import (
     load_chosen_project,
     output_option,
 )
-from enrich.cli.process import log_to_stderr, say_error, stop_if_interrupted
-from enrich.cli.results import deliver
+from enrich.cli.process import deliver, log_to_stderr, say_error, stop_if_interrupted
 from enrich.dumps.result import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, LoadResult
 
 log = logging.getLogger("enrich")
@@ -120,12 +119,10 @@ def load(  # noqa: PLR0913 - the options that are no part of `DumpOptions`
     if asked["max_delete"] is None:
         asked["max_delete"] = MAX_DELETE
 
-    def check() -> None:
-        stop_if_interrupted()
-
     def work() -> LoadResult:
         project = load_chosen_project(ctx, needs_jobs=False)
-        return enrich.load(project, table, paths, key=key, options=DumpOptions(**asked), dry_run=dry_run, check=check)
+        options = DumpOptions(**asked)
+        return enrich.load(project, table, paths, key=key, options=options, dry_run=dry_run, check=stop_if_interrupted)
 
     return deliver(ctx, output, [], work, partial(format_load, table), run_id=None, dry_run=dry_run)
 

@@ -9,7 +9,7 @@ from typing import Any
 from enrich.base.console import clean, format_count, format_table
 from enrich.base.errors import ConfigError, Fault
 from enrich.base.extras import EXPECTATIONS, has_extra, install
-from enrich.cli.selection import build_graph
+from enrich.cli.options import build_graph
 from enrich.config.project import Project
 from enrich.operations import inspection
 
@@ -37,18 +37,13 @@ def format_jobs(jobs: list[dict[str, Any]]) -> str:
         (
             clean(job["job"]),
             job["kind"],
-            clean(", ".join(format_source(alias, reference) for alias, reference in job["sources"].items())),
+            clean(", ".join(name if name == table else f"{name}={table}" for name, table in job["sources"].items())),
             clean(job["target"]),
             clean(", ".join(job["after"]) or "-"),
         )
         for job in jobs
     ]
     return format_table(("job", "kind", "sources", "target", "after"), rows)
-
-
-def format_source(alias: str, reference: str) -> str:
-    """Return ``alias=reference``, or one of them where both are the same."""
-    return alias if alias == reference else f"{alias}={reference}"
 
 
 def find_faults(load: Callable[[], Project], *, offline: bool = False) -> tuple[Project | None, tuple[Fault, ...]]:
@@ -63,27 +58,22 @@ def find_faults(load: Callable[[], Project], *, offline: bool = False) -> tuple[
     return project, (*inspection.validate(project, offline=offline), *inspection.validate_suites(project))
 
 
-def format_validation(project: Project, *, offline: bool = False) -> str:
-    """Return the good news of ``enrich validate``."""
+def format_validation(project: Project, *, offline: bool = False) -> tuple[str, str | None]:
+    """Return the good news of ``enrich validate``, and what it has left out on this machine, if anything."""
     seen = " (offline: files alone, no table was opened)" if offline else ""
     jobs, suites = format_count(len(project.jobs), "job"), format_count(len(project.suites), "suite")
-    return f"{jobs}, {suites}, deployment {project.deployment}: no faults{seen}"
-
-
-def describe_unchecked(project: Project) -> str | None:
-    """Return what ``enrich validate`` has left out on this machine; None when it has looked at everything."""
-    if not project.suites or has_extra(EXPECTATIONS):
-        return None
-    return (
+    unchecked = (
         "note: enrich has checked the suites, Great Expectations itself has not, because it is not installed; "
         f"run `{install(EXPECTATIONS)}` for that"
     )
+    found = f"{jobs}, {suites}, deployment {project.deployment}: no faults{seen}"
+    return found, unchecked if project.suites and not has_extra(EXPECTATIONS) else None
 
 
 def format_schema(kind: str) -> str:
     """Return the JSON Schema of a kind of file, of the report, or of a run's result."""
     if kind == "result":
-        from enrich.report.result_schema import build_result_schema
+        from enrich.report.models import build_result_schema
 
         return json.dumps(build_result_schema(), indent=2)
     if kind == "report":

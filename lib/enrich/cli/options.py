@@ -3,20 +3,118 @@
 from __future__ import annotations
 
 import os
+import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from fnmatch import fnmatchcase
 from functools import partial, reduce, wraps
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 import click
 
+from enrich.base import hints
 from enrich.base.context import work_at
-from enrich.cli.completion import complete_deployments, complete_jobs, complete_patterns
+from enrich.base.errors import ConfigError, suggest
 from enrich.cli.process import show_frames
-from enrich.cli.selection import build_graph, choose
-from enrich.config.project import Project
+from enrich.config.models import Rule
+from enrich.config.project import Project, find_project, find_upstream, sort_jobs
 from enrich.operations.loading import load_project
+
+_NAME = re.compile(r"\w[\w.-]*")
+
+
+def complete_jobs(ctx: click.Context, param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the jobs that begin with ``incomplete`` and are not named yet."""
+    named = ctx.params.get(param.name or "")
+    return _begin(incomplete, set(_list_names(ctx, "jobs")) - set(named if isinstance(named, tuple) else ()))
+
+
+def complete_patterns(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the jobs for ``--select``; a ``+`` before the name stays."""
+    before = "+" if incomplete.startswith("+") else ""
+    return _begin(incomplete, [before + name for name in _list_names(ctx, "jobs")])
+
+
+def complete_deployments(ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the deployments that begin with ``incomplete``."""
+    return _begin(incomplete, _list_names(ctx, "conf"))
+
+
+def complete_rules(_ctx: click.Context, _param: click.Parameter, incomplete: str) -> list[str]:
+    """Return the job rules that begin with ``incomplete``."""
+    return _begin(incomplete, get_args(Rule.model_fields["rule"].annotation))
+
+
+def _begin(incomplete: str, names: Iterable[str]) -> list[str]:
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def _list_names(ctx: click.Context, folder: str) -> list[str]:
+    """Return the names of the YAML files in a folder of the project that the command line names so far."""
+    given: Path | None = None
+    context: click.Context | None = ctx
+    while context is not None and given is None:
+        given, context = context.params.get("project_dir"), context.parent
+    try:
+        entries = list((find_project(given) / folder).iterdir())
+    except (ConfigError, OSError):
+        return []
+    return [entry.stem for entry in entries if entry.suffix in (".yml", ".yaml") and _NAME.fullmatch(entry.stem)]
+
+
+Graph = Mapping[str, frozenset[str]]
+"""For each job, in the order in which they run, the jobs whose targets it reads."""
+
+
+def build_graph(project: Project) -> Graph:
+    """Return a project's jobs in the order in which they run."""
+    return {name: frozenset(find_upstream(project, name)) for name in sort_jobs(project.jobs, project)}
+
+
+def choose(graph: Graph, names: Iterable[str], select: Iterable[str], exclude: Iterable[str]) -> list[str]:
+    """Return the jobs meant, in the order of ``graph``: those named and those selected, less those excluded.
+
+    Nothing named and nothing selected means all. ``select`` and ``exclude`` take shell patterns over job names;
+    ``+job`` adds what the job reads, directly or not, ``job+`` what reads it.
+
+    Raises:
+        ConfigError: A name or pattern that fits no job, or nothing is left.
+    """
+    names, select = list(names), list(select)
+    wanted = set(graph) if not names and not select else set()
+    for name in names:
+        if name not in graph:
+            raise _refuse_unknown(f"there is no job {name!r}", name, graph)
+        wanted.add(name)
+    for pattern in select:
+        wanted |= match_jobs(graph, pattern, "--select")
+    for pattern in exclude:
+        wanted -= match_jobs(graph, pattern, "--exclude")
+    if not wanted:
+        raise ConfigError("the selection leaves no job to run", hint=f"`{hints.list_jobs()}` lists the jobs")
+    return [name for name in graph if name in wanted]
+
+
+def match_jobs(graph: Graph, pattern: str, option: str) -> set[str]:
+    """Return the jobs that a pattern means, with those before (``+x``) and behind (``x+``) them."""
+    core = pattern.removeprefix("+").removesuffix("+")
+    found = {name for name in graph if fnmatchcase(name, core)}
+    if not found:
+        raise _refuse_unknown(f"{option} {pattern!r} matches no job", core, graph)
+    before, behind = set(found), set(found)
+    for name in reversed(list(graph)):  # a job stands after all that it reads
+        if name in before:
+            before |= graph[name]
+    for name in graph:
+        if graph[name] & behind:
+            behind.add(name)
+    return found | (before if pattern.startswith("+") else set()) | (behind if pattern.endswith("+") else set())
+
+
+def _refuse_unknown(message: str, name: str, graph: Graph) -> ConfigError:
+    return ConfigError(message, hint=suggest(name, graph, f"`{hints.list_jobs()}` lists the jobs"))
+
 
 Command = TypeVar("Command", bound=Callable[..., Any])
 

@@ -15,6 +15,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from itertools import pairwise
 from pathlib import Path
 from types import FrameType
@@ -26,7 +27,9 @@ from enrich.base import context
 from enrich.base.console import clean
 from enrich.base.errors import ConfigError, EnrichError, EnvironmentFault, RunFailed
 from enrich.base.extras import find_missing_extra
-from enrich.base.traces import tell_frames
+from enrich.base.failures import tell_frames
+from enrich.base.files import WholeFile
+from enrich.base.result import name_deployment
 
 log = logging.getLogger("enrich")
 
@@ -48,7 +51,9 @@ class CommandLine(click.Group):
     ) -> NoReturn:
         """Run a command and exit with its code."""
         part_from_natives()
-        tolerate_any_text()
+        for stream in (sys.stdout, sys.stderr):  # what their encoding cannot hold becomes an escape
+            if hasattr(stream, "reconfigure"):
+                stream.reconfigure(errors="backslashreplace")
         take_signals()
         begin_log(sys.argv[1:] if args is None else args)
         extra["standalone_mode"] = False
@@ -61,7 +66,9 @@ class CommandLine(click.Group):
             if logs_json():
                 say_error(error.format_message())
             else:
-                put(clean(f"{describe_usage(error)}error: {error.format_message()}"), sys.stderr)
+                where = getattr(error, "ctx", None)
+                place, usage = (where.command_path, f"{where.get_usage()}\n") if where is not None else ("enrich", "")
+                put(clean(f"{usage}try: {place} --help\nerror: {error.format_message()}"), sys.stderr)
             code = error.exit_code
         except click.Abort:  # click's word for a KeyboardInterrupt
             code = report_error(*explain_end(KeyboardInterrupt()))
@@ -74,14 +81,6 @@ class CommandLine(click.Group):
             code = report_error(*explain_end(error))
         flush()
         sys.exit(int(code or 0))
-
-
-def describe_usage(error: click.ClickException) -> str:
-    """Return the usage line of a command that was called wrongly, and where to read on."""
-    context = getattr(error, "ctx", None)
-    if not isinstance(context, click.Context):
-        return "try: enrich --help\n"
-    return f"{context.get_usage()}\ntry: {context.command_path} --help\n"
 
 
 def report_error(error: EnrichError, exit_code: int | None = None) -> int:
@@ -140,13 +139,6 @@ def part_from_natives() -> None:
     except (OSError, ValueError):  # captured by a test, or closed already
         return
     sys.stderr = ours
-
-
-def tolerate_any_text() -> None:
-    """Let stdout and stderr write what their encoding cannot hold as escapes, instead of failing."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
 
 
 def put(text: str, stream: TextIO | None) -> None:
@@ -413,3 +405,83 @@ def end_within(seconds: float, code: int) -> None:
     timer = threading.Timer(seconds, os._exit, (code,))
     timer.daemon = True
     timer.start()
+
+
+def format_json_line(data: dict[str, Any]) -> str:
+    """Return ``data`` as one compact line of ASCII, which any terminal, pipe and XCom can hold."""
+    return json.dumps(data, separators=(",", ":"))
+
+
+def say_found(output: str, data: dict[str, Any], text: str | None, file: WholeFile | None = None) -> int:
+    """Write what a command found to stdout, as JSON or as a text for people, and as JSON to ``file``; return 0."""
+    line = format_json_line(data)
+    if file is not None:
+        file.write(line)
+    shown = line if output == "json" else text
+    if shown is not None:
+        say_result(shown)
+    return 0
+
+
+def deliver(
+    ctx: click.Context,
+    output: str,
+    done: Sequence[Any],
+    work: Callable[[], Any],
+    text: Callable[[Any], str],
+    *,
+    path: Path | None = None,
+    **head: Any,
+) -> int:
+    """Do what a command does with its jobs, hand over the result or why there is none, and return the exit code.
+
+    Args:
+        ctx: Names the deployment.
+        output: ``text`` or ``json``.
+        done: The results of the jobs that have ended; told when ``work`` does not end.
+        work: Returns the result.
+        text: Writes the result for people. Why there is none they read on stderr.
+        path: A file that receives the JSON, whatever ``output`` is; it is prepared before the work begins.
+        head: What the JSON says first when there is no result.
+    """
+    with ExitStack() as cleanup:
+        file = None
+        try:
+            file = cleanup.enter_context(WholeFile(path, "--result-file", "nothing was run")) if path else None
+            found = work()
+        except (Exception, KeyboardInterrupt, Interrupted) as error:  # noqa: BLE001 - even a bug leaves one JSON line
+            return _say_end(ctx, output, error, done, file, **head)
+        say_found(output, found.to_dict(), text(found), file)
+        return int(found.exit_code)
+
+
+def answer(ctx: click.Context, output: str, work: Callable[[], int]) -> int:
+    """Do what a command does that has one answer, and return the exit code; JSON tells why there is none, too.
+
+    Args:
+        ctx: Names the deployment.
+        output: ``json``, or another format.
+        work: Hands over the answer, and returns the exit code.
+    """
+    try:
+        return work()
+    except (Exception, KeyboardInterrupt, Interrupted) as error:
+        ends = (click.ClickException, click.exceptions.Exit, click.Abort, BrokenPipeError)
+        if output != "json" or isinstance(error, ends):
+            raise
+        return _say_end(ctx, output, error)
+
+
+def _say_end(
+    ctx: click.Context,
+    output: str,
+    error: BaseException,
+    done: Sequence[Any] = (),
+    file: WholeFile | None = None,
+    **head: Any,
+) -> int:
+    """Tell why there is no result, on stderr and in the JSON, and return the exit code."""
+    known, exit_code = explain_end(error)
+    end = {"exit_code": exit_code, "jobs": [job.to_dict() for job in done], "error": str(known)}
+    say_found(output, {**head, **name_deployment(ctx.obj["target"]), **end}, None, file)
+    return report_error(known, exit_code)

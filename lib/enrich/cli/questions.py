@@ -10,17 +10,16 @@ import click
 from click.core import ParameterSource
 
 import enrich
-from enrich.cli.completion import complete_jobs
 from enrich.cli.options import (
     add_option,
     add_place_options,
     add_show_keys_option,
+    complete_jobs,
     load_chosen_project,
     output_option,
     refuse_stored_keys,
 )
-from enrich.cli.process import log_to_stderr, say_failure
-from enrich.cli.results import answer, say_found
+from enrich.cli.process import answer, log_to_stderr, say_failure, say_found
 from enrich.diagnosis.text import format_answer, format_checkup, format_failing, format_keys
 
 _NEAR_MISSES = "the keys of near misses"

@@ -18,19 +18,24 @@ from enrich.base import hints
 from enrich.base.console import clean
 from enrich.base.errors import ConfigError
 from enrich.base.files import WholeFile
-from enrich.cli.options import refuse_stored_keys
-from enrich.cli.process import convert_error, log_to_stderr, put, say_failure, say_result, stop_if_interrupted
-from enrich.cli.results import format_json_line
-from enrich.cli.selection import build_graph, choose
+from enrich.cli.options import build_graph, choose, refuse_stored_keys
+from enrich.cli.process import (
+    convert_error,
+    format_json_line,
+    log_to_stderr,
+    put,
+    say_failure,
+    say_result,
+    stop_if_interrupted,
+)
 from enrich.config.project import Project
 from enrich.report import Report, add_reasons, read_report
 from enrich.report.junit import format_junit
 from enrich.report.keys import format_quarantined_keys
-from enrich.report.latest import find_latest
 from enrich.report.markdown import format_markdown
 from enrich.report.models import JobReport
-from enrich.report.page import render_page
-from enrich.report.reasons import Causes, list_failing
+from enrich.report.now import Causes, list_failing
+from enrich.report.page import find_latest, render_page
 from enrich.report.text import format_report
 from enrich.report.words import format_rule
 

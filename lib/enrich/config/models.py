@@ -29,7 +29,7 @@ from pydantic_core import PydanticCustomError
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, Fault
-from enrich.base.values import ValueFault
+from enrich.base.failures import ValueFault
 from enrich.config.kinds import JOBS, JOINS
 from enrich.config.kinds.syntax import JobSyntax, JoinSyntax
 from enrich.config.yamlfile import PathStep, Tree

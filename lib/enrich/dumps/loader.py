@@ -15,10 +15,9 @@ from typing import TYPE_CHECKING
 from enrich.base import context, hints
 from enrich.base.errors import ConfigError, Conflict, EnrichError, RunFailed
 from enrich.base.extras import SPARK, require_extra
-from enrich.base.failures import find_condition, find_lack, find_refusal, is_conflict
+from enrich.base.failures import find_condition, find_lack, find_refusal, is_conflict, tell_frames
 from enrich.base.names import CatalogName, Location
 from enrich.base.spec import quote
-from enrich.base.traces import tell_frames
 from enrich.compiler.ddl import read_columns
 from enrich.dumps import files, stage
 from enrich.dumps.badlines import REPEATED, SHOWN, BadLines

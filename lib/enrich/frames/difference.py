@@ -26,7 +26,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from enrich.base.constraints import CHECK, GENERATED, LENGTH, NOT_NULL, Constraint, Demands
+from enrich.base.schemas import CHECK, GENERATED, LENGTH, NOT_NULL, Constraint, Demands
 from enrich.base.spec import COPIES, OPERATION, Affected, name_left_key, name_right_key, quote
 from enrich.frames.columns import Ranges, aggregate, count_with_ranges, has_null, keep_in_ranges, make_comparable
 

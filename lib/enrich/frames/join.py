@@ -26,6 +26,7 @@ from typing import Protocol
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from enrich.base.result import LookupState
 from enrich.base.spec import (
     LIVE,
     Affected,
@@ -36,7 +37,6 @@ from enrich.base.spec import (
     name_reference,
     name_right_key,
 )
-from enrich.base.state import LookupState
 from enrich.frames.columns import aggregate, drop_nulls, evaluate_where, has_null, keep_in_ranges, pack_rows
 
 # --- Which joins of a job come before another one, and which of them decide what it sees ----------------------------

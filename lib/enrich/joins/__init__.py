@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
+    from enrich.base.result import Lookups
     from enrich.base.spec import Affected, JobSpec, Step
-    from enrich.base.state import Lookups
     from enrich.frames.join import StepKind
     from enrich.steps.rows import Rows
     from enrich.steps.run import Run

@@ -12,7 +12,7 @@ from typing import cast
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.result import Counts, Lookup
+from enrich.base.result import Counts, Lookup, Lookups
 from enrich.base.schemas import strip_type
 from enrich.base.spec import (
     LIVE,
@@ -24,7 +24,6 @@ from enrich.base.spec import (
     name_left_key,
     name_reference,
 )
-from enrich.base.state import Lookups
 from enrich.frames import join, keys
 from enrich.frames.changes import count_keys_that_differ
 from enrich.frames.columns import Ranges, drop_nulls, lacks_value, mark_rows, pack_rows, take_column
@@ -129,7 +128,7 @@ def compute_rows(run: Run, _changed: Changes, affected: Affected | None) -> Rows
     marks = mark_rows(spec.columns) if run.plan.everything and not run.plan.may_quarantine else {}
     marks = {name: F.col(LIVE) & mark for name, mark in marks.items()}
     found, partners, tally = sum_partners(frame, spec.steps, marks)
-    lookups = {step.alias: Lookup(step.kind, **vars(partners[step.alias])) for step in spec.steps}
+    lookups = {step.alias: Lookup(**vars(partners[step.alias]), kind=step.kind) for step in spec.steps}
     ids = sum(lookups[step.alias].null_references for step in spec.steps if step.elements is not None)
     counts = Counts(
         affected_keys=affected.count if affected is not None else found,

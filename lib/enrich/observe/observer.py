@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError, EnvironmentFault, find_gravest
 from enrich.base.extras import LINEAGE, install
+from enrich.base.failures import tell_frames
 from enrich.base.result import SKIPPED, JobResult
-from enrich.base.traces import tell_frames
 from enrich.config.project import Project
 from enrich.config.settings import resolve
 from enrich.operations.runner import Watch

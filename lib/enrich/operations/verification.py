@@ -16,8 +16,7 @@ from typing import TYPE_CHECKING, Any
 from enrich.base import context, hints
 from enrich.base.errors import Blocked, DriftError, EnrichError, Locked, find_gravest
 from enrich.base.extras import EXPECTATIONS, require_extra
-from enrich.base.result import FAILED, LOCKED, UPDATED, name_deployment
-from enrich.base.state import State
+from enrich.base.result import FAILED, LOCKED, UPDATED, State, name_deployment
 from enrich.config.models import Job
 from enrich.config.project import Project
 from enrich.operations.loading import choose_jobs

@@ -17,12 +17,10 @@ from enrich.base import context, hints
 from enrich.base.errors import ConfigError, EnrichError, Fault, HistoryError, RefreshNeeded
 from enrich.base.extras import SPARK, require_extra
 from enrich.base.failpoints import pass_point
-from enrich.base.failures import describe_error
+from enrich.base.failures import describe_error, find_value_fault, tell_frames
 from enrich.base.names import FEED_COLUMNS, CatalogName, Location, find_quarantine, identify
 from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
-from enrich.base.traces import tell_frames
-from enrich.base.values import find_value_fault
 from enrich.compiler.compile import compile_job
 from enrich.config.models import Job, explain_value_fault
 from enrich.config.project import Project, find_downstream, find_edges

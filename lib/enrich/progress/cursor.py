@@ -19,8 +19,8 @@ from typing import Any
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, DriftError, show_text
+from enrich.base.result import State
 from enrich.base.spec import DataType
-from enrich.base.state import State
 from enrich.storage.runs import FORMAT, RunsTable, require_known
 from enrich.storage.tables import (
     Log,

@@ -12,9 +12,8 @@ from typing import TYPE_CHECKING
 from enrich.base import hints
 from enrich.base.hints import NO_OPTIONS, RunOptions
 from enrich.base.names import CatalogName, Location, find_quarantine
-from enrich.base.result import BEFORE_ALL, Finding, SourceWindow
+from enrich.base.result import BEFORE_ALL, Finding, SourceWindow, State
 from enrich.base.spec import CompiledJob, JobSpec, quote
-from enrich.base.state import State
 from enrich.progress.cursor import Cursor, Mark, TargetState
 from enrich.quality import suites
 from enrich.quality.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules

@@ -17,8 +17,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.failures import is_no_verdict
-from enrich.base.result import Finding, resolve_threshold
-from enrich.base.state import RuleState
+from enrich.base.result import Finding, RuleState, resolve_threshold
 from enrich.quality.counting import Labels, RuleCounts, count_rules, label_rows, needs_own_rows
 from enrich.quality.gx import RuleError, judge_whole, name_error, silence_gx
 from enrich.quality.suites import CHANGED, FAIL, QUARANTINE, TARGET, Suite, SuiteRule

@@ -15,8 +15,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.result import Finding, resolve_threshold
-from enrich.base.state import RuleState
+from enrich.base.result import Finding, RuleState, resolve_threshold
 
 if TYPE_CHECKING:
     from enrich.config.models import Rule
@@ -187,11 +186,12 @@ def list_unjudged(rules: Sequence[Rule], accepted: Collection[str]) -> tuple[Fin
         is_accepted = rule.blocks and rule.rule in accepted
         action = "fail" if rule.blocks and not is_accepted else "warn"
         scope = "target" if rule.rule == MASS_CHANGE else rule.scope or "changed"
-        bound = ("at_least", rule.at_least) if rule.at_least is not None else ("at_most", rule.at_most or 0)
+        at_most = None if rule.at_least is not None else rule.at_most or 0
         found.append(
             Finding(
                 None, rule.rule, None, action, 0, 0, success=None,
-                source=rule.join, rule=position, bound=bound, accepted=is_accepted, scope=scope,
+                source=rule.join, rule=position, at_least=rule.at_least, at_most=at_most, accepted=is_accepted,
+                scope=scope,
             )
         )  # fmt: skip
     return tuple(found)
@@ -199,10 +199,10 @@ def list_unjudged(rules: Sequence[Rule], accepted: Collection[str]) -> tuple[Fin
 
 def judge_counts(finding: Finding, checked: int, failed: int) -> Finding:
     """Return a rule's finding with its counts and its verdict; no verdict over no rows."""
-    assert finding.bound is not None  # noqa: S101 - the job's own rules have one
-    name, bound = finding.bound
-    limit = resolve_threshold(bound, checked)
-    passed = checked - failed >= limit if name == "at_least" else failed <= limit
+    if finding.at_least is not None:
+        passed = checked - failed >= resolve_threshold(finding.at_least, checked)
+    else:
+        passed = failed <= resolve_threshold(finding.at_most or 0, checked)
     return replace(finding, checked=checked, failed=failed, success=passed if checked else None)
 
 

@@ -4,8 +4,8 @@ Numbers, names and versions, never a cell value. `enrich.report.keys` alone show
 """
 
 from enrich.report.document import build_report, read_report
-from enrich.report.latest import write_latest
 from enrich.report.models import Report, build_schema
-from enrich.report.reasons import add_reasons
+from enrich.report.now import add_reasons
+from enrich.report.page import write_latest
 
 __all__ = ["Report", "add_reasons", "build_report", "build_schema", "read_report", "write_latest"]

@@ -9,7 +9,7 @@ from typing import Any, get_args
 
 from enrich.base.console import format_count
 from enrich.base.errors import refuse_text
-from enrich.base.result import BLOCKED, FAILED, LOCKED, SKIPPED, UNCHANGED
+from enrich.base.result import BLOCKED, FAILED, LOCKED, SKIPPED, UNCHANGED, Quarantine
 from enrich.config.models import Job
 from enrich.config.project import Project, sort_jobs
 from enrich.quality.catalogue import TYPES
@@ -17,7 +17,6 @@ from enrich.quality.suites import Suite
 from enrich.report.models import (
     JobReport,
     LookupReport,
-    QuarantineReport,
     Report,
     RuleNow,
     RuleReport,
@@ -27,7 +26,7 @@ from enrich.report.models import (
 )
 from enrich.report.now import build_rules_now, build_table_now, find_counted
 from enrich.report.outcomes import Outcome, select_acted
-from enrich.report.values import (
+from enrich.report.words import (
     compute_share,
     format_moment,
     format_verdict,
@@ -58,14 +57,11 @@ def read_report(project: Project, jobs: Sequence[str] | None = None, runs: int =
     # Idle runs are read, too: one that only moved the cursor did something, and the very last is always told.
     rows = RunsTable(project.state).read_recent(runs)
     names = sort_jobs(project.jobs, project) if jobs is None else list(jobs)
-    return build_report(
-        [(project.jobs[name], _select_rows(project, project.jobs[name], rows)) for name in names], project, runs
-    )
-
-
-def _select_rows(project: Project, job: Job, rows: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
-    place = str(project.location(job.target.table))
-    return [row for row in rows if row["job"] == job.job and row["target"] == place]
+    found = []
+    for job in (project.jobs[name] for name in names):
+        place = str(project.location(job.target.table))
+        found.append((job, [row for row in rows if row["job"] == job.job and row["target"] == place]))
+    return build_report(found, project, runs)
 
 
 def build_report(
@@ -95,7 +91,7 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
     last, acted = outcomes[-1], select_acted(outcomes)[-runs:]
     counted, rules_now = find_counted(outcomes), build_rules_now(outcomes, acted, suite)
     now = build_table_now(job, outcomes, acted, tuple(rules_now.values()))
-    judged = _find_judged(acted, _find_settled(outcomes))
+    judged = _find_judged(acted, outcomes)
     rules = _build_rules(judged, acted, rules_now) if judged else ()
     in_quarantine = last.quarantine() or (judged.quarantine() if judged else None)
     ended = next((each for each in reversed(outcomes) if each.status != LOCKED), None)
@@ -121,25 +117,20 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
     )
 
 
-def _find_settled(outcomes: Sequence[Outcome]) -> Outcome:
-    """Return the last run that came to an end by itself; the last outcome where there is none."""
-    ended = (each for each in reversed(outcomes) if not each.repairs and each.status not in (SKIPPED, LOCKED, FAILED))
-    return next(ended, outcomes[-1])
-
-
-def _find_judged(acted: Sequence[Outcome], settled: Outcome) -> Outcome | None:
+def _find_judged(acted: Sequence[Outcome], outcomes: Sequence[Outcome]) -> Outcome | None:
     """Return the run whose rules and lookups describe what stands now; None when there is none.
 
     A failed run judged nothing, nor did one that only moved its cursor, nor a repair. A blocked one is told until a
     later run finds nothing left to do.
     """
-    out = (FAILED, BLOCKED) if settled.status == UNCHANGED else (FAILED,)
+    ended = (each for each in reversed(outcomes) if not each.repairs and each.status not in (SKIPPED, LOCKED, FAILED))
+    out = (FAILED, BLOCKED) if next(ended, outcomes[-1]).status == UNCHANGED else (FAILED,)
     runs = (each for each in reversed(acted) if each.status not in out and not each.repairs)
     return next((each for each in runs if each.status != UNCHANGED or each.judged), None)
 
 
 def _decide_verdict(
-    status: str | None, rules: Sequence[RuleReport], in_quarantine: QuarantineReport | None, now: TableNow | None
+    status: str | None, rules: Sequence[RuleReport], in_quarantine: Quarantine | None, now: TableNow | None
 ) -> Verdict:
     """Return the verdict on the last run that did not only meet another run's lock; ``status`` is None without one."""
     if status is None:
@@ -154,21 +145,16 @@ def _decide_verdict(
 
 
 def _build_rules(judged: Outcome, acted: Sequence[Outcome], now: Mapping[Any, RuleNow]) -> tuple[RuleReport, ...]:
+    """Return the rules of a run; one that fails in the table now is warned, if it was nothing worse."""
     trends = [each.failures() for each in acted]
-    blocked = judged.status == BLOCKED
-    found = {
-        identity: _build_rule(each, tuple(trend.get(identity) for trend in trends), blocked=blocked)
-        for identity, each in judged.rules().items()
-    }
-    return tuple(_warn_of(rule, now.get(identity)) for identity, rule in found.items())
-
-
-def _warn_of(rule: RuleReport, now: RuleNow | None) -> RuleReport:
-    """Return a rule that is warned, if it was nothing worse, where it fails in the table now."""
-    if now is None or now.verdict != "warned":
-        return rule
-    verdict = min(rule.verdict, "warned", key=_RULE_GRAVITY.index)
-    return rule.model_copy(update={"verdict": verdict})
+    found = []
+    for identity, each in judged.rules().items():
+        trend = tuple(trend.get(identity) for trend in trends)
+        rule = _build_rule(each, trend, blocked=judged.status == BLOCKED)
+        if identity in now and now[identity].verdict == "warned":
+            rule = rule.model_copy(update={"verdict": min(rule.verdict, "warned", key=_RULE_GRAVITY.index)})
+        found.append(rule)
+    return tuple(found)
 
 
 def _build_rule(finding: Mapping[str, Any], trend: tuple[int | None, ...], *, blocked: bool) -> RuleReport:
@@ -176,13 +162,15 @@ def _build_rule(finding: Mapping[str, Any], trend: tuple[int | None, ...], *, bl
     success = success if isinstance(success, bool) else None
     checked, failed = read_count(finding.get("checked")), read_count(finding.get("failed"))
     columns = read_list(finding.get("column_list"))
-    by_row = _counts_rows(finding.get("expectation"))
+    expectation = read_name(finding.get("expectation"))
+    known = TYPES.get(expectation)
+    by_row = known is None or (known.is_row and not known.verdict_only)  # built-in rules count rows, too
     action = read_name(finding.get("action"))
     is_tolerated = finding.get("tolerated") is True
     verdict = "tolerated" if is_tolerated else _decide_rule_verdict(success, error, action, blocked=blocked)
     return RuleReport(
         index=read_number(finding.get("index")),
-        expectation=read_name(finding.get("expectation")),
+        expectation=expectation,
         column=read_text(finding.get("column")),
         column_list=tuple(map(read_name, columns)) or None,
         source=read_text(finding.get("source")),
@@ -215,12 +203,6 @@ def _decide_rule_verdict(success: bool | None, error: str | None, action: str, *
     return "held" if action == "quarantine" else "warned"
 
 
-def _counts_rows(expectation: Any) -> bool:
-    """Tell whether a rule's ``failed`` counts rows; built-in rules' do."""
-    spec = TYPES.get(expectation) if isinstance(expectation, str) else None
-    return spec is None or (spec.is_row and not spec.verdict_only)
-
-
 def _build_lookups(judged: Outcome, acted: Sequence[Outcome]) -> dict[str, LookupReport]:
     return {
         read_name(alias): LookupReport(
@@ -250,7 +232,7 @@ def write_job_headline(
     verdict: Verdict,
     status: str,
     rules: Sequence[RuleReport],
-    in_quarantine: QuarantineReport | None,
+    in_quarantine: Quarantine | None,
     now: TableNow | None,
 ) -> str:
     """Return how the last run ended, how many rules fail in the table, what the run said, how much is quarantined."""

@@ -1,4 +1,4 @@
-"""The report as JUnit XML, for continuous integration: a suite a job, a case a rule, and one case for the job itself.
+"""Render the report as JUnit XML, for continuous integration: a suite a job, a case a rule, and one for the job itself.
 
     rule      run, table now             case
     email     passed, 12 rows fail       failure: 12 of 100 rows of the table fail
@@ -11,13 +11,12 @@ Attributes and elements are those that Jenkins' schema (junit-10.xsd) knows; Git
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
-from xml.etree import ElementTree as ET
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
-from enrich.base.console import clean
 from enrich.report.models import JobReport, Report, RuleNow, RuleReport
-from enrich.report.values import format_verdict
-from enrich.report.words import format_number, format_since, format_why, list_rules
+from enrich.report.page import build_environment
+from enrich.report.words import format_number, format_since, format_verdict, format_why, list_rules
 
 _FAILURE, _ERROR, _SKIPPED = "failure", "error", "skipped"
 _OF_RULE = {
@@ -28,7 +27,40 @@ _OF_RULE = {
     "not_checked": _SKIPPED,
 }
 _OF_JOB = {"failed": _ERROR, "blocked": _FAILURE, "skipped": _SKIPPED, "never_run": _SKIPPED}
-_COUNTED = {"tests": "", "failures": _FAILURE, "errors": _ERROR, "skipped": _SKIPPED}
+
+
+@dataclass(frozen=True)
+class Case:
+    """One case; ``end`` is ``failure``, ``error``, ``skipped``, or empty, and with it come a verdict and what is told.
+
+    Attributes:
+        place: What is shown above its name: a class, for most tools.
+        told: All that is wrong; ``message`` is its one line.
+    """
+
+    place: str
+    name: str
+    seconds: float = 0.0
+    end: str = ""
+    verdict: str = ""
+    message: str = ""
+    told: str = ""
+
+
+@dataclass(frozen=True)
+class CaseSuite:
+    """The cases of one job or file, how long they took, and when that was, if it is known."""
+
+    name: str
+    cases: tuple[Case, ...]
+    seconds: float
+    at: str = ""
+
+
+def format_suites(name: str, suites: Sequence[CaseSuite]) -> str:
+    """Return an XML document of ASCII characters, in which there is no character that XML does not know."""
+    text = build_environment(html=False).get_template("junit.xml.jinja").render(name=name, suites=suites)
+    return text.encode("ascii", "xmlcharrefreplace").decode("ascii")
 
 
 def format_junit(report: Report) -> str:
@@ -38,56 +70,27 @@ def format_junit(report: Report) -> str:
     The case ``job`` fails with the job, and also where a job is ``warned`` by something that is no rule's failure:
     quarantined rows.
     """
-    root = ET.Element("testsuites", name=_clean(f"enrich {report.deployment}"))
-    for job in report.jobs:
-        root.append(_build_suite(job, report))
-    return finish_document(root, sum((job.last.seconds or 0.0) for job in report.jobs if job.last is not None))
+    return format_suites(f"enrich {report.deployment}", [_build_suite(job, report) for job in report.jobs])
 
 
-def finish_document(root: ET.Element, seconds: float) -> str:
-    """Return a document of suites as text of ASCII characters, with its counts and how long all of it took."""
-    _set_counts(root, seconds, ("tests", "failures", "errors"))
-    ET.indent(root)
-    found: bytes = ET.tostring(root, encoding="us-ascii", xml_declaration=True)
-    return found.decode("ascii")
-
-
-def _build_suite(job: JobReport, report: Report) -> ET.Element:
+def _build_suite(job: JobReport, report: Report) -> CaseSuite:
     seconds = 0.0 if job.last is None else job.last.seconds or 0.0
-    suite = ET.Element("testsuite", name=_clean(job.job))
     place = f"enrich.{report.deployment}.{job.job}"
     names: Counter[str] = Counter()
+    cases = []
     for rule in list_rules(job):
         names[rule.name] += 1
-        number = names[rule.name]
-        case = add_case(suite, place, rule.name if number == 1 else f"{rule.name} #{number}")
-        if (end := _OF_RULE.get(rule.verdict)) is not None:
-            told = "; ".join(_tell_rule(rule.run, rule.now))
-            add_end(case, end, rule.verdict, told or format_verdict(rule.verdict), told)
-    shown = any(len(case) for case in suite)
-    end = _OF_JOB.get(job.verdict) or (_FAILURE if job.verdict == "warned" and not shown else None)
-    case = add_case(suite, place, "job", seconds)
-    if end is not None:
-        told = "\n".join(filter(None, [job.headline, job.last.error if job.last else None]))
-        add_end(case, end, job.verdict, told.partition("\n")[0] or format_verdict(job.verdict), told)
-    finish_suite(suite, seconds)
-    suite.set("timestamp", (job.last.at if job.last is not None else report.generated).removesuffix("Z"))
-    return suite
-
-
-def add_case(suite: ET.Element, place: str, name: str, seconds: float = 0.0) -> ET.Element:
-    """Add a case to a suite."""
-    return ET.SubElement(suite, "testcase", classname=_clean(place), name=_clean(name), time=f"{seconds:.3f}")
-
-
-def add_end(case: ET.Element, kind: str, verdict: str, message: str, told: str) -> None:
-    """Say in a case what was wrong: ``failure``, ``error`` or ``skipped``, in one line and in full."""
-    ET.SubElement(case, kind, type=verdict, message=_clean(message)).text = clean(told)
-
-
-def finish_suite(suite: ET.Element, seconds: float) -> None:
-    """Count the cases of a suite, and say how long they took."""
-    _set_counts(suite, seconds, tuple(_COUNTED))
+        name = rule.name if names[rule.name] == 1 else f"{rule.name} #{names[rule.name]}"
+        end = _OF_RULE.get(rule.verdict, "")
+        told = "; ".join(_tell_rule(rule.run, rule.now)) if end else ""
+        cases.append(Case(place, name, 0.0, end, rule.verdict, told or format_verdict(rule.verdict), told))
+    shown = any(case.end for case in cases)
+    end = _OF_JOB.get(job.verdict) or (_FAILURE if job.verdict == "warned" and not shown else "")
+    told = "\n".join(filter(None, [job.headline, job.last.error if job.last else None]))
+    message = told.partition("\n")[0] or format_verdict(job.verdict)
+    cases.append(Case(place, "job", seconds, end, job.verdict, message, told))
+    at = (job.last.at if job.last is not None else report.generated).removesuffix("Z")
+    return CaseSuite(job.job, tuple(cases), seconds, at)
 
 
 def _tell_rule(run: RuleReport | None, now: RuleNow | None) -> Iterator[str]:
@@ -106,17 +109,3 @@ def _tell_rule(run: RuleReport | None, now: RuleNow | None) -> Iterator[str]:
         yield f"this run: {format_number(run.failed)} of {format_number(run.checked)} rows failed, action {run.action}"
     elif run is not None:
         yield f"this run: {'failed' if run.failed else 'passed'}, action {run.action}"
-
-
-def _set_counts(element: ET.Element, seconds: float, names: tuple[str, ...]) -> None:
-    """Count the cases below an element, by how they ended."""
-    cases = list(element.iter("testcase"))
-    for name in names:
-        kind = _COUNTED[name]
-        element.set(name, str(sum(not kind or case.find(kind) is not None for case in cases)))
-    element.set("time", f"{seconds:.3f}")
-
-
-def _clean(text: str) -> str:
-    """Return a text for an attribute: one line without characters that XML does not know."""
-    return clean(text).replace("\n", " ")

@@ -5,10 +5,15 @@ Fields may be added to version 1; none is renamed, removed or given another mean
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
+from enrich.base.errors import GRAVITY
+from enrich.base.result import Lookup, LookupState, Quarantine, RuleState, RunResult, SourceWindow, State
+from enrich.config.kinds import JOINS
 from enrich.config.models import finish_schema
 
 Verdict = Literal["failed", "blocked", "skipped", "warned", "not_checked", "never_run", "passed"]
@@ -43,18 +48,6 @@ class Run(Attempt):
     held: int | None = Field(None, description="Rows in the quarantine after the run; null if not recorded.")
 
 
-class WindowReport(JsonModel):
-    """The versions of one source that the run consumed."""
-
-    from_: int | None = Field(
-        None,
-        alias="from",
-        description="The last version consumed before, or that of --since; null when all rows are computed.",
-    )
-    to: int
-    changes: int = Field(0, description="Keys with a net change; in the first run: rows.")
-
-
 class RuleReport(JsonModel):
     """One rule with its verdict: first the expectations in the order of the suite, then the other rules."""
 
@@ -81,43 +74,6 @@ class RuleReport(JsonModel):
     trend: tuple[int | None, ...] = Field((), description="failed in each of the runs; null where it judged no row.")
 
 
-class LookupReport(JsonModel):
-    """How many rows, or elements of lists, have a partner in a lookup."""
-
-    kind: str
-    rows: int
-    matched: int
-    null_references: int
-    share: float | None = Field(None, description="matched / rows; null if there were no rows.")
-    trend: tuple[float | None, ...] = Field((), description="share in each of the runs.")
-
-
-class RuleStateReport(JsonModel):
-    """What one row rule says of all rows of the target, as recorded."""
-
-    index: int = Field(description="Position in the suite, as the run read it.")
-    checked: int | None = Field(description="Rows that the rule judges; null if they are not counted yet.")
-    failed: int | None = Field(description="Rows that fail; null if they are not counted yet.")
-    error: str | None = Field(description="Class of the error that the rule raised on a row of the target.")
-
-
-class LookupStateReport(JsonModel):
-    """How one join went over all driving rows, as recorded; for lists over all elements."""
-
-    rows: int
-    matched: int
-    null_references: int
-
-
-class StateReport(JsonModel):
-    """What the whole target holds, as recorded by a run."""
-
-    rows: int
-    rules: tuple[RuleStateReport, ...]
-    lookups: dict[str, LookupStateReport]
-    nulls: dict[str, int] = Field(description="Column -> rows of the target where it is null.")
-
-
 class RunMark(JsonModel):
     """Which run, and when it ended."""
 
@@ -125,45 +81,70 @@ class RunMark(JsonModel):
     at: str = Field(description="In ISO 8601, UTC.")
 
 
-class RuleNow(JsonModel):
-    """What one row rule says of all rows of the target now."""
+@dataclass(frozen=True, kw_only=True)
+class LookupReport(Lookup):
+    """How one join went for the rows that a run computed, and in the runs before.
 
-    index: int = Field(description="Position in the suite.")
+    Attributes:
+        share: matched / rows; null if there were no rows.
+        trend: share in each of the runs.
+    """
+
+    share: float | None = None
+    trend: tuple[float | None, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class RuleNow(RuleState):
+    """What one row rule says of all rows of the target now.
+
+    Attributes:
+        index: Position in the suite.
+        verdict: warned: more rows fail than mostly and tolerate allow. tolerated: tolerate allows them. passed: none
+            fails, or mostly is met. null: not counted yet, or the suite no longer has this rule at this place.
+        share: failed / checked; null if no row was judged.
+        reasons: Reason of enrich why -> failing rows; empty if none fails. null: not asked, or not known.
+        near_misses: Kind -> failing rows that are near misses, if asked.
+        mostly: The share of rows that must pass, as the suite has it.
+        tolerate: Rows, or a share, that may fail, as the suite has it.
+        since: The first of the runs up to now after which rows failed.
+        since_or_before: Rows may have failed before since: no earlier count is known.
+        trend: failed after each of the runs; null if not known.
+        checked_trend: checked after each of the runs.
+    """
+
     expectation: str
     column: str | None = None
     column_list: tuple[str, ...] | None = None
-    verdict: RuleVerdict | None = Field(
-        None,
-        description="warned: more rows fail than mostly and tolerate allow. tolerated: tolerate allows them. passed:"
-        " none fails, or mostly is met. null: not counted yet, or the suite no longer has this rule at this place.",
-    )
-    checked: int | None = None
-    failed: int | None = None
-    share: float | None = Field(None, description="failed / checked; null if no row was judged.")
-    error: str | None = None
-    reasons: dict[str, int] | None = Field(
-        None, description="Reason of enrich why -> failing rows; empty if none fails. null: not asked, or not known."
-    )
-    near_misses: dict[str, int] = Field({}, description="Kind -> failing rows that are near misses, if asked.")
-    mostly: int | float | None = Field(None, description="The share of rows that must pass, as the suite has it.")
-    tolerate: int | float | None = Field(None, description="Rows, or a share, that may fail, as the suite has it.")
-    since: RunMark | None = Field(None, description="The first of the runs up to now after which rows failed.")
-    since_or_before: bool = Field(False, description="Rows may have failed before since: no earlier count is known.")
-    trend: tuple[int | None, ...] = Field((), description="failed after each of the runs; null if not known.")
-    checked_trend: tuple[int | None, ...] = Field((), description="checked after each of the runs.")
+    verdict: RuleVerdict | None = None
+    share: float | None = None
+    reasons: Mapping[str, int] | None = None
+    near_misses: Mapping[str, int] = field(default_factory=dict)
+    mostly: int | float | None = None
+    tolerate: int | float | None = None
+    since: RunMark | None = None
+    since_or_before: bool = False
+    trend: tuple[int | None, ...] = ()
+    checked_trend: tuple[int | None, ...] = ()
 
 
-class LookupNow(JsonModel):
-    """How one join went over all driving rows; for lists over all elements."""
+@dataclass(frozen=True, kw_only=True)
+class LookupNow(LookupState):
+    """How one join went over all driving rows; for lists over all elements.
 
-    kind: str | None = Field(None, description="table, foreign_key, as_of, list or interval.")
-    rows: int
-    matched: int
-    null_references: int
-    orphans: int = Field(description="References that are not null and have no partner.")
-    match_rate: float | None = Field(None, description="matched / (rows - null_references); null without references.")
-    trend: tuple[float | None, ...] = Field((), description="match_rate after each of the runs.")
-    orphans_trend: tuple[int | None, ...] = Field((), description="orphans after each of the runs.")
+    Attributes:
+        kind: What the job file calls the kind of join.
+        orphans: References that are not null and have no partner.
+        match_rate: matched / (rows - null_references); null without references.
+        trend: match_rate after each of the runs.
+        orphans_trend: orphans after each of the runs.
+    """
+
+    kind: str | None = None
+    orphans: int
+    match_rate: float | None = None
+    trend: tuple[float | None, ...] = ()
+    orphans_trend: tuple[int | None, ...] = ()
 
 
 class NullsNow(JsonModel):
@@ -185,13 +166,6 @@ class TableNow(JsonModel):
     nulls: dict[str, NullsNow] = {}
 
 
-class QuarantineReport(JsonModel):
-    """What is in the quarantine."""
-
-    rows: int
-    reasons: dict[str, int] = Field(description="Rule -> number of rows; a row may have several reasons.")
-
-
 class JobReport(JsonModel):
     """One job: its state now, and the runs that led to it."""
 
@@ -202,19 +176,17 @@ class JobReport(JsonModel):
     headline: str
     last: Attempt | None = Field(None, description="The last run, whatever it did; null if there was none.")
     judged: Run | None = Field(None, description="The run to which rules, lookups, sources and stages belong.")
-    state: StateReport | None = Field(
-        None, description="What the target holds: the last one recorded; null if unknown."
-    )
+    state: State | None = Field(None, description="What the target holds: the last one recorded; null if unknown.")
     now: TableNow | None = Field(None, description="The same with its history and the verdicts; null if unknown.")
     target_version: int | None = None
     affected_keys: int = 0
     null_foreign_keys: int = 0
     null_list_ids: int = 0
     null_values: int = 0
-    sources: dict[str, WindowReport] = {}
+    sources: dict[str, SourceWindow] = {}
     rules: tuple[RuleReport, ...] = ()
     lookups: dict[str, LookupReport] = {}
-    quarantine: QuarantineReport | None = None
+    quarantine: Quarantine | None = None
     stages: dict[str, float] = Field({}, description="Seconds of each stage.")
     runs: tuple[Run, ...] = Field((), description="The last runs that did something, the oldest first.")
 
@@ -239,3 +211,29 @@ def build_schema() -> dict[str, Any]:
     """Return the JSON Schema of a report."""
     found = Report.model_json_schema(by_alias=True, mode="serialization")
     return finish_schema("report", "A report of enrich", found)
+
+
+def build_result_schema() -> dict[str, Any]:
+    """Return the JSON Schema of the result of a run, also of one that did not begin, or did not end by itself."""
+    found = TypeAdapter(RunResult).json_schema(mode="serialization")
+    parts = found["$defs"]
+    parts["Lookup"]["properties"]["kind"]["enum"] = list(JOINS)
+    counts, job = parts.pop("Counts"), parts["JobResult"]
+    job["properties"] = counts["properties"] | {
+        name: each for name, each in job["properties"].items() if name != "counts"
+    }
+    job["required"] = [name for name in job["required"] if name != "counts"] + counts["required"]
+    known = found["properties"]
+    known["run_id"] = {
+        "anyOf": [{"type": "string"}, {"type": "null"}],
+        "description": "null when the run was interrupted, or did not begin.",
+    }
+    known["target"] = {"type": "string", "description": "The same as deployment; an older name."}
+    known["exit_code"] = {
+        "type": "integer",
+        "enum": sorted(GRAVITY),
+        "description": "The most serious exit code of the jobs; --skip-code does not change it.",
+    }
+    known["error"] = {"type": "string", "description": "Why the run did not begin, or did not end by itself."}
+    found["required"] = ["run_id", "target", "deployment", "exit_code", "jobs"]
+    return finish_schema("result", "The result of a run of enrich", found)

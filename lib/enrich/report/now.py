@@ -1,4 +1,4 @@
-"""The table now: the last state that a run recorded, held against the suite, with the history that led to it.
+"""Tell the table as it is now: the last state that a run recorded, held against the suite, with its history.
 
 states after three runs        suite                 now
 rule 0: 0, 4, 12 of 100        mostly 0.95           warned: 12 of 100 fail, since the second run; trend 0 4 12
@@ -6,26 +6,26 @@ rule 0: 0, 4, 12 of 100        mostly 0.95           warned: 12 of 100 fail, sin
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol
 
-from enrich.base.result import CREATED, resolve_threshold
+from enrich.base.result import CREATED, LookupState, RuleState, State, resolve_threshold
 from enrich.config.models import Job
 from enrich.quality.suites import Suite, SuiteRule
 from enrich.report.models import (
+    JobReport,
     LookupNow,
-    LookupStateReport,
     NullsNow,
+    Report,
     RuleNow,
-    RuleStateReport,
     RuleVerdict,
     RunMark,
-    StateReport,
     TableNow,
 )
 from enrich.report.outcomes import Outcome
-from enrich.report.values import compute_share, read_list, read_name, read_text
+from enrich.report.words import compute_share, read_list, read_name, read_text
 
 
 def find_counted(outcomes: Sequence[Outcome]) -> Outcome | None:
@@ -46,10 +46,11 @@ def build_rules_now(outcomes: Sequence[Outcome], acted: Sequence[Outcome], suite
         return {}
     findings = counted.rules()
     return {
-        identity: _build_rule(each, findings.get(identity, {}), suite)
-        .model_copy(update=_trace_rule(identity, outcomes, acted))
+        identity: replace(
+            _build_rule(each, findings.get(identity, {}), suite), **_trace_rule(identity, outcomes, acted)
+        )
         for identity, each in counted.counted_rules.items()
-    }  # fmt: skip
+    }
 
 
 def build_table_now(
@@ -85,11 +86,11 @@ def _mark(outcome: Outcome) -> RunMark:
 # --- rules ------------------------------------------------------------------------------------------------------------
 
 
-def _build_rule(state: RuleStateReport, finding: Mapping[str, Any], suite: Suite | None) -> RuleNow:
+def _build_rule(state: RuleState, finding: Mapping[str, Any], suite: Suite | None) -> RuleNow:
     rule = _find_rule(state.index, finding, suite)
     columns = tuple(map(read_name, read_list(finding.get("column_list"))))
     return RuleNow(
-        **state.model_dump(),
+        **vars(state),
         expectation=read_name(finding.get("expectation")),
         column=read_text(finding.get("column")),
         column_list=columns or None,
@@ -110,7 +111,7 @@ def _find_rule(index: int, finding: Mapping[str, Any], suite: Suite | None) -> S
     return rule if (rule.type, rule.column, columns) == counted else None
 
 
-def judge_state(state: RuleStateReport, rule: SuiteRule | None) -> RuleVerdict | None:
+def judge_state(state: RuleState, rule: SuiteRule | None) -> RuleVerdict | None:
     """Return the verdict over all rows of the target; None when there is nothing to judge, or to judge by.
 
     ``mostly`` that is met is a pass. Shares are fractions exactly as the suite writes them, and the ends are inclusive.
@@ -137,7 +138,7 @@ def _read_mostly(rule: SuiteRule) -> Fraction:
 
 def _trace_rule(identity: Any, outcomes: Sequence[Outcome], acted: Sequence[Outcome]) -> dict[str, Any]:
     """Return the history of one rule: its counts after each run, and since when rows fail."""
-    uncounted = RuleStateReport(index=0, checked=None, failed=None, error=None)
+    uncounted = RuleState(0)
     entries = [each.counted_rules.get(identity, uncounted) for each in acted]
     known = [each for each in outcomes if each.counted_rules.get(identity, uncounted).failed is not None]
     first = None
@@ -157,12 +158,12 @@ def _trace_rule(identity: Any, outcomes: Sequence[Outcome], acted: Sequence[Outc
 # --- joins ------------------------------------------------------------------------------------------------------------
 
 
-def _build_lookup(job: Job, alias: str, state: LookupStateReport, states: Sequence[StateReport | None]) -> LookupNow:
+def _build_lookup(job: Job, alias: str, state: LookupState, states: Sequence[State | None]) -> LookupNow:
     history = [None if each is None else each.lookups.get(alias) for each in states]
     join = job.join.get(alias)
     return LookupNow(
         kind=None if join is None else join.kind,
-        **state.model_dump(),
+        **vars(state),
         orphans=_count_orphans(state),
         match_rate=_compute_match_rate(state),
         trend=tuple(None if each is None else _compute_match_rate(each) for each in history),
@@ -170,9 +171,81 @@ def _build_lookup(job: Job, alias: str, state: LookupStateReport, states: Sequen
     )
 
 
-def _compute_match_rate(state: LookupStateReport) -> float | None:
+def _compute_match_rate(state: LookupState) -> float | None:
     return compute_share(state.matched, max(0, state.rows - state.null_references))
 
 
-def _count_orphans(state: LookupStateReport) -> int:
+def _count_orphans(state: LookupState) -> int:
     return max(0, state.rows - state.null_references - state.matched)
+
+
+# --- why rows fail ----------------------------------------------------------------------------------------------------
+
+
+class Causes(Protocol):
+    """What was found about one rule of a whole target; ``enrich.diagnosis`` gives it as ``RuleCauses``."""
+
+    @property
+    def index(self) -> int:
+        """The rule's position in the suite."""
+
+    @property
+    def checked(self) -> int | None:
+        """Rows that it judges."""
+
+    @property
+    def failed(self) -> int | None:
+        """Rows that it finds wanting."""
+
+    @property
+    def reasons(self) -> Mapping[str, int]:
+        """Reason -> failing rows."""
+
+    @property
+    def near_misses(self) -> Mapping[str, int]:
+        """Kind -> failing rows that are near misses."""
+
+
+def list_failing(report: Report) -> list[str]:
+    """Return the jobs whose recorded state has failing rows."""
+    return [job.job for job in report.jobs if job.now is not None and any(rule.failed for rule in job.now.rules)]
+
+
+def add_reasons(report: Report, found: Mapping[str, Iterable[Causes]]) -> Report:
+    """Return the report with the reasons of the rows that fail.
+
+        recorded                     found                              the report says
+        rule 0: 12 of 100 fail       9 no_such_key, 3 deleted_at        9 no such key, 3 deleted
+        rule 1:  4 of 100 fail       5 no_such_key                      nothing: a run came in between
+        rule 2:  0 of 100 fail       -                                  no reasons
+
+    Reasons are those of the recorded state: where the counts are not the recorded ones, because a run came in between,
+    or where the suite has another rule at this place now, there are none.
+
+    Args:
+        report: What ``read_report`` gave.
+        found: Job -> what was found about its rules. Jobs that no row fails need none; others that are not named
+            could not be answered, and stay as they are.
+    """
+    unknown = set(list_failing(report)) - set(found)
+    jobs = [job if job.job in unknown else _explain_job(job, found.get(job.job, ())) for job in report.jobs]
+    return report.model_copy(update={"jobs": tuple(jobs)})
+
+
+def _explain_job(job: JobReport, found: Iterable[Causes]) -> JobReport:
+    if job.now is None:
+        return job
+    causes = {each.index: each for each in found}
+    rules = tuple(_explain_rule(rule, causes.get(rule.index)) for rule in job.now.rules)
+    return job.model_copy(update={"now": job.now.model_copy(update={"rules": rules})})
+
+
+def _explain_rule(rule: RuleNow, causes: Causes | None) -> RuleNow:
+    if rule.failed == 0:
+        return replace(rule, reasons={})
+    if causes is None or rule.failed is None or rule.verdict is None:
+        return rule
+    reasons = dict(causes.reasons)
+    if (causes.checked, causes.failed, sum(reasons.values())) != (rule.checked, rule.failed, rule.failed):
+        return rule
+    return replace(rule, reasons=reasons, near_misses=dict(causes.near_misses))

@@ -14,17 +14,20 @@ from datetime import datetime
 from functools import cached_property
 from typing import Any
 
-from enrich.base.result import BLOCKED, CREATED, FAILED, UNCHANGED, UPDATED
-from enrich.report.models import (
-    Attempt,
-    LookupStateReport,
-    QuarantineReport,
-    RuleStateReport,
-    Run,
-    StateReport,
-    WindowReport,
+from enrich.base.result import (
+    BLOCKED,
+    CREATED,
+    FAILED,
+    UNCHANGED,
+    UPDATED,
+    LookupState,
+    Quarantine,
+    RuleState,
+    SourceWindow,
+    State,
 )
-from enrich.report.values import (
+from enrich.report.models import Attempt, Run
+from enrich.report.words import (
     MAX_ERROR,
     compute_share,
     format_moment,
@@ -79,7 +82,7 @@ class Outcome:
     @property
     def acted(self) -> bool:
         """True when the run did something, if only to move its cursor."""
-        moved = any(window.from_ != window.to for window in self.windows().values())
+        moved = any(window.start != window.to for window in self.windows().values())
         return self.status in _ACTED or (self.status == UNCHANGED and (moved or self.judged))
 
     @property
@@ -91,11 +94,11 @@ class Outcome:
         """Return what each rule said."""
         return [each for each in read_list(self.document.get("findings")) if isinstance(each, dict)]
 
-    def windows(self) -> dict[str, WindowReport]:
+    def windows(self) -> dict[str, SourceWindow]:
         """Return the versions consumed, by alias."""
         return {
-            read_name(alias): WindowReport(
-                from_=read_number(each.get("from")),
+            read_name(alias): SourceWindow(
+                start=read_number(each.get("from")),
                 to=read_count(each.get("to")),
                 changes=read_count(each.get("changes")),
             )
@@ -125,13 +128,13 @@ class Outcome:
         counts = {name: self.count(name) for name in ("inserted", "updated", "deleted", "quarantined")}
         return Run(**self.attempt().model_dump(), **counts, held=in_quarantine.rows if in_quarantine else None)
 
-    def quarantine(self) -> QuarantineReport | None:
+    def quarantine(self) -> Quarantine | None:
         """Return what was in the quarantine afterwards; None when that is not recorded."""
         in_quarantine = self.document.get("quarantine")
         if not isinstance(in_quarantine, dict):
             return None
         reasons = {read_name(reason): read_count(n) for reason, n in read_mapping(in_quarantine.get("reasons")).items()}
-        return QuarantineReport(rows=read_count(in_quarantine.get("rows")), reasons=reasons)
+        return Quarantine(rows=read_count(in_quarantine.get("rows")), reasons=reasons)
 
     def lookups(self) -> dict[str, Mapping[str, Any]]:
         """Return how the joins went for the rows that the run computed, by alias."""
@@ -156,13 +159,13 @@ class Outcome:
         return found
 
     @cached_property
-    def state(self) -> StateReport | None:
+    def state(self) -> State | None:
         """What the target held when the run ended; None when the document does not say."""
         found = self.document.get("state")
         return _read_state(found) if isinstance(found, dict) and read_amount(found.get("rows")) is not None else None
 
     @cached_property
-    def counted_rules(self) -> dict[Any, RuleStateReport]:
+    def counted_rules(self) -> dict[Any, RuleState]:
         """The rules of the state, by what tells rules apart: that of the finding with the same index."""
         places: dict[int, Any] = {}
         for identity, each in self.rules().items():
@@ -183,23 +186,21 @@ class Outcome:
         return compute_share(read_count(each.get("matched")), read_count(each.get("rows")))
 
 
-def _read_state(found: Mapping[str, Any]) -> StateReport:
+def _read_state(found: Mapping[str, Any]) -> State:
     rules = {}
     for each in read_list(found.get("rules")):
         index = read_number(each.get("index")) if isinstance(each, dict) else None
         if index is not None and index not in rules:
             checked, failed = read_amount(each.get("checked")), read_amount(each.get("failed"))
-            rules[index] = RuleStateReport(
-                index=index, checked=checked, failed=failed, error=read_text(each.get("error"))
-            )
+            rules[index] = RuleState(index=index, checked=checked, failed=failed, error=read_text(each.get("error")))
     lookups = {
-        read_name(alias): LookupStateReport(
+        read_name(alias): LookupState(
             **{name: read_count(each.get(name)) for name in ("rows", "matched", "null_references")}
         )
         for alias, each in read_mappings(found.get("lookups")).items()
     }
     nulls = {read_name(column): read_count(rows) for column, rows in read_mapping(found.get("nulls")).items()}
-    return StateReport(rows=read_count(found.get("rows")), rules=tuple(rules.values()), lookups=lookups, nulls=nulls)
+    return State(rows=read_count(found.get("rows")), rules=tuple(rules.values()), lookups=lookups, nulls=nulls)
 
 
 def select_acted(outcomes: Sequence[Outcome]) -> list[Outcome]:

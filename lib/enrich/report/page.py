@@ -1,16 +1,20 @@
-"""The report as one HTML file: no script, nothing to fetch, every text escaped."""
+"""Render the report as one HTML file: no script, nothing to fetch, every text escaped; every run leaves one behind."""
 
 from __future__ import annotations
 
+import json
+import logging
 import re
-from functools import lru_cache
+from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.console import clean
+from enrich.base.files import WholeFile
+from enrich.config.project import Project
 from enrich.report import charts
+from enrich.report.document import read_report
 from enrich.report.models import JobReport, Report, RuleNow
-from enrich.report.values import format_verdict
 from enrich.report.words import (
     format_allowed,
     format_number,
@@ -19,11 +23,13 @@ from enrich.report.words import (
     format_seconds,
     format_since,
     format_terms,
+    format_verdict,
     format_whole,
     format_why,
     select_nulls,
     select_others,
 )
+from enrich.storage.stores import find_local_path, write_object
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -34,18 +40,19 @@ _FORMULA = ("=", "+", "-", "@")
 
 def render_page(report: Report) -> str:
     """Return the page; it works offline, in dark and light, on paper and on a telephone."""
-    return _build_environment().get_template("page.html").render(report=report)
+    return build_environment(html=True).get_template("page.html").render(report=report)
 
 
-@lru_cache(maxsize=1)
-def _build_environment() -> Environment:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+@cache
+def build_environment(*, html: bool) -> Environment:
+    """Return what the templates of a report share; all texts are cleaned, and those of HTML and XML are escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
 
     found = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
+        autoescape=select_autoescape(("html", "xml.jinja")),
         undefined=StrictUndefined,
-        finalize=show,
+        finalize=show if html else _clean_text,
         trim_blocks=True,
         lstrip_blocks=True,
     )
@@ -69,6 +76,10 @@ def _build_environment() -> Environment:
     return found
 
 
+def _clean_text(value: Any) -> Any:
+    return clean(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
+
+
 def break_name(name: str) -> Markup:
     """Return a name, escaped, that a narrow column may break after an underscore and before a bracket."""
     from markupsafe import Markup
@@ -87,7 +98,38 @@ def show(value: Any) -> Any:
 
     Jinja hands every value to this before it escapes it; what is escaped already stays.
     """
-    if not isinstance(value, str) or hasattr(value, "__html__"):
-        return value
-    text = clean(value)
-    return f"'{text}" if text.startswith(_FORMULA) else text
+    text = _clean_text(value)
+    is_plain = isinstance(text, str) and not hasattr(text, "__html__")
+    return f"'{text}" if is_plain and text.startswith(_FORMULA) else text
+
+
+log = logging.getLogger("enrich")
+
+
+def find_latest(project: Project) -> Path | None:
+    """Return where the page of the last run is; None when the state is in an object store."""
+    state = find_local_path(project.state)
+    return None if state is None else state / "reports" / "latest.html"
+
+
+def write_latest(project: Project) -> Path | None:
+    """Write page and JSON over those of the run before; a report that fails is a warning, never a failed run.
+
+    Returns:
+        The page's file; None when it is in an object store, or was not written.
+    """
+    path = find_latest(project)
+    place = f"{project.state}/reports" if path is None else path.parent
+    try:
+        report = read_report(project)
+        for name, text in (("latest.html", render_page(report)), ("latest.json", json.dumps(report.to_dict()))):
+            if path is None:
+                write_object(project.state, f"reports/{name}", text + "\n")
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with WholeFile(path.with_name(name), "the report") as whole:
+                whole.write(text)
+    except Exception as error:  # noqa: BLE001 - the run is done and recorded; `enrich report` can be called again
+        log.warning("the report of this run was not written to %s (%s)", place, type(error).__name__)
+        return None
+    return path

@@ -9,7 +9,6 @@ import click
 
 from enrich.base.console import clean, format_count, format_table
 from enrich.report.models import JobReport, Report, TableNow
-from enrich.report.values import format_verdict
 from enrich.report.words import (
     format_allowed,
     format_number,
@@ -17,6 +16,7 @@ from enrich.report.words import (
     format_rule,
     format_since,
     format_terms,
+    format_verdict,
     format_whole,
     format_why,
     select_nulls,
@@ -183,7 +183,7 @@ def _format_quarantine(job: JobReport) -> list[str]:
 
 def _format_versions(job: JobReport) -> list[str]:
     rows = [
-        (alias, "start" if window.from_ is None else str(window.from_), str(window.to), format_number(window.changes))
+        (alias, "start" if window.start is None else str(window.start), str(window.to), format_number(window.changes))
         for alias, window in job.sources.items()
     ]
     return _format_block(("sources", "from", "to", "changed keys"), rows, (1, 2, 3))

@@ -13,8 +13,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from enrich.base.errors import Conflict, Locked
-from enrich.base.failures import has_lost_rows, is_conflict
-from enrich.base.values import find_value_fault
+from enrich.base.failures import find_value_fault, has_lost_rows, is_conflict
 from enrich.progress import cursor
 from enrich.progress.cursor import describe_drift
 from enrich.progress.plan import Plan

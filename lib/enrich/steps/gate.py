@@ -11,10 +11,9 @@ from pyspark.sql import functions as F
 
 from enrich.base import hints
 from enrich.base.errors import Blocked
-from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup
+from enrich.base.failures import ValueFault, suggest_function
+from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup, LookupState, RuleState
 from enrich.base.spec import FAILED_COLUMN, TEXT_TYPE, Affected, SourceSpec, name_left_key, name_partners, quote
-from enrich.base.state import LookupState, RuleState
-from enrich.base.values import ValueFault, suggest_function
 from enrich.frames import changes, difference, join
 from enrich.frames.columns import aggregate
 from enrich.frames.difference import drop_affected

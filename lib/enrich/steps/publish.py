@@ -8,7 +8,6 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base.constraints import NOT_NULL
 from enrich.base.errors import Blocked, EnrichError
 from enrich.base.failpoints import pass_point
 from enrich.base.names import find_quarantine
@@ -23,7 +22,9 @@ from enrich.base.result import (
     UNCHANGED,
     UPDATED,
     JobResult,
+    State,
 )
+from enrich.base.schemas import NOT_NULL
 from enrich.base.spec import (
     FAILED_COLUMN,
     KEY_NOT_NULL,
@@ -33,7 +34,6 @@ from enrich.base.spec import (
     name_left_key,
     quote,
 )
-from enrich.base.state import State
 from enrich.frames import difference, quarantine
 from enrich.frames.columns import is_within
 from enrich.frames.difference import Difference, Identity, complete_rows, mark_violations

@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from enrich.base.result import Lookups, LookupState, RuleState, State
 from enrich.base.spec import Affected, quote
-from enrich.base.state import Lookups, LookupState, RuleState, State
 from enrich.frames.columns import mark_rows
 from enrich.frames.difference import Difference
 from enrich.joins import find_kind

@@ -15,10 +15,10 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
 
 from enrich.base import hints
-from enrich.base.constraints import Demands, read_demands
 from enrich.base.errors import ConfigError, HistoryError, show_text
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, describe_unreadable, is_denied
+from enrich.base.schemas import Demands, read_demands
 from enrich.base.spec import DataType, quote
 from enrich.base.stores import find_options
 from enrich.storage.stores import find_local_path, list_objects, read_file

@@ -6,16 +6,15 @@ import logging
 import tempfile
 import time
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING
-from xml.etree import ElementTree as ET
 
 from enrich.base.console import clean, format_count
 from enrich.base.errors import ConfigError
 from enrich.config.project import Project
-from enrich.report import junit
+from enrich.report.junit import Case, CaseSuite, format_suites
 from enrich.testing.compare import Mismatch
 from enrich.testing.play import Played, get_session, play, set_stage
 from enrich.testing.reader import find_files, read_scenarios
@@ -145,15 +144,15 @@ def format_junit(outcomes: Sequence[PlayedScenario]) -> str:
 
     Attributes and elements are those of Jenkins' schema (junit-10.xsd), as in ``enrich report --format junit``.
     """
-    root = ET.Element("testsuites", name="enrich test")
+    suites = []
     for outcome in outcomes:
-        suite = ET.SubElement(root, "testsuite", name=clean(outcome.scenario.file))
+        cases = []
         for each in outcome.rounds:
-            name = f"round {each.round.number}: {each.round.title}"
-            case = junit.add_case(suite, outcome.scenario.title, name, each.seconds)
+            case = Case(outcome.scenario.title, f"round {each.round.number}: {each.round.title}", each.seconds)
             if each.differences:
                 told = "\n".join(format_difference(outcome.scenario, one) for one in each.differences)
                 message = f"{each.differences[0].what}: not as expected"
-                junit.add_end(case, "failure", "difference", message, told)
-        junit.finish_suite(suite, outcome.seconds)
-    return junit.finish_document(root, sum(each.seconds for each in outcomes))
+                case = replace(case, end="failure", verdict="difference", message=message, told=told)
+            cases.append(case)
+        suites.append(CaseSuite(outcome.scenario.file, tuple(cases), outcome.seconds))
+    return format_suites("enrich test", suites)

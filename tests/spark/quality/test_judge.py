@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from enrich.base.failures import is_gone
-from enrich.base.state import RuleState
+from enrich.base.result import RuleState
 from enrich.quality.judge import judge, judge_state
 from kit.session import live_in_zone
 

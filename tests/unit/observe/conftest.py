@@ -11,8 +11,7 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich
-from enrich.base.result import Counts, Extent, Finding, JobResult, Lookup, Quarantine, SourceWindow
-from enrich.base.state import LookupState, State
+from enrich.base.result import Counts, Extent, Finding, JobResult, Lookup, LookupState, Quarantine, SourceWindow, State
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.decision import decide_plan
 from enrich.progress.plan import Plan
@@ -101,7 +100,7 @@ def created() -> JobResult:
             Finding(None, "key_unique", "id", "fail", 4, 0, success=True, source="orders"),
             Finding(None, "match_rate", None, "warn", 0, 0, success=None, source="sellers", rule=0),
         ),
-        lookups={"sellers": Lookup("foreign_key", 3, 2, 0)},
+        lookups={"sellers": Lookup(3, 2, 0, "foreign_key")},
         quarantine=Quarantine(1, {"x": 1}),
         strategy="create",
         written=Extent(1, 2048),

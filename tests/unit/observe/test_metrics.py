@@ -11,8 +11,7 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from enrich.base.errors import Blocked, RunFailed
-from enrich.base.result import Counts, Finding, JobResult, Lookup, Quarantine
-from enrich.base.state import LookupState, RuleState, State
+from enrich.base.result import Counts, Finding, JobResult, Lookup, LookupState, Quarantine, RuleState, State
 from enrich.observe.metrics import FAMILIES, write_metrics
 
 GOOD = JobResult(
@@ -26,7 +25,7 @@ GOOD = JobResult(
         Finding(2, "expect_column_values_to_be_in_set", "kind", "quarantine", 9, 0, success=None, error="KeyError"),
     ),
     seconds=4.25,
-    lookups={"accounts": Lookup("table", 9, 7, 0)},
+    lookups={"accounts": Lookup(9, 7, 0, "table")},
     quarantine=Quarantine(5, {"x": 5}),
     stages={"changes": 0.5, "write": 1.0},
     state=State(100, (RuleState(0, 100, 12), RuleState(1, 100, 0)), {"accounts": LookupState(105, 75, 5)}, {}),

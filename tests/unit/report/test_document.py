@@ -288,15 +288,11 @@ def test_the_documents_of_the_engine_have_what_the_report_reads(told: Any) -> No
     )
     names = set(json.loads(row(0)["document"]))
     assert names <= set(result.to_dict())
-    lookup, held = Lookup("table", 3, 2, 1), Quarantine(1, {"key_not_null": 1})
+    lookup, held = Lookup(3, 2, 1, "table"), Quarantine(1, {"key_not_null": 1})
     more = replace(result, lookups={"a": lookup}, quarantine=held, stages={"join": 1.5})
     job = told(row(0, **more.to_dict()))
-    assert job.lookups["a"].model_dump(include={"rows", "matched", "null_references"}) == {
-        "rows": 3,
-        "matched": 2,
-        "null_references": 1,
-    }
-    assert job.quarantine.model_dump() == {"rows": 1, "reasons": {"key_not_null": 1}}
+    assert job.lookups["a"].to_dict().items() >= {"rows": 3, "matched": 2, "null_references": 1}.items()
+    assert job.quarantine == held
     assert job.stages == {"join": 1.5}
     assert set(finding()) <= set(result.to_dict()["findings"][0])
     assert set(result.to_dict()["sources"]["a"]) == {"from", "to", "changes"}

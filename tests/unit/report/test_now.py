@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from jsonschema import Draft7Validator
 
-from enrich.base.state import LookupState, RuleState, State
+from enrich.base.result import LookupState, RuleState, State
 from enrich.report import Report, build_report, build_schema
 from enrich.report.models import JobReport
 from enrich.report.page import render_page

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree as ET
@@ -17,8 +18,8 @@ from enrich.diagnosis.text import format_failing
 from enrich.report import Report, add_reasons, build_report, build_schema
 from enrich.report.junit import format_junit
 from enrich.report.markdown import format_markdown
+from enrich.report.now import list_failing
 from enrich.report.page import render_page
-from enrich.report.reasons import list_failing
 from enrich.report.text import format_report
 from kit.history import NOT_NULL, expect, finding, project_in, row, state
 from kit.hostile import hostile, hostile_report
@@ -147,8 +148,8 @@ def explain_hostile(home: Path) -> Report:
     for job in report.jobs:
         assert job.now is not None
         words = {"near_miss": 2, RANDOM.choice(texts): 1, RANDOM.choice(texts) + "|`_": 1}
-        update = {"reasons": words, "near_misses": dict.fromkeys(texts, 1)}
-        rules = tuple(rule.model_copy(update=update) for rule in job.now.rules)
+        near = dict.fromkeys(texts, 1)
+        rules = tuple(replace(rule, reasons=words, near_misses=near) for rule in job.now.rules)
         jobs.append(job.model_copy(update={"now": job.now.model_copy(update={"rules": rules})}))
     return report.model_copy(update={"jobs": tuple(jobs)})
 
