@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from enrich.base.errors import ConfigError, EnrichError
     from enrich.base.result import JobResult, RunResult
     from enrich.config.project import Project
-    from enrich.diagnosis import diagnose, doctor_keys, failing, summarise, why
+    from enrich.diagnosis import diagnose, doctor_keys, failing, why
     from enrich.dumps.load import load
     from enrich.dumps.result import DumpOptions, LoadResult
     from enrich.observe.run import run
@@ -52,7 +52,6 @@ __all__ = [
     "maintain",
     "plan",
     "run",
-    "summarise",
     "verify",
     "why",
 ]
@@ -61,7 +60,7 @@ _MODULES = {
     "enrich.base.errors": ("ConfigError", "EnrichError"),
     "enrich.base.result": ("JobResult", "RunResult"),
     "enrich.config.project": ("Project",),
-    "enrich.diagnosis": ("diagnose", "doctor_keys", "failing", "summarise", "why"),
+    "enrich.diagnosis": ("diagnose", "doctor_keys", "failing", "why"),
     "enrich.dumps.load": ("load",),
     "enrich.dumps.result": ("DumpOptions", "LoadResult"),
     "enrich.observe.run": ("run",),

@@ -12,8 +12,7 @@ from jsonschema import Draft7Validator
 import enrich
 from cli.shop import JOB
 from enrich.base.errors import DriftError, EnvironmentFault, HistoryError
-from enrich.diagnosis.causes import RuleCauses, sort_causes
-from enrich.diagnosis.reasons import Reason
+from enrich.diagnosis.answers import Reason, RuleCauses, sort_causes
 from enrich.storage.runs import OUTCOME, RunRow, RunsTable
 from kit.command import Call, Start
 from kit.history import NOT_NULL, expect, finding, row, state
@@ -144,5 +143,5 @@ def test_targets_that_are_not_there_are_told_without_spark(judged: Path, call: C
     assert read_reasons(result.stdout) == {"customers": None, "orders": None, "sound": {}}
     light = start("--project-dir", judged, "report", "sound", "--reasons", PYTHONVERBOSE="1", PATH="")
     assert light.returncode == 0
-    for name in ("pyspark", "great_expectations", "enrich.diagnosis.verdicts"):
+    for name in ("pyspark", "great_expectations", "enrich.diagnosis.failing_rows"):
         assert f"import '{name}'" not in light.stderr

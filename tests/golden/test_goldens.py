@@ -23,7 +23,7 @@ from enrich.base import failpoints
 from enrich.base.console import format_run
 from enrich.cli.checks import format_plan, format_verification
 from enrich.cli.listing import collect_status, format_status
-from enrich.diagnosis.text import format_answer, format_failing
+from enrich.diagnosis.answers import format_answer, format_failing
 from enrich.report.document import read_report
 from enrich.report.text import format_report
 from kit.project import hold_nulls

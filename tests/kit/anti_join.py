@@ -14,6 +14,7 @@ from enrich.config.kinds.syntax import MATCHED
 from enrich.frames.join import ALIVE, Sources
 from enrich.joins import foreign_key
 from enrich.joins.foreign_key import CARRIES as CARRIES  # noqa: PLC0414 - parts of this kind, too
+from enrich.joins.foreign_key import ask as ask  # noqa: PLC0414
 from enrich.joins.foreign_key import narrow as narrow  # noqa: PLC0414
 from enrich.joins.foreign_key import refer as refer  # noqa: PLC0414
 

@@ -20,7 +20,7 @@ from enrich.config.project import load_project
 from enrich.demo import add_sources, directory, picture, play
 from enrich.demo.directory import MARKER, PROJECT, start_over
 from enrich.demo.story import Row, choose_reason, job_of, list_aliases, list_columns, read_sections
-from enrich.diagnosis.reasons import MATCHED, REASONS
+from enrich.diagnosis.answers import MATCHED, list_meanings
 from enrich.testing import Lake
 from enrich.testing.scenario import Round, Scenario, WrittenRow
 from enrich.testing.types import CellText, convert_cell
@@ -85,7 +85,7 @@ def test_the_story_is_the_one_that_the_issue_tells() -> None:
     assert {row[-1] for key, row in tables[-2][1].items() if "user_11" in key} == {"near_miss"}
     assert tables[-1][0].doctor == "consents_with_email"
     assert [row[1] for key, row in tables[-1][1].items() if "user_11" in key] == ["eleven@example.com"]
-    assert {row[-1] for _, table in tables for row in table.values()} <= REASONS.keys()
+    assert {row[-1] for _, table in tables for row in table.values()} <= list_meanings().keys()
 
 
 def test_nulls_of_a_moment_have_three_causes_and_heal_where_they_should() -> None:

@@ -13,7 +13,7 @@ import pytest
 import enrich
 from enrich.base.errors import DriftError, HistoryError
 from enrich.diagnosis import find_causes
-from enrich.diagnosis.causes import FailingRows, RuleCauses
+from enrich.diagnosis.answers import FailingRows, RuleCauses
 from faults.shop import SOAK
 from kit.project import CUSTOMERS, hold_nulls
 from scenarios.references import PAIRS, SHELF, VALUE, WIDE
@@ -152,8 +152,6 @@ def test_failing_rows_of_the_story(story: Lab, call: Call, monkeypatch: pytest.M
     assert "u6" not in json.dumps(found)
     check_against_why(story, answer)
 
-    summary = enrich.summarise(project, "customers", spark=story.spark)
-    assert summary == {each.index: each.reasons for each in answer.rules}
     # The record has the rules of the suite as the run read it.
     counted = [each for each in found["rules"] if each["failed"] and each["index"] < len(STORY)]
     assert [each.to_dict() for each in find_causes(project, "customers", spark=story.spark)] == counted
@@ -260,17 +258,16 @@ def test_what_cannot_be_answered(story: Lab, call: Call) -> None:
     with pytest.raises(HistoryError, match="'customers' has no target yet") as caught:
         enrich.failing(project, "customers")
     assert (caught.value.exit_code, caught.value.hint) == (5, "run `enrich run customers` to create it")
-    assert enrich.summarise(project, "customers") == {index: {} for index in (0, 1, 3, 4, 5)}
     assert story.run().status == "created"
     assert call("failing", "customers", 5, "--output", "json").exit_code == 0
     story.append("customers", {"id": "x", "email": None, "note": None, "ok": None})
-    for ask in (enrich.failing, enrich.summarise, find_causes):
+    for ask in (enrich.failing, find_causes):
         with pytest.raises(DriftError, match="customers"):
             ask(project, "customers", spark=story.spark)
     assert call("failing", "customers").exit_code == 6
 
 
-def test_a_sound_target_is_summarised_without_spark(joined: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_sound_target_is_answered_without_spark(joined: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Its record says that no row fails."""
     job = joined.home / "jobs" / "customers.yml"
     job.write_text(job.read_text() + "expectations: customers\n")
@@ -280,11 +277,10 @@ def test_a_sound_target_is_summarised_without_spark(joined: Lab, monkeypatch: py
         "enrich.operations.workplace.Workplace.session", lambda _: pytest.fail("a session was asked for")
     )
     project = enrich.load_project(joined.home)
-    assert enrich.summarise(project, "customers") == {0: {}}
     assert find_causes(project, "customers") == ()
     joined.append("customers", {"id": "x", "email": None, "ok": None})
     with pytest.raises(DriftError, match="customers"):
-        enrich.summarise(project, "customers")
+        find_causes(project, "customers")
 
 
 def test_a_source_that_has_gained_a_column_since(lake: Lab) -> None:

@@ -13,7 +13,6 @@ from deltalake import DeltaTable
 
 import enrich
 from enrich.base.result import Extent
-from enrich.operations import maintenance
 from enrich.operations.maintenance import MaintainResult, Upkeep
 from enrich.storage import extents, locks, probe, upkeep
 from faults.stops import Crash, Place, crash_at
@@ -72,7 +71,7 @@ def _versions(lab: Lab) -> dict[str, int]:
 
 
 def test_jobs_go_on_after_maintenance(shop: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(maintenance, "MARGIN", 0)
+    monkeypatch.setattr("enrich.operations.maintenance.MARGIN", 0)
     for name in ("shop", "titles"):
         shop.spark.sql(f"ALTER TABLE delta.`{shop.path(name)}` SET TBLPROPERTIES ({KEEPS_NOTHING})")
     for name in ("products", "merchants"):

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from enrich.config.models import Job
-from enrich.diagnosis.doctor import JoinKeys, KeyReport, Refused, Suggestion, suggest_lines
-from enrich.diagnosis.reasons import Reason, Why
-from enrich.diagnosis.text import format_answer, format_keys
+from enrich.diagnosis.answers import JoinKeys, KeyReport, Reason, Refused, Suggestion, Why, format_answer, format_keys
+from enrich.diagnosis.near_misses import suggest_lines
 
 NEAR = Reason("near_miss", kind="invisible", found="\u200bu1\x1b[31m\u202e\n")
 

@@ -13,9 +13,8 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 import enrich
 from enrich.base.result import Extent
-from enrich.diagnosis import machine
-from enrich.diagnosis.checkup import Checkup, Diagnosis
-from enrich.diagnosis.machine import check_machine
+from enrich.diagnosis import doctor
+from enrich.diagnosis.doctor import Checkup, Diagnosis, check_machine
 from enrich.progress.cursor import name_application
 from enrich.storage import extents, runs
 from kit.command import call, restored
@@ -197,8 +196,8 @@ def test_targets_in_a_bucket_need_a_log_store_for_several_writers(home: Path) ->
 
 
 def test_little_memory_and_little_room_are_told(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(machine, "find_memory", lambda: 2**30)
-    monkeypatch.setattr(machine, "_LEAST_FREE", 2**70)
+    monkeypatch.setattr(doctor, "find_memory", lambda: 2**30)
+    monkeypatch.setattr(doctor, "_LEAST_FREE", 2**70)
     assert [each.level for each in check(home, "memory")] == ["advice"]
     assert "enrich maintain" in (check(home, "directories")[0].repair or "")
 

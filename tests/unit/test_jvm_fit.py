@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from enrich.spark import archive, fit
+from enrich.spark import ADAPTIVE_BY_CHANGE, archive, fit
 from enrich.spark.fit import Fit, choose_fit, choose_hashed, prefer_hashing
 
 SMALL, MEDIUM = fit.INTERPRETED - 1, fit.QUICKLY_COMPILED - 1
@@ -32,13 +32,13 @@ def test_a_small_run_is_interpreted_and_compiled_quickly():
 
 def test_a_medium_run_compiles_its_queries():
     pages = {"spark.buffer.pageSize": "1m"}
-    assert conf(MEDIUM) == {"spark.sql.shuffle.partitions": "4", fit.ADAPTIVE_BY_CHANGE: "true", **pages}
+    assert conf(MEDIUM) == {"spark.sql.shuffle.partitions": "4", ADAPTIVE_BY_CHANGE: "true", **pages}
     assert "-XX:TieredStopAtLevel=1" in choose_fit(MEDIUM, "local[2]", None).options
 
 
 @pytest.mark.parametrize("size", [None, fit.QUICKLY_COMPILED])
 def test_a_large_run_and_one_of_unknown_size_are_compiled_well_and_collected_in_parallel(size):
-    expected = {"spark.sql.shuffle.partitions": "48", fit.ADAPTIVE_BY_CHANGE: "true"}
+    expected = {"spark.sql.shuffle.partitions": "48", ADAPTIVE_BY_CHANGE: "true"}
     assert choose_fit(size, "local[16]", None) == Fit(("-XX:+UseParallelGC",), expected)
 
 

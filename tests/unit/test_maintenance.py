@@ -14,8 +14,7 @@ from enrich.base.result import Compaction, Extent, JobResult
 from enrich.cli.checks import format_maintenance
 from enrich.config.models import Optimize
 from enrich.config.project import load_project
-from enrich.operations import maintenance
-from enrich.operations.maintenance import MaintainResult, Need, Upkeep
+from enrich.operations.maintenance import MaintainResult, Need, Upkeep, _Keeper
 from enrich.operations.workplace import Options, Workplace
 from enrich.storage.extents import Shape, find_need, measure_files
 from enrich.storage.tables import read_state
@@ -101,8 +100,8 @@ def table(tmp_path: Path) -> Path:
 def _check(home: Path, uri: Path, monkeypatch: pytest.MonkeyPatch, *versions: int, of: str | None = None) -> int:
     table_id = of or read_state(str(uri)).table_id
     needs = [Need("kept", table_id, version) for version in versions]
-    monkeypatch.setattr(maintenance._Keeper, "_list_readers", lambda *_: needs)
-    keeper = maintenance._Keeper(Workplace(load_project(home), [], Options(), "run", None))
+    monkeypatch.setattr(_Keeper, "_list_readers", lambda *_: needs)
+    keeper = _Keeper(Workplace(load_project(home), [], Options(), "run", None))
     return keeper._check_readers("items", str(uri))
 
 

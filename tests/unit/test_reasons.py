@@ -10,9 +10,9 @@ import pytest
 
 from enrich import ConfigError
 from enrich.base.spec import NORMALISERS
-from enrich.diagnosis import near
-from enrich.diagnosis.keytext import key_of
-from enrich.diagnosis.reasons import Reason, Why, explain_cell, explain_list, explain_row
+from enrich.diagnosis import near_misses
+from enrich.diagnosis.answers import Reason, Why, explain_cell, explain_list, explain_row
+from enrich.diagnosis.question import read_key
 
 ONE, TWO = ("id",), ("country", "number")
 
@@ -44,7 +44,7 @@ ONE, TWO = ("id",), ("country", "number")
     ],
 )
 def test_a_key_is_read(key: object, columns: tuple[str, ...], expected: dict[str, str]) -> None:
-    assert key_of(key, columns) == expected
+    assert read_key(key, columns) == expected
 
 
 @pytest.mark.parametrize(
@@ -68,7 +68,7 @@ def test_a_key_is_read(key: object, columns: tuple[str, ...], expected: dict[str
 )
 def test_what_is_no_key_is_refused_without_being_quoted(key: object, columns: tuple[str, ...]) -> None:
     with pytest.raises(ConfigError) as caught:
-        key_of(key, columns)
+        read_key(key, columns)
     assert caught.value.exit_code == 2
     assert all(name in str(caught.value) for name in columns)
     assert "secret" not in str(caught.value)
@@ -76,12 +76,12 @@ def test_what_is_no_key_is_refused_without_being_quoted(key: object, columns: tu
 
 
 def test_the_sets_are_all_of_them_the_smallest_first() -> None:
-    assert len(near.SETS) == len(set(near.SETS)) == 63
-    assert [len(each) for each in near.SETS] == sorted(len(each) for each in near.SETS)
-    assert near.SETS[-1] == NORMALISERS
-    assert set(near.KINDS) == set(NORMALISERS)
-    assert {near.kind_of(at) for at in range(6)} == set(near.KINDS.values())
-    assert {near.kind_of(at) for at in range(6, 63)} == {"combination"}
+    assert len(near_misses.SETS) == len(set(near_misses.SETS)) == 63
+    assert [len(each) for each in near_misses.SETS] == sorted(len(each) for each in near_misses.SETS)
+    assert near_misses.SETS[-1] == NORMALISERS
+    assert set(near_misses.KINDS) == set(NORMALISERS)
+    assert {near_misses.kind_of(at) for at in range(6)} == set(near_misses.KINDS.values())
+    assert {near_misses.kind_of(at) for at in range(6, 63)} == {"combination"}
 
 
 GONE, NONE, OK = Reason("deleted_at", version=3), Reason("no_such_key"), Reason("matched")

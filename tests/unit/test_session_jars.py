@@ -18,10 +18,11 @@ import pytest
 from deltalake import DeltaTable, write_deltalake
 
 import enrich
+from enrich.base import files
 from enrich.base.errors import EnvironmentFault
 from enrich.config.models import Spark
 from enrich.spark import __main__ as ahead
-from enrich.spark import jars, java, scratch, session
+from enrich.spark import jars, session
 from enrich.spark.jars import Release, condense, find_delta_jars
 from kit.project import CONF, CUSTOMERS, write_project
 
@@ -300,44 +301,44 @@ def test_the_module_fills_the_cache_and_exits_7_when_it_cannot(monkeypatch, tmp_
 
 @pytest.mark.parametrize("version", ["17.0.15", "21.0.2", "17", "21-ea"])
 def test_java_17_and_21_are_taken(tmp_path, version):
-    assert java.require_java() == fake_java(tmp_path / "bin", version)
+    assert jars.require_java() == fake_java(tmp_path / "bin", version)
 
 
 @pytest.mark.parametrize(("version", "major"), [("1.8.0_412", 8), ("11.0.22", 11), ("18.0.1", 18), ("25.0.1", 25)])
 def test_other_versions_are_refused_with_both_numbers(tmp_path, version, major):
     fake_java(tmp_path / "bin", version)
-    said = fault(java.require_java)
+    said = fault(jars.require_java)
     assert f"is Java {major}" in said
     assert "17 or 21" in said
 
 
 def test_no_java_at_all(monkeypatch, tmp_path):
     monkeypatch.setenv("PATH", str(tmp_path / "empty"))
-    assert "no Java found" in fault(java.require_java)
+    assert "no Java found" in fault(jars.require_java)
 
 
 def test_java_home_is_used_and_not_passed_over(monkeypatch, tmp_path):
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    said = fault(java.require_java)  # Spark would not look at PATH either
+    said = fault(jars.require_java)  # Spark would not look at PATH either
     assert "JAVA_HOME" in said
     assert str(tmp_path / "jdk") in said
     fake_java(tmp_path / "jdk" / "bin", "11.0.1")
-    assert "(from JAVA_HOME) is Java 11" in fault(java.require_java)
+    assert "(from JAVA_HOME) is Java 11" in fault(jars.require_java)
     fake_java(tmp_path / "jdk" / "bin", "21.0.1")
-    assert java.require_java() == tmp_path / "jdk" / "bin" / "java"
+    assert jars.require_java() == tmp_path / "jdk" / "bin" / "java"
 
 
 def test_the_release_file_spares_the_process(monkeypatch, tmp_path):
     script(tmp_path / "jdk" / "bin" / "java", "exit 1")
     (tmp_path / "jdk" / "release").write_text('IMPLEMENTOR="Somebody"\nJAVA_VERSION="17.0.9"\n')
     monkeypatch.setenv("JAVA_HOME", str(tmp_path / "jdk"))
-    java.require_java()
+    jars.require_java()
 
 
 @pytest.mark.parametrize("body", ["exit 1", "echo no version here", "kill -9 $$"])
 def test_a_java_that_does_not_work_is_named(tmp_path, body):
     broken = script(tmp_path / "bin" / "java", body)
-    assert str(broken) in fault(java.require_java)
+    assert str(broken) in fault(jars.require_java)
 
 
 # --- Spark's own settings --------------------------------------------------------------------------------------------
@@ -448,21 +449,21 @@ def test_condensed_output(output, line):
 
 
 def test_what_killed_processes_left_is_removed(tmp_path: Path) -> None:
-    left, held, other = (tmp_path / name for name in (f"{scratch.PREFIX}a", f"{scratch.PREFIX}b", "enrich-1"))
+    left, held, other = (tmp_path / name for name in (f"{files.PREFIX}a", f"{files.PREFIX}b", "enrich-1"))
     for directory in (left, held, other):
         (directory / "local").mkdir(parents=True)
     code = (
-        "import sys; from pathlib import Path; from enrich.spark.scratch import lock_directory;"
+        "import sys; from pathlib import Path; from enrich.base.files import lock_directory;"
         "lock_directory(Path(sys.argv[1])); print('held', flush=True); sys.stdin.read()"
     )
     pipe = subprocess.PIPE
     with subprocess.Popen([sys.executable, "-c", code, str(held)], stdin=pipe, stdout=pipe) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == b"held\n"
-        scratch.sweep(tmp_path)
+        files.sweep(tmp_path)
         assert (left.exists(), held.exists(), other.exists()) == (False, True, True)
         holder.kill()
-    scratch.sweep(tmp_path)
+    files.sweep(tmp_path)
     assert (held.exists(), other.exists()) == (False, True)
 
 
@@ -470,18 +471,18 @@ def test_the_sweep_of_another_process_spares_a_directory_that_is_being_made(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def locked(directory: Path) -> int | None:
-        monkeypatch.setattr(scratch, "lock_directory", kept)
-        scratch.sweep(tmp_path)  # at the worst moment: the directory is there, its lock is not
+        monkeypatch.setattr(files, "lock_directory", kept)
+        files.sweep(tmp_path)  # at the worst moment: the directory is there, its lock is not
         return kept(directory)
 
-    kept = scratch.lock_directory
+    kept = files.lock_directory
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(scratch, "_private", [])
-    monkeypatch.setattr(scratch, "lock_directory", locked)
-    mine = scratch.make_private_directory()
+    monkeypatch.setattr(files, "_private", [])
+    monkeypatch.setattr(files, "lock_directory", locked)
+    mine = files.make_private_directory()
     assert mine.is_dir()
-    assert mine.name.startswith(scratch.PREFIX)
-    scratch.sweep(tmp_path)
+    assert mine.name.startswith(files.PREFIX)
+    files.sweep(tmp_path)
     assert [each.name for each in tmp_path.iterdir() if each.name.startswith("enrich-")] == [mine.name]
 
 

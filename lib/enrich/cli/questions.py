@@ -20,7 +20,8 @@ from enrich.cli.options import (
     refuse_stored_keys,
 )
 from enrich.cli.process import answer, log_to_stderr, say_failure, say_found
-from enrich.diagnosis.text import format_answer, format_checkup, format_failing, format_keys
+from enrich.diagnosis.answers import format_answer, format_failing, format_keys
+from enrich.diagnosis.doctor import format_checkup
 
 _NEAR_MISSES = "the keys of near misses"
 _NEGATIVE = re.compile(r"-[.]?[0-9][0-9.eE+:T -]*")

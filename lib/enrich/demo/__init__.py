@@ -20,7 +20,7 @@ from enrich.config.project import Project
 from enrich.demo import picture
 from enrich.demo.directory import PROJECT, start_over
 from enrich.demo.story import Row, choose_reason, job_of, list_aliases, list_columns, list_names, read_sections
-from enrich.diagnosis.text import format_keys
+from enrich.diagnosis.answers import format_keys
 from enrich.operations.loading import load_project
 from enrich.report import write_latest
 from enrich.testing.lake import Lake
@@ -29,7 +29,7 @@ from enrich.testing.play import Played, Reasons, Stage, get_session, give_tables
 from enrich.testing.scenario import Scenario
 
 if TYPE_CHECKING:
-    from enrich.diagnosis.doctor import KeyReport
+    from enrich.diagnosis.answers import KeyReport
 
 log = logging.getLogger(__name__)
 

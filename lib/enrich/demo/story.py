@@ -7,7 +7,7 @@ from typing import Any
 
 from enrich.base.errors import ConfigError
 from enrich.config.project import Project
-from enrich.diagnosis.reasons import MATCHED
+from enrich.diagnosis.answers import MATCHED
 from enrich.testing.reader import read_scenario
 from enrich.testing.scenario import Scenario
 

@@ -1,7 +1,8 @@
-"""Why a cell is null, and what would repair it: reason codes for one key and for all rows that fail a rule, near misses
-among all keys of a job.
+"""Say why cells are null, and what would repair it: for one key, for the rows that fail a rule, for the keys of a job.
 
-Nothing is written, and no value is told.
+``question`` answers for one key, ``failing_rows`` for a rule, both by ``evidence``; ``near_misses`` compares keys, and
+``doctor`` looks at machine and tables. Nothing is written, and no value is told. A session that is given as ``spark``
+has Delta, and is left as it was found; None: the active one, or one is built.
 """
 
 from __future__ import annotations
@@ -15,10 +16,8 @@ if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
     from enrich.config.project import Project
-    from enrich.diagnosis.causes import FailingRows, RuleCauses
-    from enrich.diagnosis.checkup import Checkup
-    from enrich.diagnosis.doctor import KeyReport
-    from enrich.diagnosis.reasons import Why
+    from enrich.diagnosis.answers import FailingRows, KeyReport, RuleCauses, Why
+    from enrich.diagnosis.doctor import Checkup
 
 
 def why(
@@ -42,7 +41,7 @@ def why(
             ``NAME=VALUE`` or a mapping with the columns that hold the lookup's key asks for a row that only the lookup
             of a right or full foreign-key join has.
         column: A target column; None for all.
-        spark: A Delta-capable session, left as it was found; None: the active one, or one is built.
+        spark: A session.
         show_keys: Keep the keys of near misses in the reasons' ``found``.
 
     Returns:
@@ -56,7 +55,7 @@ def why(
         RunFailed: A snapshot cannot be read.
     """
     require_extra(SPARK)
-    from enrich.diagnosis.inquiry import ask
+    from enrich.diagnosis.question import ask
 
     return ask(project, job, key, column, spark=spark, show_keys=show_keys)
 
@@ -79,7 +78,7 @@ def failing(
         project: What ``load_project`` gave.
         job: The job's name.
         rule: The rule's position in the suite, from 0; None for all of them.
-        spark: A Delta-capable session, left as it was found; None: the active one, or one is built.
+        spark: A session.
         show_keys: Keep the keys of failing rows in the rules' ``rows``, at most 100 a rule.
 
     Returns:
@@ -93,35 +92,9 @@ def failing(
         RunFailed: A snapshot cannot be read.
     """
     require_extra(SPARK)
-    from enrich.diagnosis.verdicts import examine_rules
+    from enrich.diagnosis.failing_rows import examine_rules
 
     return examine_rules(project, job, rule, spark=spark, show_keys=show_keys)
-
-
-def summarise(project: Project, job: str, *, spark: SparkSession | None = None) -> dict[int, dict[str, int]]:
-    """Return for each rule that judges each row by itself how many rows of the target fail it for which reason.
-
-    The counts of ``failing`` alone. Rules that no row fails, as the record of the target says, are not asked about;
-    when there are no others, Spark is not started.
-
-    Args:
-        project: What ``load_project`` gave.
-        job: The job's name.
-        spark: A Delta-capable session, left as it was found; None: the active one, or one is built.
-
-    Returns:
-        Index of a rule -> reason -> rows. Empty for a rule that no row fails or that raises, and before the first run.
-
-    Raises:
-        ConfigError: No such job.
-        HistoryError: The target's definition or sources are not those that it was written from.
-        DriftError: Somebody else changed the target.
-        RunFailed: A snapshot cannot be read.
-    """
-    require_extra(SPARK)
-    from enrich.diagnosis.verdicts import count_reasons
-
-    return count_reasons(project, job, spark=spark)
 
 
 def find_causes(
@@ -134,7 +107,7 @@ def find_causes(
     Args:
         project: What ``load_project`` gave.
         job: The job's name.
-        spark: A Delta-capable session, left as it was found; None: the active one, or one is built.
+        spark: A session.
         beside: Other jobs that will be asked about as well: a session that is built fits their tables, too.
 
     Returns:
@@ -147,7 +120,7 @@ def find_causes(
         RunFailed: A snapshot cannot be read.
     """
     require_extra(SPARK)
-    from enrich.diagnosis.verdicts import examine_recorded
+    from enrich.diagnosis.failing_rows import examine_recorded
 
     return examine_recorded(project, job, spark=spark, beside=beside)
 
@@ -168,7 +141,7 @@ def doctor_keys(
         project: What ``load_project`` gave.
         job: The job's name.
         join: One lookup's alias; None for all.
-        spark: A Delta-capable session, left as it was found; None: the active one, or one is built.
+        spark: A session.
         show_keys: Keep near misses with their keys in ``pairs``, at most 100 a join.
 
     Returns:
@@ -179,7 +152,7 @@ def doctor_keys(
         RunFailed: A snapshot cannot be read.
     """
     require_extra(SPARK)
-    from enrich.diagnosis.inquiry import examine
+    from enrich.diagnosis.near_misses import examine
 
     return examine(project, job, join, spark=spark, show_keys=show_keys)
 
@@ -197,8 +170,6 @@ def diagnose(project: Project) -> Checkup:
     Returns:
         What each check found, with the statement or command that repairs it. ``to_dict()`` holds no values.
     """
-    from enrich.diagnosis.checkup import Checkup
-    from enrich.diagnosis.lake import check_tables
-    from enrich.diagnosis.machine import check_machine
+    from enrich.diagnosis.doctor import Checkup, check_machine, check_tables
 
     return Checkup(project.deployment, (*check_machine(project), *check_tables(project)))

@@ -1,13 +1,13 @@
-"""What the sources say about the keys that some target rows refer to: there, there later, there before, or nearly.
+"""Gather what speaks for each reason: what the sources say about the keys that some target rows refer to.
 
-Read from the snapshots that the target has consumed and from the sources' histories; the questions are asked of all
-rows at once.
+They are there, there later, there before, nearly there, or held by a job upstream. Read from the snapshots that the
+target has consumed, from the sources' histories and from quarantines; the questions are asked of all rows at once.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from functools import cache
@@ -15,54 +15,42 @@ from typing import Any
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from enrich.base.errors import EnrichError
+from enrich.base.names import find_quarantine, identify
 from enrich.base.spec import (
     COMMIT,
     TEXT_TYPE,
     WEIGHT,
     Affected,
-    Interval,
     JobSpec,
     Step,
-    name_left_key,
     name_reference,
     name_right_key,
 )
-from enrich.diagnosis import near, reasons
-from enrich.diagnosis.reasons import Reason
-from enrich.diagnosis.sides import Side
-from enrich.diagnosis.upstream import HELD, Inquiry, add_held, find_held
+from enrich.config.models import Job
+from enrich.diagnosis import answers, near_misses
+from enrich.diagnosis.answers import Reason
+from enrich.diagnosis.opened_job import Inquiry, Side, build_affected, build_left_side, rewind
 from enrich.frames import join, normalise
-from enrich.frames.columns import drop_nulls, has_null, name_parts, pack_rows, unite
-from enrich.joins import as_of, interval
+from enrich.frames.columns import drop_nulls, has_null, name_parts, unite
+from enrich.frames.join import VERDICT
+from enrich.operations.workplace import Workplace
 from enrich.steps.run import FEW
 from enrich.storage import feeds, reads, tables
 
 log = logging.getLogger(__name__)
 
 Key = tuple[Any, ...]
+HELD = "__enrich_held"
+"""The place of the job that holds a row among the jobs of the project."""
 _ARRIVED, _DELETED, _DETAIL = "__enrich_arrived", "__enrich_deleted", "__enrich_detail"
-_REASON, _COUNT, _VERDICT, _INSIDE = "__enrich_reason", "__enrich_count", "__enrich_verdict", "__enrich_inside"
+_REASON, _COUNT = "__enrich_reason", "__enrich_count"
 
 
-@dataclass(frozen=True)
-class Lost:
-    """The keys of a question that the source does not have.
-
-    Attributes:
-        keys: ``__enrich_j*``, distinct, without nulls.
-        few: Whether they are so few that every task gets them all.
-    """
-
-    keys: DataFrame
-    few: bool
-
-    @property
-    def sent(self) -> DataFrame:
-        """The keys, for the small side of a join."""
-        return F.broadcast(self.keys) if self.few else self.keys
+# --- The questions: what rows refer to -------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -70,13 +58,11 @@ class Question:
     """What some rows refer to in one source.
 
     Attributes:
-        columns: The source's columns that are looked up: its key, or a mirror's value.
-        references: ``rows`` and ``__enrich_j*``, one row per reference, with nulls; of an as-of join ``_VERDICT``, too:
-            the reason of a reference whose key is there.
+        columns: The source's columns that are looked up: its key, or what an interval join matches by.
+        references: ``rows`` and ``__enrich_j*``, one row per reference, with nulls; ``VERDICT`` where the kind of the
+            join adds it.
         rows: The columns that hold the key of the target's row: ``__enrich_k*`` or ``__enrich_r*``.
         is_list: Whether a row refers to many keys.
-        near: ``rows`` that have a partner, where a key that is there is not enough: in an interval join.
-        writer: The number of the job that holds what ``_VERDICT`` says is held.
     """
 
     alias: str
@@ -84,8 +70,6 @@ class Question:
     references: DataFrame
     rows: tuple[str, ...]
     is_list: bool = False
-    near: DataFrame | None = None
-    writer: int | None = None
 
     @property
     def names(self) -> list[str]:
@@ -93,61 +77,34 @@ class Question:
         return name_reference(len(self.columns))
 
 
-def list_side_questions(run: Inquiry, side: Side, affected: Affected) -> list[Question]:
-    """Return what rows of one side refer to: the source that has their key first, then in the order of the joins."""
+def list_questions(run: Inquiry, side: Side, affected: Affected) -> list[Question]:
+    """Return what rows of one side refer to: the source that has their key first, then in the order of the joins.
+
+    Rows that only the lookup of a right or full foreign-key join has refer to its key, and to what later joins look up
+    by its columns.
+    """
     spec = run.plan.spec
     if side.right is not None:
-        return _list_right_questions(run, spec, side.right, affected)
-    return list_questions(run, affected)
-
-
-def list_questions(run: Inquiry, affected: Affected) -> list[Question]:
-    """Return what the rows of some target keys refer to, the driving source first, then in the order of the joins."""
-    spec = run.plan.spec
+        assert affected.right is not None  # noqa: S101 - it holds the keys that are asked for
+        key = spec.sources[side.alias].key
+        names = tuple(name_right_key(len(key)))
+        later = [step for step in spec.steps[spec.steps.index(side.right) + 1 :] if not step.shares_key]
+        own = ask_for_key(side.alias, key, affected.right, names)
+        return [own, *(_ask_of_step(run, step, affected, names) for step in later)]
     names = tuple(affected.left.columns)
-
-    def own(columns: tuple[str, ...], alias: str) -> Question:
-        return Question(alias, columns, repeat_key(affected.left, names, len(columns)), names)
-
-    found = [own(spec.key_columns, spec.driving)]
+    found = [ask_for_key(spec.driving, spec.key_columns, affected.left, names)]
     for step in spec.steps:
         if step.shares_key:
-            found.append(own(spec.sources[step.alias].key, step.alias))
-        elif step.interval is not None:
-            found.append(_ask_of_interval(run.now, step, step.interval, affected))
+            found.append(ask_for_key(step.alias, spec.sources[step.alias].key, affected.left, names))
         else:
             found.append(_ask_of_step(run, step, affected, names))
     return found
 
 
-def _list_right_questions(run: Inquiry, spec: JobSpec, right: Step, affected: Affected) -> list[Question]:
-    """Return what rows refer to that only the lookup of a right or full foreign-key join has.
-
-    The lookup's own key first, then what later joins look up by its columns.
-    """
-    assert affected.right is not None  # noqa: S101 - it holds the keys that are asked for
-    key = spec.sources[right.alias].key
-    names = tuple(name_right_key(len(key)))
-    own = Question(right.alias, key, repeat_key(affected.right, names, len(key)), names)
-    later = [step for step in spec.steps[spec.steps.index(right) + 1 :] if not step.shares_key]
-    return [own, *(_ask_of_step(run, step, affected, names) for step in later)]
-
-
-def repeat_key(keys: DataFrame, names: Sequence[str], count: int) -> DataFrame:
-    """Return keys that refer to themselves, by their first ``count`` parts."""
-    parts = zip(names[:count], name_reference(count), strict=True)
-    return keys.select(*names, *[F.col(name).alias(part) for name, part in parts])
-
-
-def _ask_of_interval(sources: join.Sources, step: Step, near_by: Interval, affected: Affected) -> Question:
-    """Return what rows match by in an interval join, null where their time is, and which of them have a partner."""
-    names = name_left_key(len(sources.spec.key_columns))
-    has_time = F.expr(near_by.at).isNotNull()
-    rows = join.apply_steps(sources, affected, [])
-    parts = zip(step.on, name_reference(len(step.on)), strict=True)
-    rows = rows.select(*names, *[F.when(has_time, F.expr(text)).alias(name) for text, name in parts])
-    found = interval.list_neighbours(sources, step, affected.left).select(*names).distinct()
-    return Question(step.alias, near_by.match, rows, tuple(names), near=found)
+def ask_for_key(alias: str, columns: tuple[str, ...], keys: DataFrame, names: tuple[str, ...]) -> Question:
+    """Ask for keys that refer to themselves, by as many of their first parts as there are columns."""
+    parts = zip(names, name_reference(len(columns)), strict=False)
+    return Question(alias, columns, keys.select(*names, *[F.col(name).alias(part) for name, part in parts]), names)
 
 
 def _ask_of_step(run: Inquiry, step: Step, affected: Affected, names: tuple[str, ...]) -> Question:
@@ -156,86 +113,57 @@ def _ask_of_step(run: Inquiry, step: Step, affected: Affected, names: tuple[str,
     Not where that is computed in a way that may fail: a run computes it for no removed row.
     """
     sources = run.now
-    spec, key = sources.spec, sources.spec.sources[step.alias].key
     keeps_all, earlier, is_plain = {"inner": "left", "right": "full"}, list[Step](), step.is_plain
-    for each in reversed(join.list_earlier_steps(spec, step)):
+    for each in reversed(join.list_earlier_steps(sources.spec, step)):
         earlier.insert(0, replace(each, how=keeps_all.get(each.how, each.how)) if is_plain else each)
         is_plain = is_plain and each.is_plain
-    rows = join.refer(sources, join.apply_steps(sources, affected, earlier), step)
-    rows = drop_nulls(rows.select(*names, *name_reference(len(key))), names)
-    if step.at is not None:
-        judged, writer = _judge_moments(run, step, rows)
-        return Question(step.alias, key[:-1], judged, names, writer=writer)
-    return Question(step.alias, key, rows, names, step.elements is not None)
+
+    def find_others() -> dict[str, DataFrame]:
+        """Return the lookup's rows that came after the window, and those that it has with what its writer holds."""
+        alias, found = step.alias, {}
+        if (latest := run.plan.tables[alias].version) != run.plan.window[alias].to:
+            found[answers.ARRIVED_AFTER_WINDOW] = run.snapshot(alias, latest)
+        writer, rows = find_writer(run.workplace, run.plan.job.sources[alias].table), run.snapshot(alias)
+        held = None if writer is None else _read_quarantine(run, writer, rows.columns)
+        if held is not None:
+            held = normalise.normalise_keys(held, run.plan.spec.sources[alias])
+            found[answers.QUARANTINED_UPSTREAM] = rows.unionByName(held)
+        return found
+
+    rows = drop_nulls(join.apply_steps(sources, affected, earlier), names)
+    columns, references = sources.kind_of(step).ask(sources, step, rows, find_others)
+    told = [name for name in references.columns if name in (*name_reference(len(columns)), VERDICT)]
+    return Question(step.alias, columns, references.select(*names, *told), names, step.elements is not None)
 
 
-def _judge_moments(run: Inquiry, step: Step, rows: DataFrame) -> tuple[DataFrame, int | None]:
-    """Replace the moment that rows ask for by the reason that they have if their key is there.
-
-    What the version that the source has now would answer, and the one that the target has consumed does not, has
-    arrived after the window; what the rows would answer that its writer holds is quarantined there. A row without a
-    moment has no reference at all.
-
-    Returns:
-        The rows, and the number of the writer.
-    """
-    alias = step.alias
-    source, at, latest = run.plan.spec.sources[alias], run.plan.window[alias].to, run.plan.tables[alias].version
-    wanted = name_reference(len(source.key))
-    names = [f"__enrich_w{i}" for i in range(len(wanted))]
-
-    def judge(rows: DataFrame, versions: DataFrame, verdict: str) -> DataFrame:
-        return as_of.judge_moments(step, rows, pack_rows(versions, source, names), wanted, verdict)
-
-    def is_matched(verdict: str) -> Column:
-        told = F.col(verdict)
-        return told.getField("found") & ~told.getField("ended") & ~told.getField("gone")
-
-    rows = judge(rows, run.snapshot(alias, at), _VERDICT)
-    arrived = held = F.lit(False)
-    if latest != at:
-        rows = judge(rows, run.snapshot(alias, latest), "__enrich_later")
-        arrived = is_matched("__enrich_later")
-    with_held = add_held(run, alias, run.snapshot(alias, at))
-    if with_held is not None:
-        rows = judge(rows, with_held[0], "__enrich_with_held")
-        held = is_matched("__enrich_with_held")
-    told = F.col(_VERDICT)
-    reason = (
-        F.when(is_matched(_VERDICT), reasons.MATCHED)
-        .when(arrived, reasons.ARRIVED_AFTER_WINDOW)
-        .when(held, reasons.QUARANTINED_UPSTREAM)
-        .when(~told.getField("found"), reasons.TOO_EARLY)
-        .when(told.getField("ended"), reasons.ENDED)
-        .otherwise(reasons.GONE)
-    )
-    *parts, moment = wanted
-    rows = rows.withColumns({_VERDICT: reason, **{p: F.when(F.col(moment).isNotNull(), F.col(p)) for p in parts}})
-    return rows.drop(moment, "__enrich_later", "__enrich_with_held"), None if with_held is None else with_held[1]
+# --- The answers: why rows have a partner, or why not ----------------------------------------------------------------
 
 
 def find_reasons(run: Inquiry, asked: Sequence[Question], *, found_keys: bool = False) -> dict[Key, dict[str, Reason]]:
     """Return for every target key and source why the row has a partner there, or why not.
 
-    A key is left out where no row gives a reference: the driving row is not there, or its list is empty. The window of
-    ``run`` ends at what the target has consumed; ``found_keys`` tells the keys of near misses.
+    A key is left out where no row gives a reference: the driving row is not there, or its list is empty.
+    ``found_keys`` tells the keys of near misses.
     """
 
     @cache
     def read_times(alias: str) -> dict[int, int]:
         return tables.read_commits(tables.open_log(run.plan.tables[alias].uri))
 
-    lists = {each.alias for each in asked if each.is_list}
     elements: dict[tuple[Key, str], list[tuple[Reason, int]]] = {}
     for row in _tell_all_reasons(run, asked).collect():
+        version = row[COMMIT]
+        time = read_times(row["alias"]).get(version) if version is not None else None
+        at = None if time is None else datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="seconds")
+        reason = read_detail(run, row[_REASON], row[_DETAIL])
+        reason = replace(reason, version=version, at=at, found=row[near_misses.FOUND] if found_keys else None)
         key = tuple(row[name] for name in asked[0].rows)
-        reason = _build_reason(run, row, read_times, found_keys=found_keys)
         elements.setdefault((key, row["alias"]), []).append((reason, int(row[_COUNT])))
+    lists = {each.alias for each in asked if each.is_list}
     answered: dict[Key, dict[str, Reason]] = {}
     for (key, alias), told in elements.items():
-        is_list = alias in lists
-        found = reasons.explain_list(told) if is_list else reasons.choose_worst([reason for reason, _ in told])
-        answered.setdefault(key, {})[alias] = found
+        worst = answers.choose_worst([reason for reason, _ in told])
+        answered.setdefault(key, {})[alias] = answers.explain_list(told) if alias in lists else worst
     return answered
 
 
@@ -244,10 +172,10 @@ def find_words(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
 
     Returns:
         ``rows`` of the questions, and for each source ``name_word(alias)``: a struct of the word's position in
-        ``reasons.WORST`` and its detail, as in ``_tell_reasons``, which ``read_detail`` turns into a reason. It is null
-        where no row gives a reference.
+        ``answers.list_worst`` and its detail, as in ``_tell_reasons``, which ``read_detail`` turns into a reason. It is
+        null where no row gives a reference.
     """
-    rank = F.array_position(F.array(*map(F.lit, reasons.WORST)), F.col(_REASON)) - 1
+    rank = F.array_position(F.array(*map(F.lit, answers.list_worst())), F.col(_REASON)) - 1
     word = F.struct(rank.cast("int").alias("rank"), F.col(_DETAIL).alias("detail"))
     words = [F.min(F.when(F.col("alias") == each.alias, word)).alias(name_word(each.alias)) for each in asked]
     return _tell_all_reasons(run, asked).groupBy(*asked[0].rows).agg(*words)
@@ -262,64 +190,65 @@ def read_detail(run: Inquiry, word: str, detail: int | None) -> Reason:
     """Return a reason with the kind of a near miss, or the job that holds a row."""
     if detail is None:
         return Reason(word)
-    if word == reasons.QUARANTINED_UPSTREAM:
+    if word == answers.QUARANTINED_UPSTREAM:
         return Reason(word, job=run.name_job(detail))
-    return Reason(word, near.kind_of(detail))
+    return Reason(word, near_misses.kind_of(detail))
+
+
+@dataclass(frozen=True)
+class Lost:
+    """The keys of a question that the source does not have.
+
+    Attributes:
+        keys: ``__enrich_j*``, distinct, without nulls.
+        few: Whether they are so few that every task gets them all.
+    """
+
+    keys: DataFrame
+    few: bool
 
 
 def _tell_all_reasons(run: Inquiry, asked: Sequence[Question]) -> DataFrame:
     """Return what ``_tell_reasons`` does, for all questions."""
-    marked = {each.alias: run.keep(_mark_present(run, each)) for each in asked}
+    marked = {}
+    for each in asked:  # whether the referenced key is there; null where the reference is null
+        there = _find_present(run, each).withColumn(near_misses.PRESENT, F.lit(True))
+        joined = each.references.join(there, on=each.names, how="left")
+        is_there = F.when(~has_null(each.names), F.coalesce(F.col(near_misses.PRESENT), F.lit(False)))
+        marked[each.alias] = run.keep(joined.withColumn(near_misses.PRESENT, is_there))
     lost = [
-        frame.where(~F.col(near.PRESENT)).agg(F.lit(alias).alias("alias"), F.count("*").alias("rows"))
+        frame.where(~F.col(near_misses.PRESENT)).agg(F.lit(alias).alias("alias"), F.count("*").alias("rows"))
         for alias, frame in marked.items()
     ]
     missing = {row["alias"]: int(row["rows"]) for row in unite(lost).collect()}
-    frames = [_tell_reasons(run, each, marked[each.alias], missing[each.alias]) for each in asked]
-    return unite(frames)
-
-
-def _build_reason(
-    run: Inquiry, row: Any, read_times: Callable[[str], Mapping[int, int]], *, found_keys: bool
-) -> Reason:
-    version = row[COMMIT]
-    time = read_times(row["alias"]).get(version) if version is not None else None
-    at = None if time is None else datetime.fromtimestamp(time / 1000, UTC).isoformat(timespec="seconds")
-    told = read_detail(run, row[_REASON], row[_DETAIL])
-    return replace(told, version=version, at=at, found=row[near.FOUND] if found_keys else None)
-
-
-def _mark_present(run: Inquiry, asked: Question) -> DataFrame:
-    """Add whether the referenced key is there; null where the reference is null."""
-    there = _find_present(run, asked).withColumn(near.PRESENT, F.lit(True))
-    is_null = has_null(asked.names)
-    joined = asked.references.join(there, on=asked.names, how="left")
-    if asked.near is not None:
-        is_inside = asked.near.withColumn(_INSIDE, F.lit(True))
-        joined = joined.join(is_inside, on=list(asked.rows), how="left")
-        joined = joined.withColumn(_INSIDE, F.coalesce(F.col(_INSIDE), F.lit(False)))
-    return joined.withColumn(near.PRESENT, F.when(~is_null, F.coalesce(F.col(near.PRESENT), F.lit(False))))
+    return unite([_tell_reasons(run, each, marked[each.alias], missing[each.alias]) for each in asked])
 
 
 def _find_present(run: Inquiry, asked: Question) -> DataFrame:
     """Return the distinct keys that the source has at the version that the target has consumed."""
-    return drop_nulls(_rename_parts(run.snapshot(asked.alias), asked)).distinct()
-
-
-def _rename_parts(rows: DataFrame, asked: Question, *more: str) -> DataFrame:
-    parts = name_parts(asked.columns, asked.names)
-    return rows.select(*parts, *more)
+    return drop_nulls(run.snapshot(asked.alias).select(*name_parts(asked.columns, asked.names))).distinct()
 
 
 def _tell_reasons(run: Inquiry, asked: Question, marked: DataFrame, missing: int) -> DataFrame:
     """Return the question's ``rows``, ``alias``, reason, version, detail, found key, and for how many references.
 
-    The detail is a number: the set of a near miss, or the job that holds a row.
+    The detail is a number: the set of a near miss, or the job that holds a row. The first fact decides:
+
+    ==================================================  =========================
+    the key that a row refers to                        reason
+    ==================================================  =========================
+    is null                                             ``foreign_key_null``
+    is there                                            ``matched``, or as the kind of the join says (``VERDICT``)
+    is not there, and the source has it now             ``arrived_after_window``
+    is not there, and a job upstream holds it           ``quarantined_upstream``
+    is not there, and a version before has deleted it   ``deleted_at``
+    is not there, and a key is there that is nearly it  ``near_miss``
+    is not there                                        ``no_such_key``
+    ==================================================  =========================
     """
-    nothing = {_ARRIVED: "long", _DELETED: "long", HELD: "int", near.SET: "int", near.FOUND: "string"}
-    nothing[_INSIDE] = "boolean"
+    nothing = {_ARRIVED: "long", _DELETED: "long", HELD: "int", near_misses.SET: "int", near_misses.FOUND: "string"}
     if missing:
-        keys = marked.where(~F.col(near.PRESENT)).select(*asked.names).distinct()
+        keys = marked.where(~F.col(near_misses.PRESENT)).select(*asked.names).distinct()
         lost = Lost(run.keep(keys), missing <= FEW)
         for facts in (
             _find_later(run, asked, lost),
@@ -331,35 +260,36 @@ def _tell_reasons(run: Inquiry, asked: Question, marked: DataFrame, missing: int
                 marked = marked.join(facts, on=asked.names, how="left")
     absent = {name: F.lit(None).cast(kind) for name, kind in nothing.items() if name not in marked.columns}
     marked = marked.withColumns(absent)
+    is_judged = VERDICT in marked.columns
     reason = (
-        F.when(F.col(near.PRESENT).isNull(), reasons.FOREIGN_KEY_NULL)
-        .when(F.col(near.PRESENT) & ~F.coalesce(F.col(_INSIDE), F.lit(True)), reasons.OUT_OF_INTERVAL)
-        .when(F.col(near.PRESENT), F.col(_VERDICT) if _VERDICT in marked.columns else F.lit(reasons.MATCHED))
-        .when(F.col(_ARRIVED).isNotNull(), reasons.ARRIVED_AFTER_WINDOW)
-        .when(F.col(HELD).isNotNull(), reasons.QUARANTINED_UPSTREAM)
-        .when(F.col(_DELETED).isNotNull(), reasons.DELETED_AT)
-        .when(F.col(near.SET).isNotNull(), reasons.NEAR_MISS)
-        .otherwise(reasons.NO_SUCH_KEY)
+        F.when(F.col(near_misses.PRESENT).isNull(), answers.FOREIGN_KEY_NULL)
+        .when(F.col(near_misses.PRESENT), F.col(VERDICT) if is_judged else F.lit(answers.MATCHED))
+        .when(F.col(_ARRIVED).isNotNull(), answers.ARRIVED_AFTER_WINDOW)
+        .when(F.col(HELD).isNotNull(), answers.QUARANTINED_UPSTREAM)
+        .when(F.col(_DELETED).isNotNull(), answers.DELETED_AT)
+        .when(F.col(near_misses.SET).isNotNull(), answers.NEAR_MISS)
+        .otherwise(answers.NO_SUCH_KEY)
     )
-    is_near, is_held = reason == reasons.NEAR_MISS, reason == reasons.QUARANTINED_UPSTREAM
-    version = F.when(~is_held, F.coalesce(F.col(_ARRIVED), F.col(_DELETED))).alias(COMMIT)
-    detail = F.when(is_near, F.col(near.SET)).when(is_held, F.coalesce(F.col(HELD), F.lit(asked.writer)))
+    is_near, is_held = reason == answers.NEAR_MISS, reason == answers.QUARANTINED_UPSTREAM
+    writer = find_writer(run.workplace, run.plan.job.sources[asked.alias].table)
+    holder = F.col(HELD) if writer is None else F.coalesce(F.col(HELD), F.lit(_find_number(run, writer)))
     told = marked.select(
         *asked.rows,
         reason.alias(_REASON),
-        version,
-        detail.cast("int").alias(_DETAIL),
-        F.when(is_near, F.col(near.FOUND)).alias(near.FOUND),
+        F.when(~is_held, F.coalesce(F.col(_ARRIVED), F.col(_DELETED))).alias(COMMIT),
+        F.when(is_near, F.col(near_misses.SET)).when(is_held, holder).cast("int").alias(_DETAIL),
+        F.when(is_near, F.col(near_misses.FOUND)).alias(near_misses.FOUND),
     ).withColumn("alias", F.lit(asked.alias))
     return told.groupBy(*told.columns).agg(F.count("*").alias(_COUNT))
+
+
+# --- In the source's history, and among its other keys ---------------------------------------------------------------
 
 
 def _find_later(run: Inquiry, asked: Question, lost: Lost) -> DataFrame | None:
     """Find keys that the source has now: the version that brought them."""
     at, state = run.plan.window[asked.alias].to, run.plan.tables[asked.alias]
-    if state.version == at:
-        return None
-    moves = _find_moves(run, asked, lost, (at, state.version))
+    moves = None if state.version == at else _find_moves(run, asked, lost, (at, state.version))
     if moves is None:
         return None
     is_there = F.col("come") > F.coalesce(F.col("gone"), F.lit(-1))
@@ -389,13 +319,14 @@ def _find_moves(run: Inquiry, asked: Question, lost: Lost, window: tuple[int, in
     """Return when each lost key last came and last went; None where the change feed cannot be read."""
     source, uri = run.plan.spec.sources[asked.alias], run.plan.tables[asked.alias].uri
     columns = list(dict.fromkeys([*source.key, *asked.columns]))
-    net = F.sum(WEIGHT)
+    net, parts = F.sum(WEIGHT), name_parts(asked.columns, asked.names)
     if not feeds.read_range(uri, window).is_whole:
         log.info("the change feed of %s does not tell all from version %d on", asked.alias, window[0] + 1)
         return None
     try:
         feed = normalise.normalise_keys(reads.read_change_feed(run.session, uri, window, columns), source)
-        rows = _rename_parts(feed, asked, WEIGHT, COMMIT).join(lost.sent, on=asked.names, how="left_semi")
+        sent = F.broadcast(lost.keys) if lost.few else lost.keys
+        rows = feed.select(*parts, WEIGHT, COMMIT).join(sent, on=asked.names, how="left_semi")
         netted = rows.groupBy(*asked.names, COMMIT).agg(net.alias(WEIGHT))
         come = F.max(F.when(F.col(WEIGHT) > 0, F.col(COMMIT))).alias("come")
         gone = F.max(F.when(F.col(WEIGHT) < 0, F.col(COMMIT))).alias("gone")
@@ -413,7 +344,157 @@ def _find_near_misses(run: Inquiry, asked: Question, lost: Lost) -> DataFrame | 
     texts = [kinds[column] == TEXT_TYPE for column in asked.columns]
     if not any(texts):
         return None
-    candidates = near.find_related(_find_present(run, asked), lost.keys, texts, few=lost.few)
-    found = near.find_near_misses(near.add_forms(near.pair_keys(lost.keys, candidates), texts), len(texts))
-    text = F.concat_ws(",", *[F.col(near.FOUND).getField(name).cast("string") for name in asked.names])
-    return found.select(*asked.names, near.SET, text.alias(near.FOUND))
+    candidates = near_misses.find_related(_find_present(run, asked), lost.keys, texts, few=lost.few)
+    forms = near_misses.add_forms(near_misses.pair_keys(lost.keys, candidates), texts)
+    found = near_misses.find_near_misses(forms, len(texts))
+    text = near_misses.write_found(asked.names)
+    return found.select(*asked.names, near_misses.SET, text.alias(near_misses.FOUND))
+
+
+# --- In the quarantines of jobs upstream -----------------------------------------------------------------------------
+#
+#     people  ->  clean_people  ->  clean, and clean__quarantine with person b
+#     clean   ->  copy_people   ->  copies: no b, for clean has none
+#     copies  ->  orders_named: order 2 refers to b: ``quarantined_upstream``, job clean_people
+#
+# A job that keeps its driving source's key passes it on, so the quarantine before it is looked into for the same keys.
+
+
+def find_held(run: Inquiry, alias: str, columns: Sequence[str], keys: DataFrame) -> DataFrame | None:
+    """Find keys that jobs upstream hold: those that are held, with ``HELD``; None where no job can hold any.
+
+    Args:
+        run: The job that is asked about.
+        alias: The source that lacks them.
+        columns: The source's columns.
+        keys: Their values, in this order, in the form that the job gives them.
+    """
+    source, found = run.plan.spec.sources[alias], []
+    for job, theirs in _list_holders(run.workplace, run.plan.job.sources[alias].table, tuple(columns)):
+        rows = _read_quarantine(run, job, theirs)
+        if rows is not None:
+            rows = drop_nulls(normalise.normalise_keys(rows.toDF(*columns), source)).toDF(*keys.columns)
+            held = rows.join(keys, on=keys.columns, how="left_semi")
+            found.append(held.withColumn(HELD, F.lit(_find_number(run, job))))
+    return _unite_held(found, keys.columns)
+
+
+def _list_holders(
+    workplace: Workplace, reference: str, columns: tuple[str, ...]
+) -> Iterator[tuple[Job, tuple[str, ...]]]:
+    """Yield the jobs that may hold rows of a table, with the columns of their targets that are ``columns`` there.
+
+    The one that writes it is first; there is none where other systems write it.
+    """
+    writer = find_writer(workplace, reference)
+    if writer is None:
+        return
+    yield writer, columns
+    try:
+        spec = workplace.open_job(writer).spec
+    except EnrichError:  # it fits its tables no more: what it reads cannot be told
+        return
+    side = build_left_side(spec)
+    names = dict(zip(side.identity, side.columns, strict=True))
+    if not set(columns) <= set(names):
+        return
+    places = {spec.driving: tuple(names[column] for column in columns)}
+    for step in spec.steps:
+        if step.shares_key and step.how in ("inner", "right", "full"):  # it has the same key
+            theirs = dict(zip(side.identity, spec.sources[step.alias].key, strict=True))
+            places[step.alias] = tuple(theirs[column] for column in columns)
+    for alias, before in places.items():
+        yield from _list_holders(workplace, writer.sources[alias].table, before)
+
+
+def find_writer(workplace: Workplace, reference: str) -> Job | None:
+    """Return the job of the project that writes a table."""
+    project = workplace.project
+    place = identify(project.location(reference))
+    jobs = project.jobs.values()
+    return next((job for job in jobs if identify(project.location(job.target.table)) == place), None)
+
+
+def _find_number(run: Inquiry, job: Job) -> int:
+    return list(run.workplace.project.jobs).index(job.job)
+
+
+def _read_quarantine(run: Inquiry, job: Job, columns: Sequence[str]) -> DataFrame | None:
+    """Return what a job's quarantine has in some columns; None where there is none, or not with these columns."""
+    workplace = run.workplace
+    uri = workplace.locate(find_quarantine(workplace.project.location(job.target.table)))
+    if uri is None or not tables.exists(uri):
+        return None
+    state = tables.read_state(uri)
+    return reads.read_snapshot(run.session, uri, state.version, columns) if {*columns} <= {*state.columns} else None
+
+
+def _unite_held(found: Sequence[DataFrame], names: Sequence[str]) -> DataFrame | None:
+    return unite(found).groupBy(*names).agg(F.min(HELD).alias(HELD)) if found else None
+
+
+def find_held_cells(run: Inquiry, asked: Sequence[Question], column: str) -> DataFrame | None:
+    """Find rows whose cell is null because the cell that it shows, in another job's target, lacks a row that is held.
+
+        clean_people holds b  ->  named: order 2 has no mail  ->  after: its mail, copied from named, is null
+
+    The job that writes the table is asked about the same column, at what its own target has consumed, and so on
+    upwards.
+
+    Args:
+        run: The job that is asked about.
+        asked: What its rows refer to.
+        column: The column of its target.
+
+    Returns:
+        ``rows`` of the questions and ``HELD``, the cells that are not null among them; None where there are none.
+    """
+    found = []
+    for question, name in _list_shown(run.plan.spec, column, asked):
+        keys = drop_nulls(question.references.select(*question.names).distinct())
+        held = _find_in_source(run, question, keys, name)
+        found += [] if held is None else [_tell_rows(question, held)]
+    return _unite_held(found, asked[0].rows)
+
+
+def _find_in_source(run: Inquiry, question: Question, keys: DataFrame, column: str) -> DataFrame | None:
+    """Find keys of a source whose cell its writer could not fill, because of a row that is held: keys and ``HELD``."""
+    workplace = run.workplace
+    writer = find_writer(workplace, run.plan.job.sources[question.alias].table)
+    if writer is None:
+        return None
+    try:
+        plan = rewind(workplace, workplace.complete(workplace.open_job(writer, as_recorded=True), run.session))
+    except EnrichError:  # it cannot be asked; what is known without it is told
+        return None
+    side = build_left_side(plan.spec)
+    if column not in plan.spec.columns or set(question.columns) != set(side.identity):
+        return None
+    theirs = Inquiry(plan, run.session, run.cleanup, workplace=workplace)
+    names = [question.names[question.columns.index(name)] for name in side.identity]
+    asked = list_questions(theirs, side, build_affected(theirs, side, keys.select(*names).toDF(*side.names)))
+    found = []
+    for each, name in _list_shown(plan.spec, column, asked):
+        wanted = drop_nulls(each.references.select(*each.names).distinct())
+        lost = find_held(theirs, each.alias, each.columns, wanted)
+        deeper = _find_in_source(theirs, each, wanted, name)
+        found += [_tell_rows(each, held) for held in (lost, deeper) if held is not None]
+    held = _unite_held(found, side.names)
+    return None if held is None else held.withColumnsRenamed(dict(zip(side.names, names, strict=True)))
+
+
+def _tell_rows(question: Question, held: DataFrame) -> DataFrame:
+    """Return the rows that refer to keys, with the ``HELD`` of these."""
+    return question.references.join(held, on=question.names).select(*question.rows, HELD)
+
+
+def _list_shown(spec: JobSpec, column: str, asked: Sequence[Question]) -> Iterator[tuple[Question, str]]:
+    """Yield the sources that a column of the target shows a column of, by their questions."""
+    outputs = [output for output in spec.outputs if output.name == column]
+    shown = sorted(path[:2] for output in outputs for path in output.paths if len(path) > 1)
+    if not spec.outputs:
+        shown = [(spec.driving, column)]
+    questions = {each.alias: each for each in asked}
+    for alias, name in shown:
+        if alias in questions:
+            yield questions[alias], name

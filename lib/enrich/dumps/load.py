@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base import context
 from enrich.base.errors import Blocked, ConfigError, refuse_text, show_text
+from enrich.base.files import make_private_directory
 from enrich.base.names import CatalogName, Location, find_quarantine, identify
 from enrich.config.project import Project
 from enrich.dumps import files
 from enrich.dumps.loader import Loader
 from enrich.dumps.result import REFUSED, UNCHANGED, DumpOptions, LoadResult, RefusedDump, check_options
 from enrich.operations.workplace import Options, Workplace
-from enrich.spark.scratch import make_private_directory
 from enrich.storage import locks
 
 if TYPE_CHECKING:

@@ -100,6 +100,23 @@ class StepKind(Protocol):
         In and out: among others ``__enrich_j*``; ``changed``: the same, the changed keys.
         """
 
+    def ask(
+        self, sources: Sources, step: Step, rows: DataFrame, others: Callable[[], Mapping[str, DataFrame]]
+    ) -> tuple[tuple[str, ...], DataFrame]:
+        """Return what rows refer to, for ``why``.
+
+        Args:
+            sources: The job's sources.
+            step: The join.
+            rows: As ``join`` gets them.
+            others: Gives reason -> rows of the lookup, in its columns, that a partner may be among for that reason.
+
+        Returns:
+            The lookup's columns that are compared, and ``__enrich_k*``, ``__enrich_r*`` and ``__enrich_j*`` with their
+            values, one row a reference, nulls included. Where a row of the lookup with these values is not yet a
+            partner, ``VERDICT``, too: why such a reference has one, or why not.
+        """
+
 
 @dataclass(frozen=True)
 class Sources:
@@ -142,6 +159,8 @@ class Sources:
 
 
 ALIVE = "__enrich_alive"
+VERDICT = "__enrich_verdict"
+"""Why a reference whose values the lookup has has a partner, or why not: a reason."""
 SALT = "__enrich_salt"
 """Of a row: 0 when it may have a partner; anything else spreads rows that cannot."""
 SALTS = 64

@@ -14,7 +14,7 @@ hash: these are the same however often Spark computes them, and they follow the 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import add, and_
 
@@ -22,8 +22,11 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import Affected, Step, name_left_key, name_reference
-from enrich.frames.columns import evaluate_where
-from enrich.frames.join import SALT, Sources, look_up, spread_nulls
+from enrich.config.kinds.as_of import ENDED, GONE, TOO_EARLY
+from enrich.config.kinds.syntax import MATCHED
+from enrich.frames.columns import evaluate_where, pack_rows
+from enrich.frames.join import SALT, VERDICT, Sources, list_identity, look_up, spread_nulls
+from enrich.frames.join import refer as list_references
 from enrich.joins import foreign_key
 from enrich.joins.foreign_key import CARRIES as CARRIES  # noqa: PLC0414 - parts of this kind, too
 from enrich.joins.foreign_key import refer as refer  # noqa: PLC0414
@@ -177,25 +180,48 @@ def is_gone(step: Step) -> Column:
     return F.coalesce(said, F.lit(False))
 
 
-def judge_moments(step: Step, rows: DataFrame, lookup: DataFrame, wanted: Sequence[str], verdict: str) -> DataFrame:
-    """Tell for each row how the search for its version goes.
+def ask(
+    sources: Sources, step: Step, rows: DataFrame, others: Callable[[], Mapping[str, DataFrame]]
+) -> tuple[tuple[str, ...], DataFrame]:
+    """Return what rows refer to but for their moment, and how the search for the version of that moment goes.
 
-    Args:
-        step: The join.
-        rows: Among others the columns ``wanted``.
-        lookup: The parts of the lookup's key under other names, and its struct.
-        wanted: The parts of the key that a row refers to and, last, its moment.
-        verdict: The name of the column that is added.
+    =================================================  ==================
+    version of the moment                              reason
+    =================================================  ==================
+    there, valid                                       ``matched``
+    valid only with the rows of one of ``others``      that of these rows
+    the first one begins later                         ``too_early``
+    there, ended by then                               ``ended``
+    there, and says that the thing is gone             ``gone``
+    =================================================  ==================
 
-    Returns:
-        ``rows`` with a struct of ``found``, whether any version begins not after the row's moment, ``ended`` and
-        ``gone``, of the last of these.
+    A row without a moment has no reference at all.
     """
-    *names, _ = lookup.columns
-    rows = rows.withColumn(SALT, spread_nulls(wanted, wanted))
-    rows = find_latest(rows, lookup.select(*names), wanted)
-    pairs = zip([*wanted[:-1], LATEST], names, strict=True)
-    joined = rows.join(lookup, on=reduce(and_, [F.col(our) == F.col(their) for our, their in pairs]), how="left")
-    found = F.col(step.alias).isNotNull().alias("found")
-    told = F.struct(found, has_ended(step, F.col(wanted[-1])).alias("ended"), is_gone(step).alias("gone"))
-    return joined.withColumn(verdict, told).drop(SALT, LATEST, *lookup.columns)
+    rows, source = list_references(sources, rows, step), sources.spec.sources[step.alias]
+    wanted = name_reference(len(source.key))
+    names = [f"__enrich_w{i}" for i in range(len(wanted))]
+
+    def judge(rows: DataFrame, versions: DataFrame, verdict: str) -> DataFrame:
+        """Add whether any version begins not after the row's moment, and of the last of these whether it is valid."""
+        lookup = pack_rows(versions, source, names)
+        found = find_latest(rows.withColumn(SALT, spread_nulls(wanted, wanted)), lookup.select(*names), wanted)
+        same = [F.col(our) == F.col(their) for our, their in zip([*wanted[:-1], LATEST], names, strict=True)]
+        joined = found.join(lookup, on=reduce(and_, same), how="left")
+        ended, gone = has_ended(step, F.col(wanted[-1])), is_gone(step)
+        told = F.struct(F.col(step.alias).isNotNull().alias("found"), ended.alias("ended"), gone.alias("gone"))
+        return joined.withColumn(verdict, told).drop(SALT, LATEST, *lookup.columns)
+
+    def is_matched(verdict: str) -> Column:
+        told = F.col(verdict)
+        return told.getField("found") & ~told.getField("ended") & ~told.getField("gone")
+
+    rows = judge(rows, sources.snapshots[step.alias], VERDICT)
+    reason = F.when(is_matched(VERDICT), MATCHED)
+    for word, versions in others().items():
+        rows = judge(rows, versions, f"__enrich_{word}")
+        reason = reason.when(is_matched(f"__enrich_{word}"), word)
+    reason = reason.when(~F.col(VERDICT).getField("found"), TOO_EARLY)
+    reason = reason.when(F.col(VERDICT).getField("ended"), ENDED).otherwise(GONE)
+    *parts, moment = wanted
+    known = [F.when(F.col(moment).isNotNull(), F.col(part)).alias(part) for part in parts]
+    return source.key[:-1], rows.select(*list_identity(rows), *known, reason.alias(VERDICT))

@@ -30,7 +30,7 @@ from enrich.frames.columns import Ranges, drop_nulls, lacks_value, mark_rows, pa
 from enrich.frames.join import Sources, sum_partners
 from enrich.frames.keys import list_sharing
 from enrich.joins import interval
-from enrich.spark.fit import read_broadcast_limit
+from enrich.spark import read_broadcast_limit
 from enrich.steps.rows import Rows, count_left, find_quarantined_keys
 from enrich.steps.run import Run
 from enrich.steps.source_changes import Changes

@@ -13,7 +13,7 @@ With ``right`` and ``full``, a row of the lookup that no row refers to makes a r
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import reduce
 from operator import and_
 
@@ -61,6 +61,13 @@ def refer(rows: DataFrame, spec: JoinSpec, step: Step) -> tuple[DataFrame, list[
 def narrow(_sources: Sources, found: DataFrame, _step: Step, _changed: DataFrame) -> DataFrame:
     """Return the references as they are."""
     return found
+
+
+def ask(
+    sources: Sources, step: Step, rows: DataFrame, _others: Callable[[], Mapping[str, DataFrame]]
+) -> tuple[tuple[str, ...], DataFrame]:
+    """Return the references as they are: a row of the lookup with this key is the partner."""
+    return sources.spec.sources[step.alias].key, list_references(sources, rows, step)
 
 
 def join(sources: Sources, rows: DataFrame, affected: Affected | None, step: Step) -> DataFrame:

@@ -19,7 +19,7 @@ beyond what they count exactly, more rows are compared, and none is lost.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 from functools import reduce
@@ -37,12 +37,15 @@ from enrich.base.spec import (
     Step,
     name_left_key,
     name_partners,
+    name_reference,
     name_right_key,
     quote,
 )
+from enrich.config.kinds.interval import OUT_OF_INTERVAL
+from enrich.config.kinds.syntax import MATCHED
 from enrich.frames import normalise
 from enrich.frames.columns import drop_nulls, has_null, take_column, unite
-from enrich.frames.join import ALIVE, Sources, guard
+from enrich.frames.join import ALIVE, VERDICT, Sources, guard, list_identity
 
 AT, TIME = "__enrich_at", "__enrich_time"
 _ASKED, _BUCKET, _FOUND = "__enrich_asked", "__enrich_bucket", "__enrich_found"
@@ -185,6 +188,24 @@ def join(sources: Sources, rows: DataFrame, affected: Affected | None, step: Ste
         lookup = lookup.join(affected.right, on=affected.right.columns, how="left_semi")
     alone = find_unpaired(_read_rows(sources, step, None), lookup, step).withColumn(ALIVE, F.lit(True))
     return joined.unionByName(alone, allowMissingColumns=True)
+
+
+def ask(
+    sources: Sources, step: Step, rows: DataFrame, _others: Callable[[], Mapping[str, DataFrame]]
+) -> tuple[tuple[str, ...], DataFrame]:
+    """Return what rows match by, null where their time is, and whether a row that matches is within the interval."""
+    near, keys = get_interval(step), list_identity(rows)
+    wanted = name_wanted(len(near.match))
+    rows = _mark_rows(sources, step, rows).select(*keys, *wanted, AT)
+    pairs = find_pairs(rows, _mark_lookup(read_lookup(sources, step), step).drop(step.alias), step)
+    found = pairs.select(*keys).distinct().withColumn(_FOUND, F.lit(True))
+    has_time = F.col(AT).isNotNull()
+    parts = [
+        F.when(has_time, F.col(name)).alias(part)
+        for name, part in zip(wanted, name_reference(len(wanted)), strict=True)
+    ]
+    reason = F.when(F.col(_FOUND), MATCHED).otherwise(OUT_OF_INTERVAL)
+    return near.match, rows.join(found, on=keys, how="left").select(*keys, *parts, reason.alias(VERDICT))
 
 
 def list_neighbours(

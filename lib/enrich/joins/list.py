@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 from enrich.base.spec import Affected, JoinSpec, SourceSpec, Step, name_partners, name_reference
 from enrich.frames import normalise
 from enrich.frames.join import ALIVE, SALTS, Sources, add_key, count_partners, guard, list_identity, look_up
+from enrich.joins.foreign_key import ask as ask  # noqa: PLC0414 - a part of this kind, too
 
 CARRIES = False
 

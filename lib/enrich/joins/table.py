@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from enrich.base.spec import Affected, JoinSpec, Step, name_left_key, name_partners, name_reference
 from enrich.frames.join import ALIVE, Sources, bury, count_partners
+from enrich.joins.foreign_key import ask as ask  # noqa: PLC0414 - a part of this kind, too
 
 CARRIES = False
 

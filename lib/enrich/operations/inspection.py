@@ -1,4 +1,4 @@
-"""Looking without touching: ``enrich status`` and ``enrich validate``, from files and logs, without a JVM."""
+"""Look without touching: ``enrich status`` and ``enrich validate``, from files and logs, without a JVM."""
 
 from __future__ import annotations
 
@@ -80,6 +80,7 @@ def _read_job_status(workplace: Workplace, job: Job, last: dict[str, dict[str, A
     )
     refused = refused or _find_refusal(workplace, job, target)
     note = note or _find_warning(job, target, lags, refused)
+    state = None if target.cursor is None else target.cursor.state
     return JobStatus(
         job.job,
         str(place),
@@ -88,7 +89,7 @@ def _read_job_status(workplace: Workplace, job: Job, last: dict[str, dict[str, A
         row["status"] if row else None,
         row["at"] if row else None,
         note,
-        _describe_state(target),
+        None if state is None else state.to_dict(),
         refused,
     )
 
@@ -123,12 +124,6 @@ def _find_refusal(workplace: Workplace, job: Job, target: TargetState) -> str | 
 def _fold(error: EnrichError) -> str:
     """Return an error in one line."""
     return "; ".join(str(error).splitlines())
-
-
-def _describe_state(target: TargetState) -> dict[str, Any] | None:
-    if target.cursor is None or target.cursor.state is None:
-        return None
-    return target.cursor.state.to_dict()
 
 
 def _find_warning(job: Job, target: TargetState, lags: tuple[SourceLag, ...], refused: str | None) -> str | None:
@@ -183,15 +178,14 @@ def validate(project: Project, *, offline: bool = False) -> list[Fault]:
         if len(columns) == len(job.sources):
             faults += _check_job(project, job, outside, columns)
         else:
-            faults += check_file(job, _find_selected(project, job) | columns)
+            # Of sources that other jobs write, the columns that the files of these name.
+            selected = {project.location(each.target.table): each.select for each in project.jobs.values()}
+            places = {alias: project.location(source.table) for alias, source in job.sources.items()}
+            known: dict[str, Collection[str]] = {
+                alias: names for alias, place in places.items() if (names := selected.get(place)) is not None
+            }
+            faults += check_file(job, known | columns)
     return list(dict.fromkeys(faults))
-
-
-def _find_selected(project: Project, job: Job) -> dict[str, Collection[str]]:
-    """Return the columns of those sources that other jobs write, where their files name them."""
-    written = {project.location(each.target.table): each for each in project.jobs.values() if each.select is not None}
-    sources = {alias: project.location(source.table) for alias, source in job.sources.items()}
-    return {alias: written[place].select or () for alias, place in sources.items() if place in written}
 
 
 def _check_target(project: Project, job: Job) -> list[Fault]:

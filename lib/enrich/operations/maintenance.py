@@ -1,4 +1,4 @@
-"""``enrich maintain``: OPTIMIZE of targets and quarantines, VACUUM of these, of the runs table, and of sources.
+"""Keep the files of tables in shape, by OPTIMIZE, and remove those that nobody needs, by VACUUM: ``enrich maintain``.
 
 Rows and cursors stay as they are. VACUUM removes what is older than the table itself promises to keep, and nothing
 while a job of the project has yet to read changes that are as old. Of other projects and deployments that read the same
@@ -105,14 +105,12 @@ class Upkeep:
             "exit_code": self.exit_code,
         }
 
-    def failed_with(self, error: EnrichError) -> Upkeep:
-        """Return this with what stopped it; what was done before is done."""
-        status = LOCKED if error.exit_code == 4 else FAILED
-        return replace(self, status=status, error=str(error), exit_code=error.exit_code)
-
-    def settle(self) -> Upkeep:
-        """Return this with the status that its numbers have."""
-        return replace(self, status=DONE) if self.rewritten.files or self.removed.files else self
+    def settle(self, error: EnrichError | None = None) -> Upkeep:
+        """Return this with the status that its numbers have, or with what stopped it; what was done before is done."""
+        if error is not None:
+            status = LOCKED if error.exit_code == 4 else FAILED
+            return replace(self, status=status, error=str(error), exit_code=error.exit_code)
+        return replace(self, status=DONE) if not self.exit_code and self.rewritten.files + self.removed.files else self
 
 
 @dataclass(frozen=True)
@@ -186,19 +184,25 @@ class _Keeper:
     kept: set[str] = field(default_factory=set)
     needs: dict[str, dict[str, Need] | EnrichError] = field(default_factory=dict)
 
-    @property
-    def dry_run(self) -> bool:
-        """Whether nothing is to be written."""
-        return self.workplace.options.dry_run
+    def __post_init__(self) -> None:
+        self.dry_run = self.workplace.options.dry_run
 
     def keep(self, *, sources: bool) -> Iterator[Upkeep]:
         """Keep all tables, one after the other."""
-        for name in self.workplace.chosen:
-            with context.work_on(name):
-                yield from self._keep_job(self.workplace.project.jobs[name])
-        yield self._keep_runs()
-        for name in self.workplace.chosen if sources else ():
-            yield from self._keep_sources(self.workplace.project.jobs[name])
+        jobs = [self.workplace.project.jobs[name] for name in self.workplace.chosen]
+        for job in jobs:
+            with context.work_on(job.job):
+                yield from self._keep_job(job)
+        runs = self.workplace.runs
+        found = Upkeep(None, runs.uri, RUNS, engine="delta-rs")
+        try:
+            together, unused = runs.maintain(dry_run=self.dry_run)
+            found = replace(found, rewritten=together, removed=unused)
+        except Exception as error:  # noqa: BLE001 - the sources are kept all the same
+            found = found.settle(describe_error(error, "the runs table"))
+        yield found.settle()
+        for job in jobs if sources else ():
+            yield from self._keep_sources(job)
 
     def _keep_job(self, job: Job) -> Iterator[Upkeep]:
         """Keep target and quarantine, with the job's lock: no run of it is planned on what goes."""
@@ -215,35 +219,32 @@ class _Keeper:
                     found = self._optimize(found, job, uri, known.name)
                     found = self._vacuum(found, uri)
             except Exception as error:  # noqa: BLE001 - the other tables are kept all the same
-                found = found.failed_with(describe_error(error, job.job))
-            yield found.settle() if not found.exit_code else found
+                found = found.settle(describe_error(error, job.job))
+            yield found.settle()
 
-    def _cluster(self, job: Job, uri: str, name: str) -> bool:
-        """Let OPTIMIZE cluster a target as its job says by now, and tell whether it was clustered otherwise."""
+    def _optimize(self, found: Upkeep, job: Job, uri: str, name: str) -> Upkeep:
+        """Write files anew that are due: all, where a target is not yet clustered as its job says."""
         from enrich.storage.sink import cluster_table
+        from enrich.storage.upkeep import Author, optimize_table
+
+        keys = job.target.cluster_by if found.role == TARGET else ()
+        anew = False
 
         def cluster(own: SparkSession) -> bool:
             if not self.dry_run:
                 self.workplace.require_safe_commits(uri, own)
-            return cluster_table(own, name, uri, job.target.cluster_by, dry_run=self.dry_run)
-
-        return self.workplace.work_inside(cluster)
-
-    def _optimize(self, found: Upkeep, job: Job, uri: str, name: str) -> Upkeep:
-        clustered = found.role == TARGET and bool(job.target.cluster_by)
-        anew = clustered and self._cluster(job, uri, name)
-        due = extents.foresee_compaction(uri, clustered=clustered, anew=anew)
-        if self.dry_run or not due.files:
-            return replace(found, rewritten=due)
-        from enrich.storage.upkeep import Author, optimize_table
+            return cluster_table(own, name, uri, keys, dry_run=self.dry_run)
 
         def optimize(own: SparkSession) -> Compaction | None:
             self.workplace.require_safe_commits(uri, own)
-            return optimize_table(own, uri, author, "enrich maintain")
+            return optimize_table(own, uri, Author(self.workplace.run_id, job.job), "enrich maintain")
 
+        if keys:
+            anew = self.workplace.work_inside(cluster)
+        due = extents.foresee_compaction(uri, clustered=bool(keys), anew=anew)
+        if self.dry_run or not due.files:
+            return replace(found, rewritten=due)
         log.info("%s: OPTIMIZE of %s", job.job, found.table)
-        author = Author(self.workplace.run_id, job.job)
-
         done = self.workplace.work_inside(optimize)
         if done is None:
             return found
@@ -258,17 +259,8 @@ class _Keeper:
             log.info("VACUUM of %s: %d hours of its past stay", found.table, kept)
             gone = self.workplace.work_inside(lambda own: vacuum_table(own, uri, dry_run=self.dry_run))
         except Exception as error:  # noqa: BLE001 - as in ``_keep_job``
-            return found.failed_with(describe_error(error, found.job or found.table))
+            return found.settle(describe_error(error, found.job or found.table))
         return replace(found, removed=gone, kept=kept)
-
-    def _keep_runs(self) -> Upkeep:
-        runs = self.workplace.runs
-        found = Upkeep(None, runs.uri, RUNS, engine="delta-rs")
-        try:
-            together, unused = runs.maintain(dry_run=self.dry_run)
-        except Exception as error:  # noqa: BLE001 - as in ``_keep_job``
-            return found.failed_with(describe_error(error, "the runs table"))
-        return replace(found, rewritten=together, removed=unused).settle()
 
     def _keep_sources(self, job: Job) -> Iterator[Upkeep]:
         """VACUUM the sources of a job that no job of the project writes, each of them once."""
@@ -284,13 +276,12 @@ class _Keeper:
             try:
                 uri = self.workplace.uri(source.table)
                 if uri is None:
-                    raise ConfigError(
-                        f"the catalog has no table {source.table!r}", hint="create it, or correct the name"
-                    )
+                    message = f"the catalog has no table {source.table!r}"
+                    raise ConfigError(message, hint="create it, or correct the name")
                 found = self._vacuum(found, uri)
             except Exception as error:  # noqa: BLE001 - as in ``_keep_job``
-                found = found.failed_with(describe_error(error, job.job))
-            yield found.settle() if not found.exit_code else found
+                found = found.settle(describe_error(error, job.job))
+            yield found.settle()
 
     def _check_readers(self, name: str, uri: str) -> int:
         """Return for how many hours a table keeps removed files, if no job has yet to read what is as old.
@@ -329,7 +320,12 @@ class _Keeper:
             aliases = [alias for alias, each in job.sources.items() if self.workplace.spot(each.table) == identify(uri)]
             if not aliases:
                 continue
-            needs = self._find_needs(job)
+            if name not in self.needs:
+                try:
+                    self.needs[name] = list_needs(name, self.workplace.target(job)[0])
+                except EnrichError as error:
+                    self.needs[name] = error
+            needs = self.needs[name]
             if isinstance(needs, EnrichError):
                 raise HistoryError(
                     f"nothing is removed: what job {name!r} still needs of the table is not known ({needs.message})",
@@ -337,15 +333,6 @@ class _Keeper:
                 )
             found += [needs[alias] for alias in aliases if alias in needs]
         return found
-
-    def _find_needs(self, job: Job) -> dict[str, Need] | EnrichError:
-        """Return what a job may still need of its sources, or why that is not known; read once."""
-        if job.job not in self.needs:
-            try:
-                self.needs[job.job] = list_needs(job.job, self.workplace.target(job)[0])
-            except EnrichError as error:
-                self.needs[job.job] = error
-        return self.needs[job.job]
 
 
 def list_needs(job: str, target: TargetState) -> dict[str, Need]:

@@ -1,4 +1,4 @@
-"""A target against what its job gives at the versions that it records: ``enrich verify``, and the commit that heals it.
+"""Compare a target with what its job gives at the versions that it records: ``enrich verify``; and heal it.
 
 The comparison is a full refresh's, taken back to the recorded versions: the same reads, joins and quarantine rules, but
 nothing is written. ``--repair`` writes the difference alone, and the cursor as it was under a new number.
@@ -224,7 +224,9 @@ class _Checking:
             lock = locks.hold_lock(workplace.project.state, job.job, workplace.run_id)
         try:
             with lock:
-                check = self._try_to_compare(job)
+                check = retry(  # again from a fresh plan where that may help, as in a run
+                    lambda: self._compare_job(job), job.job, workplace.run_id, lambda: job.job in workplace.committed
+                )
         except Exception as error:  # noqa: BLE001 - a job's failure is a result; the others are still compared
             if job.job not in workplace.committed:
                 known = workplace.describe(job, error)
@@ -248,11 +250,6 @@ class _Checking:
         outcome = replace(done, quarantine=self.workplace.count_quarantined(job))
         recorded = record_outcome(self.workplace, outcome.with_findings(list_unjudged(job.rules, ())))
         return replace(self.repaired[job.job], error=recorded.error, exit_code=recorded.exit_code)
-
-    def _try_to_compare(self, job: Job) -> Check:
-        """Compare a job, again from a fresh plan where that may help, as in a run."""
-        run_id, committed = self.workplace.run_id, self.workplace.committed
-        return retry(lambda: self._compare_job(job), job.job, run_id, lambda: job.job in committed)
 
     def _compare_job(self, job: Job) -> Check:
         plan = decide_repair(self.workplace.open_job(job, as_recorded=True))

@@ -1,4 +1,4 @@
-"""A class-data archive: Spark's and Delta's classes as the JVM keeps them in memory, so that it need not read them.
+"""Make the class-data archive: Spark's and Delta's classes as the JVM keeps them, so that it need not read them.
 
 It saves a quarter of a short run. ``python -m enrich.spark`` makes it, once for a Java and its jars. The JVM
 itself refuses an archive of other jars or of another Java, and starts without it; see ``docs/adr/0014-jvm-fit.md``.
@@ -15,9 +15,12 @@ import sys
 import tempfile
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from enrich.spark.jars import find_cache_directory, find_delta_jars, find_spark_home
-from enrich.spark.java import require_java
+from enrich.spark.jars import find_cache_directory, find_delta_jars, find_spark_home, require_java
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
 
 log = logging.getLogger(__name__)
 
@@ -68,9 +71,65 @@ def build_archive() -> Path | None:
         file.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".new-", dir=file.parent) as workspace:
             fresh = Path(workspace) / file.name
-            command = [sys.executable, "-m", "enrich.spark.training", str(fresh)]
+            command = [sys.executable, "-m", "enrich.spark.archive", str(fresh)]
             subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=True)  # noqa: S603 - ourselves
             fresh.rename(file)
     except (OSError, subprocess.SubprocessError) as error:
         log.warning("the classes of Spark and Delta could not be written down (%s); runs work without", error)
     return find_archive(jars)
+
+
+def train(spark: SparkSession, lake: Path) -> None:
+    """Do what a small run does: create tables, change them, read changes and snapshots, join them, merge the result."""
+    from pyspark.sql import functions as F
+
+    properties = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
+    left, right, target = (f"delta.`{lake / name}`" for name in ("left", "right", "target"))
+    for name in ("left", "right"):
+        rows = spark.range(9).select("id", F.col("id").cast("string").alias("text"), F.array("id").alias("list"))
+        rows.write.format("delta").options(**properties).save(str(lake / name))
+    for table in (left, right):
+        spark.sql(" ".join(["UPDATE", table, "SET text = 'new' WHERE id < 3"]))
+        spark.sql(" ".join(["DELETE FROM", table, "WHERE id = 3"]))
+
+    def snapshot(name: str) -> DataFrame:
+        return spark.read.format("delta").option("versionAsOf", 1).load(str(lake / name))
+
+    feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1)
+    changed = feed.load(str(lake / "left")).groupBy("id").agg(F.max(F.struct("_commit_version", "text")).alias("last"))
+    changed = changed.persist()
+    changed.count()
+    exploded = snapshot("left").withColumn("item", F.explode("list")).join(F.broadcast(changed.select("id")), "id")
+    joined = exploded.join(
+        snapshot("right").select(F.col("id").alias("item"), F.col("text").alias("other")), "item", "full"
+    )
+    joined.groupBy("id").agg(F.collect_list(F.struct("item")).alias("items")).localCheckpoint().createOrReplaceTempView(
+        "joined"
+    )
+    create = ["CREATE TABLE", target, "USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"]
+    spark.sql(" ".join([*create, "AS SELECT * FROM joined"]))
+    merge = ["MERGE INTO", target, "t USING (SELECT * FROM joined LIMIT 4) s ON t.id <=> s.id"]
+    merge += ["WHEN MATCHED AND s.id = 1 THEN DELETE WHEN MATCHED AND s.id = 2 THEN UPDATE SET items = s.items"]
+    spark.sql(" ".join([*merge, "WHEN NOT MATCHED THEN INSERT *"]))
+    spark.sql(" ".join(["SELECT * FROM", target, "ORDER BY id"])).collect()
+
+
+def main(file: str) -> int:
+    """Train a JVM that writes its classes to ``file`` when it ends, and wait for that."""
+    from pyspark import SparkContext
+
+    from enrich.spark.session import build_session
+
+    spark = build_session("local[2]", {"spark.driver.extraJavaOptions": f"-XX:ArchiveClassesAtExit={file}"}, None, 0)
+    with tempfile.TemporaryDirectory() as lake:
+        train(spark, Path(lake))
+    gateway: Any = SparkContext._gateway
+    spark.stop()
+    gateway.shutdown()
+    gateway.proc.stdin.close()
+    gateway.proc.wait()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

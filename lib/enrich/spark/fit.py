@@ -1,4 +1,4 @@
-"""How the JVM and Spark are set for the work at hand, where the configuration does not say (docs/adr/0014-jvm-fit.md).
+"""Fit the JVM and Spark to the work and the machine, where the configuration does not say (docs/adr/0014-jvm-fit.md).
 
 A run on small tables ends before the JVM has made good machine code of anything; a run on large ones wins it back.
 """
@@ -11,10 +11,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from pyspark.sql import SparkSession
+from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE
 
 INTERPRETED = 4 * 2**20
 """Bytes of all tables below which it costs more to compile a query than to interpret it."""
@@ -24,10 +22,6 @@ QUICKLY_COMPILED = 256 * 2**20
 
 MEMORY = (2 * 2**30, 8 * 2**30)
 """The least and the most that a local Spark gets of a machine's memory, of which it gets a quarter."""
-
-ADAPTIVE = "spark.sql.adaptive.enabled"
-ADAPTIVE_BY_CHANGE = "spark.enrich.adaptiveByChange"
-"""Says that a run shall plan adaptively only where many rows are affected: that makes a Spark job of every stage."""
 
 _SMALL_PAGES = {"spark.buffer.pageSize": "1m"}
 """A sort, an aggregation or a hash table takes memory in pages: of 64 MB for ten rows, if Spark chooses their size."""
@@ -125,17 +119,6 @@ def prefer_hashing(conf: Mapping[str, str]) -> dict[str, str]:
         return {}
     # Spark hashes nothing where its partitions may become larger than what may be hashed.
     return {_HASHED: conf[HASHED], _PARTITION: conf[HASHED]}
-
-
-def adapts_to_change(session: SparkSession) -> bool:
-    """Tell whether runs shall choose adaptive execution by themselves, and nobody has switched it off."""
-    chosen = session.sparkContext.getConf().get(ADAPTIVE_BY_CHANGE, "false") == "true"
-    return chosen and session.conf.get(ADAPTIVE, "true") == "true"
-
-
-def read_broadcast_limit(session: SparkSession) -> int:
-    """Return up to how many bytes Spark sends the smaller side of a join to every task; -1 for never."""
-    return int(session._jsparkSession.sessionState().conf().autoBroadcastJoinThreshold())
 
 
 def choose_memory() -> str:

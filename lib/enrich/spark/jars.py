@@ -1,4 +1,4 @@
-"""Provide the five Delta jars that pyspark lacks: resolved once from Maven into a cache, or taken from a directory.
+"""Find Java, and provide the five Delta jars that pyspark lacks: from Maven into a cache, once, or from a directory.
 
 The installed pyspark, 4.0 or 4.1, decides which: the name of Delta's first jar has Spark's minor version in it.
 
@@ -24,7 +24,6 @@ from pathlib import Path
 
 from enrich.base.errors import EnvironmentFault
 from enrich.base.extras import SPARK, describe_missing, install
-from enrich.spark.java import require_java
 
 log = logging.getLogger(__name__)
 
@@ -290,3 +289,63 @@ def _resolve(ivy: Path, release: Release, conf: Mapping[str, str]) -> None:
         raise EnvironmentFault(f"{failed}: it took longer than {PATIENCE} s", hint=hint) from error
     if answer.returncode or not (ivy / "jars").is_dir():
         raise EnvironmentFault(f"{failed}: {condense(answer.stdout)}", hint=hint)
+
+
+# --- The Java that Spark would start, and what is wrong with it before Spark says it in forty lines -------------------
+
+SUPPORTED = (17, 21)
+"""Major versions that Spark 4.0 and 4.1 are released for; Hadoop's security calls are gone from Java 24 on."""
+
+ADVICE = "install a Java 17 (for example openjdk-17-jre-headless) and put it on PATH, or set JAVA_HOME"
+
+
+def require_java() -> Path:
+    """Return the Java that Spark will start.
+
+    Spark takes ``$JAVA_HOME/bin/java`` when JAVA_HOME is set, and nothing else then; otherwise ``java`` on PATH.
+
+    Raises:
+        EnvironmentFault: There is none, it does not run, or it is of a version that Spark does not support.
+    """
+    java = _find_java()
+    major = _find_major(java)
+    if major not in SUPPORTED:
+        raise EnvironmentFault(
+            f"{_describe(java)} is Java {major}, Spark 4 runs on Java {' or '.join(map(str, SUPPORTED))}", hint=ADVICE
+        )
+    return java
+
+
+def _find_java() -> Path:
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        java = Path(home, "bin", "java")
+        if not os.access(java, os.X_OK):
+            raise EnvironmentFault(f"JAVA_HOME is {home!r}, which has no bin/java", hint=ADVICE)
+        return java
+    found = shutil.which("java")
+    if found is None:
+        raise EnvironmentFault("no Java found: JAVA_HOME is not set and there is no java on PATH", hint=ADVICE)
+    return Path(found)
+
+
+def _find_major(java: Path) -> int:
+    """Return the major version: from the installation's release file (no process), else by asking ``java``."""
+    try:
+        said = Path(os.path.realpath(java)).parent.with_name("release").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        ask = [str(java), "-version"]  # the java that Spark itself would start
+        try:
+            answer = subprocess.run(ask, capture_output=True, text=True, errors="replace", timeout=30, check=True)  # noqa: S603
+        except (OSError, subprocess.SubprocessError) as error:
+            message = f"{_describe(java)} does not start ({type(error).__name__})"
+            raise EnvironmentFault(message, hint=ADVICE) from error
+        said = answer.stderr + answer.stdout
+    match = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', said)
+    if match is None:
+        raise EnvironmentFault(f"{_describe(java)} does not print its version", hint=ADVICE)
+    return int(match[1])
+
+
+def _describe(java: Path) -> str:
+    return f"{str(java)!r}{' (from JAVA_HOME)' if os.environ.get('JAVA_HOME') else ''}"

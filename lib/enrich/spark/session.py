@@ -25,11 +25,11 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from enrich.base.errors import EnvironmentFault
+from enrich.base.files import make_private_directory
 from enrich.config.settings import FORCED, is_inherited
+from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE
 from enrich.spark.archive import find_archive
 from enrich.spark.fit import (
-    ADAPTIVE,
-    ADAPTIVE_BY_CHANGE,
     HASHED,
     choose_fit,
     choose_hashed,
@@ -38,10 +38,8 @@ from enrich.spark.fit import (
     is_in_one_process,
     prefer_hashing,
 )
-from enrich.spark.jars import Release, condense, find_delta_jars, find_spark_home
-from enrich.spark.java import require_java
+from enrich.spark.jars import Release, condense, find_delta_jars, find_spark_home, require_java
 from enrich.spark.logstore import find_log_store_jars
-from enrich.spark.scratch import make_private_directory
 
 if TYPE_CHECKING:
     from enrich.config.models import Spark
@@ -107,7 +105,13 @@ def get_session(settings: Spark | None = None, size: Callable[[], int | None] = 
     """
     conf = dict(settings.conf) if settings else {}
     master = settings.master if settings else None
-    _refuse_remote(master, conf)
+    named = next((name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if os.environ.get(name)), None)
+    if "spark.remote" in conf or (master or "").startswith("sc://"):
+        named = "spark.remote"
+    if "connect" in (os.environ.get("SPARK_API_MODE", ""), conf.get("spark.api.mode", "")):
+        named = "spark.api.mode=connect"
+    if named:
+        raise _describe_remote(named)
     session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if session is None or session.sparkContext._jsc is None:
         session = build_session(master, conf, settings.jars if settings else None, size())
@@ -189,27 +193,14 @@ def activate(session: SparkSession) -> Iterator[SparkSession]:
     """
     jvm = SparkSession._get_j_spark_session_class(session._jvm)
     jvm_before = jvm.getActiveSession()
-    with _make_active(session):
-        jvm.setActiveSession(session._jsparkSession)
-        try:
-            yield session
-        finally:
-            if jvm_before.isDefined():
-                jvm.setActiveSession(jvm_before.get())
-            else:
-                jvm.clearActiveSession()
-
-
-@contextmanager
-def _make_active(session: SparkSession) -> Iterator[None]:
-    """Make ``session`` pyspark's active one, without its loggers; put back what was there before the first block."""
     with _lock:
         if not _active:
             _found.append((SparkSession._activeSession, _hush()))
         _active.append(session)
         SparkSession._activeSession = session
     try:
-        yield
+        jvm.setActiveSession(session._jsparkSession)
+        yield session
     finally:
         with _lock:
             _active.remove(session)
@@ -219,6 +210,7 @@ def _make_active(session: SparkSession) -> Iterator[None]:
                 SparkSession._activeSession, loud = _found.pop()
                 for logger in loud:
                     logger.disabled = False
+        jvm.setActiveSession(jvm_before.get()) if jvm_before.isDefined() else jvm.clearActiveSession()
 
 
 _active: list[SparkSession] = []
@@ -233,16 +225,6 @@ def _hush() -> list[logging.Logger]:
     for logger in loud:
         logger.disabled = True
     return loud
-
-
-def _refuse_remote(master: str | None, conf: Mapping[str, str]) -> None:
-    named = next((name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if os.environ.get(name)), None)
-    if "spark.remote" in conf or (master or "").startswith("sc://"):
-        named = "spark.remote"
-    if "connect" in (os.environ.get("SPARK_API_MODE", ""), conf.get("spark.api.mode", "")):
-        named = "spark.api.mode=connect"
-    if named:
-        raise _describe_remote(named)
 
 
 def _describe_remote(named: str) -> EnvironmentFault:
@@ -295,13 +277,18 @@ def build_session(master: str | None, conf: dict[str, str], jars: str | None, si
     gateway = None
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
         require_java()
-        provided = () if _brings_delta(conf) else find_delta_jars(jars, conf)
-        gateway = launch_jvm(_choose_launch_settings(master, conf, provided, size))
+        named = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
+        brings_delta = any("delta-spark" in conf.get(key, "") for key in named)
+        if not brings_delta and not any((find_spark_home() / "jars").glob("*delta-spark*.jar")):
+            provided = find_delta_jars(jars, conf)
+        gateway = _launch_jvm(_choose_launch_settings(master, conf, provided, size))
     # Without a gateway of ours this connects to spark-submit's, whose settings count from here on.
     SparkContext._ensure_initialized(gateway=gateway)
-    with keep_sigint():
+    jvm: Any = SparkContext._jvm
+    heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())  # whoever told it so
+    with _keep_sigint():
         builder = SparkSession.builder
-        for key, value in _choose_context_settings(master, conf, provided, size, _find_heap()).items():
+        for key, value in _choose_context_settings(master, conf, provided, size, heap).items():
             builder = builder.config(key, value)
         try:
             session: SparkSession = builder.getOrCreate()
@@ -312,13 +299,6 @@ def build_session(master: str | None, conf: dict[str, str], jars: str | None, si
     if is_in_one_process(str(session.sparkContext.master)) and "PYSPARK_PYTHON" not in os.environ:
         session.sparkContext.pythonExec = sys.executable  # not whatever `python3` is: it may lack pyarrow
     return session
-
-
-def _brings_delta(conf: Mapping[str, str]) -> bool:
-    """Tell whether the configuration or the Spark installation already has Delta's jar."""
-    named = ("spark.jars", "spark.jars.packages", "spark.driver.extraClassPath")
-    in_conf = any("delta-spark" in conf.get(key, "") for key in named)
-    return in_conf or any((find_spark_home() / "jars").glob("*delta-spark*.jar"))
 
 
 def _choose_launch_settings(
@@ -334,10 +314,17 @@ def _choose_launch_settings(
     path = os.pathsep.join(filter(None, [*beside, conf.get("spark.driver.extraClassPath")]))
     if path:
         settings["spark.driver.extraClassPath"] = path
+    # A JVM leaves nothing outside this process's directory, also when it dies: its temporary files would stay in /tmp,
+    # and what it writes when it crashes (hs_err_pid*.log, a core) would stand in the current directory, which may be
+    # the project's, and holds the environment and pieces of memory.
+    temporary = make_private_directory() / "java"
+    temporary.mkdir(exist_ok=True)
+    report = temporary / "hs_err_pid%p.log"
+    private = f'"-Djava.io.tmpdir={temporary}"', f'"-XX:ErrorFile={report}"', "-XX:-CreateCoredumpOnCrash"
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
     # The JVM takes the last of two equal options: the configuration's.
     # Spark walks an expression by recursion; the longest that a job file may hold needs more than the usual 1 MB.
-    options = ["-Xss4m", "-Duser.timezone=UTC", f'"-Dlog4j2.configurationFile={log4j}"', *keep_remains_private()]
+    options = ["-Xss4m", "-Duser.timezone=UTC", f'"-Dlog4j2.configurationFile={log4j}"', *private]
     given = conf.get("spark.driver.extraJavaOptions")
     said = " ".join(filter(None, [given, conf.get("spark.driver.defaultJavaOptions")]))
     options += choose_fit(size, master, said).options
@@ -387,16 +374,10 @@ def _choose_context_settings(
     return settings | FORCED
 
 
-def _find_heap() -> int:
-    """Return the most bytes that the JVM takes, whoever told it so."""
-    jvm: Any = SparkContext._jvm
-    return int(jvm.java.lang.Runtime.getRuntime().maxMemory())
-
-
 # --- Start Spark's JVM, whose output may hold values, and keep the process's own way to end --------------------------
 
 
-def launch_jvm(settings: Mapping[str, str]) -> Any:
+def _launch_jvm(settings: Mapping[str, str]) -> Any:
     """Start the JVM; what it prints goes to a file of our own, for it may hold cell values.
 
     The JVM ends when this process does: its standard input is a pipe that we hold.
@@ -419,20 +400,8 @@ def launch_jvm(settings: Mapping[str, str]) -> Any:
             ) from error
 
 
-def keep_remains_private() -> tuple[str, ...]:
-    """Return the options by which a JVM leaves nothing outside this process's directory, also when it dies.
-
-    Its temporary files would stay in ``/tmp``. What it writes when it crashes (``hs_err_pid*.log``, a core) would stand
-    in the current directory, which may be the project's, and holds the environment and pieces of memory.
-    """
-    temporary = make_private_directory() / "java"
-    temporary.mkdir(exist_ok=True)
-    report = temporary / "hs_err_pid%p.log"
-    return f'"-Djava.io.tmpdir={temporary}"', f'"-XX:ErrorFile={report}"', "-XX:-CreateCoredumpOnCrash"
-
-
 @contextmanager
-def keep_sigint() -> Iterator[None]:
+def _keep_sigint() -> Iterator[None]:
     """Keep a handler of SIGINT that somebody has set.
 
     pyspark puts its own in its place while it starts, which asks the JVM to cancel all jobs. If another question to the

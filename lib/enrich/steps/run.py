@@ -19,7 +19,7 @@ from enrich.frames.columns import lacks_value
 from enrich.frames.difference import Identity
 from enrich.joins import find_step_kind
 from enrich.progress.plan import Plan
-from enrich.spark.fit import ADAPTIVE, adapts_to_change
+from enrich.spark import ADAPTIVE, adapts_to_change
 from enrich.storage import extents, reads
 
 P = ParamSpec("P")

@@ -35,7 +35,7 @@ from enrich.testing.scenario import Given, Round, Scenario
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from enrich.diagnosis.doctor import KeyReport
+    from enrich.diagnosis.answers import KeyReport
 
 Reasons = Mapping[tuple[Any, ...], Mapping[str, str]]
 """Key of a target row -> alias -> reason."""
@@ -226,7 +226,7 @@ def _compare_tables(stage: Stage, scenario: Scenario, each: Round) -> Iterator[M
 
 
 def _compare_reasons(stage: Stage, each: Round, reasons: dict[str, Reasons]) -> Iterator[Mismatch]:
-    from enrich.diagnosis.inquiry import find_all_reasons
+    from enrich.diagnosis.question import find_all_reasons
 
     for job, expected in each.results.items():
         if expected.why is None:

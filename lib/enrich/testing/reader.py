@@ -13,7 +13,7 @@ from enrich.base.spec import DataType
 from enrich.config.project import Project, sort_jobs
 from enrich.config.shape import build_model, describe
 from enrich.config.yamlfile import PathStep, Tree, read_tree
-from enrich.diagnosis.reasons import MATCHED, list_meanings
+from enrich.diagnosis.answers import MATCHED, list_meanings
 from enrich.testing import models
 from enrich.testing.models import ABOUT_JOBS, ABOUT_RUNS, ABOUT_TARGETS, KIND, LOAD, WRITES, ScenarioFile, Status
 from enrich.testing.redirect import name_tables

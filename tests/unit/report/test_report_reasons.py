@@ -12,9 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from jsonschema import Draft7Validator
 
-from enrich.diagnosis.causes import Cause, FailingRows, RuleCauses
-from enrich.diagnosis.reasons import REASONS, Reason
-from enrich.diagnosis.text import format_failing
+from enrich.diagnosis.answers import Cause, FailingRows, Reason, RuleCauses, format_failing, list_meanings
 from enrich.report import Report, add_reasons, build_report, build_schema
 from enrich.report.junit import format_junit
 from enrich.report.markdown import format_markdown
@@ -133,7 +131,7 @@ def test_every_format_says_it_in_the_words_of_failing(tmp_path: Path) -> None:
 def test_our_words_need_no_quotes_in_markdown(tmp_path: Path) -> None:
     kinds = ("case", "blank", "unicode_form", "invisible", "other_type", "leading_zeros", "combination")
     causes = [Cause(Reason("near_miss", kind=kind), 1) for kind in kinds]
-    causes += [Cause(Reason(word), 1) for word in REASONS if word != "near_miss"]
+    causes += [Cause(Reason(word), 1) for word in list_meanings() if word != "near_miss"]
     total = len(causes)
     text = format_markdown(add_reasons(tell(tmp_path, total), {"customers": [found(0, *causes)]}))
     (line,) = [line for line in text.splitlines() if "near miss" in line]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.schemas import is_time, name_of
@@ -16,6 +17,9 @@ if TYPE_CHECKING:
     from enrich.config.models import Join
 
 
+TOO_EARLY, ENDED, GONE = "too_early", "ended", "gone"
+
+
 class AsOf(JoinSyntax):
     """``prices: {kind: as_of, on: orders.product_id, at: orders.ordered_at, valid_from: since}``."""
 
@@ -24,6 +28,13 @@ class AsOf(JoinSyntax):
     needs = ("on", "at", "valid_from")
     takes = ("valid_to", "gone", "how")
     hows = ("left", "inner")
+    reasons = MappingProxyType(
+        {
+            TOO_EARLY: "the source has versions of this key, and the first of them begins after the row's moment",
+            ENDED: "the version that began last before the row's moment had ended by then",
+            GONE: "the version of the row's moment says that the thing does not exist",
+        }
+    )
 
     def check(self, draft: Draft, alias: str, join: dict[str, Any]) -> None:
         """Versions are told apart by the time from which they hold, the last column of the lookup's key."""

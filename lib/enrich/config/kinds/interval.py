@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from enrich.base import spec
@@ -21,6 +22,7 @@ if TYPE_CHECKING:
     from enrich.config.models import Join
 
 
+OUT_OF_INTERVAL = "out_of_interval"
 SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
 _DURATION = re.compile(r"([+-]?)([0-9]{1,15})([smhd])", re.ASCII)
 _MOST = Decimal(10) ** 18
@@ -33,6 +35,9 @@ class Interval(JoinSyntax):
     name = "interval"
     says = "rows of both sides that are near each other in time; each pair is a row of the target"
     needs = ("on", "match", "at", "time", "between")
+    reasons = MappingProxyType(
+        {OUT_OF_INTERVAL: "the source has rows that match, and none of them is within the interval"}
+    )
 
     def check(self, draft: Draft, alias: str, join: dict[str, Any]) -> None:
         """As many expressions as columns that they equal, and two bounds; it is alone of its kind, and the first."""

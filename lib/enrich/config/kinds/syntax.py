@@ -129,7 +129,8 @@ class JoinSyntax:
         hows: What ``how`` may be.
         refers: Whether expressions of the rows say which rows of the lookup are meant; such a reference may be null.
         gives_list: Whether a row gets a list of the lookup's rows.
-        reasons: Words of its own for why a row is not in the target -> what they mean.
+        reasons: Words of its own for why a row is not in the target, or has no partner -> what they mean; of several
+            references of one row the first of these stands for the row.
     """
 
     name: str

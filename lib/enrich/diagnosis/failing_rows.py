@@ -1,20 +1,20 @@
-"""Which rows of a whole target fail its rules, and why: what ``why`` says of each of them, asked of all at once.
+"""Count which rows of a whole target fail its rules, and say why: ``enrich failing``.
 
     target            rule 0: email not null     sources' reasons        rule 0
     u1, a@b                                                              2 of 3 rows fail
     u2, null     ->   u2 fails              ->   u2: no_such_key    ->   1 no_such_key
     u3, null          u3 fails                   u3: deleted_at          1 deleted_at
 
-The labels are Great Expectations' own, and one pass counts all rules that can share it. A second pass takes the failing
-rows alone, when there are any.
+What ``why`` says of each of them is asked of all at once. The labels are Great Expectations' own, and one pass counts
+all rules that can share it. A second pass takes the failing rows alone, when there are any.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import partial, reduce
+from functools import reduce
 from operator import and_
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
@@ -26,58 +26,58 @@ from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.spec import JobSpec, quote
 from enrich.config.project import Project
 from enrich.diagnosis import evidence
-from enrich.diagnosis.causes import MOST_KEYS, Cause, FailingRow, FailingRows, RuleCauses, sort_causes
-from enrich.diagnosis.emptied import find_held_cells
-from enrich.diagnosis.opening import answer_inside, check_name, open_recorded, rewind
-from enrich.diagnosis.reasons import (
+from enrich.diagnosis.answers import (
     MATCHED,
+    NULL_VALUES,
     QUARANTINED_UPSTREAM,
-    VALUE_NULL,
-    VALUE_NULL_IN_LOOKUP,
-    WORST,
+    Cause,
+    FailingRow,
+    FailingRows,
     Reason,
+    RuleCauses,
     explain_cell,
+    list_worst,
+    sort_causes,
 )
-from enrich.diagnosis.sides import (
+from enrich.diagnosis.evidence import HELD
+from enrich.diagnosis.opened_job import (
+    Inquiry,
     Side,
+    answer_inside,
     assume_reasons,
     build_affected,
     build_left_side,
     build_right_side,
     find_dependencies,
+    open_recorded,
+    rewind,
 )
-from enrich.diagnosis.upstream import HELD, Inquiry
 from enrich.frames.columns import unite
+from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
 from enrich.progress.plan import OpenJob, Plan
 from enrich.quality.counting import RULE, Labels, RuleCounts, count_rules, find_failing, label_rows
 from enrich.quality.gx import silence_gx
 from enrich.quality.suites import SuiteRule
 from enrich.steps.rows import make_no_rows
-from enrich.steps.run import Run, identify_rows, read_target
+from enrich.steps.run import identify_rows, read_target
+
+MOST_KEYS = 100
+"""How many failing rows of one rule are shown with their keys at most."""
+_FACTS, _TEXTS, _SIDE, _PLACE = "__enrich_facts", "__enrich_texts", "__enrich_side", "__enrich_place"
+_ABSENT = -1
 
 
 def examine_rules(
     project: Project, name: str, rule: int | None, *, spark: SparkSession | None, show_keys: bool
 ) -> FailingRows:
     """Answer ``enrich.failing``."""
-    rules = _choose_rules(project, check_name(project, name), rule)
+    (name,) = choose_jobs(project, [name], ())
+    rules = _choose_rules(project, name, rule)
     workplace, opened = open_recorded(project, name, spark)
     version = _find_version(opened)
     found = _examine(workplace, rewind(workplace, opened), rules, MOST_KEYS if show_keys else 0)
     return FailingRows(name, version, found)
-
-
-def _find_version(opened: OpenJob) -> int:
-    """Return the version of the target.
-
-    Raises:
-        HistoryError: There is no target.
-    """
-    if opened.target.table is None:
-        name = opened.job.job
-        raise HistoryError(f"job {name!r} has no target yet", hint=f"run `{hints.run(name)}` to create it")
-    return opened.target.table.version
 
 
 def examine_recorded(
@@ -95,19 +95,16 @@ def examine_recorded(
     return _examine(workplace, plan, rules, 0) if rules else ()
 
 
-def count_reasons(project: Project, name: str, *, spark: SparkSession | None) -> dict[int, dict[str, int]]:
-    """Answer ``enrich.diagnosis.summarise``."""
-    suite = project.suite(project.jobs[check_name(project, name)])
-    if suite is None or not suite.row_rules:
-        return {}
-    workplace, opened = open_recorded(project, name, spark)
-    found = {}
-    if opened.target.table is not None:
-        plan, recorded = rewind(workplace, opened), opened.recorded_state
-        sound = {each.index for each in recorded.rules if each.failed == 0} if recorded is not None else set()
-        rules = [rule for rule in suite.row_rules if rule.index not in sound]
-        found = {each.index: each.reasons for each in _examine(workplace, plan, rules, 0)} if rules else {}
-    return {rule.index: found.get(rule.index, {}) for rule in suite.row_rules}
+def _find_version(opened: OpenJob) -> int:
+    """Return the version of the target.
+
+    Raises:
+        HistoryError: There is no target.
+    """
+    if opened.target.table is None:
+        name = opened.job.job
+        raise HistoryError(f"job {name!r} has no target yet", hint=f"run `{hints.run(name)}` to create it")
+    return opened.target.table.version
 
 
 def _choose_rules(project: Project, name: str, index: int | None) -> tuple[SuiteRule, ...]:
@@ -134,11 +131,15 @@ def _choose_rules(project: Project, name: str, index: int | None) -> tuple[Suite
 
 
 def _examine(workplace: Workplace, plan: Plan, rules: Sequence[SuiteRule], most: int) -> tuple[RuleCauses, ...]:
-    """Count the rows that fail, and say why they do; at most ``most`` keys a rule. The task is rewound."""
+    """Count the rows that fail, and say why they do; at most ``most`` keys a rule. The plan is rewound."""
     require_extra(EXPECTATIONS)
 
     def answer(run: Inquiry) -> tuple[RuleCauses, ...]:
-        rows = _read_whole(run)
+        rows, spec = read_target(run), run.plan.spec
+        assert rows is not None  # noqa: S101 - the caller has looked
+        if len(rows.columns) != len(spec.columns):  # rows written before a column have nulls in it
+            empty = make_no_rows(run).select(*map(quote, spec.columns))
+            rows = empty.unionByName(rows, allowMissingColumns=True)
         labels = label_rows(rows, rules)
         counted, _ = count_rules([(rows, 1)], rules, labels)
         good = {index: each for index, each in labels.items() if isinstance(each, Labels)}
@@ -146,22 +147,15 @@ def _examine(workplace: Workplace, plan: Plan, rules: Sequence[SuiteRule], most:
         if not wanting:
             return tuple(_conclude(rule, counted[rule.index]) for rule in rules)
         run.expect_rows(sum(counted[rule.index].failed for rule in wanting))
+        nulls = _name_nulls(spec, wanting)
+        facts = {flag: F.col(quote(cell)).isNull() for cell, flag in nulls.items()}
+        names = [*identify_rows(run.plan).names, *nulls.values()]
         with silence_gx():
-            failing = find_failing(add_facts(run, rows, wanting), wanting, good, list_facts(run, wanting))
-            found = classify(run, failing, wanting, most)
+            marked = rows.withColumns({**identify_rows(run.plan).of(), **facts})
+            found = _classify(run, find_failing(marked, wanting, good, names), wanting, most)
         return tuple(_conclude(rule, counted[rule.index], *found.get(rule.index, ())) for rule in rules)
 
     return answer_inside(workplace, plan, answer)
-
-
-def _read_whole(run: Run) -> DataFrame:
-    """Return the target's rows with all columns that the job writes; rows written before a column have nulls in it."""
-    rows = read_target(run)
-    assert rows is not None  # noqa: S101 - the caller has looked
-    if len(rows.columns) == len(run.plan.spec.columns):
-        return rows
-    names = [quote(name) for name in run.plan.spec.columns]
-    return make_no_rows(run).select(*names).unionByName(rows, allowMissingColumns=True)
 
 
 def _conclude(
@@ -173,8 +167,19 @@ def _conclude(
     return RuleCauses(rule.index, rule.type, *names, checked, failed, counted.error, causes, rows)
 
 
-_FACTS, _TEXTS, _SIDE, _PLACE = "__enrich_facts", "__enrich_texts", "__enrich_side", "__enrich_place"
-_ABSENT = -1
+def _find_cells(rule: SuiteRule, names: Sequence[str]) -> tuple[str, ...]:
+    """Return the target columns that a rule judges; a field of a struct stands for its column."""
+    found = []
+    for column in rule.columns:
+        bare = column[1:-1] if column.startswith("`") and column.endswith("`") else column
+        found.append(next((name for name in (column, bare) if name in names), column.partition(".")[0]))
+    return tuple(dict.fromkeys(found))
+
+
+def _name_nulls(spec: JobSpec, rules: Sequence[SuiteRule]) -> dict[str, str]:
+    """Return target column that a rule judges -> the column that says whether it is null."""
+    cells = dict.fromkeys(cell for rule in rules for cell in _find_cells(rule, spec.columns))
+    return {cell: f"__enrich_null{i}" for i, cell in enumerate(cells)}
 
 
 @dataclass(frozen=True)
@@ -182,16 +187,14 @@ class Subject:
     """What decides why rows of one side fail one rule.
 
     Attributes:
+        run: The job.
         cells: The rule's target columns, in its order, each with the sources that it depends on.
         assumed: Alias -> the reason of rows that refer to it not even with a null.
-        driving: The driving source.
-        read: Turns a word and its detail into a reason.
     """
 
+    run: Inquiry
     cells: tuple[tuple[str, tuple[str, ...]], ...]
     assumed: Mapping[str, Reason]
-    driving: str
-    read: Callable[[str, int | None], Reason]
 
     @property
     def aliases(self) -> tuple[str, ...]:
@@ -206,56 +209,29 @@ class Subject:
             held: Target column -> the column that says which job holds what it would show, where one can.
             asked: The sources with a ``name_word``.
         """
-        facts = [F.col(nulls[cell]).cast("int") for cell, _ in self.cells]
-        holders = [F.col(held[cell]) if cell in held else F.lit(None) for cell, _ in self.cells]
-        facts += [F.coalesce(each.cast("int"), F.lit(_ABSENT)) for each in holders]
+        facts = [F.col(nulls[cell]) for cell, _ in self.cells]
+        facts += [F.col(held[cell]) if cell in held else F.lit(None) for cell, _ in self.cells]
         for alias in self.aliases:
             word = F.col(evidence.name_word(alias))
-            parts = [word.getField("rank"), word.getField("detail")] if alias in asked else [F.lit(None)] * 2
-            facts += [F.coalesce(part.cast("int"), F.lit(_ABSENT)) for part in parts]
-        return F.array(*facts)
+            facts += [word.getField("rank"), word.getField("detail")] if alias in asked else [F.lit(None)] * 2
+        return F.array(*[F.coalesce(fact.cast("int"), F.lit(_ABSENT)) for fact in facts])
 
     def explain(self, facts: Sequence[int]) -> Reason:
         """Return the reason of the first of the rule's cells that has another one than ``matched``."""
         held, words = facts[len(self.cells) : 2 * len(self.cells)], facts[2 * len(self.cells) :]
         told = {
-            alias: self.read(WORST[rank], None if detail == _ABSENT else detail)
+            alias: evidence.read_detail(self.run, list_worst()[rank], None if detail == _ABSENT else detail)
             for alias, rank, detail in zip(self.aliases, words[::2], words[1::2], strict=True)
             if rank != _ABSENT
         }
-        lookups = {**self.assumed, **told}
+        lookups, driving = {**self.assumed, **told}, self.run.plan.spec.driving
         for (_, aliases), is_null, holder in zip(self.cells, facts, held, strict=False):
-            found = explain_cell(Reason(MATCHED), aliases, lookups, is_null=bool(is_null), driving=self.driving)
-            if found.reason in (VALUE_NULL, VALUE_NULL_IN_LOOKUP) and holder != _ABSENT:
-                return replace(self.read(QUARANTINED_UPSTREAM, holder), source=found.source)
+            found = explain_cell(Reason(MATCHED), aliases, lookups, is_null=bool(is_null), driving=driving)
+            if found.reason in NULL_VALUES and holder != _ABSENT:
+                return replace(evidence.read_detail(self.run, QUARANTINED_UPSTREAM, holder), source=found.source)
             if found.reason != MATCHED:
                 return found
         return Reason(MATCHED)
-
-
-def add_facts(run: Inquiry, rows: DataFrame, rules: Sequence[SuiteRule]) -> DataFrame:
-    """Add to the rows of a target what ``classify`` needs of them: ``list_facts``."""
-    nulls = {flag: F.col(quote(cell)).isNull() for cell, flag in _name_nulls(run.plan.spec, rules).items()}
-    return rows.withColumns({**identify_rows(run.plan).of(), **nulls})
-
-
-def list_facts(run: Inquiry, rules: Sequence[SuiteRule]) -> list[str]:
-    """Return the columns that ``add_facts`` adds."""
-    return [*identify_rows(run.plan).names, *_name_nulls(run.plan.spec, rules).values()]
-
-
-def find_cells(rule: SuiteRule, names: Sequence[str]) -> tuple[str, ...]:
-    """Return the target columns that a rule judges; a field of a struct stands for its column."""
-    found = []
-    for column in rule.columns:
-        bare = column[1:-1] if column.startswith("`") and column.endswith("`") else column
-        found.append(next((name for name in (column, bare) if name in names), column.partition(".")[0]))
-    return tuple(dict.fromkeys(found))
-
-
-def _name_nulls(spec: JobSpec, rules: Sequence[SuiteRule]) -> dict[str, str]:
-    cells = dict.fromkeys(cell for rule in rules for cell in find_cells(rule, spec.columns))
-    return {cell: f"__enrich_null{i}" for i, cell in enumerate(cells)}
 
 
 @dataclass(frozen=True)
@@ -272,7 +248,7 @@ class Classified:
     subjects: Mapping[int, Subject]
 
 
-def classify(
+def _classify(
     run: Inquiry, failing: DataFrame, rules: Sequence[SuiteRule], most: int
 ) -> dict[int, tuple[tuple[Cause, ...], tuple[FailingRow, ...]]]:
     """Say why rows fail their rules, in the words that ``why`` has for each of them, for all at once.
@@ -286,19 +262,16 @@ def classify(
 
     Args:
         run: The job, with its window at what the target has consumed.
-        failing: ``RULE`` and ``list_facts``, one row per row and rule that it fails.
+        failing: ``RULE``, the key's parts and ``_name_nulls``, one row per row and rule that it fails.
         rules: The rules.
         most: For how many rows of each rule the keys are told, in the order of the keys.
 
     Returns:
         Index of a rule -> how many rows fail it for which reason, and the rows with their keys.
     """
-    failing = run.keep(failing)
-    sides = [build_left_side(run.plan.spec)]
-    right = build_right_side(run.plan.spec)
-    if right is not None:
-        sides.append(right)
-    found = [_classify_side(run, side, failing, rules) for side in sides]
+    failing, spec = run.keep(failing), run.plan.spec
+    sides = (build_left_side(spec), build_right_side(spec, spec.right_step()))
+    found = [_classify_side(run, side, failing, rules) for side in sides if side is not None]
     if most:  # and so read twice
         found = [replace(part, rows=run.keep(part.rows)) for part in found]
     counts: dict[int, Counter[Reason]] = {rule.index: Counter() for rule in rules}
@@ -315,21 +288,15 @@ def _classify_side(run: Inquiry, side: Side, failing: DataFrame, rules: Sequence
     is_left = reduce(and_, [F.col(name).isNotNull() for name in build_left_side(spec).names])
     rows = failing.where(is_left if side.right is None else ~is_left)
     affected = build_affected(run, side, run.keep(rows.select(*side.names).distinct()))
-    asked = evidence.list_side_questions(run, side, affected)
+    asked = evidence.list_questions(run, side, affected)
     assumed = assume_reasons(spec, side, [each.alias for each in asked])
-    subjects = {
-        rule.index: Subject(
-            tuple((cell, tuple(find_dependencies(spec, side, cell))) for cell in find_cells(rule, spec.columns)),
-            assumed,
-            spec.driving,
-            partial(evidence.read_detail, run),
-        )
-        for rule in rules
-    }
-    cells = dict.fromkeys(cell for subject in subjects.values() for cell, _ in subject.cells)
+    subjects = {}
+    for rule in rules:
+        cells = [(cell, tuple(find_dependencies(spec, side, cell))) for cell in _find_cells(rule, spec.columns)]
+        subjects[rule.index] = Subject(run, tuple(cells), assumed)
     held = {}
-    for number, cell in enumerate(cells):
-        found = find_held_cells(run, asked, cell)
+    for number, cell in enumerate(dict.fromkeys(cell for each in subjects.values() for cell, _ in each.cells)):
+        found = evidence.find_held_cells(run, asked, cell)
         if found is not None:
             held[cell] = f"{HELD}{number}"
             rows = rows.join(found.withColumnRenamed(HELD, held[cell]), on=side.names, how="left")
@@ -339,14 +306,10 @@ def _classify_side(run: Inquiry, side: Side, failing: DataFrame, rules: Sequence
         rows = rows.join(evidence.find_words(run, asked), on=side.names, how="left")
     nulls, aliases = _name_nulls(spec, rules), [each.alias for each in asked]
     facts = [F.when(F.col(RULE) == index, subject.pack(nulls, held, aliases)) for index, subject in subjects.items()]
-    texts = F.array(*[_write_key(rows, name) for name in side.names])
-    return Classified(side, rows.select(RULE, F.coalesce(*facts).alias(_FACTS), texts.alias(_TEXTS)), subjects)
-
-
-def _write_key(rows: DataFrame, name: str) -> Column:
-    """Return a part of a key as ``enrich why`` reads it."""
-    is_binary = rows.schema[name].dataType.typeName() == "binary"
-    return F.hex(F.col(name)) if is_binary else F.col(name).cast("string")
+    # The key as `enrich why` reads it.
+    texts = [F.hex(name) if rows.schema[name].dataType.typeName() == "binary" else F.col(name) for name in side.names]
+    key = F.array(*[text.cast("string") for text in texts]).alias(_TEXTS)
+    return Classified(side, rows.select(RULE, F.coalesce(*facts).alias(_FACTS), key), subjects)
 
 
 def _list_rows(found: Sequence[Classified], most: int) -> dict[int, list[FailingRow]]:

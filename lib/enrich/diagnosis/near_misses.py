@@ -1,4 +1,4 @@
-r"""Keys that are nearly one: found and classified in one pass over both sides, by the normalisers that make them equal.
+r"""Find keys that are nearly one, and count them join by join: ``enrich doctor keys``.
 
 Every set of normalisers gives a key another form; two keys that a small set makes equal are a near miss of that kind.
 Only keys that the whole set makes equal to another one are looked at more closely.
@@ -17,35 +17,45 @@ reference     key          kind
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from enrich.base.spec import NORMALISERS, name_reference
+from enrich.base.errors import ConfigError, suggest
+from enrich.base.result import SourceWindow
+from enrich.base.spec import NORMALISERS, TEXT_TYPE, Step, name_reference
+from enrich.config.models import Job
+from enrich.config.project import Project
+from enrich.diagnosis.answers import JoinKeys, KeyReport, Refused, Suggestion
+from enrich.diagnosis.opened_job import Inquiry, answer_inside
+from enrich.frames import join
+from enrich.frames.columns import aggregate, name_parts
 from enrich.frames.normalise import normalise
+from enrich.operations.loading import choose_jobs
+from enrich.operations.workplace import Options, Workplace
+from enrich.progress.decision import make_plan
+from enrich.progress.plan import FULL_REFRESH
+from enrich.steps.run import Run
 
 KINDS = {
+    "trim": "blank",
     "visible": "invisible",
     "nfc": "unicode_form",
-    "trim": "blank",
-    "lower": "case",
     "integer": "other_type",
+    "lower": "case",
     "unpad": "leading_zeros",
 }
-"""What two keys differ by when one normaliser makes them equal."""
-
-_GENTLE = ("trim", "visible", "nfc", "integer", "lower", "unpad")
-
+"""What two keys differ by when one normaliser makes them equal, the gentlest first."""
 SETS = tuple(
     tuple(step for step in NORMALISERS if step in steps)
     for size in range(1, len(NORMALISERS) + 1)
-    for steps in combinations(_GENTLE, size)
+    for steps in combinations(KINDS, size)
 )
 """All sets of normalisers, the smallest first and of these the gentlest; each in the order in which it is applied."""
-
 REFERENCES = "__enrich_references"
 """How many rows refer to a key."""
 PRESENT = "__enrich_present"
@@ -203,3 +213,118 @@ def find_related(lookup: DataFrame, wanted: DataFrame, texts: Sequence[bool], *,
     theirs = wanted.select(*_build_canonical(names, texts)).distinct()
     sent = F.broadcast(theirs) if few else theirs
     return ours.join(sent, on=theirs.columns, how="left_semi").select(*names)
+
+
+# --- enrich doctor keys ----------------------------------------------------------------------------------------------
+
+
+def examine(
+    project: Project, name: str, alias: str | None, *, spark: SparkSession | None, show_keys: bool
+) -> KeyReport:
+    """Answer ``enrich.doctor_keys``."""
+    workplace = Workplace(project, choose_jobs(project, [name], ()), Options(full_refresh=True), "", spark)
+    job = project.jobs[name]
+    if alias is not None and alias not in job.join:
+        raise ConfigError(f"job {name!r} has no join {alias!r}", hint=suggest(alias, job.join))
+    if not job.join:
+        return KeyReport(name, job.file, ())
+    opened = workplace.open_job(job)
+    versions = {each: SourceWindow(None, table.version) for each, table in opened.tables.items()}
+    plan = make_plan(opened, FULL_REFRESH, versions)
+
+    def answer(run: Inquiry) -> KeyReport:
+        spec = run.plan.spec
+        wanted = [step for step in spec.steps if alias in (None, step.alias)]
+        return KeyReport(name, job.file, tuple(examine_join(run, step, show_keys=show_keys) for step in wanted))
+
+    return answer_inside(workplace, plan, answer)
+
+
+MOST_PAIRS = 100
+"""How many near misses are shown at most."""
+
+
+def examine_join(run: Run, step: Step, *, show_keys: bool = False) -> JoinKeys:
+    """Hold the keys of one join against each other."""
+    spec = run.plan.spec
+    lookup = spec.sources[step.alias]
+    # Of an as-of join without the last part: no moment is nearly another one.
+    key = lookup.key[:-1] if step.at is not None else lookup.key
+    columns = step.interval.match if step.interval is not None else key
+    texts = [lookup.columns[name] == TEXT_TYPE for name in columns]
+    names = name_reference(len(texts))
+    references = join.find_references(run.now, step).select(*names)
+    parts = name_parts(columns, names)
+    keys = run.keep(pair_keys(references, run.snapshot(step.alias).select(*parts).distinct()))
+    total = aggregate(
+        keys,
+        F.coalesce(F.sum(REFERENCES), F.lit(0)).alias("all"),
+        F.coalesce(F.sum(F.when(~F.col(PRESENT), F.col(REFERENCES))), F.lit(0)).alias("lost"),
+    )
+    counted = JoinKeys(step.alias, step.kind, int(total["all"]), int(total["lost"]), {})
+    if not counted.unmatched or not any(texts):
+        return counted
+    found = run.keep(add_forms(keys, texts, shared=step.shares_key))
+    misses = find_near_misses(found, len(texts))
+    rows = misses.groupBy(SET).agg(F.sum(REFERENCES).alias("rows")).collect()
+    kinds = Counter[str]()
+    for row in sorted(rows, key=lambda row: int(row[SET])):
+        kinds[kind_of(row[SET])] += int(row["rows"])
+    # What an interval join matches by is no key, which alone is normalised.
+    may_resolve = kinds and step.interval is None
+    best, worse = choose_effects(measure_effects(found) if may_resolve else [])
+    suggestion = refused = None
+    if best is not None:
+        sharing = [spec.driving, *[each.alias for each in spec.steps if each.shares_key]]
+        lines = suggest_lines(run.plan.job, sharing if step.shares_key else [step.alias], best.steps)
+        suggestion = Suggestion(best.steps, best.heals, lines)
+    if worse is not None:
+        told = {step.alias: worse.ambiguous, spec.driving: worse.ambiguous_left}
+        refused = Refused(worse.steps, worse.heals, {alias: number for alias, number in told.items() if number})
+    pairs: list[tuple[str, str, str]] = []
+    if show_keys:
+        ours = F.concat_ws(",", *[F.col(name).cast("string") for name in names]).alias("ours")
+        shown = misses.select(SET, ours, write_found(names).alias("theirs")).orderBy("ours").limit(MOST_PAIRS).collect()
+        pairs = [(kind_of(row[SET]), row["ours"], row["theirs"]) for row in shown]
+    return replace(counted, near_misses=dict(kinds), suggestion=suggestion, refused=refused, pairs=tuple(pairs))
+
+
+def choose_effects(effects: Sequence[Effect]) -> tuple[Effect | None, Effect | None]:
+    """Choose the set that resolves most with the fewest steps and confuses no keys.
+
+    Returns:
+        It, and the best of the sets that resolve more but make keys ambiguous; None where there is none.
+    """
+
+    def rank(effect: Effect) -> tuple[int, int, int]:
+        return (-effect.heals, len(effect.steps), SETS.index(effect.steps))
+
+    resolving = sorted((effect for effect in effects if effect.heals), key=rank)
+    best = next((each for each in resolving if not (each.ambiguous or each.ambiguous_left)), None)
+    least = best.heals if best is not None else 0
+    worse = next((each for each in resolving if (each.ambiguous or each.ambiguous_left) and each.heals > least), None)
+    return best, worse
+
+
+def suggest_lines(job: Job, aliases: Sequence[str], steps: Sequence[str]) -> dict[str, str]:
+    """Return the lines of a job's sources with more steps in ``normalise``, by alias."""
+    import yaml
+
+    lines = {}
+    for alias in aliases:
+        source = job.sources[alias]
+        line: dict[str, object] = {
+            "table": source.table,
+            "key": source.key[0] if len(source.key) == 1 else [*source.key],
+        }
+        if source.unique != "checked":
+            line["unique"] = source.unique
+        line["normalise"] = [each for each in NORMALISERS if each in {*source.normalise, *steps}]
+        text = yaml.safe_dump(line, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
+        lines[alias] = f"{alias}: {text.strip()}"
+    return lines
+
+
+def write_found(names: Sequence[str]) -> Column:
+    """Return the parts of ``FOUND`` as one text."""
+    return F.concat_ws(",", *[F.col(FOUND).getField(name).cast("string") for name in names])
