@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
@@ -115,27 +115,20 @@ def measure_files(uri: str, paths: Iterable[str]) -> Extent:
 
     The paths are relative to the table, or whole, as Delta or delta-rs list them.
     """
-    sizes = dict(_find_files(uri, paths))
-    return _sum(list(sizes.values()))
-
-
-def _find_files(uri: str, paths: Iterable[str]) -> Iterator[tuple[str, int]]:
-    """Yield where each path is that is a file, and its bytes."""
     local = find_local_path(uri)
     if local is not None:
+        files = set()
         for path in paths:
             plain = path.removeprefix("file://").removeprefix("file:")
-            for each in (plain, unquote(plain)):  # Delta writes some letters as escapes, and some not
-                if (local / each).is_file():
-                    yield str(local / each), (local / each).stat().st_size
-                    break
-        return
+            places = (local / plain, local / unquote(plain))  # Delta writes some letters as escapes, and some not
+            files.add(next((place for place in places if place.is_file()), None))
+        return _sum([file.stat().st_size for file in files if file is not None])
     from pyarrow.fs import FileType, PyFileSystem
 
     place = uri.partition("://")[2]
     inside = {path.partition(place)[2].lstrip("/") if place in path else path for path in paths}
     infos = PyFileSystem(open_files(uri)).get_file_info(sorted(inside)) if inside else []
-    yield from ((info.path, info.size or 0) for info in infos if info.type == FileType.File)
+    return _sum([info.size or 0 for info in infos if info.type == FileType.File])
 
 
 # --- Whether a table's files should be put in shape, and which of them that would be --------------------------------
