@@ -23,7 +23,6 @@ LIGHT = (
     "config",
     "expressions",
     "compiler",
-    "quality.suites",
     "storage.tables",
     "storage.runs",
     "progress.decision",

@@ -7,11 +7,10 @@ from typing import Any
 
 import pytest
 
-from enrich.base import hints
+from enrich.base import hints, suites
 from enrich.base.result import Finding, JobResult, Quarantine, resolve_threshold
 from enrich.base.spec import SourceSpec
 from enrich.config.models import Rule
-from enrich.quality import suites
 from enrich.steps import gate
 
 

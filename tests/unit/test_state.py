@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from enrich.base.result import LookupState, RuleState, State
-from enrich.quality.catalogue import TYPES
-from enrich.quality.suitefiles import load_suite
-from enrich.quality.suites import FAIL, Suite, SuiteRule, list_uncounted
+from enrich.base.suites import FAIL, Suite, SuiteRule, list_uncounted
+from enrich.config.catalogue import TYPES
+from enrich.config.suitefiles import load_suite
 
 
 def _rule(index: int = 0, **changed: Any) -> SuiteRule:

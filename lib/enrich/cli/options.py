@@ -18,7 +18,7 @@ from enrich.base.context import work_at
 from enrich.base.errors import ConfigError, suggest
 from enrich.cli.process import show_frames
 from enrich.config.models import Rule
-from enrich.config.project import Project, find_project, find_upstream, sort_jobs
+from enrich.config.project import Project, find_edges, find_project, sort_jobs
 from enrich.operations.loading import load_project
 
 _NAME = re.compile(r"\w[\w.-]*")
@@ -69,7 +69,8 @@ Graph = Mapping[str, frozenset[str]]
 
 def build_graph(project: Project) -> Graph:
     """Return a project's jobs in the order in which they run."""
-    return {name: frozenset(find_upstream(project, name)) for name in sort_jobs(project.jobs, project)}
+    edges = find_edges(project)
+    return {name: frozenset(edges[name]) for name in sort_jobs(project.jobs, project)}
 
 
 def choose(graph: Graph, names: Iterable[str], select: Iterable[str], exclude: Iterable[str]) -> list[str]:

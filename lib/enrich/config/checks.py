@@ -7,10 +7,9 @@ wrong shape is skipped here: ``shape`` has said so already.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator
 from pathlib import PurePath
-from typing import Any
+from typing import Any, NamedTuple
 
 from enrich.base.errors import Fault, did_you_mean
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, suggest_item
@@ -37,8 +36,7 @@ _MAX_CLUSTER_BY = 4
 AT_LEAST, AT_MOST = "at_least", "at_most"
 
 
-@dataclass(frozen=True)
-class _Known:
+class _Known(NamedTuple):
     """What one rule takes.
 
     Attributes:
@@ -73,34 +71,36 @@ def check_job(tree: Tree) -> list[Fault]:
     given = root.get("kind", Joins.name)
     kind = JOBS.get(given) if isinstance(given, str) else None
     draft = Draft(kind or JOBS[Joins.name], tree, root, sources, joins)
-    rules: list[Callable[[Draft], None]] = [_check_name, _check_aliases, _check_references, _check_source_keys]
+    _check_names(draft)
+    _check_references(draft)
+    for alias, source in draft.sources.items():
+        for option in ("key", "normalise"):
+            check_list(draft, source, option, ("sources", alias))
     if kind is not None:
-        rules += [_check_parts, kind.check, *([_check_joins] if kind.joins else [])]
-    rules += [_check_target_columns, _check_clustering, check_rules]
-    for rule in rules:
-        rule(draft)
+        _check_parts(draft)
+        kind.check(draft)
+        _check_joins(draft)
+    _check_target_columns(draft)
+    _check_clustering(draft)
+    _check_rules(draft)
     return draft.faults
 
 
-def _check_name(draft: Draft) -> None:
-    """The job is named as its file is."""
-    name = draft.root.get("job")
-    file = PurePath(draft.tree.name)
-    if not isinstance(name, str) or not name.strip():
-        return
-    if not _JOB_NAME.fullmatch(name):
-        draft.fault(f"the job's name {name!r} may contain letters, digits, '_', '-' and '.' only", "job")
-    elif name != file.stem:
-        draft.fault(
-            f"job {name!r} is in {file.name}; rename the file to {name}{file.suffix} or the job to {file.stem}", "job"
-        )
+def _check_names(draft: Draft) -> None:
+    """The job is named as its file is.
 
-
-def _check_aliases(draft: Draft) -> None:
-    """Aliases are identifiers, unlike each other and unlike what expressions and the engine use themselves."""
-    seen: dict[str, str] = {}
+    Aliases are identifiers, unlike each other and unlike what expressions and the engine use themselves.
+    """
+    name, file = draft.root.get("job"), PurePath(draft.tree.name)
+    if isinstance(name, str) and name.strip():
+        if not _JOB_NAME.fullmatch(name):
+            draft.fault(f"the job's name {name!r} may contain letters, digits, '_', '-' and '.' only", "job")
+        elif name != file.stem:
+            other = f"rename the file to {name}{file.suffix} or the job to {file.stem}"
+            draft.fault(f"job {name!r} is in {file.name}; {other}", "job")
     if draft.root.get("sources") == {}:
         draft.fault("'sources' is empty; name the tables that the job reads", "sources")
+    seen: dict[str, str] = {}
     for alias in draft.tree.mapping("sources"):
         place = ("sources", alias)
         if alias.lower() == "key":
@@ -136,12 +136,6 @@ def _check_references(draft: Draft) -> None:
         draft.fault(f"the source {alias!r} is neither 'from' nor joined; {use}", "sources", alias)
 
 
-def _check_source_keys(draft: Draft) -> None:
-    for alias, source in draft.sources.items():
-        check_list(draft, source, "key", ("sources", alias))
-        check_list(draft, source, "normalise", ("sources", alias))
-
-
 def _check_parts(draft: Draft) -> None:
     """A job has nothing that only jobs of other kinds have."""
     name = draft.syntax.name
@@ -155,7 +149,7 @@ def _check_parts(draft: Draft) -> None:
 
 def _check_joins(draft: Draft) -> None:
     """Each join has what its kind needs and nothing else."""
-    for alias, join in draft.joins.items():
+    for alias, join in draft.joins.items() if draft.syntax.joins else ():
         name = join.get("kind")
         kind = JOINS.get(name) if isinstance(name, str) else None
         if kind is None:
@@ -233,7 +227,7 @@ def _check_clustering(draft: Draft) -> None:
             draft.fault(message, "target", "cluster_by", index)
 
 
-def check_rules(draft: Draft) -> None:
+def _check_rules(draft: Draft) -> None:
     """Each rule is about something that the job has, and has the threshold that it needs."""
     declared = draft.root.get("rules")
     seen: set[tuple[Any, ...]] = set()
@@ -241,7 +235,7 @@ def check_rules(draft: Draft) -> None:
         name = rule.get("rule") if isinstance(rule, dict) else None
         if not isinstance(name, str) or name not in RULES:
             continue  # its shape is a fault already
-        for message, key in _find_faults(draft, rule):
+        for message, key in (*_find_faults(draft, rule, RULES[name]), *_find_threshold_faults(rule, RULES[name])):
             draft.fault(message, "rules", index, *([key] if key else []))
         given = {"scope": "changed", **rule}
         names = ("rule", "join", "action", "scope")
@@ -251,10 +245,9 @@ def check_rules(draft: Draft) -> None:
         seen.add(same)
 
 
-def _find_faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str | None]]:
-    """Yield ``(message, key)`` for what is wrong with one rule."""
+def _find_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
+    """Yield ``(message, key)`` for what is wrong with one rule, but for its threshold."""
     name = rule["rule"]
-    known = RULES[name]
     if name not in draft.syntax.rules:
         allowed = ", ".join(each for each in RULES if each in draft.syntax.rules)
         yield f"{name} is about {known.about}; a {draft.syntax.name} job can have {allowed}", "rule"
@@ -262,19 +255,13 @@ def _find_faults(draft: Draft, rule: dict[str, Any]) -> Iterator[tuple[str, str 
         yield from _find_join_faults(draft, rule, known)
     elif "join" in rule:
         yield f"{name} is about the whole target; leave 'join' out", "join"
-    if (
-        name == "value_conflicts"
-        and name in draft.syntax.rules
-        and draft.tree.mapping("mirror").get("conflict", "fail") == "fail"
-    ):
-        yield (
-            "value_conflicts goes with conflict first, last or collect; with 'fail' one conflict blocks the run",
-            "rule",
-        )
+    conflict = draft.tree.mapping("mirror").get("conflict", "fail")
+    if name == "value_conflicts" and name in draft.syntax.rules and conflict == "fail":
+        why = "with 'fail' one conflict blocks the run"
+        yield f"value_conflicts goes with conflict first, last or collect; {why}", "rule"
     if "scope" in rule and not known.scoped:
         names = " and ".join(each for each, other in RULES.items() if other.scoped)
         yield f"only {names} take 'scope'; leave it out", "scope"
-    yield from _find_threshold_faults(rule, known)
 
 
 def _find_join_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:

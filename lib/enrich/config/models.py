@@ -8,7 +8,7 @@ that is due.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import (
@@ -31,7 +31,7 @@ from enrich.base import hints
 from enrich.base.errors import ConfigError, Fault
 from enrich.base.failures import ValueFault
 from enrich.config.kinds import JOBS, JOINS
-from enrich.config.kinds.syntax import JobSyntax, JoinSyntax
+from enrich.config.kinds.syntax import JoinSyntax
 from enrich.config.yamlfile import PathStep, Tree
 
 if TYPE_CHECKING:
@@ -402,7 +402,14 @@ def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
 
     Running again helps as little as with any other slip in a file, so it is one of these.
     """
-    written = list(_list_expressions(job))
+    written: list[tuple[str, str, str]] = []  # what an expression is, where it stands, its text
+    for alias, join in job.join.items():
+        for option in ("on", "at", "gone", "elements"):
+            given = getattr(join, option)
+            what, at = f"{option!r} of the join of {alias!r}", job.at("join", alias, option)
+            written += [(what, at, text) for text in ((given,) if isinstance(given, str) else given or ())]
+    written += [("'where'", job.at("where"), job.where)] if job.where is not None else []
+    written += [(f"column {name!r}", job.at("select", name), text) for name, text in (job.select or {}).items()]
     found = [each for each in written if fault.is_in(each[2])]
     found = found or [each for each in written if fault.fragment and fault.fragment in each[2]]
     found = found or [each for each in written if not _PATH.fullmatch(each[2].strip())]
@@ -417,19 +424,6 @@ def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
     where = ", ".join(dict.fromkeys(where for _, where in places))
     faults = [Fault(f"{what} cannot be computed for a row ({fault.condition}); {hint}", at) for what, at in places]
     return ConfigError(said, hint=hint, where=where, faults=faults)
-
-
-def _list_expressions(job: Job) -> Iterator[tuple[str, str, str]]:
-    """Yield what each expression of a job is, where it stands, and its text."""
-    for alias, join in job.join.items():
-        for option in ("on", "at", "gone", "elements"):
-            given = getattr(join, option)
-            for text in (given,) if isinstance(given, str) else given or ():
-                yield f"{option!r} of the join of {alias!r}", job.at("join", alias, option), text
-    if job.where is not None:
-        yield "'where'", job.at("where"), job.where
-    for name, text in (job.select or {}).items():
-        yield f"column {name!r}", job.at("select", name), text
 
 
 def finish_schema(kind: str, title: str, schema: dict[str, Any]) -> dict[str, Any]:
@@ -483,9 +477,25 @@ def build_schemas() -> dict[str, dict[str, Any]]:
     """Return the schemas by file name: ``job.schema.json`` and ``conf.schema.json``."""
     job = MODELS["job"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
     job["properties"]["kind"]["enum"] = list(JOBS)
-    job["allOf"] = [_restrict_job(kind) for kind in JOBS.values() if not kind.joins]
-    job["$defs"]["Join"]["properties"]["kind"]["enum"] = list(JOINS)
-    job["$defs"]["Join"]["allOf"] = [_restrict_join(kind) for kind in JOINS.values()]
+    without = {"not": _require_any_of(("join", "select", "where"))}
+    job["allOf"] = [
+        {
+            "if": _is_kind(kind.name),
+            "then": {"required": [kind.name], **without} if kind.needs_part else without,
+            "else": {"not": _require_any_of((kind.name,))},
+        }
+        for kind in JOBS.values()
+        if not kind.joins
+    ]
+    joins = job["$defs"]["Join"]
+    joins["properties"]["kind"]["enum"] = list(JOINS)
+    joins["allOf"] = []
+    for kind in JOINS.values():
+        refused = [option for option in keys_of(Join) if option not in ("kind", *kind.needs, *kind.takes)]
+        then: dict[str, Any] = {"required": ["kind", *kind.needs], "not": _require_any_of(refused)}
+        if "how" in kind.takes and kind.hows != JoinSyntax.hows:
+            then["properties"] = {"how": {"enum": sorted(kind.hows)}}
+        joins["allOf"].append({"if": _is_kind(kind.name), "then": then})
     conf = MODELS["conf"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
     conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
     conf["dependencies"] = {"catalog": ["state"]}
@@ -494,27 +504,6 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         conf["$defs"][name]["oneOf"] = [{"required": [key]} for key in keys]
     named = {"job": ("A job of enrich", job), "conf": ("A deployment of enrich", conf)}
     return {f"{kind}.schema.json": finish_schema(kind, title, schema) for kind, (title, schema) in named.items()}
-
-
-def _restrict_job(kind: JobSyntax) -> dict[str, Any]:
-    """Return what a job of a kind without joins must and must not have, and what the others must not."""
-    without = {"not": _require_any_of(("join", "select", "where"))}
-    return {
-        "if": _is_kind(kind.name),
-        "then": {"required": [kind.name], **without} if kind.needs_part else without,
-        "else": {"not": _require_any_of((kind.name,))},
-    }
-
-
-def _restrict_join(kind: JoinSyntax) -> dict[str, Any]:
-    """Return what a join of a kind must and must not have."""
-    options = [option for option in keys_of(Join) if option not in ("kind", *kind.needs, *kind.takes)]
-    limited = "how" in kind.takes and kind.hows != JoinSyntax.hows
-    then = {"required": ["kind", *kind.needs], "not": _require_any_of(options)}
-    return {
-        "if": _is_kind(kind.name),
-        "then": then | ({"properties": {"how": {"enum": sorted(kind.hows)}}} if limited else {}),
-    }
 
 
 def _is_kind(name: str) -> dict[str, Any]:

@@ -6,24 +6,23 @@ whose targets, or their quarantines, it reads. Tables are compared by where they
 
 from __future__ import annotations
 
-import importlib
 import os
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
 from itertools import chain
 from pathlib import Path
-from typing import Any
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.names import QUARANTINE_SUFFIX, Location, find_quarantine, identify
 from enrich.base.stores import remember_settings
-from enrich.config import places
+from enrich.base.suites import Suite
 from enrich.config.checks import check_job
 from enrich.config.models import Job, Settings
-from enrich.config.settings import load_settings
+from enrich.config.settings import check_lengths, load_settings, locate, parse_catalog_schema, resolve_directory
 from enrich.config.shape import build_job
+from enrich.config.suitefiles import load_suite
 from enrich.config.yamlfile import PathStep, Tree, read_tree
 
 _YAML = (".yml", ".yaml")
@@ -39,8 +38,8 @@ class Project:
         deployment: The deployment, ``conf/<deployment>.yml``.
         settings: What this file says.
         jobs: The jobs by name.
-        suites: The suites (``enrich.quality.suites.Suite``) that jobs name, by the file's name without its ending; all
-            suites with ``load_project(all_suites=True)``.
+        suites: The suites that jobs name, by the file's name without its ending; all suites with
+            ``load_project(all_suites=True)``.
         deployments: The names of all deployments.
     """
 
@@ -48,19 +47,19 @@ class Project:
     deployment: str
     settings: Settings
     jobs: dict[str, Job]
-    suites: dict[str, Any]
+    suites: dict[str, Suite]
     deployments: tuple[str, ...]
 
     @property
     def lake(self) -> str | None:
         """Absolute path or URI below which bare table names are; None with a catalog."""
-        return None if self.settings.lake is None else places.resolve_directory(self.settings.lake, self.dir)
+        return None if self.settings.lake is None else resolve_directory(self.settings.lake, self.dir)
 
     @property
     def state(self) -> str:
         """Absolute path or URI of the runs table, the locks and the reports."""
         if self.settings.state is not None:
-            return places.resolve_directory(self.settings.state, self.dir)
+            return resolve_directory(self.settings.state, self.dir)
         return f"{(self.lake or str(self.dir)).rstrip('/')}/_enrich"
 
     def location(self, reference: str) -> Location:
@@ -70,9 +69,9 @@ class Project:
             ConfigError: The text is no table reference.
         """
         catalog = self.settings.catalog
-        return places.locate(reference, self.dir, self.lake, places.parse_catalog_schema(catalog) if catalog else None)
+        return locate(reference, self.dir, self.lake, parse_catalog_schema(catalog) if catalog else None)
 
-    def suite(self, job: Job) -> Any:
+    def suite(self, job: Job) -> Suite | None:
         """Return the suite that a job names; None when it names none."""
         return self.suites.get(job.expectations) if job.expectations else None
 
@@ -102,27 +101,39 @@ def load_project(
     reader = _Reader(find_project(path, needs_jobs=needs_jobs), os.environ if environ is None else environ)
     deployments = reader.files("conf", _YAML)
     settings = reader.settings(target, deployments)
-    trees = reader.job_trees(needs_jobs=needs_jobs)
-    jobs = reader.jobs(trees)
+    files = reader.files("jobs", _YAML)
+    if not files and needs_jobs:
+        reader.faults.append(Fault("there are no job files; write jobs/<job>.yml", "jobs"))
+    trees = {stem: tree for stem, name in files.items() if (tree := reader.tree(name)) is not None}
+    jobs = {}
+    for stem, tree in trees.items():
+        job, faults = build_job(tree)
+        reader.faults += faults + check_job(tree)
+        if job is not None:
+            jobs[stem] = job
     suites = reader.suites(trees, all_suites=all_suites)
     reader.faults += check_references(trees, reader.base)
     if settings is not None:
         project = Project(reader.base, target, settings, jobs, suites, tuple(deployments))
         reader.faults += check_neighbours(trees, project)
     if reader.faults or settings is None:
-        raise ConfigError.of(sorted(dict.fromkeys(map(_shorten, reader.faults)), key=_locate_fault))
-    remember_settings(_list_places(project), project.settings.spark.conf)
+        raise ConfigError.of(_sort_faults(reader.faults))
+    tables = [job.target.table for job in jobs.values()]
+    tables += [source.table for job in jobs.values() for source in job.sources.values()]
+    places = [place for place in map(project.location, tables) if isinstance(place, str)]
+    remember_settings([project.state, *places], settings.spark.conf)
     return project
 
 
-def _list_places(project: Project) -> Iterator[str]:
-    """List where a project has its state and its tables, but for those of a catalog."""
-    yield project.state
-    for job in project.jobs.values():
-        for reference in (job.target.table, *(source.table for source in job.sources.values())):
-            place = project.location(reference)
-            if isinstance(place, str):
-                yield place
+def _sort_faults(faults: list[Fault]) -> list[Fault]:
+    """Return each fault once, in the order of files and lines, none longer than a reader bears."""
+    found: dict[Fault, tuple[str, int]] = {}
+    for fault in faults:
+        file, _, line = (fault.where or "").rpartition(":")
+        place = (file, int(line)) if file and line.isdigit() else (fault.where or "", 0)
+        is_long = len(fault.message) > _MAX_MESSAGE
+        found[Fault(f"{fault.message[:_MAX_MESSAGE]}...", fault.where) if is_long else fault] = place
+    return sorted(found, key=lambda fault: found[fault])
 
 
 def find_project(path: str | os.PathLike[str] | None = None, *, needs_jobs: bool = True) -> Path:
@@ -205,25 +216,7 @@ class _Reader:
         self.faults += faults
         return settings
 
-    def job_trees(self, *, needs_jobs: bool = True) -> dict[str, Tree]:
-        """Return the readable job files by name."""
-        files = self.files("jobs", _YAML)
-        if not files and needs_jobs:
-            self.faults.append(Fault("there are no job files; write jobs/<job>.yml", "jobs"))
-        trees = {stem: self.tree(name) for stem, name in files.items()}
-        return {stem: tree for stem, tree in trees.items() if tree is not None}
-
-    def jobs(self, trees: dict[str, Tree]) -> dict[str, Job]:
-        """Return the jobs whose files are right."""
-        jobs = {}
-        for stem, tree in trees.items():
-            job, faults = build_job(tree)
-            self.faults += faults + check_job(tree)
-            if job is not None:
-                jobs[stem] = job
-        return jobs
-
-    def suites(self, trees: dict[str, Tree], *, all_suites: bool) -> dict[str, Any]:
+    def suites(self, trees: dict[str, Tree], *, all_suites: bool) -> dict[str, Suite]:
         """Return the suites that jobs name, or all there are."""
         files = self.files("expectations", (".json", *_YAML))
         wanted = set(files) if all_suites else set()
@@ -238,24 +231,11 @@ class _Reader:
                 self.faults.append(Fault(message, tree.at("expectations")))
         suites = {}
         for name in sorted(wanted):
-            # By name, because `quality` stands above this package and linters see imports inside functions, too.
-            load_suite = importlib.import_module("enrich.quality.suitefiles").load_suite
             try:
                 suites[name] = load_suite(self.base / files[name], files[name])
             except ConfigError as error:
                 self.faults += error.faults
         return suites
-
-
-def _shorten(fault: Fault) -> Fault:
-    """Return a fault that is no longer than a reader bears, whatever the file held."""
-    return fault if len(fault.message) <= _MAX_MESSAGE else Fault(f"{fault.message[:_MAX_MESSAGE]}...", fault.where)
-
-
-def _locate_fault(fault: Fault) -> tuple[str, int]:
-    """Return where a fault stands in the order of files and lines."""
-    file, _, line = (fault.where or "").rpartition(":")
-    return (file, int(line)) if file and line.isdigit() else (fault.where or "", 0)
 
 
 @dataclass(frozen=True)
@@ -277,20 +257,16 @@ class _Table:
     quarantine: str
 
 
-_Targets = dict[str, _Table]
-_Sources = dict[str, list[_Table]]
-
-
 def check_references(trees: dict[str, Tree], base: Path) -> list[Fault]:
     """Return the faults of the table references themselves, whatever the settings."""
     faults = []
     for tree in trees.values():
         for path, reference in _list_references(tree):
             try:
-                place = places.locate(reference, base, str(base), None)
+                place = locate(reference, base, str(base), None)
                 if path[0] == "target":
                     names = place.split("/") if isinstance(place, str) else place.parts
-                    places.check_lengths(names[-1:], QUARANTINE_SUFFIX)
+                    check_lengths(names[-1:], QUARANTINE_SUFFIX)
             except ConfigError as error:
                 faults.append(Fault(error.message, tree.at(*path)))
     return faults
@@ -299,32 +275,11 @@ def check_references(trees: dict[str, Tree], base: Path) -> list[Fault]:
 def check_neighbours(trees: dict[str, Tree], project: Project) -> list[Fault]:
     """Return what contradicts itself between the jobs of a project: who writes where, who reads what, in which order.
 
-    Plain values are read, as by ``checks``: a fault elsewhere in a file hides none of these.
+    Plain values are read, as by ``checks``: a fault elsewhere in a file hides none of these. References that are wrong
+    are left out.
     """
-    targets, sources = _locate(trees, project)
-    edges = connect(
-        {job: table.location for job, table in targets.items()},
-        {job: [table.location for table in read] for job, read in sources.items()},
-    )
-    faults = [*_find_shared_targets(targets), *_find_own_sources(targets, sources)]
-    faults += [*_find_enclosed_tables(targets, sources, project.state), *_find_refused_feeds(trees, targets, sources)]
-    if cycle := find_cycle(edges):
-        faults.append(Fault(describe_cycle(cycle), trees[cycle[0]].at("sources")))
-    return faults
-
-
-def _list_references(tree: Tree) -> Iterator[tuple[tuple[PathStep, ...], str]]:
-    """Yield the table references of a job file with their paths, the target's first."""
-    for place in [("target",), *(("sources", alias) for alias in tree.mapping("sources"))]:
-        reference = tree.mapping(*place).get("table")
-        if isinstance(reference, str) and reference.strip():
-            yield (*place, "table"), reference
-
-
-def _locate(trees: dict[str, Tree], project: Project) -> tuple[_Targets, _Sources]:
-    """Return the tables whose references are right: what each job writes, and what it reads."""
-    targets: _Targets = {}
-    sources: _Sources = {job: [] for job in trees}
+    targets: dict[str, _Table] = {}
+    sources: dict[str, list[_Table]] = {job: [] for job in trees}
     for job, tree in trees.items():
         for path, reference in _list_references(tree):
             try:
@@ -337,39 +292,44 @@ def _locate(trees: dict[str, Tree], project: Project) -> tuple[_Targets, _Source
                 targets[job] = table
             else:
                 sources[job].append(table)
-    return targets, sources
+    faults = [*_check_places(targets, sources, identify(project.state)), *_check_feeds(trees, targets, sources)]
+    read = {job: [table.location for table in tables] for job, tables in sources.items()}
+    if cycle := find_cycle(connect({job: table.location for job, table in targets.items()}, read)):
+        faults.append(Fault(describe_cycle(cycle), trees[cycle[0]].at("sources")))
+    return faults
 
 
-def _find_shared_targets(targets: _Targets) -> Iterator[Fault]:
-    """A table has one writer, and a quarantine is nobody's target."""
+def _list_references(tree: Tree) -> Iterator[tuple[tuple[PathStep, ...], str]]:
+    """Yield the table references of a job file with their paths, the target's first."""
+    for place in [("target",), *(("sources", alias) for alias in tree.mapping("sources"))]:
+        reference = tree.mapping(*place).get("table")
+        if isinstance(reference, str) and reference.strip():
+            yield (*place, "table"), reference
+
+
+def _check_places(targets: dict[str, _Table], sources: dict[str, list[_Table]], home: str) -> Iterator[Fault]:
+    """Check where tables are.
+
+    A table has one writer, and a quarantine is nobody's target. No job reads what it writes. No table that enrich
+    writes is inside another table or the state (``home``), or around them.
+    """
     first: dict[str, _Table] = {}
-    for table in targets.values():
-        if (other := first.setdefault(table.place, table)) is not table:
-            yield Fault(f"the target {table.reference!r} is already that of job {other.job!r} ({other.at})", table.at)
     quarantines = {table.quarantine: table for table in targets.values()}
-    for table in targets.values():
-        if (other := quarantines.get(table.place, table)) is not table:
-            yield Fault(f"the target {table.reference!r} is the quarantine of job {other.job!r} ({other.at})", table.at)
-
-
-def _find_own_sources(targets: _Targets, sources: _Sources) -> Iterator[Fault]:
-    """No job reads what it writes."""
+    everything = list(chain(targets.values(), *sources.values()))
     for job, target in targets.items():
+        name = f"the target {target.reference!r}"
+        if (other := first.setdefault(target.place, target)) is not target:
+            yield Fault(f"{name} is already that of job {other.job!r} ({other.at})", target.at)
+        if (other := quarantines.get(target.place, target)) is not target:
+            yield Fault(f"{name} is the quarantine of job {other.job!r} ({other.at})", target.at)
         written = {target.place: "target", target.quarantine: "quarantine"}
         for source in sources[job]:
             if kind := written.get(source.place):
                 yield Fault(f"the source {source.reference!r} is the job's own {kind} ({target.at})", source.at)
-
-
-def _find_enclosed_tables(targets: _Targets, sources: _Sources, state: str) -> Iterator[Fault]:
-    """No table that enrich writes is inside another table or the state, or around them."""
-    everything = list(chain(targets.values(), *sources.values()))
-    home = identify(state)
-    for target in targets.values():
         if target.place == home or _are_nested(target.place, home):
-            yield Fault(f"the target {target.reference!r} and the state directory must not be nested", target.at)
+            yield Fault(f"{name} and the state directory must not be nested", target.at)
         for reference in sorted({each.reference for each in everything if _are_nested(target.place, each.place)}):
-            yield Fault(f"the target {target.reference!r} and the table {reference!r} must not be nested", target.at)
+            yield Fault(f"{name} and the table {reference!r} must not be nested", target.at)
 
 
 def _are_nested(*both: str) -> bool:
@@ -377,15 +337,16 @@ def _are_nested(*both: str) -> bool:
     return inner.startswith(outer.rstrip("/") + "/")
 
 
-def _find_refused_feeds(trees: dict[str, Tree], targets: _Targets, sources: _Sources) -> Iterator[Fault]:
+def _check_feeds(
+    trees: dict[str, Tree], targets: dict[str, _Table], sources: dict[str, list[_Table]]
+) -> Iterator[Fault]:
     """A target that another job reads has a change feed."""
     for job, target in targets.items():
-        if trees[job].mapping("target").get("change_feed") is not False:
-            continue
-        reading = [name for name, read in sources.items() if any(target.place == each.place for each in read)]
-        if reader := next((name for name in reading if name != job), None):
-            message = f"'change_feed: false' is not possible: job {reader!r} reads the change feed of this target"
-            yield Fault(message, trees[job].at("target", "change_feed"))
+        if trees[job].mapping("target").get("change_feed") is False:
+            reading = [name for name, read in sources.items() if any(target.place == each.place for each in read)]
+            if reader := next((name for name in reading if name != job), None):
+                message = f"'change_feed: false' is not possible: job {reader!r} reads the change feed of this target"
+                yield Fault(message, trees[job].at("target", "change_feed"))
 
 
 def sort_jobs(jobs: Iterable[str], project: Project) -> list[str]:
@@ -416,16 +377,6 @@ def find_edges(project: Project) -> dict[str, tuple[str, ...]]:
         name: [project.location(source.table) for source in job.sources.values()] for name, job in project.jobs.items()
     }
     return connect(targets, sources)
-
-
-def find_upstream(project: Project, job: str) -> tuple[str, ...]:
-    """Return the jobs whose target ``job`` reads directly, by name."""
-    return find_edges(project)[job]
-
-
-def find_downstream(project: Project, job: str) -> tuple[str, ...]:
-    """Return the jobs that read the target of ``job`` directly, by name."""
-    return tuple(sorted(other for other, read in find_edges(project).items() if job in read))
 
 
 def connect(targets: Mapping[str, Location], sources: Mapping[str, Iterable[Location]]) -> dict[str, tuple[str, ...]]:

@@ -1,4 +1,7 @@
-"""Read the settings of one deployment: ``conf/<deployment>.yml`` with the environment's variables put in.
+"""Read the settings of one deployment, ``conf/<deployment>.yml`` with the environment's variables, and resolve
+
+Before: ``accounts`` | ``main.crm.accounts`` | ``./extra/accounts`` | ``s3a://bucket/accounts``
+After:  ``/project/lake/accounts`` | ``CatalogName(("main", "crm", "accounts"))`` | ``/project/extra/accounts`` | as is
 
 Messages name variables and never what they hold.
 
@@ -11,16 +14,16 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.errors import ConfigError, Fault, did_you_mean, show_text
+from enrich.base.names import SCHEME, CatalogName, Location
 from enrich.base.stores import PREFIX, is_secret
-from enrich.config import places
 from enrich.config.models import Reference, Settings
-from enrich.config.shape import build_settings
+from enrich.config.shape import CONF, build_model
 from enrich.config.yamlfile import PathStep, Tree
 
 if TYPE_CHECKING:
@@ -35,6 +38,22 @@ _Found = tuple[tuple[PathStep, ...], str]
 """A place in the conf file, and what is wrong there."""
 _ADDRESS = re.compile(r"https?://[^/@\s]+(/\S*)?")
 _HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+SCHEMES = ("abfs", "abfss", "file", "gs", "hdfs", "s3a")
+"""Schemes that a plain Spark (Hadoop's connectors) and delta-rs 1.6 both know.
+
+Tried with deltalake 1.6.6: it also takes ``s3``, ``az``, ``adl`` and ``viewfs``, for which Hadoop has no connector by
+that name or delta-rs no complete one; it takes neither ``s3n`` nor ``wasb``.
+"""
+
+_SPELLING = {"s3": "s3a", "s3n": "s3a", "gcs": "gs", "az": "abfss", "azure": "abfss", "adl": "abfss", "wasbs": "abfss"}
+_NAME = re.compile(r"\w[\w-]*")
+_TIME_TRAVEL = re.compile(r"@(?:v\d+|\d{17})/?$")
+_LONGEST = 255
+"""Bytes that a file system gives to a name."""
+_FORBIDDEN = re.compile(r"[*?\[\]{}#%\\|^\x00-\x1f\x7f]")
+_UNREADABLE = re.compile(r"[\[\]|^\\\x00-\x1f\x7f]|%[0-9A-Fa-f]{2}")
+"""What delta-rs 1.6 cannot open below a directory of that name; other letters do no harm there."""
 
 FORCED = {
     # Another zone costs Delta a state reconstruction a commit, and shifts timestamps without a zone. Spark's default is
@@ -105,10 +124,10 @@ def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tup
     """
     written = tree
     tree, faults = interpolate(tree, environment)
-    settings, shape = build_settings(tree)
+    settings, shape = build_model(Settings, tree, CONF)
     faults += [*_check_spark(written, settings), *shape]
     if isinstance(tree.value, dict):
-        faults += _check_places(tree, tree.value, base)
+        faults += _check_places(tree, base)
     if settings is not None:
         faults += check_observers(tree, settings)
     if faults or settings is None:
@@ -149,24 +168,23 @@ def interpolate(tree: Tree, environment: Mapping[str, str]) -> tuple[Tree, list[
     return replace(tree, value=walk(tree.value, ())), faults
 
 
-def _check_places(tree: Tree, value: dict[str, Any], base: Path) -> list[Fault]:
+def _check_places(tree: Tree, base: Path) -> list[Fault]:
     """Check that exactly one of lake and catalog is given, and that each place is one."""
-    faults: list[Fault] = []
+    value, faults = tree.mapping(), []
     if "lake" in value and "catalog" in value:
         faults.append(Fault("give either 'lake' or 'catalog', not both", tree.at("catalog")))
     elif "lake" not in value and "catalog" not in value:
         faults.append(Fault("give 'lake' (a directory) or 'catalog' (a schema) for bare table names", tree.at()))
-    if "catalog" in value and "state" not in value and "lake" not in value:
+    elif "catalog" in value and "state" not in value:
         message = "'catalog' also needs 'state': a directory or an object-store URI"
         faults.append(Fault(message, tree.at("catalog")))
     for key in ("lake", "catalog", "state"):
         text = value.get(key)
-        if not isinstance(text, str) or not text.strip() or "${" in text:
-            continue
-        try:
-            places.parse_catalog_schema(text) if key == "catalog" else places.resolve_directory(text, base)
-        except ConfigError as error:
-            faults.append(Fault(f"'{key}': {error.message}", tree.at(key)))
+        if isinstance(text, str) and text.strip() and "${" not in text:
+            try:
+                parse_catalog_schema(text) if key == "catalog" else resolve_directory(text, base)
+            except ConfigError as error:
+                faults.append(Fault(f"'{key}': {error.message}", tree.at(key)))
     return faults
 
 
@@ -284,3 +302,144 @@ def resolve(project: Project, reference: Reference, name: str) -> str:
     if not found:
         raise ConfigError(f"{where}: the file {str(path)!r} of '{name}' is empty", hint="write the value into it")
     return found
+
+
+def resolve_directory(text: str, base: Path) -> str:
+    """Return the absolute path or URI of a directory that a file of ``conf/`` names (``lake``, ``state``).
+
+    Args:
+        text: A path, relative to ``base`` or absolute, or a URI.
+        base: The project directory.
+
+    Raises:
+        ConfigError: The text is no path or its scheme is not known. The message does not repeat the text.
+    """
+    if not text.strip():
+        raise ConfigError("it is empty; give a directory, such as ./lake")
+    if text.startswith("~"):
+        raise ConfigError("'~' is not expanded; write ${HOME} instead")
+    if SCHEME.match(text):
+        return _normalise_uri(text)
+    if ":" in text.split("/", 1)[0]:
+        raise ConfigError("it is neither a path nor a URI; a path is written ./x or /x, a URI scheme://bucket/x")
+    _check_characters(text)
+    return _require_readable(os.path.normpath(base / text))
+
+
+def parse_catalog_schema(text: str) -> tuple[str, ...]:
+    """Return the parts of the schema that ``catalog`` names.
+
+    Raises:
+        ConfigError: The text is not one or two names with a dot between them.
+    """
+    parts = tuple(text.split("."))
+    if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
+        raise ConfigError("it must be a schema of a catalog, written catalog.schema or schema")
+    return parts
+
+
+def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...] | None) -> Location:
+    """Return where the table of a reference is.
+
+    Args:
+        reference: A bare name, a catalog name, or a path or URI.
+        base: The project directory.
+        lake: Absolute path or URI that bare names stand below, or None with a catalog.
+        schema: The parts of the catalog schema that bare names stand in, or None with a lake.
+
+    Raises:
+        ConfigError: The reference is none of them, or holds ``..``.
+    """
+    named = f"table reference {reference!r}"
+    if ".." in re.split(r"[/\\]", reference):
+        raise ConfigError(f"{named} must not contain '..'; give the path from the root or the project")
+    if match := SCHEME.match(reference):
+        return _normalise_uri(reference, f"scheme {match.group(1)!r}")
+    if reference.startswith(("/", "./")):
+        _check_characters(reference)
+        return _require_readable(_refuse_root(os.path.normpath(base / reference)))
+    if "/" in reference:
+        raise ConfigError(f"{named} is not a name; write ./{show_text(reference)} for a path")
+    parts = tuple(reference.split("."))
+    if not all(_NAME.fullmatch(part) for part in parts):
+        if "${" in reference:
+            raise ConfigError(f"{named}: variables are read in conf files only")
+        raise ConfigError(
+            f"{named} is not a table name (letters, digits, '_', '-', catalog names with dots);"
+            " a path is written ./x, /x or scheme://bucket/x"
+        )
+    if len(parts) > 3:
+        raise ConfigError(f"{named} has {len(parts)} parts; catalog.schema.table is the longest")
+    check_lengths(parts)
+    if len(parts) > 1:
+        return CatalogName(parts)
+    if schema is not None:
+        return CatalogName((*schema, reference))
+    return f"{(lake or str(base)).rstrip('/')}/{reference}"
+
+
+def _normalise_uri(text: str, shown: str | None = None) -> str:
+    """Return a URI in one spelling: scheme in lower case, no slash at the end, ``file:`` as a path.
+
+    Messages hold no part of the URI but ``shown``: it may come from a variable or hold a password.
+    """
+    match = SCHEME.match(text)
+    scheme = match.group(1).lower() if match else ""
+    if scheme not in SCHEMES:
+        known = ", ".join(SCHEMES)
+        hint = f"; write {_SPELLING[scheme]}://" if scheme in _SPELLING else ""
+        raise ConfigError(f"{shown or 'its scheme'} is not one that Spark and delta-rs both know ({known}){hint}")
+    rest = text[len(scheme) + 1 :]
+    _check_characters(rest)
+    if ".." in rest.split("/"):
+        raise ConfigError("a URI must not contain '..'")
+    if scheme == "file":
+        if rest.startswith("//") and not rest.startswith("///"):
+            raise ConfigError("a file: URI names no host; write file:///x or /x")
+        return _refuse_root(os.path.normpath("/" + rest.lstrip("/")))
+    authority, _, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", "")
+    if not authority:
+        raise ConfigError(f"a URI names its bucket, container or host: {scheme}://name/path")
+    if ":" in authority.partition("@")[0] and "@" in authority:
+        raise ConfigError(
+            "a URI must not contain a user and a password; give credentials by Spark settings or environment"
+        )
+    segments = [segment for segment in path.split("/") if segment not in ("", ".")]
+    return "/".join([f"{scheme}://{authority}", *segments])
+
+
+def _check_characters(text: str) -> None:
+    """Refuse what Spark or delta-rs read as something else than a name."""
+    if bad := _FORBIDDEN.search(text):
+        raise ConfigError(f"a path must not contain {bad.group()!r}")
+    if _TIME_TRAVEL.search(text):
+        raise ConfigError("a path must not end in '@v<number>' or '@<time>': Delta reads that as a version")
+    check_lengths(text.split("/"))
+
+
+def _require_readable(path: str) -> str:
+    """Return a path, unless it leads through a directory that delta-rs cannot open tables in.
+
+    A file names such a directory by chance only: the project stands in it, or a link leads there.
+    """
+    for each in (path, os.path.realpath(path)):
+        if bad := _UNREADABLE.search(each):
+            raise ConfigError(
+                f"tables cannot be below {show_text(each)!r}: the library that reads their logs cannot open a directory"
+                f" with {bad.group()!r} in its name; rename that directory, or give one elsewhere"
+            )
+    return path
+
+
+def check_lengths(names: Iterable[str], suffix: str = "") -> None:
+    """Refuse names that no file system takes, ``suffix`` added to them; the length says enough of such a name."""
+    for name in names:
+        if (length := len((name + suffix).encode())) > _LONGEST:
+            longer = f" with the {suffix!r} of its quarantine" if suffix else ""
+            raise ConfigError(f"the name of a table or directory has {length} bytes{longer}, of {_LONGEST} possible")
+
+
+def _refuse_root(path: str) -> str:
+    if path.strip("/") == "":
+        raise ConfigError("a table cannot be the root directory")
+    return path

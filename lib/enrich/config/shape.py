@@ -1,4 +1,4 @@
-"""From a file's plain values to its model, with every fault at its line.
+"""Build models from a file's plain values, with every fault at its line.
 
 Pydantic checks the shape; its errors are put into our words here. A value that is missing, empty or unprintable is
 found before, so that it is one fault and not two.
@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from enrich.base.errors import Fault, did_you_mean, show_text
-from enrich.config.models import MODELS, Job, Model, Reference, Settings, keys_of
+from enrich.config.models import MODELS, Job, Model, Reference, keys_of
 from enrich.config.yamlfile import PathStep, Tree
 
 _WORDS = {
@@ -56,11 +56,6 @@ def build_job(tree: Tree) -> tuple[Job | None, list[Fault]]:
     return job, faults
 
 
-def build_settings(tree: Tree) -> tuple[Settings | None, list[Fault]]:
-    """Return the settings of a file whose variables are put in, or None, with the faults of its shape."""
-    return build_model(Settings, tree, _CONF)
-
-
 def build_model(model: type[_Model], tree: Tree, kind: FileKind) -> tuple[_Model | None, list[Fault]]:
     """Return an instance of ``model``, or None, with the faults; of what has no value there is one already."""
     values = _Values(tree, kind)
@@ -86,7 +81,7 @@ def _is_expression(path: tuple[PathStep, ...]) -> bool:
 
 
 _JOB = FileKind(MODELS["job"], {("rules", "*"): "rules"}, _is_expression)
-_CONF = FileKind(MODELS["conf"], {}, lambda path: path[:2] == ("spark", "conf"))
+CONF = FileKind(MODELS["conf"], {}, lambda path: path[:2] == ("spark", "conf"))
 
 
 @dataclass(frozen=True)
@@ -103,7 +98,10 @@ class _Values:
             return value
         if isinstance(value, dict):
             for key in value:
-                self.check_name(key, (*path, key))
+                if not key.strip():
+                    self.fault("a name is empty", (*path, key))
+                elif _CONTROL.search(key):
+                    self.fault(f"the name {key!r} contains a control character", (*path, key))
             return {key: self.copy(item, (*path, key)) for key, item in value.items()}
         if isinstance(value, list):
             return [self.copy(item, (*path, index)) for index, item in enumerate(value)]
@@ -118,13 +116,6 @@ class _Values:
 
     def fault(self, message: str, path: tuple[PathStep, ...]) -> None:
         self.faults.append(Fault(message, self.tree.at(*path)))
-
-    def check_name(self, key: str, path: tuple[PathStep, ...]) -> None:
-        """Refuse keys that cannot be shown."""
-        if not key.strip():
-            self.fault("a name is empty", path)
-        elif _CONTROL.search(key):
-            self.fault(f"the name {key!r} contains a control character", path)
 
     def check_text(self, value: str, path: tuple[PathStep, ...]) -> None:
         """Refuse empty texts, and line breaks where no expression stands. Spark decides about its own settings."""
@@ -146,45 +137,36 @@ def _describe_path(path: tuple[PathStep, ...]) -> str:
 
 def _describe_error(item: Any, path: tuple[PathStep, ...], kind: FileKind) -> str:
     """Return one pydantic error in our words."""
-    value = item["input"]
-    name = _describe_path(path)
+    value, name = item["input"], _describe_path(path)
+    is_text = isinstance(value, str)
     match item["type"]:
         case "missing":
             where = f" in {_describe_path(path[:-1])}" if len(path) > 1 else ""
             return f"'{path[-1]}' is missing{where}"
         case "extra_forbidden":
-            return f"unknown key {path[-1]!r}{_suggest_place(path, kind)}"
+            key, model = str(path[-1]), _find_model(kind, path[:-1])
+            homes = [place for place, other in kind.models.items() if other is not model and key in keys_of(other)]
+            hint = did_you_mean(key, keys_of(model) if model else ())
+            if homes:  # another mapping knows it
+                home = kind.names.get(homes[0], ".".join(homes[0]).replace("*", "<alias>"))
+                hint = f"; it belongs in {home or 'the file itself'!r}"
+            return f"unknown key {key!r}{hint}"
         case "literal_error":
             known = re.findall(r"'([^']*)'", item["ctx"]["expected"])
-            given = repr(show_text(value)) if isinstance(value, str) else describe(value)
-            near = did_you_mean(value, known, "") if isinstance(value, str) else ""
+            given, near = (repr(show_text(value)), did_you_mean(value, known, "")) if is_text else (describe(value), "")
             return f"{name} is {given}, but must be one of {', '.join(known)}{near}"
         case "string_type":
             hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
             return f"{name} must be text, not {describe(value)}{hint}"
-        case "tuple_type":
-            wanted = f"list of {path[-1]}" if path[-1] in _LISTS else "name or a list of names"
-            return f"{name} must be a {wanted}, not {describe(value)}"
-        case "int_type" | "bool_type":
-            wanted = "a whole number" if item["type"] == "int_type" else "true or false"
-            return f"{name} must be {wanted}, not {describe(value)}"
+        case "tuple_type" | "int_type" | "bool_type" as wanted:
+            listed = f"a list of {path[-1]}" if path[-1] in _LISTS else "a name or a list of names"
+            words = {"tuple_type": listed, "int_type": "a whole number", "bool_type": "true or false"}
+            return f"{name} must be {words[wanted]}, not {describe(value)}"
         case "model_type" | "dict_type":
             if _find_model(kind, path) is Reference:
                 name = f"{name} is a secret: write where it is, {{env: NAME}} or {{file: PATH}}; it"
             return f"{name} must be a mapping of keys and values, not {describe(value)}"
     return f"{name}: {item['msg']}"
-
-
-def _suggest_place(path: tuple[PathStep, ...], kind: FileKind) -> str:
-    """Return the suggestion for an unknown key: one of its mapping's, or the mapping that does know it."""
-    model = _find_model(kind, path[:-1])
-    key = str(path[-1])
-    known = keys_of(model) if model else ()
-    for other, candidate in kind.models.items():
-        if candidate is not model and key in keys_of(candidate):
-            name = kind.names.get(other, ".".join(other).replace("*", "<alias>"))
-            return f"; it belongs in {name or 'the file itself'!r}"
-    return did_you_mean(key, known)
 
 
 def _find_model(kind: FileKind, place: tuple[PathStep, ...]) -> type[Model] | None:

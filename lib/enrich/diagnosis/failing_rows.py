@@ -23,7 +23,9 @@ from pyspark.sql import functions as F
 from enrich.base import hints
 from enrich.base.errors import ConfigError, HistoryError
 from enrich.base.extras import EXPECTATIONS, require_extra
+from enrich.base.result import RuleState
 from enrich.base.spec import JobSpec, quote
+from enrich.base.suites import SuiteRule
 from enrich.config.project import Project
 from enrich.diagnosis import evidence
 from enrich.diagnosis.answers import (
@@ -56,9 +58,8 @@ from enrich.frames.columns import unite
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
 from enrich.progress.plan import OpenJob, Plan
-from enrich.quality.counting import RULE, Labels, RuleCounts, count_rules, find_failing, label_rows
+from enrich.quality.counting import RULE, Labels, count_rules, find_failing, label_rows
 from enrich.quality.gx import silence_gx
-from enrich.quality.suites import SuiteRule
 from enrich.steps.rows import make_no_rows
 from enrich.steps.run import identify_rows, read_target
 
@@ -143,10 +144,10 @@ def _examine(workplace: Workplace, plan: Plan, rules: Sequence[SuiteRule], most:
         labels = label_rows(rows, rules)
         counted, _ = count_rules([(rows, 1)], rules, labels)
         good = {index: each for index, each in labels.items() if isinstance(each, Labels)}
-        wanting = [rule for rule in rules if counted[rule.index].error is None and counted[rule.index].failed]
+        wanting = [rule for rule in rules if counted[rule.index].failed]
         if not wanting:
             return tuple(_conclude(rule, counted[rule.index]) for rule in rules)
-        run.expect_rows(sum(counted[rule.index].failed for rule in wanting))
+        run.expect_rows(sum(counted[rule.index].failed or 0 for rule in wanting))
         nulls = _name_nulls(spec, wanting)
         facts = {flag: F.col(quote(cell)).isNull() for cell, flag in nulls.items()}
         names = [*identify_rows(run.plan).names, *nulls.values()]
@@ -159,12 +160,11 @@ def _examine(workplace: Workplace, plan: Plan, rules: Sequence[SuiteRule], most:
 
 
 def _conclude(
-    rule: SuiteRule, counted: RuleCounts, causes: tuple[Cause, ...] = (), rows: tuple[FailingRow, ...] = ()
+    rule: SuiteRule, counted: RuleState, causes: tuple[Cause, ...] = (), rows: tuple[FailingRow, ...] = ()
 ) -> RuleCauses:
     """Put together what is known of one rule; one that raised has no counts."""
-    checked, failed = (counted.checked, counted.failed) if counted.error is None else (None, None)
     names = (rule.column, rule.column_list)
-    return RuleCauses(rule.index, rule.type, *names, checked, failed, counted.error, causes, rows)
+    return RuleCauses(rule.index, rule.type, *names, counted.checked, counted.failed, counted.error, causes, rows)
 
 
 def _find_cells(rule: SuiteRule, names: Sequence[str]) -> tuple[str, ...]:

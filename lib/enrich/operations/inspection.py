@@ -14,17 +14,17 @@ from enrich.base.failures import describe_error
 from enrich.base.names import CatalogName, find_quarantine
 from enrich.base.schemas import name_of
 from enrich.base.spec import DataType
+from enrich.base.suites import Suite
 from enrich.compiler.compile import check_file, compile_job
 from enrich.compiler.statictypes import check_types
 from enrich.config.models import Job
 from enrich.config.project import Project, sort_jobs
+from enrich.config.suitefiles import check_columns, list_leaves
 from enrich.operations.workplace import Options, Workplace, check_free, check_sources
 from enrich.progress.continuity import SourceLag, find_way_on, measure_lag
 from enrich.progress.cursor import TargetState, read_quarantine_state
 from enrich.progress.cursor import read as read_cursor
 from enrich.progress.decision import decide_plan
-from enrich.quality.suitefiles import check_columns, list_leaves
-from enrich.quality.suites import Suite
 from enrich.storage import tables
 from enrich.storage.runs import RunsTable
 

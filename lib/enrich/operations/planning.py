@@ -16,7 +16,7 @@ from enrich.base.errors import find_gravest
 from enrich.base.names import find_quarantine, identify
 from enrich.base.result import COMPARE, CREATE, CURSOR, MERGE, NOTHING, REWRITE, Extent, SourceWindow, name_deployment
 from enrich.config.models import Job
-from enrich.config.project import Project, find_upstream
+from enrich.config.project import Project, find_edges
 from enrich.joins import find_kind
 from enrich.operations.loading import choose_jobs, read_window
 from enrich.operations.workplace import Options, Workplace
@@ -268,7 +268,7 @@ def plan(  # noqa: PLR0913 - the public interface: every keyword is an option of
     workplace.pin()
     found: dict[str, JobPlan] = {}
     for name in names:
-        before = [found[other] for other in find_upstream(project, name) if other in found]
+        before = [found[other] for other in find_edges(project)[name] if other in found]
         found[name] = _plan_job(workplace, project.jobs[name], before)
     return PlanResult(project.deployment, tuple(found.values()))
 

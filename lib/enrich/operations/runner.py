@@ -16,7 +16,7 @@ from enrich.base.failpoints import pass_point
 from enrich.base.failures import describe_error
 from enrich.base.result import APPEND, CREATED, FAILED, MERGE, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.config.models import Job
-from enrich.config.project import find_upstream
+from enrich.config.project import find_edges
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
 from enrich.progress.plan import Plan
@@ -123,7 +123,7 @@ class _Running:
     def run_job(self, name: str) -> JobResult:
         """Run one job and record its outcome; never raises for what a job can do wrong."""
         project = self.workplace.project
-        for other in find_upstream(project, name):
+        for other in find_edges(project)[name]:
             if why := self._find_obstacle(other):
                 return self.skip(name, f"it reads job {other!r}, which {why}")
         self.watch.start(name)

@@ -17,6 +17,7 @@ from enrich.base import context, hints
 from enrich.base.errors import Blocked, DriftError, EnrichError, Locked, find_gravest
 from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.result import FAILED, LOCKED, UPDATED, State, name_deployment
+from enrich.base.suites import list_unjudged
 from enrich.config.models import Job
 from enrich.config.project import Project
 from enrich.operations.loading import choose_jobs
@@ -25,7 +26,6 @@ from enrich.operations.workplace import Options, Workplace
 from enrich.progress import continuity
 from enrich.progress.decision import decide_repair
 from enrich.progress.plan import Plan
-from enrich.quality.suites import list_unjudged
 from enrich.steps.commits import retry
 from enrich.storage import locks
 

@@ -23,13 +23,13 @@ from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
 from enrich.compiler.compile import compile_job
 from enrich.config.models import Job, explain_value_fault
-from enrich.config.project import Project, find_downstream, find_edges
+from enrich.config.project import Project, find_edges
+from enrich.config.suitefiles import check_columns
 from enrich.progress import continuity, cursor, window
 from enrich.progress.cursor import TargetState
 from enrich.progress.decision import decide_again
 from enrich.progress.plan import OpenJob, Plan, TargetPlace
 from enrich.progress.since import Bounds
-from enrich.quality.suitefiles import check_columns
 from enrich.storage import extents, tables
 from enrich.storage.runs import RunsTable
 from enrich.storage.stores import require_conditional_writes
@@ -327,7 +327,7 @@ class Workplace:
 
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""
-        read = bool(find_downstream(self.project, job.job)) or bool(job.target.change_feed)
+        read = any(job.job in others for others in find_edges(self.project).values()) or bool(job.target.change_feed)
         location = self.project.location(job.target.table)
         uri, quarantine_uri = self.locate(location), self.locate(find_quarantine(location))
         place = TargetPlace(uri, location, quarantine_uri, read)

@@ -9,14 +9,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from enrich.base import hints
+from enrich.base import hints, suites
 from enrich.base.hints import NO_OPTIONS, RunOptions
 from enrich.base.names import CatalogName, Location, find_quarantine
 from enrich.base.result import BEFORE_ALL, Finding, SourceWindow, State
 from enrich.base.spec import CompiledJob, JobSpec, quote
+from enrich.base.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules
 from enrich.progress.cursor import Cursor, Mark, TargetState
-from enrich.quality import suites
-from enrich.quality.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules
 from enrich.storage.tables import TableState
 
 if TYPE_CHECKING:

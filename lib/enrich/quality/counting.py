@@ -1,7 +1,7 @@
 """Count what row rules say of rows, by Great Expectations' own conditions: one projection and one aggregate.
 
     rows                 rule                          marks                 counts
-    1, a@b; 2, null      not null (email)              (1, 1, 0), (1, 1, 1)  let in 2, checked 2, failed 1
+    1, a@b; 2, null      not null (email)              (1, 0), (1, 1)        checked 2, failed 1
 
 Rows count as often as the weight of their frame says: the state of a target grows by the new images of changed rows,
 weight 1, and shrinks by the old ones, weight -1.
@@ -23,6 +23,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.failures import is_no_verdict
+from enrich.base.result import RuleState
+from enrich.base.suites import COLUMN, PAIR, SuiteRule
 from enrich.frames.columns import unite
 from enrich.quality.gx import (
     BOOLEAN_ONLY,
@@ -38,7 +40,6 @@ from enrich.quality.gx import (
     simplify_names,
     try_or_split,
 )
-from enrich.quality.suites import COLUMN, PAIR, SuiteRule
 
 Weighted = Sequence[tuple[DataFrame, int]]
 """Frames with the same columns, each with how often its rows count."""
@@ -63,7 +64,7 @@ class Labels:
         ignored: True for rows that GX leaves out of ``checked`` for their nulls; None: none.
         unexpected: GX's condition: true for rows that fail.
         spares_ignored: True when GX leaves those rows out of the failed ones, too, apart from the condition.
-        keys: Texts that are equal exactly when two rules have the same rows let in, checked and failed.
+        keys: Texts that are equal exactly when two rules have the same rows checked and failed.
         expectation: GX's object, which turns counts into a verdict.
     """
 
@@ -71,7 +72,7 @@ class Labels:
     ignored: Column | None
     unexpected: Column
     spares_ignored: bool
-    keys: tuple[str, str, str]
+    keys: tuple[str, str]
     expectation: Any
 
     def failing(self) -> Column:
@@ -80,12 +81,12 @@ class Labels:
         failing = F.coalesce(self.unexpected if spared is None else ~spared & self.unexpected, F.lit(False))
         return failing if self.domain is None else F.when(self.domain, failing).otherwise(F.lit(False))
 
-    def succeeds(self, total: int, checked: int, failed: int) -> bool:
+    def succeeds(self, checked: int, failed: int) -> bool:
         """Return GX's verdict on these counts, ``mostly`` included."""
         metric = self.expectation.map_metric
         metrics = {
-            "table.row_count": total,
-            "column_values.nonnull.unexpected_count": total - checked,
+            "table.row_count": checked,
+            "column_values.nonnull.unexpected_count": 0,
             f"{metric}.filtered_row_count": checked,
             f"{metric}.unexpected_count": failed,
         }
@@ -97,23 +98,6 @@ def label_rows(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Labels
     """Return what each row rule says about the rows of ``frame``, by the rule's index; reads the schema alone."""
     with silence_gx():
         return _ask_labels(frame.columns, Bench(frame.limit(0)), rules)
-
-
-def label_measured(frame: DataFrame, rule: SuiteRule) -> tuple[DataFrame, Labels]:
-    """Return the rows that a rule judges and what it says about them, for rules that measure the rows first.
-
-    The labels belong to the returned frame alone: they hold figures computed from it, and its columns are renamed.
-
-    Raises:
-        RuleError: GX cannot measure the rows.
-    """
-    with silence_gx():
-        rows, rename = simplify_names(filter_rows(frame, rule))
-        plain = replace(rule, kwargs=rename_columns(rule.kwargs, rename), row_condition=None)
-        label = _ask_labels(rows.columns, Bench(rows), [plain])[rule.index]
-    if isinstance(label, RuleError):
-        raise label
-    return rows, label
 
 
 def _ask_labels(names: Sequence[str], bench: Bench, rules: Sequence[SuiteRule]) -> dict[int, Labels | RuleError]:
@@ -156,22 +140,17 @@ def _build_label(rule: SuiteRule, names: Sequence[str], metric: Any, expectation
     """Put a rule's condition together with the rows it judges."""
     unexpected, rows, _ = metric
     spares = "ignore_row_if" in rows or "filter_conditions" in rows
-    try:
-        domain, ignored = build_condition(rule.row_condition, names), _find_ignored(rule, names, expectation)
-        return Labels(domain, ignored, unexpected, spares, _name_keys(rule), expectation)
-    except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
-        return RuleError(name_error(error))
-
-
-def _name_keys(rule: SuiteRule) -> tuple[str, str, str]:
-    """Return what tells the rows let in, checked and failed of one rule from those of others."""
     judged = [rule.type if rule.type in _NULL_TYPES else None, rule.column, rule.column_list]
     kwargs = {name: value for name, value in rule.kwargs.items() if name != "mostly"}
-    return (
-        json.dumps(rule.row_condition, sort_keys=True),
+    keys = (
         json.dumps([rule.row_condition, judged, rule.kwargs.get("ignore_row_if"), rule.spec.judges], sort_keys=True),
         json.dumps([rule.row_condition, rule.type, kwargs], sort_keys=True),
     )
+    try:
+        domain, ignored = build_condition(rule.row_condition, names), _find_ignored(rule, names, expectation)
+        return Labels(domain, ignored, unexpected, spares, keys, expectation)
+    except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
+        return RuleError(name_error(error))
 
 
 def _find_ignored(rule: SuiteRule, names: Sequence[str], expectation: Any) -> Column | None:
@@ -190,31 +169,12 @@ def _find_ignored(rule: SuiteRule, names: Sequence[str], expectation: Any) -> Co
     return reduce(operator.or_, nulls) if how == some else None
 
 
-@dataclass(frozen=True)
-class RuleCounts:
-    """What one row rule says of some rows.
-
-    Attributes:
-        total: Rows that its row condition lets in.
-        checked: Those without the nulls that GX ignores.
-        failed: Those that it finds wanting.
-        label: What it was counted with; None when it raised.
-        error: The class of what it raised.
-    """
-
-    total: int = 0
-    checked: int = 0
-    failed: int = 0
-    label: Labels | None = None
-    error: str | None = None
-
-
 def count_rules(
     rows: Weighted,
     rules: Sequence[SuiteRule],
-    labels: Mapping[int, Labels | RuleError],
+    labels: dict[int, Labels | RuleError],
     marks: Mapping[str, Column] | None = None,
-) -> tuple[dict[int, RuleCounts], dict[str, int]]:
+) -> tuple[dict[int, RuleState], dict[str, int]]:
     """Count what row rules say of rows, by the rule's index; a rule that raises has its error alone.
 
     A rule that looks at other rows, or that runs Python on a value, must not see what its row condition keeps out, so
@@ -223,15 +183,15 @@ def count_rules(
     Args:
         rows: Frames with the columns for which ``labels`` were made.
         rules: Row rules.
-        labels: What they say of a row, by index; none for rules that measure the rows first.
+        labels: What they say of a row, by index; rules that measure the rows first have none, and get it here.
         marks: Further conditions to be counted in the same pass, by name.
 
     Returns:
-        What the rules say, by index; and for how many rows each of ``marks`` is true.
+        What the rules say, by index, without counts where one raised; and for how many rows each mark is true.
     """
     good = {index: label for index, label in labels.items() if isinstance(label, Labels)}
     shared = [rule for rule in rules if rule.index in good and not needs_own_rows(rule)]
-    found: dict[int, RuleCounts] = {}
+    found: dict[int, RuleState] = {}
     counts: dict[str, int] | None = None
     with silence_gx() if rules else nullcontext():
         try:
@@ -254,8 +214,8 @@ def needs_own_rows(rule: SuiteRule) -> bool:
     return rule.row_condition is not None and (rule.spec.windowed or rule.type in _PYTHON)
 
 
-def _note_error(_rule: SuiteRule, error: str) -> RuleCounts:
-    return RuleCounts(error=error)
+def _note_error(rule: SuiteRule, error: str) -> RuleState:
+    return RuleState(rule.index, error=error, rule=rule.fingerprint)
 
 
 def find_failing(
@@ -290,39 +250,43 @@ def find_failing(
     return unite(found)
 
 
-def _count_alone(rows: Weighted, rule: SuiteRule, labels: Mapping[int, Labels | RuleError]) -> dict[int, RuleCounts]:
+def _count_alone(rows: Weighted, rule: SuiteRule, labels: dict[int, Labels | RuleError]) -> dict[int, RuleState]:
     """Count one rule over the rows that it judges; a rule without label measures them first."""
     label = labels.get(rule.index)
     if isinstance(label, RuleError):
         raise label
     if label is None:
         ((frame, weight),) = rows
-        measured, own = label_measured(frame, rule)
-        return _count([(measured, weight)], [rule], {rule.index: own})[0]
+        # Its label holds figures computed from these rows, whose columns are renamed: it belongs to them alone.
+        measured, rename = simplify_names(filter_rows(frame, rule))
+        plain = replace(rule, kwargs=rename_columns(rule.kwargs, rename), row_condition=None)
+        label = _ask_labels(measured.columns, Bench(measured), [plain])[rule.index]
+        if isinstance(label, RuleError):
+            raise label
+        labels[rule.index] = label
+        return _count([(measured, weight)], [rule], {rule.index: label})[0]
     return _count([(filter_rows(frame, rule), weight) for frame, weight in rows], [rule], {rule.index: label})[0]
 
 
-_PARTS = ("total", "checked", "failed")
+_PARTS = ("checked", "failed")
 
 
 def _count(
     rows: Weighted, rules: Sequence[SuiteRule], labels: Mapping[int, Labels], more: Mapping[str, Column] | None = None
-) -> tuple[dict[int, RuleCounts], dict[str, int]]:
+) -> tuple[dict[int, RuleState], dict[str, int]]:
     marks: dict[tuple[str, str], Column] = {}
     for rule in rules:
         label = labels[rule.index]
-        total = F.lit(True) if label.domain is None else F.coalesce(label.domain, F.lit(False))
-        checked = total if label.ignored is None else total & ~label.ignored
-        columns = (total, checked, label.failing())
-        marks.update(zip(zip(_PARTS, label.keys, strict=True), columns, strict=True))
+        checked = F.lit(True) if label.domain is None else F.coalesce(label.domain, F.lit(False))
+        checked = checked if label.ignored is None else checked & ~label.ignored
+        marks.update(zip(zip(_PARTS, label.keys, strict=True), (checked, label.failing()), strict=True))
     names = {key: f"l{number}" for number, key in enumerate(marks)}
     more = more or {}
     counts = count_marks(rows, {**more, **{names[key]: condition for key, condition in marks.items()}})
-    found: dict[int, RuleCounts] = {}
+    found: dict[int, RuleState] = {}
     for rule in rules:
-        label = labels[rule.index]
-        total_rows, checked_rows, failed = (counts[names[key]] for key in zip(_PARTS, label.keys, strict=True))
-        found[rule.index] = RuleCounts(total_rows, checked_rows, failed, label)
+        checked_rows, failed = (counts[names[key]] for key in zip(_PARTS, labels[rule.index].keys, strict=True))
+        found[rule.index] = RuleState(rule.index, checked_rows, failed, rule=rule.fingerprint)
     return found, {name: counts[name] for name in more}
 
 

@@ -21,7 +21,7 @@ from enrich.base.errors import Fault
 from enrich.base.failures import find_condition, is_no_verdict
 from enrich.base.result import Finding
 from enrich.base.spec import quote
-from enrich.quality.suites import Condition, Suite, SuiteRule, resolve_column
+from enrich.base.suites import Condition, Suite, SuiteRule, resolve_column
 
 if TYPE_CHECKING:
     from great_expectations.expectations.row_conditions import Condition as GxCondition
@@ -81,7 +81,8 @@ def check_with_gx(suite: Suite) -> list[Fault]:
                 build_expectation(rule, rule.kwargs)
             except Exception as error:  # noqa: BLE001 - whatever GX raises is its refusal
                 listed = getattr(error, "errors", None)  # arguments and kinds of error; the texts hold values
-                found = [f"{'.'.join(map(str, item['loc']))} ({item['type']})" for item in listed()] if listed else []
+                items = listed() if callable(listed) else []
+                found = [f"{'.'.join(map(str, item['loc']))} ({item['type']})" for item in items]
                 said = ", ".join(dict.fromkeys(found)) or type(error).__name__
                 faults.append(Fault(f"Great Expectations refuses {rule.type}: {said}", rule.where))
     return faults

@@ -18,9 +18,9 @@ from pyspark.sql import functions as F
 
 from enrich.base.failures import is_no_verdict
 from enrich.base.result import Finding, RuleState, resolve_threshold
-from enrich.quality.counting import Labels, RuleCounts, count_rules, label_rows, needs_own_rows
+from enrich.base.suites import CHANGED, FAIL, QUARANTINE, TARGET, Suite, SuiteRule
+from enrich.quality.counting import Labels, count_rules, label_rows, needs_own_rows
 from enrich.quality.gx import RuleError, judge_whole, name_error, silence_gx
-from enrich.quality.suites import CHANGED, FAIL, QUARANTINE, TARGET, Suite, SuiteRule
 
 Published = Callable[[Column | None], DataFrame]
 
@@ -44,7 +44,7 @@ class SuiteVerdict:
     reasons: Column | None
     labels: Mapping[int, Labels | RuleError] = field(default_factory=dict)
     open_rules: tuple[SuiteRule, ...] = ()
-    counts: Mapping[int, RuleCounts] = field(default_factory=dict)
+    counts: Mapping[int, RuleState] = field(default_factory=dict)
 
 
 def judge(
@@ -73,27 +73,26 @@ def judge(
     counted = [rule for rule in suite.rules if rule.spec.is_row and not rule.spec.verdict_only]
     others = [rule for rule in suite.rules if rule not in counted]
     found: dict[int, Finding] = {rule.index: rule.unjudged for rule in open_rules}
-    counts: dict[int, RuleCounts] = {}
+    counts: dict[int, RuleState] = {}
     labels: dict[int, Labels | RuleError] = label_rows(rows, [rule for rule in counted if not rule.spec.measured])
     for scope in (CHANGED, TARGET):
         chosen = [rule for rule in counted if (CHANGED if whole else rule.judged_scope) == scope]
         chosen = [rule for rule in chosen if rule.index not in found]
         if chosen:
             frame = rows if scope == CHANGED else published(None)
-            said, _ = count_rules([(frame, 1)], chosen, labels)
-            found.update({rule.index: _judge_counts(rule, said[rule.index]) for rule in chosen})
+            own = dict(labels)  # what measures the rows first is labelled for this frame alone
+            said, _ = count_rules([(frame, 1)], chosen, own)
+            found.update({rule.index: _judge_counts(rule, said[rule.index], own) for rule in chosen})
             counts.update(said if whole else {})
     found.update(_try_labels(rows, suite, labels))
-    reasons = collect_reasons(suite, labels, found)
+    reasons = _collect_reasons(suite, labels, found)
     for scope in (CHANGED, TARGET):
         chosen = [rule for rule in others if rule.scope == scope]
         if chosen:
             found.update(judge_whole(rows if scope == CHANGED else published(reasons), chosen))
     scanned = {rule.index for rule in suite.rules if rule.judged_scope == TARGET and rule not in open_rules}
-    findings = tuple(
-        replace(tolerate(rule, found[rule.index]), scanned=scans and rule.index in scanned) for rule in suite.rules
-    )
-    return SuiteVerdict(findings, list_closing(suite, findings), reasons, labels, open_rules, counts)
+    said_of = {index: replace(each, scanned=scans and index in scanned) for index, each in found.items()}
+    return SuiteVerdict(*_conclude(suite, said_of), reasons, labels, open_rules, counts)
 
 
 def judge_state(
@@ -107,49 +106,43 @@ def judge_state(
         entries: The state's entries as they would be, by index; they have counts, or what the rule raised.
         scanned: Rules for which the whole target was read, by index.
     """
-    found = {each.index: each for each in verdict.findings}
+    found = {rule.index: each for rule, each in zip(suite.rules, verdict.findings, strict=True)}
     for rule in verdict.open_rules:
-        entry, label = entries[rule.index], verdict.labels.get(rule.index)
-        if entry.checked is None or entry.failed is None or not isinstance(label, Labels):
-            found[rule.index] = replace(rule.unjudged, error=entry.error)
-        else:
-            counts = RuleCounts(entry.checked, entry.checked, entry.failed, label)
-            found[rule.index] = _judge_counts(rule, counts)
-        found[rule.index] = replace(found[rule.index], scanned=rule.index in scanned)
-    findings = tuple(tolerate(rule, found[rule.index]) for rule in suite.rules)
-    return replace(verdict, findings=findings, closing=list_closing(suite, findings))
+        judged = _judge_counts(rule, entries[rule.index], verdict.labels)
+        found[rule.index] = replace(judged, scanned=rule.index in scanned)
+    findings, closing = _conclude(suite, found)
+    return replace(verdict, findings=findings, closing=closing)
 
 
-def _judge_counts(rule: SuiteRule, counts: RuleCounts) -> Finding:
-    """Turn counts into GX's verdict."""
-    if counts.label is None:
+def _judge_counts(rule: SuiteRule, counts: RuleState, labels: Mapping[int, Labels | RuleError]) -> Finding:
+    """Turn counts into GX's verdict; without counts the rule has raised."""
+    label, checked, failed = labels.get(rule.index), counts.checked, counts.failed
+    if checked is None or failed is None or not isinstance(label, Labels):
         return replace(rule.unjudged, error=counts.error)
-    success = counts.label.succeeds(counts.total, counts.checked, counts.failed) if counts.checked else None
-    return replace(rule.unjudged, checked=counts.checked, failed=counts.failed, success=success)
+    success = label.succeeds(checked, failed) if checked else None
+    return replace(rule.unjudged, checked=checked, failed=failed, success=success)
 
 
-def list_closing(suite: Suite, findings: tuple[Finding, ...]) -> tuple[Finding, ...]:
-    """Return the findings of a suite that close the gate."""
-    return tuple(each for rule, each in zip(suite.rules, findings, strict=True) if closes_gate(rule, each))
+def _conclude(suite: Suite, found: Mapping[int, Finding]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
+    """Return the findings in the suite's order, and those that close the gate.
 
-
-def tolerate(rule: SuiteRule, finding: Finding) -> Finding:
-    """Return a finding with whether the rule tolerates it, which is asked when GX says that the rule has failed.
-
-    ``tolerate`` is rows when whole, else a share of the checked ones.
+    Whether a rule tolerates its failures (rows when whole, else a share of the checked ones) is asked when GX says that
+    it has failed. The gate closes at an error always, at a failure of ``fail`` when that is not tolerated.
     """
-    if rule.tolerate is None or finding.success is not False or finding.error is not None:
-        return finding
-    return replace(finding, tolerated=finding.failed <= resolve_threshold(rule.tolerate, finding.checked))
+    findings, closing = [], []
+    for rule in suite.rules:
+        finding = found[rule.index]
+        has_failed = finding.success is False and finding.error is None
+        if has_failed and rule.tolerate is not None:
+            limit = resolve_threshold(rule.tolerate, finding.checked)
+            finding = replace(finding, tolerated=finding.failed <= limit)
+        findings.append(finding)
+        if finding.error is not None or (has_failed and rule.action == FAIL and not finding.tolerated):
+            closing.append(finding)
+    return tuple(findings), tuple(closing)
 
 
-def closes_gate(rule: SuiteRule, finding: Finding) -> bool:
-    """Tell whether one rule's finding blocks the run: an error always, a failure of ``fail`` that is not tolerated."""
-    is_failed = rule.action == FAIL and finding.success is False
-    return finding.error is not None or (is_failed and not finding.tolerated)
-
-
-def collect_reasons(
+def _collect_reasons(
     suite: Suite, labels: Mapping[int, Labels | RuleError], found: Mapping[int, Finding]
 ) -> Column | None:
     """Return the column of broken quarantine rules, or None when the suite has none.

@@ -10,10 +10,10 @@ from typing import Any, get_args
 from enrich.base.console import format_count
 from enrich.base.errors import refuse_text
 from enrich.base.result import BLOCKED, FAILED, LOCKED, SKIPPED, UNCHANGED, Quarantine
+from enrich.base.suites import Suite
+from enrich.config.catalogue import TYPES
 from enrich.config.models import Job
 from enrich.config.project import Project, sort_jobs
-from enrich.quality.catalogue import TYPES
-from enrich.quality.suites import Suite
 from enrich.report.models import (
     JobReport,
     LookupReport,

@@ -12,8 +12,8 @@ from fractions import Fraction
 from typing import Any, Protocol
 
 from enrich.base.result import CREATED, LookupState, RuleState, State, resolve_threshold
+from enrich.base.suites import Suite, SuiteRule
 from enrich.config.models import Job
-from enrich.quality.suites import Suite, SuiteRule
 from enrich.report.models import (
     JobReport,
     LookupNow,

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from enrich.base import hints
+from enrich.base import hints, suites
 from enrich.base.errors import Blocked
 from enrich.base.failures import ValueFault, suggest_function
 from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup, LookupState, RuleState
 from enrich.base.spec import FAILED_COLUMN, TEXT_TYPE, Affected, SourceSpec, name_left_key, name_partners, quote
+from enrich.base.suites import TARGET
 from enrich.frames import changes, difference, join
 from enrich.frames.columns import aggregate
 from enrich.frames.difference import drop_affected
 from enrich.progress.plan import Plan
-from enrich.quality import suites
-from enrich.quality.suites import TARGET
 from enrich.steps.rows import Rows, select_live_rows
 from enrich.steps.run import Run, build_finding, identify_rows, measure, read_target
 

@@ -34,13 +34,13 @@ from enrich.base.spec import (
     name_left_key,
     quote,
 )
+from enrich.base.suites import MASS_CHANGE
 from enrich.frames import difference, quarantine
 from enrich.frames.columns import is_within
 from enrich.frames.difference import Difference, Identity, complete_rows, mark_violations
 from enrich.joins import find_kind
 from enrich.progress import cursor
 from enrich.progress.plan import REPAIR, Plan
-from enrich.quality.suites import MASS_CHANGE
 from enrich.steps import commits
 from enrich.steps.gate import JudgedRows
 from enrich.steps.rows import make_no_rows

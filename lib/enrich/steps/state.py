@@ -17,14 +17,14 @@ from pyspark.sql import functions as F
 
 from enrich.base.result import Lookups, LookupState, RuleState, State
 from enrich.base.spec import Affected, quote
+from enrich.base.suites import list_needed_columns, list_uncounted
 from enrich.frames.columns import mark_rows
 from enrich.frames.difference import Difference
 from enrich.joins import find_kind
 from enrich.progress.plan import Plan
-from enrich.quality.counting import Labels, RuleCounts, Weighted, count_marks, count_rules, label_rows
+from enrich.quality.counting import Labels, Weighted, count_marks, count_rules, label_rows
 from enrich.quality.gx import RuleError
 from enrich.quality.judge import SuiteVerdict
-from enrich.quality.suites import list_needed_columns, list_uncounted
 from enrich.steps.gate import JudgedRows, build_published
 from enrich.steps.rows import Rows, make_no_rows
 from enrich.steps.run import Run, measure, read_target
@@ -101,7 +101,7 @@ def _take_counts(plan: Plan, judged: JudgedRows, lookups: Lookups) -> State | No
     if not judged.tally or any(each.index not in said for each in entries):
         return None
     nulls = {name: judged.tally[f"n{i}"] for i, name in enumerate(plan.spec.columns)}
-    return State(judged.tally["rows"], tuple(_note(each, said[each.index]) for each in entries), lookups, nulls)
+    return State(judged.tally["rows"], tuple(said[each.index] for each in entries), lookups, nulls)
 
 
 def _add(recorded: RuleState, change: RuleState) -> RuleState:
@@ -153,7 +153,7 @@ def _count_rows(plan: Plan, rows: DataFrame, lookups: Lookups) -> State:
     else:  # and so no need for Great Expectations, which takes seconds to import
         said, counts = {}, count_marks([(rows, 1)], marks)
     nulls = {**dict.fromkeys(plan.spec.columns, counts["rows"]), **{n: counts[f"n{i}"] for i, n in enumerate(names)}}
-    return State(counts["rows"], tuple(_note(each, said[each.index]) for each in entries), lookups, nulls)
+    return State(counts["rows"], tuple(said[each.index] for each in entries), lookups, nulls)
 
 
 def _count_entries(
@@ -164,7 +164,7 @@ def _count_entries(
         return []
     labels = verdict.labels if verdict is not None else None
     said, _ = _count(rows, plan, entries, labels=labels)
-    return [_note(each, said[each.index]) for each in entries]
+    return [said[each.index] for each in entries]
 
 
 def _count(
@@ -173,16 +173,10 @@ def _count(
     entries: Sequence[RuleState],
     marks: Mapping[str, Column] | None = None,
     labels: Mapping[int, Labels | RuleError] | None = None,
-) -> tuple[dict[int, RuleCounts], dict[str, int]]:
+) -> tuple[dict[int, RuleState], dict[str, int]]:
     assert plan.suite is not None  # noqa: S101 - entries are of its rules
     chosen = {each.index for each in entries}
     rules = [rule for rule in plan.suite.row_rules if rule.index in chosen]
     if labels is None or any(rule.index not in labels for rule in rules):
         labels = label_rows(rows[0][0], rules)
-    return count_rules(rows, rules, labels, marks)
-
-
-def _note(entry: RuleState, counts: RuleCounts) -> RuleState:
-    if counts.error is not None:
-        return replace(entry, checked=None, failed=None, error=counts.error)
-    return replace(entry, checked=counts.checked, failed=counts.failed, error=None)
+    return count_rules(rows, rules, dict(labels), marks)

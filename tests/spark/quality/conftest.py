@@ -16,7 +16,7 @@ import pytest
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from enrich.quality.suites import Suite
+    from enrich.base.suites import Suite
 
 Entry = tuple[str, dict[str, Any]] | tuple[str, dict[str, Any], dict[str, Any]]
 
@@ -77,7 +77,7 @@ def people(spark: SparkSession) -> DataFrame:
 @pytest.fixture
 def suite_of(tmp_path: Path) -> Callable[[Sequence[Entry]], Suite]:
     """Give a suite from ``(type, kwargs, {severity, meta ...})``."""
-    from enrich.quality.suitefiles import load_suite
+    from enrich.config.suitefiles import load_suite
 
     def build(entries: Sequence[Entry]) -> Suite:
         items = [{"type": entry[0], "kwargs": entry[1], **(entry[2] if len(entry) > 2 else {})} for entry in entries]

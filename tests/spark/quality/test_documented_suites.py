@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from enrich.config.suitefiles import load_suite
 from enrich.quality.judge import judge
-from enrich.quality.suitefiles import load_suite
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -18,7 +18,7 @@ from enrich.quality.judge import judge
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-    from enrich.quality.suites import Suite
+    from enrich.base.suites import Suite
 
 NOT_NULL = "expect_column_values_to_not_be_null"
 BETWEEN = "expect_column_values_to_be_between"
@@ -127,7 +127,7 @@ def lookup(host, *rest, **more):
 socket.getaddrinfo = lookup
 
 from enrich.config.models import Spark
-from enrich.quality.judge import judge; from enrich.quality.suitefiles import load_suite
+from enrich.quality.judge import judge; from enrich.config.suitefiles import load_suite
 from enrich.spark.session import get_session
 
 spark = get_session(Spark(master="local[1]", conf={"spark.sql.shuffle.partitions": "1"}))

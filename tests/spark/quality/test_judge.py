@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 
     from pyspark.sql import DataFrame, SparkSession
 
+    from enrich.base.suites import Suite
     from enrich.quality.judge import SuiteVerdict
-    from enrich.quality.suites import Suite
 
 NOT_NULL = "expect_column_values_to_not_be_null"
 UNIQUE = "expect_column_values_to_be_unique"

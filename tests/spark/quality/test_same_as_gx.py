@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from enrich.quality.catalogue import TYPES
+from enrich.config.catalogue import TYPES
 from enrich.quality.judge import judge
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame
 
     from enrich.base.result import Finding
-    from enrich.quality.suites import Suite
+    from enrich.base.suites import Suite
 
 COL = "expect_column_values_to_"
 N_OVER_2 = {"row_condition": 'col("n") > 2', "condition_parser": "great_expectations"}
@@ -203,7 +203,7 @@ def test_the_page_lists_what_is_compared() -> None:
 def compared(people: DataFrame, ask_gx: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     import json
 
-    from enrich.quality.suitefiles import load_suite
+    from enrich.config.suitefiles import load_suite
 
     cases = [*ROW_CASES, *WHOLE_CASES]
     path = tmp_path_factory.mktemp("suite") / "all.json"

@@ -22,11 +22,11 @@ from deltalake import DeltaTable
 
 import enrich
 from enrich.base.result import JobResult
+from enrich.base.suites import SuiteRule
+from enrich.config.catalogue import TYPES
 from enrich.frames import difference
 from enrich.progress.plan import Plan
 from enrich.quality import counting
-from enrich.quality.catalogue import TYPES
-from enrich.quality.suites import SuiteRule
 from kit.lab import Lab
 
 if TYPE_CHECKING:

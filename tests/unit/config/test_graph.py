@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from enrich.base.errors import ConfigError
 from enrich.base.names import CatalogName
-from enrich.config.project import connect, find_cycle, find_downstream, find_upstream, sort_jobs
+from enrich.config.project import connect, find_cycle, find_edges, sort_jobs
 
 
 def job(name: str, *tables: str) -> str:
@@ -48,7 +48,7 @@ def test_a_choice_keeps_the_order_of_what_lies_between(project) -> None:
 
 
 def test_neighbours(project) -> None:
-    assert {name: find_upstream(project, name) for name in project.jobs} == {
+    assert find_edges(project) == {
         "a": ("b",),
         "b": ("c",),
         "c": ("d", "e"),
@@ -56,12 +56,11 @@ def test_neighbours(project) -> None:
         "e": (),
         "f": (),
     }
-    assert [find_downstream(project, name) for name in "acde"] == [(), ("b",), ("c",), ("c",)]
 
 
 def test_who_reads_a_quarantine_waits_for_its_job(load) -> None:
     project = load({"jobs/a.yml": job("a", "z__quarantine"), "jobs/z.yml": job("z", "raw")})
-    assert find_upstream(project, "a") == ("z",)
+    assert find_edges(project)["a"] == ("z",)
     assert sort_jobs(["a", "z"], project) == ["z", "a"]
 
 

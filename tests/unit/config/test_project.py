@@ -15,8 +15,8 @@ from enrich.base.errors import ConfigError
 from enrich.base.names import CatalogName
 from enrich.base.spec import quote
 from enrich.config.models import Job, Spark
-from enrich.config.places import SCHEMES, locate, resolve_directory
 from enrich.config.project import find_project, load_project
+from enrich.config.settings import SCHEMES, locate, resolve_directory
 from enrich.storage import tables
 from kit.project import write_project
 from unit.config.small_project import CONF, FILES, JOIN, MIRROR, edited, faults_of

@@ -8,9 +8,9 @@ import warnings
 from pathlib import Path
 from typing import Any
 
+from enrich.base.suites import Suite
+from enrich.config.suitefiles import load_suite
 from enrich.quality.gx import check_with_gx, name_error, silence_gx
-from enrich.quality.suitefiles import load_suite
-from enrich.quality.suites import Suite
 
 
 def suite_of(tmp_path: Path, *rules: tuple[str, dict[str, Any]]) -> Suite:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from decimal import Decimal
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from enrich.base import spec
 from enrich.base.console import format_count
@@ -70,7 +69,7 @@ class Interval(JoinSyntax):
         bounds: tuple[Decimal, Decimal] | str = (Decimal(0), Decimal(0))
         if kind is not None:
             if is_time(kind):
-                bounds = scale_bounds(join.between or (), str(kind))
+                bounds = _scale_bounds(join.between or (), str(kind))
             else:
                 message = f"{time!r} of {alias!r} is {name_of(kind)}; a time is a date, a timestamp or a number"
                 columns.fault(message, "join", alias, "time")
@@ -115,14 +114,8 @@ def _find_column(compiler: Compiler, alias: str, column: str, option: str) -> st
     return name
 
 
-@dataclass(frozen=True)
-class Bound:
-    """One end of ``between``.
-
-    Attributes:
-        amount: Seconds, or a number.
-        is_duration: Whether it has a unit of time; a 0 needs none.
-    """
+class Bound(NamedTuple):
+    """One end of ``between``: seconds where it has a unit of time, or a number."""
 
     amount: Decimal
     is_duration: bool
@@ -148,15 +141,11 @@ def find_bound_faults(values: Sequence[Any]) -> list[str]:
     """Return what is wrong with ``between``, whatever the type of the times."""
     if len(values) != 2:
         return [f"'between' needs two bounds, the lower and the upper one, not {len(values)}"]
-    bounds = [read_bound(value) for value in values]
-    faults = [
-        f"'between' has {show_text(str(value))!r}; write a duration such as 90s, 10m, 1h or 2d, or a number for numbers"
-        for value, bound in zip(values, bounds, strict=True)
-        if bound is None
-    ]
-    lower, upper = bounds
+    lower, upper = map(read_bound, values)
     if lower is None or upper is None:
-        return faults
+        hint = "write a duration such as 90s, 10m, 1h or 2d, or a number for numbers"
+        wrong = [value for value, bound in zip(values, (lower, upper), strict=True) if bound is None]
+        return [f"'between' has {show_text(str(value))!r}; {hint}" for value in wrong]
     if lower.amount and upper.amount and lower.is_duration != upper.is_duration:
         return ["'between' has a duration and a number; give both bounds a unit, or none"]
     if lower.amount > upper.amount:
@@ -164,27 +153,16 @@ def find_bound_faults(values: Sequence[Any]) -> list[str]:
     return []
 
 
-def scale_bounds(values: Sequence[Any], kind: str) -> tuple[Decimal, Decimal] | str:
-    """Return the bounds as the times of a type count, or what is wrong with them.
-
-    Args:
-        values: Two bounds without faults.
-        kind: ``date``, ``timestamp``, ``timestamp_ntz`` or a numeric type, as Delta names it.
-
-    Returns:
-        Days, microseconds, or numbers.
-    """
-    bounds = [bound for value in values if (bound := read_bound(value)) is not None]
-    lower, upper = bounds
-    has_units = any(bound.is_duration and bound.amount for bound in bounds)
-    lacks_units = any(not bound.is_duration and bound.amount for bound in bounds)
-    is_time = kind in ("date", "timestamp", "timestamp_ntz")
-    if not is_time:
-        return "the times are numbers; write the bounds as numbers" if has_units else (lower.amount, upper.amount)
-    if lacks_units:
+def _scale_bounds(values: Sequence[Any], kind: str) -> tuple[Decimal, Decimal] | str:
+    """Return the bounds as the times of a type count, in days, microseconds or numbers, or what is wrong with them."""
+    lower, upper = [bound for bound in map(read_bound, values) if bound is not None]
+    units = {bound.is_duration for bound in (lower, upper) if bound.amount}  # a 0 needs none
+    if kind not in ("date", "timestamp", "timestamp_ntz"):
+        return "the times are numbers; write the bounds as numbers" if True in units else (lower.amount, upper.amount)
+    if False in units:
         return f"the times are of type {kind}; give the bounds a unit: 90s, 10m, 1h, 2d"
     if kind != "date":
         return lower.amount * 1_000_000, upper.amount * 1_000_000
-    if any(bound.amount % SECONDS["d"] for bound in bounds):
+    if lower.amount % SECONDS["d"] or upper.amount % SECONDS["d"]:
         return "the times are dates; write the bounds as whole days: 2d"
     return lower.amount / SECONDS["d"], upper.amount / SECONDS["d"]

@@ -12,18 +12,12 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
-from enrich.config.checks import find_threshold_fault
-from enrich.config.shape import describe
-from enrich.config.yamlfile import PathStep, Tree, read_tree
-from enrich.expressions import check_condition
-from enrich.expressions.lexer import is_relative_time, tokenize
-from enrich.quality.catalogue import COMMON, CONDITION, TYPES
-from enrich.quality.suites import (
+from enrich.base.suites import (
     ACTIONS,
     CHANGED,
     FAIL,
@@ -38,6 +32,12 @@ from enrich.quality.suites import (
     Type,
     resolve_column,
 )
+from enrich.config.catalogue import COMMON, CONDITION, TYPES
+from enrich.config.checks import find_threshold_fault
+from enrich.config.shape import describe
+from enrich.config.yamlfile import PathStep, Tree, read_tree
+from enrich.expressions import check_condition
+from enrich.expressions.lexer import is_relative_time, tokenize
 
 _SUITE_KEYS = ("name", "expectations", "id", "meta", "notes", "suite_parameters", "ge_cloud_id", "data_context_id")
 _RULE_KEYS = (
@@ -96,8 +96,17 @@ def check_columns(suite: Suite, names: Sequence[str]) -> list[Fault]:
         for column in missing:
             message = f"{rule.type}: the job selects no column {column!r}{did_you_mean(column, names)}"
             faults.append(Fault(message, _locate(rule, column)))
-        if not missing and (refusal := check_spark_texts(rule.row_condition, names)):
-            faults.append(Fault(f"{rule.type}: {refusal}", rule.places.get("row_condition", rule.where)))
+        if missing:
+            continue
+        texts = [
+            leaf["pass_through_filter"] for leaf in list_leaves(rule.row_condition) if "pass_through_filter" in leaf
+        ]
+        try:
+            for text in texts:
+                check_condition(text, names)
+        except ConfigError as error:
+            at = rule.places.get("row_condition", rule.where)
+            faults.append(Fault(f"{rule.type}: row_condition: {error}", at))
     return faults
 
 
@@ -242,8 +251,16 @@ class _Reader:
                 f"'quarantine' is for rules that judge a row by itself; {entry['type']} does not: use warn or fail",
                 *place, *(["action"] if "action" in own else []),
             )  # fmt: skip
-        for message in check_tolerate(tolerate, action, spec) if "tolerate" in own else ():
-            self.fault(message, *place, "tolerate")
+        if "tolerate" in own:
+            wrong = find_threshold_fault("tolerate", tolerate)
+            if wrong is not None:
+                self.fault(wrong, *place, "tolerate")
+            if action == QUARANTINE:
+                why = "with quarantine the table would depend on how its history is cut into runs"
+                self.fault(f"'tolerate' goes with warn and fail: {why}", *place, "tolerate")
+            elif spec.verdict_only or not spec.is_row:
+                message = "'tolerate' counts rows that fail, and this expectation has one verdict for all rows"
+                self.fault(message, *place, "tolerate")
         return action, tolerate, scope
 
     def word(
@@ -257,17 +274,6 @@ class _Reader:
         shown = repr(value) if isinstance(value, str) else describe(value)
         self.fault(f"'meta.enrich.{key}' is {shown}{near}", *place, key)
         return default
-
-
-def check_tolerate(value: Any, action: str, spec: Type) -> Iterator[str]:
-    """Yield what is wrong with ``tolerate``."""
-    if message := find_threshold_fault("tolerate", value):
-        yield message
-    if action == QUARANTINE:
-        why = "with quarantine the table would depend on how its history is cut into runs"
-        yield f"'tolerate' goes with warn and fail: {why}"
-    elif spec.verdict_only or not spec.is_row:
-        yield "'tolerate' counts rows that fail, and this expectation has one verdict for all rows"
 
 
 def check_kwargs(kind: str, spec: Type, kwargs: Mapping[str, Any]) -> Iterator[tuple[str, str | None]]:
@@ -346,17 +352,6 @@ def list_condition_columns(condition: Condition | None) -> tuple[str, ...]:
         else:
             names.append(leaf["column"]["name"])
     return tuple(dict.fromkeys(names))
-
-
-def check_spark_texts(condition: Condition | None, names: Collection[str]) -> str | None:
-    """Return what is wrong with the Spark SQL of a condition over the columns ``names``, or None."""
-    try:
-        for leaf in list_leaves(condition):
-            if leaf["type"] == "pass_through":
-                check_condition(leaf["pass_through_filter"], names)
-    except ConfigError as error:
-        return f"row_condition: {error}"
-    return None
 
 
 def _read_spark(text: str) -> Condition:

@@ -14,7 +14,7 @@ from datetime import date
 from functools import partial
 from typing import Any
 
-from enrich.quality.suites import AGGREGATE, COLUMN, MULTI, PAIR, Kind, Type
+from enrich.base.suites import AGGREGATE, COLUMN, MULTI, PAIR, Kind, Type
 
 COMMON = frozenset({"batch_id", "result_format", "catch_exceptions", "windows", "library_metadata"})
 """Arguments that GX writes into ``kwargs`` and that decide nothing about a verdict; accepted and dropped."""
