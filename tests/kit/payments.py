@@ -31,48 +31,42 @@ tables:
   orders:
     key: order_event_id
     columns: {order_event_id: string, order_id: string, ts: timestamp}
-    rows: |
-      order_event_id | order_id | ts
-      e1             | o1       | 2026-03-01T10:00:00Z
-      e2             | o2       | 2026-03-01T10:00:00Z
+    rows:
+    - {order_event_id: e1, order_id: o1, ts: 2026-03-01T10:00:00Z}
+    - {order_event_id: e2, order_id: o2, ts: 2026-03-01T10:00:00Z}
   payments:
     key: payment_event_id
     columns: {payment_event_id: string, order_id: string, ts: timestamp, amount: int}
-    rows: |
-      payment_event_id | order_id | ts                   | amount
-      p1               | o1       | 2026-03-01T09:00:00Z | 5
-      p2               | o1       | 2026-03-02T10:00:00Z | 6
-      p3               | o2       | 2026-03-02T10:00:01Z | 7
+    rows:
+    - {payment_event_id: p1, order_id: o1, ts: 2026-03-01T09:00:00Z, amount: 5}
+    - {payment_event_id: p2, order_id: o1, ts: 2026-03-02T10:00:00Z, amount: 6}
+    - {payment_event_id: p3, order_id: o2, ts: 2026-03-02T10:00:01Z, amount: 7}
 rounds:
 - title: both ends belong to the interval, and who finds nobody stands alone
   status: created
   expect:
-    orders_with_payments: |
-      order_event_id | payment_event_id | amount
-      e1             | p1               | 5
-      e1             | p2               | 6
-      e2             | null             | null
-      null           | p3               | 7
+    orders_with_payments:
+    - {order_event_id: e1, payment_event_id: p1, amount: 5}
+    - {order_event_id: e1, payment_event_id: p2, amount: 6}
+    - {order_event_id: e2, payment_event_id: null, amount: null}
+    - {order_event_id: null, payment_event_id: p3, amount: 7}
 - title: a payment was a second earlier; both lone rows become one
   update:
-    payments: |
-      payment_event_id | ts
-      p3               | 2026-03-02T10:00:00Z
+    payments:
+    - {payment_event_id: p3, ts: 2026-03-02T10:00:00Z}
   status: updated
   expect:
-    orders_with_payments: |
-      order_event_id | payment_event_id | amount
-      e1             | p1               | 5
-      e1             | p2               | 6
-      e2             | p3               | 7
+    orders_with_payments:
+    - {order_event_id: e1, payment_event_id: p1, amount: 5}
+    - {order_event_id: e1, payment_event_id: p2, amount: 6}
+    - {order_event_id: e2, payment_event_id: p3, amount: 7}
 - title: a payment is taken back, and the other one of its order stays
   delete:
     payments: [p1]
   expect:
-    orders_with_payments: |
-      order_event_id | payment_event_id | amount
-      e1             | p2               | 6
-      e2             | p3               | 7
+    orders_with_payments:
+    - {order_event_id: e1, payment_event_id: p2, amount: 6}
+    - {order_event_id: e2, payment_event_id: p3, amount: 7}
 """
 
 

@@ -15,15 +15,26 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from deltalake import DeltaTable
 
+import enrich.demo as directory
 from enrich.base.errors import ConfigError
 from enrich.config.project import load_project
-from enrich.demo import add_sources, directory, picture, play
-from enrich.demo.directory import MARKER, PROJECT, start_over
-from enrich.demo.story import Row, choose_reason, job_of, list_aliases, list_columns, read_sections
+from enrich.demo import (
+    MARKER,
+    PROJECT,
+    add_sources,
+    choose_reason,
+    job_of,
+    list_aliases,
+    list_columns,
+    picture,
+    play,
+    read_sections,
+    start_over,
+)
+from enrich.demo.picture import Row
 from enrich.diagnosis.answers import MATCHED, list_meanings
 from enrich.testing import Lake
 from enrich.testing.scenario import Round, Scenario, WrittenRow
-from enrich.testing.types import CellText, convert_cell
 from faults.shop import SOAK
 
 if TYPE_CHECKING:
@@ -48,7 +59,7 @@ def titles(part: Scenario) -> list[str]:
 
 
 def read_cells(row: WrittenRow) -> Row:
-    return tuple(convert_cell(cell, "string") if isinstance(cell, CellText) else cell for cell in row.cells.values())
+    return tuple(row.cells.values())
 
 
 def compute_expected_tables(section: Scenario) -> Iterator[tuple[Round, dict[Any, Row]]]:
@@ -58,8 +69,7 @@ def compute_expected_tables(section: Scenario) -> Iterator[tuple[Round, dict[Any
         (expected,) = each.targets.values()
         written = expected.whole or expected.changed
         new = [read_cells(row) for row in (written.rows if written is not None else ())]
-        gone = [convert_cell(CellText(key) if key.isprintable() else key, "string") for key in expected.gone or ()]
-        table = {key: row for key, row in table.items() if key not in gone}
+        table = {key: row for key, row in table.items() if key not in (expected.gone or ())}
         reasons = {}
         for result in each.results.values():
             for row in result.why.rows if result.why is not None else ():

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import enrich
+from enrich.init import write_project
 from enrich.init.firstjob import write_first_job
-from enrich.init.start import write_project
 from kit.lab import Lab
 
 if TYPE_CHECKING:

@@ -24,26 +24,23 @@ tables:
   consents:
     key: id
     columns: {id: string, ok: boolean}
-    rows: |
-      id | ok
-      u1 | true
-      u2 | false
-      u3 | true
+    rows:
+    - {id: u1, ok: true}
+    - {id: u2, ok: false}
+    - {id: u3, ok: true}
   accounts:
     key: id
     columns: {id: string, email: string}
-    rows: |
-      id | email
-      u1 | one@example.com
-      u2 | two@example.com
+    rows:
+    - {id: u1, email: one@example.com}
+    - {id: u2, email: two@example.com}
 rounds:
 - title: the first run is right
   status: created
   expect:
-    customers: |
-      id | email           | ok
-      u2 | two@example.com | false
-      u1 | one@example.com | true
+    customers:
+    - {id: u2, email: two@example.com, ok: false}
+    - {id: u1, email: one@example.com, ok: true}
   quarantine:
     customers:
     - {id: u3, email: null, ok: true, _failed: ["expect_column_values_to_not_be_null:email"]}
@@ -52,17 +49,15 @@ rounds:
     - {expectation: expect_column_values_to_not_be_null, column: email, failed: 1}
   counts: {customers: {inserted: 2, quarantined: 1}}
   why:
-    customers: |
-      id | accounts
-      u1 | matched
+    customers:
+    - {id: u1, accounts: matched}
 - title: a row is wrong, and so is its reason
   update:
     accounts:
     - {id: u1, email: new@example.com}
   changed:
-    customers: |
-      id | email           | ok
-      u1 | one@example.com | true
+    customers:
+    - {id: u1, email: one@example.com, ok: true}
   why:
     customers:
     - {id: u1, accounts: no_such_key}
@@ -111,7 +106,7 @@ def test_the_report_says_what_differs_and_where(project: Lab, call: Call) -> Non
     row, quarantine = "- title: a row is wrong, and so is its reason", "- title: the quarantine is wrong"
     assert lines[2:14] == [
         "  FAIL round 2: a row is wrong, and so is its reason",
-        f"    {at('    customers: |', row)}: customers",
+        f"    {at('    customers:', row)}: customers",
         "      1 of 2 rows differ, aligned by id; cells between > and < differ",
         "           expected                      | found",
         "        != id=u1 email=>one@example.com< | id=u1 email=>new@example.com<",
@@ -159,13 +154,14 @@ import pytest
 
 
 def test_it(enrich_spark, enrich_lake):
-    enrich_lake.create("consents", "id", "id | ok: boolean\\nu1 | true")
-    enrich_lake.create("accounts", "id", "id | email\\nu1 | one@example.com")
+    enrich_lake.create("consents", "id", {"id": "string", "ok": "boolean"}, [{"id": "u1", "ok": True}])
+    accounts = [{"id": "u1", "email": "one@example.com"}]
+    enrich_lake.create("accounts", "id", {"id": "string", "email": "string"}, accounts)
     project = enrich_lake.redirect(enrich.load_project("HOME"))
     assert enrich.run(project, ["customers"], spark=enrich_spark).exit_code == 0
-    enrich_lake.assert_rows("customers", ["id"], "id | email | ok\\nu1 | one@example.com | true")
+    enrich_lake.assert_rows("customers", ["id"], [{"id": "u1", "email": "one@example.com", "ok": True}])
     with pytest.raises(AssertionError, match="1 of 1 rows differ"):
-        enrich_lake.assert_rows("customers", ["id"], "id | email | ok\\nu1 | null | true")
+        enrich_lake.assert_rows("customers", ["id"], [{"id": "u1", "email": None, "ok": True}])
 """
 
 
@@ -183,7 +179,9 @@ class Reports:
 def test_pytest_plays_scenarios_and_has_fixtures(project: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     home = project.home
     head, _, _ = SCENARIO.partition("- title: a row is wrong")
-    (home / "tests" / "customers.yml").write_text(head.partition("  why:")[0].replace("two@example.com | f", "x | f"))
+    (home / "tests" / "customers.yml").write_text(
+        head.partition("  why:")[0].replace("two@example.com, ok: f", "x, ok: f")
+    )
     (home / "tests" / "test_lakes.py").write_text(PYTHON_TEST.replace("HOME", str(home)))
     (home / "pytest.ini").write_text("[pytest]\n")
     monkeypatch.setenv("PYTEST_DISABLE_PLUGIN_AUTOLOAD", "1")

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from enrich.airflow.process import Child
+from enrich.airflow.command import Child
 from kit.patience import wait_until
 from kit.processes import members, needs_proc
 
@@ -83,7 +83,7 @@ def test_an_end_is_asked_for_first(tmp_path):
 
 @needs_proc
 def test_who_does_not_listen_is_killed_with_all_that_it_started(tmp_path, monkeypatch):
-    monkeypatch.setattr("enrich.airflow.process.GRACE_SECONDS", 0.2)
+    monkeypatch.setattr("enrich.airflow.command.GRACE_SECONDS", 0.2)
     ready = tmp_path / "ready"
     code = (
         "import os, pathlib, signal, subprocess, sys, time\nsignal.signal(signal.SIGTERM, signal.SIG_IGN)\n"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import enrich.airflow
-from enrich.airflow.tasks import name_asset, plan_tasks, read_project
+from enrich.airflow import name_asset, plan_tasks, read_project
 from enrich.base.errors import ConfigError
 from enrich.base.names import CatalogName
 from kit.command import environment
@@ -93,7 +93,7 @@ def test_assets_are_named_after_tables(location, asset):
 def test_parsing_imports_neither_airflow_nor_spark_nor_what_reads_tables():
     """In a Python of its own: a scheduler pays for every import, in every file and every minute."""
     code = (
-        "import sys\nfrom enrich.airflow import build_dag\nfrom enrich.airflow.tasks import plan_tasks, read_project\n"
+        "import sys\nfrom enrich.airflow import build_dag\nfrom enrich.airflow import plan_tasks, read_project\n"
         f"plan_tasks(read_project({str(ROOT)!r}, 'dev', None))\nprint(*sys.modules)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environment())

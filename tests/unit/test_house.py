@@ -146,8 +146,8 @@ def test_light_modules_import_neither_spark_nor_expectations():
         ("report/text.py", "import great_expectations", "Only quality touches"),
         ("report/text.py", "import openlineage.client", "Only observe touches"),
         ("config/models.py", "import pyspark", "Files are read without Spark"),
-        ("airflow/tasks.py", "import enrich.operations.runner", "Imports point downwards"),
-        ("airflow/process.py", "import enrich.airflow.operators", "What Airflow runs"),
+        ("airflow/command.py", "import enrich.operations.runner", "Imports point downwards"),
+        ("airflow/command.py", "import enrich.airflow.operators", "What Airflow runs"),
     ],
 )
 def test_the_import_contracts_forbid_what_they_say(tmp_path, module, line, contract):

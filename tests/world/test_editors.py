@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from enrich.init.start import write_project
+from enrich.init import write_project
 from kit.project import ROOT
 
 pytestmark = pytest.mark.world

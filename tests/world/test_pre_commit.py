@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from enrich.init.start import write_project
+from enrich.init import write_project
 from kit.project import ROOT
 
 pytestmark = pytest.mark.world

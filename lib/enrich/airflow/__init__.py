@@ -12,16 +12,18 @@ that the rest of ``enrich`` does without. ``docs/airflow.md`` is the manual.
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
-from enrich.airflow.tasks import name_asset, plan_tasks, read_project
-from enrich.config.project import Project
+from enrich.base import hints
+from enrich.base.errors import ConfigError, did_you_mean
+from enrich.base.names import CatalogName, Location
+from enrich.config.project import Project, find_edges, load_project, sort_jobs
 
 if TYPE_CHECKING:
-    from enrich.airflow.operators import EnrichRunOperator
-    from enrich.airflow.versions import DAG, Asset, TaskGroup
+    from enrich.airflow.operators import DAG, Asset, EnrichRunOperator, TaskGroup
 
 __all__ = ["EnrichRunOperator", "build_assets", "build_dag", "build_task_group"]
 
@@ -62,11 +64,11 @@ def build_dag(
     Raises:
         ConfigError: The project's files are wrong. Airflow shows the text as the DAG's import error.
     """
-    from enrich.airflow.versions import DAG
+    from enrich.airflow.operators import DAG
 
-    tasks = _Tasks(project_dir, target, dict(operator_args or {}))
+    project = read_project(project_dir, target, (operator_args or {}).get("env"))
     with DAG(dag_id=dag_id, **{**_DAG_DEFAULTS, **dag_args}) as dag:
-        tasks.add(jobs)
+        _add_tasks(project, jobs, operator_args or {})
     return dag
 
 
@@ -92,11 +94,11 @@ def build_task_group(
     Raises:
         ConfigError: The project's files are wrong.
     """
-    from enrich.airflow.versions import TaskGroup
+    from enrich.airflow.operators import TaskGroup
 
-    tasks = _Tasks(project_dir, target, dict(operator_args or {}))
+    project = read_project(project_dir, target, (operator_args or {}).get("env"))
     with TaskGroup(group_id=group_id, **group_args) as group:
-        tasks.add(jobs)
+        _add_tasks(project, jobs, operator_args or {})
     return group
 
 
@@ -105,10 +107,7 @@ def build_assets(
 ) -> dict[str, Asset]:
     """Return for each job the asset of its target, for the ``schedule`` of other DAGs (Airflow 2: the dataset).
 
-    Args:
-        project_dir: The project directory.
-        target: The deployment.
-        env: Variables for ``conf/`` that the parsing process does not have.
+    ``env`` has variables for ``conf/`` that the parsing process does not have.
 
     Raises:
         ConfigError: The project's files are wrong.
@@ -118,32 +117,73 @@ def build_assets(
 
 
 def _make_asset(project: Project, job: str) -> Asset:
-    from enrich.airflow.versions import Asset
+    from enrich.airflow.operators import Asset
 
     return Asset(uri=name_asset(project.location(project.jobs[job].target.table)))
 
 
-class _Tasks:
-    """Adds the tasks of a project to whatever DAG or group is open."""
+def _add_tasks(project: Project, jobs: Collection[str] | None, operator_args: Mapping[str, Any]) -> None:
+    """Add the tasks of a project to whatever DAG or group is open."""
+    from enrich.airflow.operators import EnrichRunOperator
 
-    def __init__(self, project_dir: str | os.PathLike[str], target: str, operator_args: dict[str, Any]) -> None:
-        self._project = read_project(project_dir, target, operator_args.get("env"))
-        self._operator_args = operator_args
+    made: dict[str, Any] = {}
+    for job, before in plan_tasks(project, jobs).items():
+        made[job] = EnrichRunOperator(
+            task_id=job,
+            project_dir=project.dir,
+            job=job,
+            target=project.deployment,
+            outlets=[_make_asset(project, job)],
+            **{"trigger_rule": _AFTER_SKIPPED, **operator_args},
+        )
+        made[job].set_upstream([made[other] for other in before])
 
-    def add(self, jobs: Collection[str] | None) -> None:
-        from enrich.airflow.operators import EnrichRunOperator
 
-        made: dict[str, Any] = {}
-        for job, before in plan_tasks(self._project, jobs).items():
-            made[job] = EnrichRunOperator(
-                task_id=job,
-                project_dir=self._project.dir,
-                job=job,
-                target=self._project.deployment,
-                outlets=[_make_asset(self._project, job)],
-                **{"trigger_rule": _AFTER_SKIPPED, **self._operator_args},
-            )
-            made[job].set_upstream([made[other] for other in before])
+# --- what needs no Airflow -------------------------------------------------------------------------------------------
+
+
+def read_project(project_dir: str | os.PathLike[str], target: str, env: Mapping[str, str] | None) -> Project:
+    """Read the files of a project, with ``env`` added to this process's environment.
+
+    Raises:
+        ConfigError: The files are wrong; Airflow shows the text as the import error of the DAG.
+    """
+    return load_project(project_dir, target, environ={**os.environ, **(env or {})})
+
+
+def plan_tasks(project: Project, jobs: Iterable[str] | None = None) -> dict[str, tuple[str, ...]]:
+    """Return for each job, in the order in which they run, those of the others for which it waits.
+
+    A job waits for those whose target it reads, also through jobs that are not among ``jobs``.
+
+    Raises:
+        ConfigError: There is no job of that name, there is no job at all, or jobs wait for each other.
+    """
+    wanted = set(project.jobs if jobs is None else jobs)
+    for name in sorted(wanted - project.jobs.keys()):
+        hint = f"`{hints.list_jobs()}` lists the jobs"
+        raise ConfigError(f"there is no job {name!r}{did_you_mean(name, project.jobs, hint)}")
+    if not wanted:
+        raise ConfigError("jobs is empty", hint="leave it out for all jobs of the project")
+    edges = find_edges(project)
+    before: dict[str, frozenset[str]] = {}
+    for name in sort_jobs(project.jobs, project):
+        read = (frozenset({other}) if other in wanted else before[other] for other in edges[name])
+        before[name] = frozenset().union(*read)
+    return {name: tuple(sorted(before[name])) for name in before if name in wanted}
+
+
+def name_asset(location: Location) -> str:
+    """Return the URI of a table's asset; of a catalog table its name, which Airflow takes as it is.
+
+    ``/lake/orders``      ``file:///lake/orders``
+    ``s3a://b/orders``    ``s3a://b/orders``
+    ``main.crm.orders``   ``main.crm.orders``
+    """
+    if isinstance(location, CatalogName):
+        return quote(str(location))
+    scheme, _, path = location.rpartition("://")
+    return f"{scheme or 'file'}://{quote(path, safe='/:')}"
 
 
 def __getattr__(name: str) -> Any:

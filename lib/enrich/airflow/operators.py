@@ -1,4 +1,4 @@
-"""The operator that runs one job. Imports Airflow."""
+"""Run one job as an Airflow task. Imports Airflow, its names wherever the installed version has them."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
 from enrich.airflow.command import (
+    Child,
     Command,
     decide,
     describe_end,
@@ -16,8 +17,21 @@ from enrich.airflow.command import (
     read_result,
     split_executable,
 )
-from enrich.airflow.process import Child
-from enrich.airflow.versions import AirflowException, AirflowFailException, AirflowSkipException, BaseOperator
+
+try:
+    from airflow.sdk import DAG, Asset, BaseOperator, TaskGroup
+except ImportError:  # Airflow 2
+    from airflow.datasets import Dataset as Asset
+    from airflow.models.baseoperator import BaseOperator
+    from airflow.models.dag import DAG
+    from airflow.utils.task_group import TaskGroup
+
+try:
+    from airflow.sdk.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+except ImportError:  # before 3.2
+    from airflow.exceptions import AirflowException, AirflowFailException, AirflowSkipException
+
+__all__ = ["DAG", "Asset", "EnrichRunOperator", "TaskGroup"]
 
 
 class EnrichRunOperator(BaseOperator):
@@ -78,7 +92,10 @@ class EnrichRunOperator(BaseOperator):
             AirflowFailException: Running again does not help: exit codes 2, 3, 5, 6.
             AirflowException: Running again may help.
         """
-        line = self._command().line(self._find_end(context))
+        end = context.get("data_interval_end") if self.until_interval_end else None
+        if self.until_interval_end and end is None:
+            self.log.info("this DAG run has no data interval: all changes are taken")
+        line = self._command().line(end)
         self.log.info("Running: %s", shlex.join(line))
         try:
             self._child = Child(line, {**os.environ, **(self.env or {})})
@@ -99,14 +116,6 @@ class EnrichRunOperator(BaseOperator):
         return Command(
             self.project_dir, self.job, self.target, self.executable, list_arguments(self.arguments, self.job)
         )
-
-    def _find_end(self, context: Mapping[str, Any]) -> Any:
-        if not self.until_interval_end:
-            return None
-        end = context.get("data_interval_end")
-        if end is None:
-            self.log.info("this DAG run has no data interval: all changes are taken")
-        return end
 
     def _conclude(
         self, context: Mapping[str, Any], exit_code: int, result: dict[str, Any] | None

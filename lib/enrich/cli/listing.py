@@ -81,7 +81,7 @@ def format_schema(kind: str) -> str:
 
         return json.dumps(build_schema(), indent=2)
     if kind == "test":
-        from enrich.testing.schema import build_schema as build_test_schema
+        from enrich.testing.scenario import build_schema as build_test_schema
 
         return json.dumps(build_test_schema(), indent=2)
     from enrich.config.models import build_schemas

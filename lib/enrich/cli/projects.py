@@ -49,7 +49,7 @@ def init(ctx: click.Context, /, *, words: tuple[str, ...], from_tables: bool) ->
         raise click.UsageError("init takes one directory; for a job from tables write enrich init --from TABLE...")
     if words and given is not None:
         raise click.UsageError("give the directory either as DIR or with --project-dir, not both")
-    from enrich.init.start import NEXT, write_project
+    from enrich.init import NEXT, write_project
 
     directory = Path(words[0]) if words else given or Path()
     written = write_project(directory)

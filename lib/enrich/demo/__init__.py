@@ -1,4 +1,4 @@
-"""``enrich demo``: a story on real Delta tables, in rounds; after each round the target must be as expected.
+"""Play the story of ``enrich demo`` on real Delta tables; after each round the target must be as expected.
 
 Its parts are scenario files, which ``enrich.testing`` plays. Unlike ``enrich test``, the demo plays them in a project
 that stays, and shows what happens.
@@ -7,25 +7,28 @@ that stays, and shows what happens.
 from __future__ import annotations
 
 import logging
+import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.console import format_finding, format_window
+from enrich.base import hints
+from enrich.base.console import format_count, format_finding, format_window
+from enrich.base.errors import ConfigError
 from enrich.base.extras import EXPECTATIONS, SPARK, require_extra
 from enrich.base.result import JobResult
 from enrich.config.project import Project
 from enrich.demo import picture
-from enrich.demo.directory import PROJECT, start_over
-from enrich.demo.story import Row, choose_reason, job_of, list_aliases, list_columns, list_names, read_sections
-from enrich.diagnosis.answers import format_keys
+from enrich.demo.picture import Row
+from enrich.diagnosis.answers import MATCHED, format_keys
 from enrich.operations.loading import load_project
 from enrich.report import write_latest
 from enrich.testing.lake import Lake
 from enrich.testing.outcome import format_difference
 from enrich.testing.play import Played, Reasons, Stage, get_session, give_tables, play_round
+from enrich.testing.reader import read_scenario
 from enrich.testing.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -35,6 +38,11 @@ log = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
 
+MARKER = ".enrich-demo"
+_MARK = "Written by `enrich demo`, which deletes this directory's content when it starts again.\n"
+PROJECT = Path(__file__).parent / "project"
+PARTS = ("conf", "jobs", "expectations")
+STORY = Path(__file__).parent / "story"
 FIRST = "consents"
 """The part that is played when none is named."""
 
@@ -70,7 +78,8 @@ def play_section(stage: Stage, section: Scenario, say: Say) -> int:
     say(f"\n=== {section.title}\n{section.about}")
     titles = [*list_columns(section), *(["why"] if aliases else [])]
     give_tables(stage, section)
-    say(f"  another system has written: {picture.format_given(section.tables)}")
+    given = [f"{name}: {format_count(len(table.rows), 'row')}" for name, table in section.tables.items()]
+    say(f"  another system has written: {'; '.join(given)}")
     stage.tables, wrong = {}, 0
     before: dict[Any, Row] = {}
     reasons: Reasons = {}
@@ -136,9 +145,95 @@ def mend_file(project: Project, report: KeyReport) -> Project:
 
 def add_sources(text: str, lines: Mapping[str, str]) -> str:
     """Return a job file whose sources, each on a line of its own, read as ``lines`` say."""
-
-    def line_of(line: str) -> str:
+    found = text.split("\n")
+    for at, line in enumerate(found):
         alias = line.partition(":")[0].strip()
-        return f"  {lines[alias]}" if "{table:" in line and alias in lines else line
+        if "{table:" in line and alias in lines:
+            found[at] = f"  {lines[alias]}"
+    return "\n".join(found)
 
-    return "\n".join(line_of(line) for line in text.split("\n"))
+
+# --- the parts of the story ------------------------------------------------------------------------------------------
+
+
+def list_names() -> list[str]:
+    """Return the names of the sections, in order: ``consents`` for ``1_consents.yml``."""
+    return [path.stem.partition("_")[2] for path in sorted(STORY.glob("*.yml"))]
+
+
+def read_sections(project: Project, names: tuple[str, ...] = ()) -> list[Scenario]:
+    """Return the sections of the story in order, or those named.
+
+    Raises:
+        ConfigError: There is no section of that name.
+    """
+    known = list_names()
+    for name in names:
+        if name not in known:
+            raise ConfigError(f"the demo has no section {name!r}", hint=f"its sections are {', '.join(known)}")
+    files = sorted(STORY.glob("*.yml"))
+    return [read_scenario(project, path) for path, name in zip(files, known, strict=True) if not names or name in names]
+
+
+def job_of(section: Scenario) -> str:
+    """Return the job whose target a section shows: the last one."""
+    return section.jobs[-1]
+
+
+def list_aliases(section: Scenario) -> list[str]:
+    """Return the sources whose reasons a section tells; a row's reason is that of the first one without partner."""
+    written = [result.why for each in section.rounds for job, result in each.results.items() if job == job_of(section)]
+    return list(dict.fromkeys(name for rows in written if rows is not None for name in rows.columns[1:]))
+
+
+def choose_reason(told: dict[str, str], aliases: list[str]) -> str:
+    """Return a row's reason, of those of its sources."""
+    return next((told[alias] for alias in aliases if told.get(alias, MATCHED) != MATCHED), MATCHED)
+
+
+def list_columns(section: Scenario) -> list[str]:
+    """Return the columns of the target that a section shows, as its first round writes them."""
+    (expected,) = section.rounds[0].targets.values()
+    return list(expected.whole.columns if expected.whole is not None else ())
+
+
+# --- the demo's directory: known by a marker, so that only an earlier demo is ever deleted ---------------------------
+
+
+def start_over(directory: Path, jobs: Collection[str] | None = None) -> Path:
+    """Make ``directory`` a fresh copy of the demo's project and return its absolute path.
+
+    Args:
+        directory: Where to.
+        jobs: The jobs that it shall have: the others' sources do not exist. None: all.
+
+    Raises:
+        ConfigError: The directory holds something that is not an earlier demo.
+    """
+    directory = directory.absolute()
+    marker = directory / MARKER
+    if directory.is_symlink() or (directory.exists() and not directory.is_dir()):
+        raise _refuse(directory, "is not a directory")
+    if directory.exists() and any(directory.iterdir()):
+        if marker.is_symlink() or not marker.is_file() or marker.read_text(encoding="utf-8") != _MARK:
+            raise _refuse(directory, "is not empty and is not the directory of an earlier demo")
+        # The marker last: a demo stopped halfway is still known as one.
+        for path in sorted(directory.iterdir(), key=lambda path: path.name == MARKER):
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
+            else:
+                path.unlink()
+    directory.mkdir(parents=True, exist_ok=True)
+    marker.write_text(_MARK, encoding="utf-8")
+    (directory / ".gitignore").write_text("*\n", encoding="utf-8")
+    compiled = shutil.ignore_patterns("__pycache__")  # pip compiles the DAG beside the jobs where it installs us
+    for part in PARTS:
+        shutil.copytree(PROJECT / part, directory / part, copy_function=shutil.copyfile, ignore=compiled)
+    for file in (directory / "jobs").iterdir():
+        if jobs is not None and file.stem not in jobs:
+            file.unlink()
+    return directory
+
+
+def _refuse(directory: Path, what: str) -> ConfigError:
+    return ConfigError(f"{str(directory)!r} {what}", hint=f"name another directory: `{hints.demo('another-demo')}`")

@@ -1,4 +1,4 @@
-"""The demo's output: what a run changed in a table, and why its cells are null."""
+"""Draw what a run changed in a table, and why its cells are null."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from enrich.base.console import clean, format_count, format_table
-from enrich.demo.story import Row
-from enrich.testing.scenario import Given, Write
+from enrich.testing.scenario import Write
+
+Row = tuple[Any, ...]
+"""A target row as it is shown: one value a column, then the reason in sections that tell one."""
 
 LEGEND = (
     "why: matched, or the reason of `enrich why` why there is no partner: no_such_key (not there yet), deleted_at (it "
@@ -30,23 +32,16 @@ def format_cell(value: Any) -> str:
     return clean(str(value))
 
 
-def format_given(tables: Mapping[str, Given]) -> str:
-    """Return what is there at first: ``customer_accounts: 8 rows``."""
-    return "; ".join(f"{name}: {format_count(len(table.rows), 'row')}" for name, table in tables.items())
-
-
 def format_commit(commit: Sequence[Write]) -> str:
     """Return what another system committed: ``customer_accounts: 2 upserted``."""
-    names = dict.fromkeys(write.table for write in commit)
-    counts = {name: ", ".join(_format_write(each) for each in commit if each.table == name) for name in names}
-    return "; ".join(f"{name}: {count}" for name, count in counts.items())
-
-
-def _format_write(write: Write) -> str:
-    if write.dump is not None:
-        what = "complete dump" if write.dump.complete else "dump"
-        return f"{what} of {format_count(len(write.dump.text.splitlines()), 'line')} loaded"
-    return f"{len(write.rows)} {_DONE[write.verb]}"
+    counts: dict[str, list[str]] = {}
+    for write in commit:
+        told = f"{len(write.rows)} {_DONE.get(write.verb)}"
+        if write.dump is not None:
+            what = "complete dump" if write.dump.complete else "dump"
+            told = f"{what} of {format_count(len(write.dump.text.splitlines()), 'line')} loaded"
+        counts.setdefault(write.table, []).append(told)
+    return "; ".join(f"{name}: {', '.join(told)}" for name, told in counts.items())
 
 
 def split_numbers(key: Any) -> tuple[Any, ...]:
@@ -78,12 +73,9 @@ def draw_changes(titles: Sequence[str], before: Mapping[Any, Row], after: Mappin
         elif old is None or new is None:
             lines.append(["+" if old is None else "-", *map(format_cell, new or old or ())])
         else:
-            lines.append(["~", *(_format_step(*pair) for pair in zip(old, new, strict=True))])
+            steps = zip(map(format_cell, old), map(format_cell, new), strict=True)
+            lines.append(["~", *(now if was == now else f"{was} => {now}" for was, now in steps)])
     as_before = f"{format_count(same, 'row')} as before"
     if not lines:
         return as_before
     return "\n".join([format_table(["", *titles], lines), *([as_before] if same else [])])
-
-
-def _format_step(old: Any, new: Any) -> str:
-    return format_cell(new) if old == new else f"{format_cell(old)} => {format_cell(new)}"

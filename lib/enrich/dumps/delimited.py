@@ -1,7 +1,8 @@
-"""Delimited text -> batches, with the line on which every record begins; ``dialect`` says what its fields mean."""
+"""Read delimited text in batches, with the line on which each record begins; ``dialect`` says what fields mean."""
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,29 +13,26 @@ import pyarrow.compute as pc
 
 from enrich.base.errors import Blocked, ConfigError
 from enrich.dumps import files
-from enrich.dumps.badlines import FIELDS, SYNTAX
-from enrich.dumps.batches import CHARACTERS, ROWS, Batch, Reading
 from enrich.dumps.convert import convert_texts
 from enrich.dumps.dialect import BACKSLASH, Dialect
 from enrich.dumps.files import DumpFile, open_lines
-from enrich.dumps.marks import is_text
+from enrich.dumps.layout import is_text
+from enrich.dumps.reading import Batch, Reading, gather
+from enrich.dumps.result import FIELDS, SYNTAX
 
 DELIMITERS = (",", ";", "\t", "|")
 
 _SEPARATOR = re.compile('"?sep=(.)"?', re.IGNORECASE)
 """What Excel writes, and reads, above the header."""
-_SOME = 10_000
 LONGEST_TRIED = 1024 * 1024
 """Characters of a first record with which delimiters are tried: one with a quote that never ends is not read whole."""
 
 
 @dataclass
-class Records:
-    """The records of one file, and the last one.
+class RecordReader:
+    """Reads the records of one file, and holds the last one.
 
     Attributes:
-        lines: The file's lines.
-        dialect: How they are written.
         longest: Characters that a record of several lines may have.
         count: Lines that have been read.
         start: The line on which the last record begins.
@@ -89,7 +87,7 @@ class Records:
 
     def _join_quoted(self, name: str, line: str) -> bool:
         """Put the lines together over which quotes reach; tell whether they end where a field may end."""
-        dialect, parts, opened = self.dialect, _Parts(line), self.count
+        dialect, parts, opened = self.dialect, _hold(line), self.count
         hint = "correct the line, or make the dump again: it may be cut off"
         other = (
             r"if a backslash escapes quotes, give --escape '\'"
@@ -99,7 +97,8 @@ class Records:
         while True:
             line = next(self.lines, "")
             self.count += bool(line)
-            if not line or parts.add(line) > self.longest:
+            parts.write(line)
+            if not line or parts.tell() > self.longest:
                 long = "" if not line else " within 64 MB"
                 raise Blocked(
                     f"{name}:{opened}: a quote is not closed{long}; nothing was written", hint=f"{hint}; {other}"
@@ -111,51 +110,39 @@ class Records:
             if rest and rest[0] == dialect.delimiter and dialect.is_open(line[closed + 1 :]):
                 opened = self.count
                 continue
-            self.text = parts.join().rstrip("\r\n")
+            self.text = parts.getvalue().rstrip("\r\n")
             return not rest or rest[0] == dialect.delimiter
 
     def _join_escaped(self, name: str, line: str) -> str:
         """Return the lines of a record of which each but the last ends with an escape."""
-        parts = _Parts(line)
+        parts = _hold(line)
         while self.dialect.goes_on(line):
             line = next(self.lines, "")
             if not line:
                 break
             self.count += 1
-            if parts.add(line) > self.longest:
+            parts.write(line)
+            if parts.tell() > self.longest:
                 raise files.refuse_long(name, self.start)
-        return parts.join().removesuffix("\n").removesuffix("\r")  # an escaped one before it stays
+        return parts.getvalue().removesuffix("\n").removesuffix("\r")  # an escaped one before it stays
 
 
-class _Parts:
-    """Lines that are put together, without an object for each: there may be millions before they are too long."""
-
-    def __init__(self, line: str) -> None:
-        self._joined, self._last, self._size = list[str](), [line], len(line)
-
-    def add(self, line: str) -> int:
-        """Add a line, and return how long they are together."""
-        self._last.append(line)
-        self._size += len(line)
-        if len(self._last) >= _SOME:
-            self._joined.append("".join(self._last))
-            self._last.clear()
-        return self._size
-
-    def join(self) -> str:
-        """Return all lines as one text."""
-        return "".join([*self._joined, *self._last])
+def _hold(line: str) -> io.StringIO:
+    """Return a buffer with a line: there may be millions before they are too long together."""
+    buffer = io.StringIO(newline="")
+    buffer.write(line)
+    return buffer
 
 
 @contextmanager
-def open_records(file: DumpFile, encoding: str, dialect: Dialect, longest: int | None = None) -> Iterator[Records]:
+def open_records(file: DumpFile, encoding: str, dialect: Dialect, longest: int | None = None) -> Iterator[RecordReader]:
     """Open a file as records."""
     with open_lines(file, encoding) as lines:
-        yield Records(lines, dialect, files.LONGEST_LINE if longest is None else longest)
+        yield RecordReader(lines, dialect, files.LONGEST_LINE if longest is None else longest)
 
 
 def read_header(file: DumpFile, encoding: str, dialect: Dialect, longest: int | None = None) -> list[str] | None:
-    """Return the header of a file, as ``Records.read_header``."""
+    """Return the header of a file, as ``RecordReader.read_header``."""
     with open_records(file, encoding, dialect, longest) as records:
         return records.read_header(file.name)
 
@@ -167,23 +154,28 @@ def find_separator(file: DumpFile, encoding: str) -> str | None:
     return None if found is None else found[1]
 
 
-def read_batches(file: DumpFile, records: Records, order: Sequence[int], reading: Reading) -> Iterator[Batch]:
-    """Return the rows of a file, whose header has been read.
+def read_batches(file: DumpFile, records: RecordReader, order: Sequence[int], reading: Reading) -> Iterator[Batch]:
+    """Return the rows of a file whose header has been read; ``order`` has the place of each column in a record."""
+    for each in gather(_read_rows(file, records, order, reading)):
+        fields = list(zip(*each.rows, strict=True))
+        columns, wrong = [], []
+        for place, column in zip(order, reading.schema, strict=True):
+            found = pa.array(fields[place], pa.string())
+            texts, there = _read_fields(found, column.type, records.dialect)
+            columns.append(convert_texts(texts, column.type))
+            wrong.append(pc.and_(there, columns[-1].is_null()))
+            source = (file.name, each.lines)
+            reading.marks.note_column(records.dialect, found, wrong[-1], source, is_text=is_text(column.type))
+        yield Batch(columns, wrong, each.lines, each.bad)
 
-    Args:
-        file: The file.
-        records: Its records.
-        order: For each column of ``reading.schema``, its place in a record.
-        reading: Counts lines that give no row.
-    """
-    width = len(order)
-    rows: list[Sequence[str | None]] = []
-    lines: list[int] = []
-    bad: list[bool] = []
-    size = 0
+
+def _read_rows(
+    file: DumpFile, records: RecordReader, order: Sequence[int], reading: Reading
+) -> Iterator[tuple[Sequence[str | None], int, bool, int]]:
+    """Yield records as they stand in the file; the fields that a bad one lacks are None."""
     for found in records.read(file.name):
         row: Sequence[str | None] | None = found
-        is_bad = found is not None and len(found) != width
+        is_bad = found is not None and len(found) != len(order)
         if found is None or is_bad:
             reading.marks.note_bad(records.dialect, records.text, (file.name, records.start), is_torn=found is None)
         if found is not None and is_bad:
@@ -193,15 +185,7 @@ def read_batches(file: DumpFile, records: Records, order: Sequence[int], reading
             continue
         if is_bad:
             reading.faults.add(FIELDS, file.name, [records.start])
-        rows.append(row)
-        lines.append(records.start)
-        bad.append(is_bad)
-        size += len(records.text)
-        if len(rows) >= ROWS or size >= CHARACTERS:
-            yield _convert(_Raw(rows, lines, bad), order, reading, (file.name, records.dialect))
-            rows, lines, bad, size = [], [], [], 0
-    if rows:
-        yield _convert(_Raw(rows, lines, bad), order, reading, (file.name, records.dialect))
+        yield row, records.start, is_bad, len(records.text)
 
 
 def _keep_key(row: list[str], order: Sequence[int], reading: Reading) -> Sequence[str | None] | None:
@@ -214,28 +198,6 @@ def _keep_key(row: list[str], order: Sequence[int], reading: Reading) -> Sequenc
     if places != list(range(len(places))) or not len(places) < len(row) < len(order):
         return None
     return [*row[: len(places)], *[None] * (len(order) - len(places))]
-
-
-@dataclass(frozen=True)
-class _Raw:
-    """Records as they stand in the file, with their lines; the fields that a bad one lacks are None."""
-
-    rows: Sequence[Sequence[str | None]]
-    lines: list[int]
-    bad: list[bool]
-
-
-def _convert(raw: _Raw, order: Sequence[int], reading: Reading, source: tuple[str, Dialect]) -> Batch:
-    name, dialect = source
-    fields = list(zip(*raw.rows, strict=True))
-    columns, wrong = [], []
-    for place, column in zip(order, reading.schema, strict=True):
-        found = pa.array(fields[place], pa.string())
-        texts, there = _read_fields(found, column.type, dialect)
-        columns.append(convert_texts(texts, column.type))
-        wrong.append(pc.and_(there, columns[-1].is_null()))
-        reading.marks.note_column(dialect, found, wrong[-1], (name, raw.lines), is_text=is_text(column.type))
-    return Batch(columns, wrong, raw.lines, raw.bad)
 
 
 def _read_fields(fields: pa.Array, kind: pa.DataType, dialect: Dialect) -> tuple[pa.Array, pa.Array]:

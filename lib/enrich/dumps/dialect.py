@@ -1,4 +1,4 @@
-r"""How delimited text is written: what stands between fields and around them, what escapes, and what null is.
+r"""Read fields of delimited text by how it is written: what separates, encloses and escapes, and what null is.
 
 =====================  =========  =====  ======  =============  =============================================
 dialect                delimiter  quote  escape  null           written by

@@ -33,8 +33,6 @@ class DumpRows:
 
     Attributes:
         rows: The columns, and beside them those that ``number`` names.
-        key: The columns of the key.
-        columns: The dump's columns.
         bad: The column that says that a row is left out.
         number: The columns that say where a row stands in the dump.
     """

@@ -1,4 +1,4 @@
-"""The files of a dump: which they are, what format they have, and their lines as text."""
+"""Find the files of a dump, tell what format they have, and read their lines as text."""
 
 from __future__ import annotations
 
@@ -33,12 +33,7 @@ LONGEST_LINE = 64 * 1024 * 1024
 
 @dataclass(frozen=True)
 class DumpFile:
-    """One file of a dump.
-
-    Attributes:
-        path: Where it is.
-        name: What messages call it.
-    """
+    """One file of a dump, and what messages call it."""
 
     path: Path
     name: str
@@ -184,16 +179,11 @@ def open_lines(file: DumpFile, encoding: str) -> Iterator[Iterator[str]]:
         Blocked: As ``open_bytes``; or a line is longer than ``LONGEST_LINE``.
     """
     if encoding == _UTF8:
-        encoding = _find_wide(file) or encoding
+        with open_bytes(file) as raw:  # a mark of UTF-16 or UTF-32 cannot stand in UTF-8
+            first = raw.read(4)
+        encoding = next((name for mark, name in _WIDE if first.startswith(mark)), encoding)
     with open_bytes(file) as raw, io.TextIOWrapper(raw, encoding=encoding, newline="\n") as text:
         yield _read_lines(file, text, encoding)
-
-
-def _find_wide(file: DumpFile) -> str | None:
-    """Return the encoding that a byte order mark names which is none of UTF-8, in which it cannot stand."""
-    with open_bytes(file) as raw:
-        first = raw.read(4)
-    return next((name for mark, name in _WIDE if first.startswith(mark)), None)
 
 
 def _read_lines(file: DumpFile, text: io.TextIOWrapper, encoding: str) -> Iterator[str]:
@@ -202,7 +192,14 @@ def _read_lines(file: DumpFile, text: io.TextIOWrapper, encoding: str) -> Iterat
         try:
             line = text.readline(LONGEST_LINE)
         except UnicodeError as error:
-            raise _describe_bytes(file, number + 1, error, encoding) from None
+            at = number + 1
+            if isinstance(error, UnicodeDecodeError):  # the reader is ahead of the lines by one block
+                at += error.object[: error.start].decode(encoding, "ignore").count("\n")
+            raise ConfigError(
+                f"{file.name}:{at}: there are bytes that are not {'UTF-8' if encoding == _UTF8 else encoding}; nothing"
+                " was written",
+                hint="give the encoding of the file: --encoding cp1252, --encoding utf-16, ...",
+            ) from None
         if not line:
             return
         number += 1
@@ -215,15 +212,4 @@ def refuse_long(name: str, line: int) -> Blocked:
     """Return the refusal of a line, or of a record of several lines, that is longer than ``LONGEST_LINE``."""
     return Blocked(
         f"{name}:{line}: the line is longer than 64 MB; nothing was written", hint="check --format and the file"
-    )
-
-
-def _describe_bytes(file: DumpFile, line: int, error: UnicodeError, encoding: str) -> ConfigError:
-    """Say in which line bytes are that the encoding does not have: the reader is ahead of the lines by one block."""
-    if isinstance(error, UnicodeDecodeError):
-        line += error.object[: error.start].decode(encoding, "ignore").count("\n")
-    shown = "UTF-8" if encoding == _UTF8 else encoding
-    return ConfigError(
-        f"{file.name}:{line}: there are bytes that are not {shown}; nothing was written",
-        hint="give the encoding of the file: --encoding cp1252, --encoding utf-16, ...",
     )

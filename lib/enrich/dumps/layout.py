@@ -1,4 +1,4 @@
-"""The columns of a dump: what they are called, where they stand, and which types they have."""
+"""Choose the columns of a dump: what they are called, where they stand, and which types they have."""
 
 from __future__ import annotations
 
@@ -105,7 +105,16 @@ def choose_columns(named: Named, known: Known) -> pa.Schema:
         ConfigError: A column has no name or two columns have one; the table lacks a column that ``--types`` does not
             name; ``--types`` names one that the dump lacks; a new table can have no column of the dump's type.
     """
-    _check_names(named.names)
+    for at, name in enumerate(named.names, 1):
+        if not name.strip():
+            raise ConfigError(
+                f"column {at} of the dump has no name", hint="give the names with --columns, or write the dump anew"
+            )
+    if twice := find_twice(named.names):
+        raise ConfigError(
+            f"two columns of the dump are called {show_text(named.names[twice[0]])!r}",
+            hint="give them two names (case does not count)",
+        )
     found = [_choose_column(named, at, known) for at in range(len(named.names))]
     there = {each.name.lower() for each in found}
     for name in known.types.names:
@@ -113,19 +122,6 @@ def choose_columns(named: Named, known: Known) -> pa.Schema:
             meant = did_you_mean(name, [each for at, each in enumerate(named.names) if at not in named.hidden], "")
             raise ConfigError(f"--types names {show_text(name)!r}, and the dump has no such column{meant}")
     return pa.schema(found)
-
-
-def _check_names(names: Sequence[str]) -> None:
-    for at, name in enumerate(names, 1):
-        if not name.strip():
-            raise ConfigError(
-                f"column {at} of the dump has no name", hint="give the names with --columns, or write the dump anew"
-            )
-    if twice := find_twice(names):
-        raise ConfigError(
-            f"two columns of the dump are called {show_text(names[twice[0]])!r}",
-            hint="give them two names (case does not count)",
-        )
 
 
 def find_twice(names: Sequence[str]) -> tuple[int, int] | None:
@@ -155,7 +151,12 @@ def _choose_column(all_named: Named, at: int, known: Known) -> pa.Field:
             hint="correct the header, or name the column in --types to add it",
         )
     else:
-        kind = _require_type(named)
+        kind = find_type(named.type)
+        if kind is None:
+            raise ConfigError(
+                f"column {show_text(named.name)!r} has the type {named.type} in the dump, which no Delta table has",
+                hint="give it a type with --types, for instance string, or leave it out with --columns",
+            )
     if NOT_IN_COLUMN.search(named.name):
         hint = "correct the header; --delimiter says what stands between the columns"
         if all_named.hidden:
@@ -174,16 +175,6 @@ def _refuse_name(name: str, why: str) -> ConfigError:
         hint=f"give the columns of a CSV file other names with --header --columns, this one for instance {plain}; write"
         " another dump anew with such a name",
     )
-
-
-def _require_type(named: pa.Field) -> pa.DataType:
-    kind = find_type(named.type)
-    if kind is None:
-        raise ConfigError(
-            f"column {show_text(named.name)!r} has the type {named.type} in the dump, which no Delta table has",
-            hint="give it a type with --types, for instance string, or leave it out with --columns",
-        )
-    return kind
 
 
 def find_type(kind: pa.DataType) -> pa.DataType | None:
@@ -264,3 +255,8 @@ def place_columns(names: Sequence[str], wanted: Sequence[str], what: str) -> tup
 def is_one(kind: pa.DataType, checks: Sequence[Callable[[pa.DataType], bool]]) -> bool:
     """Tell whether a type is one of several: ``TEXTS``, ``BYTES`` or ``LISTS``."""
     return any(check(kind) for check in checks)
+
+
+def is_text(kind: pa.DataType) -> bool:
+    """Tell whether an empty text is a value of a type."""
+    return is_one(kind, TEXTS) or pa.types.is_binary(kind)

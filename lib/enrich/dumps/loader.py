@@ -20,15 +20,17 @@ from enrich.base.names import CatalogName, Location
 from enrich.base.spec import quote
 from enrich.compiler.ddl import read_columns
 from enrich.dumps import files, stage
-from enrich.dumps.badlines import REPEATED, SHOWN, BadLines
 from enrich.dumps.layout import Known
-from enrich.dumps.marks import Marks
+from enrich.dumps.reading import Marks
 from enrich.dumps.result import (
     CREATED,
     CSV_DIALECT,
     FAIL,
+    REPEATED,
+    SHOWN,
     UNCHANGED,
     UPDATED,
+    BadLines,
     DumpOptions,
     LoadResult,
     RefusedDump,

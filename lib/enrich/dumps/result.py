@@ -1,19 +1,18 @@
-"""What ``enrich load`` is asked for, what it did, and why it refuses a dump."""
+"""Say what ``enrich load`` is asked for, what it did, what is wrong with lines of a dump, and why one is refused.
+
+Causes, counts, and where the first lines are; never a value.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from dataclasses import asdict, dataclass, replace
+from typing import Any
 
 from enrich.base.errors import Blocked, ConfigError, refuse_text
 from enrich.base.result import name_deployment
 from enrich.dumps import files
-from enrich.dumps.badlines import BadLines
 from enrich.dumps.dialect import BACKSLASH, Dialect
-
-if TYPE_CHECKING:
-    from enrich.dumps.marks import Notice
 
 FAIL = "fail"
 CREATED, UPDATED, UNCHANGED, REFUSED = "created", "updated", "unchanged", "refused"
@@ -23,6 +22,16 @@ DIALECTS = {
     CSV_DIALECT: Dialect(),
     TEXT_DIALECT: Dialect("\t", quote="", escape=BACKSLASH, nulls=(r"\N",)),
 }
+
+
+SHOWN = 10
+"""How many line numbers a refusal gives for each cause."""
+
+FIELDS = "wrong number of fields"
+NULL_KEY = "null in the key"
+REPEATED = "key that stands twice"
+SYNTAX = "line that cannot be parsed"
+UNKNOWN = "field that is not among the columns"
 
 
 @dataclass(frozen=True)
@@ -36,14 +45,11 @@ class DumpOptions:
         quote: What stands around fields of CSV, ``""``: nothing; None: as ``dialect`` says.
         escape: What takes the meaning away from the next character, ``""``: nothing; None: as ``dialect`` says.
         null: How null is written in CSV, as it stands in the file; None: as ``dialect`` says.
-        columns: The names of the columns.
         header: Whether each CSV file begins with the names of the columns, or with others than ``columns``; None: it
             does, unless there are ``columns``.
         types: ``id string, at timestamp``, for columns that no table has yet.
-        encoding: Of text.
         complete: Whether rows that the dump lacks are deleted.
         max_delete: The greatest share of the rows that may be deleted then.
-        bad_rows: ``fail`` or ``skip``.
     """
 
     form: str | None = None
@@ -62,6 +68,44 @@ class DumpOptions:
 
 
 @dataclass(frozen=True)
+class BadLines:
+    """One cause, and the lines that have it.
+
+    Attributes:
+        first: ``file:line`` of the first ones, at most ``SHOWN``.
+    """
+
+    cause: str
+    lines: int
+    first: tuple[str, ...]
+
+    def __str__(self) -> str:
+        more = ", ..." if self.lines > len(self.first) else ""
+        return f"{self.cause}: {self.lines} {'line' if self.lines == 1 else 'lines'} ({', '.join(self.first)}{more})"
+
+
+@dataclass(frozen=True)
+class Notice:
+    """Something that was read as documented, and that may be meant otherwise.
+
+    Attributes:
+        what: What was done with what.
+        fields: How many fields, or lines where these could not be told apart.
+        first: ``file:line`` of the first ones, at most ``SHOWN``.
+        hint: What to give if it is meant otherwise.
+    """
+
+    what: str
+    fields: int
+    first: tuple[str, ...]
+    hint: str
+
+    def __str__(self) -> str:
+        more = ", ..." if self.fields > len(self.first) else ""
+        return f"{self.what}: {self.fields} ({', '.join(self.first)}{more}); {self.hint}"
+
+
+@dataclass(frozen=True)
 class LoadResult:
     """What one ``enrich load`` did, or why it refused the dump.
 
@@ -70,8 +114,6 @@ class LoadResult:
         version: The table's version that holds the dump; None when there is no table (yet).
         read: Rows of the dump, the bad ones too.
         unchanged: Rows that stood in the table as they are.
-        skipped: Bad lines that were left out.
-        faults: What is wrong with the lines.
         error: Why the dump was refused, in one line.
         warnings: What was read as documented, and may be meant otherwise.
     """
@@ -98,20 +140,14 @@ class LoadResult:
         head = {"run_id": self.run_id, **name_deployment(self.deployment), "exit_code": self.exit_code}
         names = ("table", "status", "dry_run", "version", "read", "inserted", "updated", "deleted", "unchanged")
         told = {name: getattr(self, name) for name in (*names, "skipped")}
-        faults, warnings = ([each.to_dict() for each in found] for found in (self.faults, self.warnings))
+        faults, warnings = (
+            [asdict(each) | {"first": list(each.first)} for each in found] for found in (self.faults, self.warnings)
+        )
         return {**head, **told, "faults": faults, "warnings": warnings, "error": self.error}
 
 
 class RefusedDump(Blocked):
-    """A dump is not loaded because of its rows; nothing was written.
-
-    Args:
-        message: What is wrong.
-        hint: The next step.
-        read: Rows of the dump.
-        faults: What is wrong with its lines.
-        warnings: What may be meant otherwise.
-    """
+    """A dump is not loaded because of its rows; nothing was written."""
 
     def __init__(
         self, message: str, hint: str, read: int, faults: Sequence[BadLines] = (), warnings: Sequence[Notice] = ()

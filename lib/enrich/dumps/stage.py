@@ -1,4 +1,4 @@
-"""The files of a dump -> one staged Parquet file with typed rows, and what is wrong with the lines.
+"""Stage the files of a dump as one Parquet file with typed rows, and tell what is wrong with the lines.
 
 ====  ======================  ====================  =======================================
 line  ``id;amount;note``      staged                fault
@@ -28,14 +28,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.base.errors import Blocked, ConfigError, show_text
-from enrich.dumps import delimited, others
-from enrich.dumps.badlines import NULL_KEY, REPEATED
-from enrich.dumps.batches import Batch, Reading
+from enrich.dumps import delimited, json_parquet
 from enrich.dumps.delimited import DELIMITERS
 from enrich.dumps.dialect import Dialect
 from enrich.dumps.files import CSV, JSON, PARQUET, DumpFile, is_empty
 from enrich.dumps.layout import Known, Named, choose_columns, find_name, find_twice, name_columns, place_columns
-from enrich.dumps.marks import Marks
+from enrich.dumps.reading import Batch, Marks, Reading
+from enrich.dumps.result import NULL_KEY, REPEATED
 
 log = logging.getLogger("enrich")
 
@@ -52,17 +51,12 @@ class DumpSpec:
     """How a dump is to be read.
 
     Attributes:
-        files: In the order in which they are read.
-        form: ``csv json parquet``.
         key: The columns of the key, in the dump's spelling or the table's.
-        encoding: The codec of text.
         dialect: How CSV is written; without a delimiter, it is the first usual one with which the first line has the
             expected columns.
         columns: The names of the columns; None: as the header, the objects or the file say.
         header: Whether each CSV file begins with the names of the columns, or with others than ``columns``; None: it
             does, but nobody has said so.
-        marks: What is known of escapes and nulls.
-        known: The types that are known.
         complete: Whether rows that the dump lacks are deleted; an empty file would lack them all.
     """
 
@@ -84,9 +78,6 @@ class Staged:
 
     Attributes:
         path: The Parquet file: the columns, ``FILE``, ``LINE``, ``BAD``.
-        schema: The columns.
-        key: The columns of the key.
-        reading: Counts and faults.
         names: The names of the files, by their numbers in ``FILE``.
     """
 
@@ -112,7 +103,10 @@ def stage_dump(spec: DumpSpec, directory: Path, check: Callable[[], None] = lamb
     """
     from pyarrow import parquet
 
-    _refuse_empty(spec)
+    for file in spec.files:
+        # An export that was cut off leaves a file of no bytes, and its rows would go. A Parquet file always has some.
+        if spec.complete and spec.form != PARQUET and is_empty(file):
+            raise _describe_empty(spec, file)
     spec, named = _find_columns(spec)
     schema = choose_columns(named, spec.known)
     reading = Reading(schema, place_columns(schema.names, spec.key, "the dump"), marks=spec.marks)
@@ -163,12 +157,12 @@ def find_repeated(staged: Staged) -> None:
 def _find_columns(spec: DumpSpec) -> tuple[DumpSpec, Named]:
     """Return the dump's columns as it calls them, with the types that its files know, and how it is delimited."""
     if spec.form == PARQUET:
-        schema = others.read_parquet_schema(spec.files[0])
+        schema = json_parquet.read_parquet_schema(spec.files[0])
         names = [schema.names[at] for at in place_columns(schema.names, spec.columns or schema.names, "the dump")]
         return spec, Named(pa.schema([schema.field(name) for name in names]))
     names = list(spec.columns or [])
     if spec.form == JSON:
-        names = names or spec.known.names() or others.find_json_fields(spec.files[0], spec.encoding)
+        names = names or spec.known.names() or json_parquet.find_json_fields(spec.files[0], spec.encoding)
         if not names:
             raise ConfigError(f"{spec.files[0].name}: the first lines have no JSON object", hint="check --format")
     elif spec.header is False:
@@ -194,23 +188,9 @@ def _find_header(spec: DumpSpec) -> tuple[DumpSpec, Named]:
         if not found:
             continue
         if spec.columns:
-            return spec, rename(found, spec.columns, file.name, is_header=spec.header is True)
-        expected = Expected(spec.key, spec.known, is_header=spec.header is True)
-        return spec, check(found, expected, file.name)
+            return spec, _rename(found, spec.columns, file.name, is_header=spec.header is True)
+        return spec, _check_header(found, spec, file.name)
     raise _describe_empty(spec, spec.files[0])
-
-
-def _refuse_empty(spec: DumpSpec) -> None:
-    """Refuse a complete dump with a file of no bytes: an export that was cut off leaves one, and its rows would go.
-
-    A Parquet file always has some; without them it is refused when it is read.
-
-    Raises:
-        ConfigError: Naming the file.
-    """
-    for file in spec.files:
-        if spec.complete and spec.form != PARQUET and is_empty(file):
-            raise _describe_empty(spec, file)
 
 
 def _describe_empty(spec: DumpSpec, file: DumpFile) -> ConfigError:
@@ -240,12 +220,12 @@ def _read_file(spec: DumpSpec, file: DumpFile, named: Named, reading: Reading) -
     """Return the rows of one file; its own header may have the same columns in another order."""
     names = named.names
     if spec.form == JSON:
-        yield from others.read_json(file, spec.encoding, names, reading)
+        yield from json_parquet.read_json(file, spec.encoding, names, reading)
         return
     if spec.form == PARQUET:
-        there = others.read_parquet_schema(file).names
+        there = json_parquet.read_parquet_schema(file).names
         own = [there[at] for at in place_columns(there, names, file.name)]
-        yield from others.read_parquet(file, own, reading)
+        yield from json_parquet.read_parquet(file, own, reading)
         return
     order: Sequence[int] = range(len(names))
     with delimited.open_records(file, spec.encoding, spec.dialect) as records:
@@ -255,7 +235,7 @@ def _read_file(spec: DumpSpec, file: DumpFile, named: Named, reading: Reading) -
                 raise _describe_empty(spec, file)
             if header is None:
                 return  # an empty file among others: nothing is deleted for it
-            order = place(header, named, file.name)
+            order = _place(header, named, file.name)
         yield from delimited.read_batches(file, records, order, reading)
 
 
@@ -304,37 +284,19 @@ _DIGITS = 8
 _LONGEST = 100
 
 
-@dataclass(frozen=True)
-class Expected:
-    """What is known of the columns before the first line is read.
-
-    Attributes:
-        key: The columns of the key.
-        known: The table's columns and those of ``--types``.
-        is_header: Whether the user has said that the line has names.
-    """
-
-    key: Sequence[str]
-    known: Known = field(default_factory=Known)
-    is_header: bool = False
-
-    def list_told(self) -> frozenset[str]:
-        """Return the names, in small letters, that messages may have: those that the user or the table has given."""
-        table = self.known.table.names if self.known.table is not None else []
-        return frozenset(name.lower() for name in (*self.key, *self.known.types.names, *table))
-
-
-def check(found: Sequence[str], expected: Expected, file: str) -> Named:
-    """Return the columns that a first line names.
+def _check_header(found: Sequence[str], spec: DumpSpec, file: str) -> Named:
+    """Return the columns that a first line names; messages have only names that the user or the table has given.
 
     Raises:
         ConfigError: It has a field without a name, one name twice, or not the key's; or it makes a new table, and a
             field does not look like a name.
     """
-    told = expected.list_told()
+    table = spec.known.table
+    given = (*spec.key, *spec.known.types.names, *([] if table is None else table.names))
+    told = {name.lower() for name in given}
     hidden = frozenset(at for at, name in enumerate(found) if name.lower() not in told)
     line = f"the first line of {file}"
-    for name in expected.key:
+    for name in spec.key:
         if find_name(name, found) is None:
             fields = f"{len(found)} field{'s' if len(found) > 1 else ''}"
             hint = f"check --key and --delimiter; {HELP}"
@@ -345,7 +307,7 @@ def check(found: Sequence[str], expected: Expected, file: str) -> Named:
     if twice := find_twice(found):
         first, second = (at + 1 for at in twice)
         raise ConfigError(f"fields {first} and {second} of {line} are one name (case does not count)", hint=HELP)
-    if expected.known.table is None and not expected.is_header:
+    if table is None and spec.header is not True:
         for at in sorted(hidden):
             if not _is_like_a_name(found[at]):
                 hint = f"if it is one, give --header; {HELP}"
@@ -359,7 +321,7 @@ def _is_like_a_name(text: str) -> bool:
     return is_short and text.lower() not in _WORDS and _NAME.match(text) is not None and "@" not in text
 
 
-def rename(found: Sequence[str], columns: Sequence[str], file: str, *, is_header: bool) -> Named:
+def _rename(found: Sequence[str], columns: Sequence[str], file: str, *, is_header: bool) -> Named:
     """Return the columns under the names that the user gives in place of those in the first line.
 
     Raises:
@@ -380,7 +342,7 @@ def rename(found: Sequence[str], columns: Sequence[str], file: str, *, is_header
     return name_columns(columns, header=found, file=file)
 
 
-def place(header: Sequence[str], named: Named, file: str) -> Sequence[int]:
+def _place(header: Sequence[str], named: Named, file: str) -> Sequence[int]:
     """Return where each column stands in the records of a file, by the file's own header.
 
     Raises:

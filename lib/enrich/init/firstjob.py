@@ -1,4 +1,4 @@
-"""``enrich init --from``: a first job file for tables that exist, with everything that is guessed said in comments."""
+"""Write a first job file for tables that exist, with everything that is guessed said in comments."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from enrich.config.models import Settings
 from enrich.config.project import Project, find_project
 from enrich.config.settings import load_settings
 from enrich.config.yamlfile import read_tree, resolve_scalar
-from enrich.init.start import format_schemas, write_files
+from enrich.init import format_schemas, write_files
 from enrich.operations import inspection
 from enrich.operations.loading import load_project
 from enrich.storage import probe, tables
@@ -43,7 +43,6 @@ class FirstJob:
     """What ``write_first_job`` did.
 
     Attributes:
-        home: The project directory.
         files: What was written, relative to it.
         notes: What a person has to know or to do before the first run.
     """
@@ -79,7 +78,12 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
     files[f"jobs/{name}.yml"] = format_job(name, driving, links, left)
     write_files(project.dir, files, "move it away, or write the job file by hand")
     notes = [f"{alias} is not in the job: no column of the other tables seems to refer to its key" for alias in left]
-    return FirstJob(project.dir, sorted(files), notes + _check(project, name))
+    try:  # what `enrich validate` says of the new job
+        faults = inspection.validate(load_project(project.dir, project.deployment))
+        notes += [str(fault) for fault in faults if (fault.where or "").startswith(f"jobs/{name}.yml:")]
+    except ConfigError as error:
+        notes += [str(fault) for fault in error.faults]
+    return FirstJob(project.dir, sorted(files), notes)
 
 
 def _open_project(references: Sequence[str], directory: Path | None, target: str) -> tuple[Project, dict[str, str]]:
@@ -141,16 +145,6 @@ def _find_alias(place: str, taken: set[str]) -> str:
     return next(each for each in (name, *(f"{name}_{n}" for n in range(2, 1000))) if each.lower() not in taken)
 
 
-def _check(project: Project, name: str) -> list[str]:
-    """Return what `enrich validate` says of the new job."""
-    file = f"jobs/{name}.yml"
-    try:
-        loaded = load_project(project.dir, project.deployment)
-    except ConfigError as error:
-        return [str(fault) for fault in error.faults]
-    return [str(fault) for fault in inspection.validate(loaded) if (fault.where or "").startswith(f"{file}:")]
-
-
 # --- the job file ----------------------------------------------------------------------------------------------------
 
 
@@ -176,7 +170,12 @@ def format_job(name: str, driving: KnownTable, links: Sequence[Link], left: Sequ
     if links:
         lines += ["join:"]
     for link in links:
-        lines += [f"  # {_comment(link.basis)}", f"  {link.lookup.alias}: {{{_format_join(link)}}}"]
+        column = format_text(name_path(link.source.alias, link.column))
+        join = "kind: table, how: left" if link.shares_key else f"kind: foreign_key, on: {column}, how: left"
+        if link.is_list:
+            field = "" if link.field is None else f", element_key: {format_text(link.field)}"
+            join = f"kind: list, elements: {column}{field}"
+        lines += [f"  # {_comment(link.basis)}", f"  {link.lookup.alias}: {{{join}}}"]
     lines += ["select:", *(f"  {line}" for line in _list_columns(driving, links))]
     lines += [f"target: {{table: {format_text(name)}}}"]
     rules = [link for link in links if link.share]
@@ -188,16 +187,6 @@ def format_job(name: str, driving: KnownTable, links: Sequence[Link], left: Sequ
             f"  - {{rule: match_rate, join: {link.lookup.alias}, at_least: {least}, scope: target, action: warn}}"
         ]
     return "\n".join(lines) + "\n"
-
-
-def _format_join(link: Link) -> str:
-    column = format_text(name_path(link.source.alias, link.column))
-    if link.shares_key:
-        return "kind: table, how: left"
-    if link.is_list:
-        field = "" if link.field is None else f", element_key: {format_text(link.field)}"
-        return f"kind: list, elements: {column}{field}"
-    return f"kind: foreign_key, on: {column}, how: left"
 
 
 def _comment(text: str) -> str:
@@ -251,10 +240,7 @@ class KnownTable:
     """A table as the guesses see it.
 
     Attributes:
-        alias: What the job file calls it.
         reference: How the job file names it.
-        columns: Name -> Delta type.
-        key: The guessed key.
         basis: What the guess rests on.
     """
 
@@ -272,13 +258,9 @@ class Link:
 
     Attributes:
         source: The table that refers; one that is joined already, or the driving one.
-        column: Its column.
-        lookup: The table that it refers to.
-        basis: What the guess rests on.
         share: How many of the values that were looked up are keys, 0 to 1; None where there was none.
         field: Of a list of structs, the field that holds the key.
         shares_key: Whether the column is the key of its table, so that a table join fits.
-        is_list: Whether the column is a list.
     """
 
     source: KnownTable
@@ -319,7 +301,11 @@ def read_table(alias: str, reference: str, uri: str) -> KnownTable:
     """
     columns = tables.read_state(uri).columns
     simple = [name for name, kind in columns.items() if isinstance(kind, str) and kind in _KEY_TYPES]
-    likely = sorted(simple, key=lambda name: _rank(name, alias))
+    own = {subject + ending for subject in list_subjects(alias) for ending in _ENDINGS}
+    # A column whose name is that of the table's key first, then any that sounds like a key.
+    likely = sorted(
+        simple, key=lambda name: (fold(name) not in own, fold(name) not in _GENERIC, not fold(name).endswith(_ENDINGS))
+    )
     if not likely:
         raise ConfigError(f"{uri} has no column that can be a key", hint="write the job file by hand")
     rows = probe.count_rows(uri)
@@ -336,17 +322,6 @@ def read_table(alias: str, reference: str, uri: str) -> KnownTable:
     values = format_count(found.keys, "different value")
     basis = f"NO KEY WAS FOUND: {likely[0]} has {values} in {seen}; correct it before you run"
     return KnownTable(alias, reference, uri, columns, (likely[0],), basis)
-
-
-def _rank(column: str, alias: str) -> int:
-    """Return how likely a column's name is that of the key of its table, the likeliest first."""
-    name = fold(column)
-    for subject in list_subjects(alias):
-        if name in [subject + ending for ending in _ENDINGS]:
-            return 0
-    if name in _GENERIC:
-        return 1
-    return 2 if name.endswith(_ENDINGS) else 3
 
 
 def find_links(found: Sequence[KnownTable]) -> tuple[KnownTable, list[Link]]:

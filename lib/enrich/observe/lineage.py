@@ -1,4 +1,4 @@
-"""OpenLineage events of every job of a run, by the project's own client: START, then COMPLETE, FAIL or ABORT.
+"""Send OpenLineage events of every job of a run, by the project's own client: START, then COMPLETE, FAIL or ABORT.
 
 The run's id in an event belongs to one job of one run of enrich. ``OPENLINEAGE_PARENT_ID`` (namespace/job/run), which
 schedulers set, names the run that has started it.
@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -40,7 +41,7 @@ from enrich.base.errors import EnrichError
 from enrich.base.extras import read_version
 from enrich.base.names import CatalogName, Location, find_quarantine
 from enrich.base.result import CREATE, LOCKED, REWRITE, Finding, JobResult
-from enrich.base.schemas import kind_of, name_of
+from enrich.base.schemas import fields_of, kind_of, name_of
 from enrich.base.spec import DataType
 from enrich.config.kinds import trace_columns
 from enrich.config.kinds.syntax import Source
@@ -66,14 +67,7 @@ def build_transport(settings: Lineage, project: Project, api_key: str | None) ->
 
 
 class Sender:
-    """Makes and sends the events of one run.
-
-    Args:
-        project: The project.
-        run_id: The run of enrich.
-        settings: What the conf file says of lineage.
-        api_key: The key for the server.
-    """
+    """Makes and sends the events of one run."""
 
     def __init__(self, project: Project, run_id: str, settings: Lineage, api_key: str | None) -> None:
         self.project = project
@@ -86,12 +80,7 @@ class Sender:
         self._send(job, RunState.START, {})
 
     def end(self, result: JobResult, plan: Plan | None) -> None:
-        """Say how a job ended, with its tables as far as they are known.
-
-        Args:
-            result: Its result.
-            plan: What it had to do; None when it did not get that far.
-        """
+        """Say how a job ended, with its tables as far as they are known."""
         facets: dict[str, Any] = {}
         if plan is not None:
             facets |= self._describe_windows(result)
@@ -175,6 +164,7 @@ def describe_test(finding: Finding) -> test_run.TestExecution:
 
 # --- The tables of a job as the inputs and outputs of an OpenLineage event, with their facets ------------------------
 
+_Version = dataset_version_dataset.DatasetVersionDatasetFacet
 _CHANGES = {
     CREATE: lifecycle_state_change_dataset.LifecycleStateChange.CREATE,
     REWRITE: lifecycle_state_change_dataset.LifecycleStateChange.OVERWRITE,
@@ -195,12 +185,22 @@ def describe_inputs(project: Project, plan: Plan, result: JobResult, namespace: 
     for alias, name in name_sources(project, plan, namespace).items():
         table, window = plan.tables[alias], result.sources.get(alias)
         facets = {
-            "version": _describe_version(table.version if window is None else window.to),
+            "version": _Version(str(table.version if window is None else window.to)),
             **describe_schema(table.columns),
             **describe_alias(project.location(plan.job.sources[alias].table), namespace),
         }
         dataset = found.setdefault(name, InputDataset(name.namespace, name.name, facets=facets))
-        assertions = [_describe_assertion(each) for each in result.findings if _is_about(each, alias)]
+        assertions = [
+            data_quality_assertions_dataset.Assertion(
+                assertion=each.expectation,
+                success=each.success is True,
+                column=each.column,
+                severity="error" if each.action == "fail" else "warn",
+            )
+            for each in result.findings  # of the built-in rules, which judge the rows of a source
+            if each.index is None and each.rule is None and each.source == alias
+            if each.success is not None or each.error is not None
+        ]
         if assertions and dataset.inputFacets is not None:
             known = dataset.inputFacets.get("dataQualityAssertions")
             before = getattr(known, "assertions", [])
@@ -209,29 +209,16 @@ def describe_inputs(project: Project, plan: Plan, result: JobResult, namespace: 
     return list(found.values())
 
 
-def _is_about(finding: Finding, alias: str) -> bool:
-    """Return whether a finding has judged the rows of a source, as the built-in rules do."""
-    built_in = finding.index is None and finding.rule is None
-    return built_in and finding.source == alias and (finding.success is not None or finding.error is not None)
-
-
-def _describe_assertion(finding: Finding) -> data_quality_assertions_dataset.Assertion:
-    return data_quality_assertions_dataset.Assertion(
-        assertion=finding.expectation,
-        success=finding.success is True,
-        column=finding.column,
-        severity="error" if finding.action == "fail" else "warn",
-    )
-
-
 def describe_outputs(project: Project, plan: Plan, result: JobResult, namespace: str) -> list[OutputDataset]:
     """Return the target, and its quarantine if there is one, after a run that succeeded."""
     location = plan.place.location
     name = name_dataset(location, plan.place.uri, namespace)
     facets: dict[str, Any] = {**describe_alias(location, namespace), **_describe_columns(project, plan, namespace)}
     if result.target_version is not None:
-        facets["version"] = _describe_version(result.target_version)
-    facets |= _describe_target_schema(plan)
+        facets["version"] = _Version(str(result.target_version))
+    if plan.place.uri is not None:
+        with suppress(EnrichError):  # else what the log has now is not known
+            facets |= describe_schema(tables.read_state(plan.place.uri).columns)
     if result.state is not None:
         nulls = {
             column: data_quality_metrics_dataset.ColumnMetrics(nullCount=count, quantiles=None)
@@ -262,21 +249,6 @@ def describe_outputs(project: Project, plan: Plan, result: JobResult, namespace:
             )
         )
     return found
-
-
-def _describe_version(version: int) -> dataset_version_dataset.DatasetVersionDatasetFacet:
-    return dataset_version_dataset.DatasetVersionDatasetFacet(str(version))
-
-
-def _describe_target_schema(plan: Plan) -> dict[str, Any]:
-    """Return the facet of the target's columns as its log has them now; empty where that is not known."""
-    place = plan.place.uri
-    if place is None:
-        return {}
-    try:
-        return describe_schema(tables.read_state(place).columns)
-    except EnrichError:
-        return {}
 
 
 def _describe_columns(project: Project, plan: Plan, namespace: str) -> dict[str, Any]:
@@ -344,15 +316,13 @@ def describe_schema(columns: dict[str, DataType]) -> dict[str, Any]:
     return {"schema": schema_dataset.SchemaDatasetFacet(_describe_fields(columns))}
 
 
-def _describe_fields(columns: dict[str, DataType]) -> list[schema_dataset.SchemaDatasetFacetFields]:
+def _describe_fields(columns: Mapping[str, DataType]) -> list[schema_dataset.SchemaDatasetFacetFields]:
+    """Return columns, and the fields of structs; arrays and maps are told by their type alone."""
+    inside = {
+        name: _describe_fields(fields_of(kind) or {}) if kind_of(kind) == "struct" else None
+        for name, kind in columns.items()
+    }
     return [
-        schema_dataset.SchemaDatasetFacetFields(name, name_of(kind), fields=_describe_nested(kind))
+        schema_dataset.SchemaDatasetFacetFields(name, name_of(kind), fields=inside[name])
         for name, kind in columns.items()
     ]
-
-
-def _describe_nested(kind: DataType) -> list[schema_dataset.SchemaDatasetFacetFields] | None:
-    """Return the fields of a struct; arrays and maps are told by their type alone."""
-    if isinstance(kind, str) or kind_of(kind) != "struct":
-        return None
-    return _describe_fields({each["name"]: each["type"] for each in kind["fields"]})

@@ -1,4 +1,4 @@
-"""Figures for Prometheus: one file in the text format, for node exporter's textfile collector.
+"""Write figures for Prometheus: one file in the text format, for node exporter's textfile collector.
 
 The file is read before it is written: counters go on from what it says, and jobs that are not in this run stay.
 
@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from enrich.base.files import WholeFile
-from enrich.base.result import BLOCKED, CREATED, FAILED, LOCKED, SKIPPED, UNCHANGED, UPDATED, JobResult
+from enrich.base.result import BLOCKED, CREATED, FAILED, LOCKED, SKIPPED, UNCHANGED, UPDATED, JobResult, State
 
 FAMILIES: dict[str, tuple[str, str]] = {
     "runs_total": ("counter", "Runs of the job, by how they ended."),
@@ -42,7 +42,7 @@ _STATUSES = (CREATED, UPDATED, UNCHANGED, BLOCKED, FAILED, SKIPPED, LOCKED)
 _ACTIONS = ("warn", "quarantine", "fail")
 _LINE = re.compile(rf"{_PREFIX}(\w+)\{{(.*)\}} (\S+)")
 _LABEL = re.compile(r'(\w+)="((?:[^"\\]|\\.)*)"(?:,|$)')
-_ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n"}
+_ESCAPES = str.maketrans({"\\": "\\\\", '"': '\\"', "\n": "\\n"})
 
 SampleLabels = tuple[tuple[str, str], ...]
 """Further labels of a sample, after ``job`` and ``deployment``."""
@@ -133,21 +133,16 @@ def update_figures(figures: JobFigures, result: JobResult, lags: Mapping[str, fl
         failing = [each.action for each in result.findings if each.is_failing]
         figures.put("findings_failing", {(("action", each),): failing.count(each) for each in _ACTIONS})
     if result.state is not None:
-        _put_state(figures, result)
+        _put_state(figures, result.state)
 
 
-def _put_state(figures: JobFigures, result: JobResult) -> None:
+def _put_state(figures: JobFigures, state: State) -> None:
     """Put what the whole target holds; a join without references has no share."""
-    state = result.state
-    if state is None:
-        return
     figures.put("target_rows", {(): state.rows})
     figures.put("rules_failing", {(): sum(bool(rule.failed) or rule.error is not None for rule in state.rules)})
     references = {alias: (each.matched, each.rows - each.null_references) for alias, each in state.lookups.items()}
-    shares: dict[SampleLabels, float] = {
-        (("lookup", alias),): matched / rows for alias, (matched, rows) in references.items() if rows > 0
-    }
-    figures.put("match_ratio", shares)
+    shares = {alias: matched / rows for alias, (matched, rows) in references.items() if rows > 0}
+    figures.put("match_ratio", {(("lookup", alias),): share for alias, share in shares.items()})
 
 
 # --- the text format -------------------------------------------------------------------------------------------------
@@ -160,25 +155,20 @@ def read_figures(text: str) -> Figures:
         match = _LINE.fullmatch(line)
         if match is None or match[1] not in FAMILIES:
             continue
-        labels = {name: re.sub(r"\\(.)", _unescape, value) for name, value in _LABEL.findall(match[2])}
+        labels = {
+            name: re.sub(r"\\(.)", lambda found: "\n" if found[1] == "n" else found[1], value)
+            for name, value in _LABEL.findall(match[2])
+        }
         job, deployment = labels.pop("job", None), labels.pop("deployment", None)
-        value = _read_number(match[3])
-        if job is None or deployment is None or value is None:
+        try:
+            value = float(match[3])
+        except ValueError:
+            continue
+        if job is None or deployment is None:
             continue
         figures = found.setdefault((deployment, job), JobFigures())
         figures.samples.setdefault(match[1], {})[tuple(labels.items())] = value
     return found
-
-
-def _unescape(match: re.Match[str]) -> str:
-    return "\n" if match[1] == "n" else match[1]
-
-
-def _read_number(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None
 
 
 def format_figures(figures: Figures) -> str:
@@ -197,9 +187,5 @@ def format_figures(figures: Figures) -> str:
 
 
 def _format_sample(family: str, labels: SampleLabels, value: float) -> str:
-    told = ",".join(f'{name}="{_escape(text)}"' for name, text in labels)
+    told = ",".join(f'{name}="{text.translate(_ESCAPES)}"' for name, text in labels)
     return f"{_PREFIX}{family}{{{told}}} {int(value) if float(value).is_integer() else repr(float(value))}"
-
-
-def _escape(text: str) -> str:
-    return "".join(_ESCAPES.get(char, char) for char in text)

@@ -44,9 +44,7 @@ class Recipient:
     """Who is told, with the secrets in place.
 
     Attributes:
-        settings: What the conf file says.
         url: The address; kept out of every text that is shown.
-        headers: Further headers.
     """
 
     settings: Notify
@@ -79,21 +77,16 @@ def find_event(result: JobResult, previous: str | None) -> str | None:
 def build_event(
     settings: Notify, run: EndedRun, results: Iterable[JobResult], previous: Mapping[str, str]
 ) -> dict[str, Any] | None:
-    """Return what a recipient is told of a run; None when there is nothing for it.
-
-    Args:
-        settings: What it wants to know.
-        run: The run.
-        results: Its jobs.
-        previous: Job -> its status before.
-    """
+    """Return what a recipient is told of a run; None when there is nothing for it."""
     jobs = []
     for result in results:
         before = previous.get(result.job)
         event = find_event(result, before)
         again = event != RECOVERY and before is not None and _BAD.get(before) == event
         if event in settings.on and (settings.repeat or not again):
-            jobs.append(_describe_job(result, str(event), before))
+            told = {"job": result.job, "event": str(event), "status": result.status, "previous_status": before}
+            failing = [each.to_dict() for each in result.findings if each.is_failing]
+            jobs.append({**told, "exit_code": result.exit_code, "error": result.error, "findings": failing})
     if not jobs:
         return None
     return {
@@ -105,19 +98,6 @@ def build_event(
     }
 
 
-def _describe_job(result: JobResult, event: str, previous: str | None) -> dict[str, Any]:
-    failing = [each.to_dict() for each in result.findings if each.is_failing]
-    return {
-        "job": result.job,
-        "event": event,
-        "status": result.status,
-        "previous_status": previous,
-        "exit_code": result.exit_code,
-        "error": result.error,
-        "findings": failing,
-    }
-
-
 def build_body(settings: Notify, event: Mapping[str, Any]) -> bytes:
     """Return the JSON to send: the whole event, or a text where the recipient wants one."""
     return json.dumps(event if settings.text is None else {"text": format_text(settings.text, event)}).encode()
@@ -125,13 +105,13 @@ def build_body(settings: Notify, event: Mapping[str, Any]) -> bytes:
 
 def format_text(template: str, event: Mapping[str, Any]) -> str:
     """Return a template with the fields of an event put in; ``{jobs}`` becomes a line for each job."""
-    lines = [f"{job['job']}: {job['event']} ({job['status']}){_describe_why(job)}" for job in event["jobs"]]
+    lines = [
+        f"{job['job']}: {job['event']} ({job['status']})"
+        + ("" if job["error"] is None else f", exit {job['exit_code']}: {job['error']}")
+        for job in event["jobs"]
+    ]
     known = {**event, "jobs": "\n".join(lines)}
     return FIELD.sub(lambda match: str(known[match[1]]), template)
-
-
-def _describe_why(job: Mapping[str, Any]) -> str:
-    return "" if job["error"] is None else f", exit {job['exit_code']}: {job['error']}"
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

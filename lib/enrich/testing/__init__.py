@@ -8,7 +8,6 @@ Importing this starts nothing, and imports neither Spark nor Delta. ``docs/testi
 from __future__ import annotations
 
 from enrich.testing.differ import assert_same_rows, side_by_side
-from enrich.testing.lake import Lake
-from enrich.testing.redirect import redirect
+from enrich.testing.lake import Lake, redirect
 
 __all__ = ["Lake", "assert_same_rows", "redirect", "side_by_side"]

@@ -8,14 +8,11 @@ from typing import Any
 
 from enrich.base.console import format_count, format_finding
 from enrich.base.errors import did_you_mean
-from enrich.base.result import Finding, JobResult, RunResult
+from enrich.base.result import JobResult, RunResult
 from enrich.base.spec import RUN_ID_COLUMN, DataType
-from enrich.config.yamlfile import resolve_scalar
-from enrich.testing import models
+from enrich.testing.cells import CellError, type_cell
 from enrich.testing.differ import Row, canonical, show_cell, side_by_side
-from enrich.testing.rows import type_rows
-from enrich.testing.scenario import ExpectedJob, ExpectedTarget, Round, WrittenRows
-from enrich.testing.types import CellError, CellText, type_cell
+from enrich.testing.scenario import ExpectedJob, ExpectedTarget, Round, TypedRow, WrittenRows
 
 
 @dataclass(frozen=True)
@@ -23,7 +20,6 @@ class Mismatch:
     """One thing that is not as expected.
 
     Attributes:
-        line: Where it is expected.
         what: The table, or what of the run.
         text: What differs, in one line or several; it may hold values of the test.
     """
@@ -40,8 +36,6 @@ class FoundTable:
     Attributes:
         key: The columns by which rows are aligned.
         columns: Column -> type; None when there is no table.
-        rows: Its rows.
-        before: Its rows before the round.
     """
 
     key: tuple[str, ...]
@@ -54,65 +48,57 @@ class FoundTable:
 
 
 def compare_target(name: str, expected: ExpectedTarget, found: FoundTable, *, is_partial: bool) -> Iterator[Mismatch]:
-    """Yield how a target's rows differ from those that a round expects."""
+    """Yield how a target differs from the rows expected, or from what it was, less ``gone``, with ``changed``."""
     if expected.whole is not None:
         yield from compare_rows(name, expected.whole, found, is_partial=is_partial)
-    if expected.changed is not None or expected.gone is not None:
-        yield from _compare_changes(name, expected, found, is_partial=is_partial)
-
-
-def _compare_changes(name: str, expected: ExpectedTarget, found: FoundTable, *, is_partial: bool) -> Iterator[Mismatch]:
-    """Yield how a target differs from what it was before the round, less ``gone``, with ``changed``."""
+    if expected.changed is None and expected.gone is None:
+        return
     line = expected.lines.get("changed") or expected.lines["gone"]
-    changed = expected.changed or WrittenRows((), line, ())
+    changed, line_of_gone = expected.changed or WrittenRows((), line, ()), expected.lines.get("gone", line)
     if found.columns is None:
         if changed.rows or expected.gone:
             yield Mismatch(line, name, "there is no table")
         return
-    columns = found.columns
+    at = line_of_gone
     try:
         gone = [_type_key(key, found) for key in expected.gone or ()]
+        at = line
+        new = _type_rows(changed, found.columns, is_partial=is_partial)
     except CellError as error:
-        yield Mismatch(expected.lines.get("gone", line), name, str(error))
+        yield Mismatch(at, name, str(error))
         return
-    try:
-        new = type_rows(changed, columns)
-    except CellError as error:
-        yield Mismatch(line, name, str(error))
-        return
-    if faults := list(_check_columns(changed, found, is_partial=is_partial or not changed.rows)):
-        yield from (Mismatch(line, name, text) for text in faults)
-        return
-    left = [row for row in found.before if not any(_is_same(key, row) for key in gone)]
     if missing := sum(not any(_is_same(key, row) for row in found.before) for key in gone):
-        text = f"{missing} of {len(gone)} keys were not in the table before the round"
-        yield Mismatch(expected.lines.get("gone", line), name, text)
-    keys = [{each: row.get(each) for each in found.key} for row in new]
-    left = [row for row in left if not any(_is_same(key, row) for key in keys)]
-    named = changed.columns if is_partial and changed.rows else tuple(columns)
-    wanted = [*_project(left, named), *_project(new, named)]
-    if picture := side_by_side(wanted, _project(found.rows, named), _known(found.key, named)):
-        yield Mismatch(line, name, picture)
+        yield Mismatch(line_of_gone, name, f"{missing} of {len(gone)} keys were not in the table before the round")
+    left_or_changed = [*gone, *({each: row.get(each) for each in found.key} for row in new)]
+    left = [row for row in found.before if not any(_is_same(key, row) for key in left_or_changed)]
+    yield from _compare([*left, *new], changed, found, name, is_partial=is_partial)
 
 
 def compare_rows(name: str, expected: WrittenRows, found: FoundTable, *, is_partial: bool) -> Iterator[Mismatch]:
     """Yield how all rows of a table differ from those that are written."""
     if found.columns is None:
         if expected.rows:
-            shown = [{column: _guess_cell(cell) for column, cell in row.cells.items()} for row in expected.rows]
-            picture = side_by_side(shown, [], _known(found.key, expected.columns))
+            key = [each for each in found.key if each in expected.columns]
+            picture = side_by_side([row.cells for row in expected.rows], [], key)
             yield Mismatch(expected.line, name, f"there is no table\n{picture}")
         return
-    if faults := list(_check_columns(expected, found, is_partial=is_partial or not expected.rows)):
-        yield from (Mismatch(expected.line, name, text) for text in faults)
-        return
     try:
-        wanted = type_rows(expected, found.columns)
+        wanted = _type_rows(expected, found.columns, is_partial=is_partial)
     except CellError as error:
         yield Mismatch(expected.line, name, str(error))
         return
-    named = expected.columns if is_partial and expected.rows else tuple(found.columns)
-    if picture := side_by_side(wanted, _project(found.rows, named), _known(found.key, named)):
+    yield from _compare(wanted, expected, found, name, is_partial=is_partial)
+
+
+def _compare(
+    wanted: Sequence[Row], expected: WrittenRows, found: FoundTable, name: str, *, is_partial: bool
+) -> Iterator[Mismatch]:
+    """Yield how the rows of a table differ from typed rows, in the columns that are to be compared."""
+    columns = expected.columns if is_partial and expected.rows else tuple(found.columns or ())
+    ours, theirs = (
+        [{each: row[each] for each in columns if each in row} for row in rows] for rows in (wanted, found.rows)
+    )
+    if picture := side_by_side(ours, theirs, [each for each in found.key if each in columns]):
         yield Mismatch(expected.line, name, picture)
 
 
@@ -128,28 +114,31 @@ def compare_quarantine(
         table = FoundTable(found.key, columns, rows)
         yield from compare_rows(what, expected, table, is_partial=is_partial)
     elif len(rows) != expected:
-        listed = "\n".join(f"  {_show_row(row)}" for row in rows)
-        yield Mismatch(
-            line,
-            what,
-            f"expected {format_count(expected, 'row')}, found {len(rows)}" + (f"\n{listed}" if listed else ""),
-        )
+        listed = ["  " + " ".join(f"{each}={show_cell(cell)}" for each, cell in row.items()) for row in rows]
+        told = f"expected {format_count(expected, 'row')}, found {len(rows)}"
+        yield Mismatch(line, what, "\n".join([told, *listed]))
 
 
-def _check_columns(expected: WrittenRows, found: FoundTable, *, is_partial: bool) -> Iterator[str]:
-    """Yield what is wrong with the columns that rows name."""
-    columns = found.columns or {}
-    for name in expected.columns:
-        if found.columns is not None and name not in columns:
-            yield f"there is no column {name!r}{did_you_mean(name, columns)}"
+def _type_rows(expected: WrittenRows, columns: Mapping[str, DataType], *, is_partial: bool) -> list[TypedRow]:
+    """Return written rows with the types of the table that was found.
+
+    Raises:
+        CellError: A cell is not of its column's type, or the rows do not name the columns that they should.
+    """
+    faults = [
+        f"there is no column {each!r}{did_you_mean(each, columns)}" for each in expected.columns if each not in columns
+    ]
     missing = [name for name in columns if name not in expected.columns]
-    if missing and not is_partial:
+    if missing and expected.rows and not is_partial:
         hint = "name them, or write 'partial: true' into the file"
-        yield f"the rows do not name all columns: {', '.join(missing)}; {hint}"
+        faults.append(f"the rows do not name all columns: {', '.join(missing)}; {hint}")
     short = next((row for row in expected.rows if len(row.cells) < len(expected.columns)), None)
     if short is not None and not missing:
         lacking = next(name for name in expected.columns if name not in short.cells)
-        yield f"the row on line {short.line} does not name {lacking!r}, which another row names"
+        faults.append(f"the row on line {short.line} does not name {lacking!r}, which another row names")
+    if faults:
+        raise CellError("\n".join(faults))
+    return [{name: type_cell(cell, name, columns[name]) for name, cell in row.cells.items()} for row in expected.rows]
 
 
 def _type_key(key: Any, found: FoundTable) -> dict[str, Any]:
@@ -168,23 +157,6 @@ def _type_key(key: Any, found: FoundTable) -> dict[str, Any]:
 def _is_same(part: Row, row: Row) -> bool:
     """Return whether a row has the cells of ``part``."""
     return bool(part) and all(canonical(row.get(name)) == canonical(cell) for name, cell in part.items())
-
-
-def _project(rows: Sequence[Row], columns: Sequence[str]) -> list[Row]:
-    return [{name: row[name] for name in columns if name in row} for row in rows]
-
-
-def _known(key: Sequence[str], columns: Sequence[str]) -> list[str]:
-    return [name for name in key if name in columns]
-
-
-def _guess_cell(cell: Any) -> Any:
-    """Return a cell whose type nobody knows, because there is no table, as YAML would read it."""
-    return resolve_scalar(str(cell)) if isinstance(cell, CellText) else cell
-
-
-def _show_row(row: Row) -> str:
-    return " ".join(f"{name}={show_cell(cell)}" for name, cell in row.items())
 
 
 # --- results ---------------------------------------------------------------------------------------------------------
@@ -209,7 +181,12 @@ def compare_run(expected: Round, result: RunResult) -> Iterator[Mismatch]:
             lines = [f"expected {wanted.status}, found {job.status}", *([] if told else list_ends(job))]
             yield Mismatch(wanted.lines["status"], f"status of {name}", "\n".join(lines))
         yield from _compare_findings(name, wanted, job)
-        yield from _compare_counts(name, wanted, job)
+        given = {} if wanted.counts is None else wanted.counts.model_dump(exclude_unset=True)
+        have = {key: getattr(job.counts, key) for key in given}
+        if wrong := [
+            f"{key}: expected {value}, found {have[key]}" for key, value in given.items() if have[key] != value
+        ]:
+            yield Mismatch(wanted.lines["counts"], f"counts of {name}", "\n".join(wrong))
 
 
 def list_ends(job: JobResult) -> list[str]:
@@ -225,39 +202,26 @@ def _compare_findings(name: str, wanted: ExpectedJob, job: JobResult) -> Iterato
     left = [each for each in job.findings if each.success is not None or each.error is not None]
     absent = []
     for each in wanted.findings:
-        match = next((other for other in left if _fits(each, other)), None)
+        given = each.model_dump(include=each.model_fields_set)
+        match = next(
+            (
+                other
+                for other in left
+                if (other.success is True) == each.success
+                and all(getattr(other, key) == value for key, value in given.items() if key != "success")
+            ),
+            None,
+        )
         if match is None:
-            absent.append(each)
+            told = ", ".join(f"{key}: {value}" for key, value in given.items()) or "any that failed"
+            absent.append(f"expected, not found: {told}")
         else:
             left.remove(match)
     surplus = [each for each in left if each.success is not True]
     if not absent and not surplus:
         return
-    lines = [f"expected, not found: {_show_finding(each)}" for each in absent]
-    lines += [f"found, not expected: {format_finding(each)}" for each in surplus]
+    lines = absent + [f"found, not expected: {format_finding(each)}" for each in surplus]
     yield Mismatch(wanted.lines["findings"], f"findings of {name}", "\n".join(lines))
-
-
-def _fits(wanted: models.FindingEntry, found: Finding) -> bool:
-    given = wanted.model_dump(include=wanted.model_fields_set | {"success"})
-    have = {key: getattr(found, key) for key in given} | {"success": found.success is True}
-    return have == given
-
-
-def _show_finding(wanted: models.FindingEntry) -> str:
-    given = wanted.model_dump(include=wanted.model_fields_set)
-    return ", ".join(f"{key}: {value}" for key, value in given.items()) or "any that failed"
-
-
-def _compare_counts(name: str, wanted: ExpectedJob, job: JobResult) -> Iterator[Mismatch]:
-    given = {} if wanted.counts is None else wanted.counts.model_dump(exclude_unset=True)
-    wrong = [
-        f"{key}: expected {value}, found {getattr(job.counts, key)}"
-        for key, value in given.items()
-        if getattr(job.counts, key) != value
-    ]
-    if wrong:
-        yield Mismatch(wanted.lines["counts"], f"counts of {name}", "\n".join(wrong))
 
 
 def compare_reasons(

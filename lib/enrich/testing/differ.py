@@ -1,4 +1,4 @@
-"""A failing comparison as a picture: expected and found beside each other, rows aligned by key, differing cells marked.
+"""Draw a failing comparison: expected and found beside each other, rows aligned by key, differing cells marked.
 
     >>> print(side_by_side([{"id": 1, "name": "a"}, {"id": 2, "name": "b"}], [{"id": 1, "name": "x"}], key=["id"]))
     2 of 2 rows differ, aligned by id; cells between > and < differ
@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
@@ -59,13 +59,22 @@ def side_by_side(expected: Iterable[Row], found: Iterable[Row], key: Sequence[st
         key: The columns by which rows are aligned. Rows with one key are aligned in the order in which they come.
         limit: How many differing rows are shown.
     """
-    pairs = _pair_rows(list(expected), list(found), key)
-    differing = [pair for pair in pairs if _differ(*pair)]
+    pairs = [(left, right, _find_differing(left, right)) for left, right in _pair_rows(expected, found, key)]
+    differing = [pair for pair in pairs if pair[2] != []]
     if not differing:
         return ""
     shown = differing[:limit]
-    names = _columns(shown, key)
-    lines = [(_mark(*pair), *_texts(*pair, names)) for pair in shown]
+    marked = [name for *_, cells in shown for name in cells or ()]
+    if not marked:  # no pair tells what is worth seeing: show all
+        marked = [name for left, right, _ in shown for name in (left if left is not None else right or ())]
+    names = list(dict.fromkeys([*key, *marked]))
+    lines = [
+        (
+            "!=" if cells is not None else "++" if left is None else "--",
+            *(_write_row(row, names, cells or ()) for row in (left, right)),
+        )
+        for left, right, cells in shown
+    ]
     width = max(len("expected"), *(len(left) for _, left, _ in lines))
     by = f", aligned by {', '.join(key)}" if key else ""
     picture = [f"{len(differing)} of {len(pairs)} rows differ{by}; cells between > and < differ"]
@@ -76,74 +85,38 @@ def side_by_side(expected: Iterable[Row], found: Iterable[Row], key: Sequence[st
     return "\n".join(picture)
 
 
-def _pair_rows(expected: list[Row], found: list[Row], key: Sequence[str]) -> list[tuple[Row | None, Row | None]]:
-    """Align the rows by their key; rows that are the same come first among those with one key."""
-    ours, theirs = _by_key(expected, key), _by_key(found, key)
-    pairs: list[tuple[Row | None, Row | None]] = []
-    for each in sorted(ours.keys() | theirs.keys(), key=repr):
-        lefts, rights = ours.get(each, []), theirs.get(each, [])
+def _pair_rows(
+    expected: Iterable[Row], found: Iterable[Row], key: Sequence[str]
+) -> Iterator[tuple[Row | None, Row | None]]:
+    """Yield the rows aligned by their key; rows that are the same come first among those with one key."""
+    by_key: dict[Any, tuple[list[Row], list[Row]]] = defaultdict(lambda: ([], []))
+    for side, rows in enumerate((expected, found)):
+        for row in rows:
+            by_key[tuple(canonical(row.get(name)) for name in key)][side].append(row)
+    for _, (lefts, rights) in sorted(by_key.items(), key=lambda each: repr(each[0])):
         alone = []
         for left in lefts:
-            place = next((place for place, right in enumerate(rights) if not _differ(left, right)), None)
+            place = next((at for at, right in enumerate(rights) if _find_differing(left, right) == []), None)
             if place is None:
                 alone.append(left)
             else:
-                pairs.append((left, rights.pop(place)))
-        pairs += zip_longest(alone, rights)
-    return pairs
+                yield left, rights.pop(place)
+        yield from zip_longest(alone, rights)
 
 
-def _by_key(rows: list[Row], key: Sequence[str]) -> dict[Any, list[Row]]:
-    found: dict[Any, list[Row]] = defaultdict(list)
-    for row in rows:
-        found[tuple(canonical(row.get(name)) for name in key)].append(row)
-    return found
-
-
-def _differ(left: Row | None, right: Row | None) -> bool:
-    return left is None or right is None or any(_cell_differs(left, right, name) for name in {**left, **right})
-
-
-def _cell_differs(left: Row, right: Row, name: str) -> bool:
-    ours, theirs = left.get(name, _ABSENT), right.get(name, _ABSENT)
-    if ours is _ABSENT or theirs is _ABSENT:
-        return ours is not theirs
-    return bool(canonical(ours) != canonical(theirs))
-
-
-def _columns(pairs: list[tuple[Row | None, Row | None]], key: Sequence[str]) -> list[str]:
-    """Return the key's columns, then those that are not the same on both sides in all pairs."""
-    names = dict.fromkeys(key)
-    lonely = [row for pair in pairs for row in pair if row is not None and None in pair]
-    for left, right in pairs:
-        if left is not None and right is not None:
-            names |= {name: None for name in {**left, **right} if _cell_differs(left, right, name)}
-    if len(lonely) == len(pairs):  # no pair tells what is worth seeing: show all
-        names |= {name: None for row in lonely for name in row}
-    return list(names)
-
-
-def _mark(left: Row | None, right: Row | None) -> str:
-    return "++" if left is None else "--" if right is None else "!="
-
-
-def _texts(left: Row | None, right: Row | None, names: Sequence[str]) -> tuple[str, str]:
+def _find_differing(left: Row | None, right: Row | None) -> list[str] | None:
+    """Return the columns in which two rows differ; None where one of them is not there."""
     if left is None or right is None:
-        texts = [_line(row, names, lambda _: False) if row is not None else "(no such row)" for row in (left, right)]
-        return texts[0], texts[1]
-
-    def differs(name: str) -> bool:
-        return _cell_differs(left, right, name)
-
-    return _line(left, names, differs), _line(right, names, differs)
+        return None
+    both = {**left, **right}
+    return [name for name in both if canonical(left.get(name, _ABSENT)) != canonical(right.get(name, _ABSENT))]
 
 
-def _line(row: Row, names: Sequence[str], differs: Callable[[str], bool]) -> str:
-    cells = []
-    for name in names:
-        text = show_cell(row.get(name, _ABSENT))
-        cells.append(f"{name}=>{text}<" if differs(name) else f"{name}={text}")
-    return " ".join(cells)
+def _write_row(row: Row | None, names: Sequence[str], differing: Sequence[str]) -> str:
+    if row is None:
+        return "(no such row)"
+    cells = [(name, show_cell(row.get(name, _ABSENT))) for name in names]
+    return " ".join(f"{name}=>{text}<" if name in differing else f"{name}={text}" for name, text in cells)
 
 
 def show_cell(cell: Any) -> str:

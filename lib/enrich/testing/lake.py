@@ -3,25 +3,26 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import ConfigError
+from enrich.base.names import find_quarantine, identify
 from enrich.base.schemas import build_struct
 from enrich.base.spec import DataType
 from enrich.config.project import Project
 from enrich.storage.tables import CHANGE_FEED, quote_name
+from enrich.testing.cells import CellError, read_type, type_cell
 from enrich.testing.differ import assert_same_rows
-from enrich.testing.redirect import redirect
-from enrich.testing.texttable import TextTable, read_text_table
-from enrich.testing.types import CellError, read_type, type_cell
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 Row = Mapping[str, Any]
+_BARE = re.compile(r"\w[\w-]*")
 
 
 class CommitRefused(Exception):
@@ -33,75 +34,64 @@ class Lake:
     """A directory of tables.
 
     Attributes:
-        root: The directory.
         keys: Name of a table -> its key columns, for those that were created here.
     """
 
     root: Path
     keys: dict[str, tuple[str, ...]] = field(default_factory=dict)
 
-    # --- tables from text --------------------------------------------------------------------------------------------
+    # --- what tests write --------------------------------------------------------------------------------------------
 
-    def create(self, name: str, key: str | Sequence[str], text: str) -> None:
+    def create(self, name: str, key: str | Sequence[str], columns: Mapping[str, str], rows: Sequence[Row] = ()) -> None:
         """Write a table with a change feed.
 
         Args:
             name: Its bare name.
             key: Its key column, or the list of them.
-            text: Its rows as a text table; a column of the first line may have a type, as in ``price: double``,
-                otherwise it is a string.
+            columns: Its columns, each with its type as in a scenario: ``{"id": "string", "price": "double"}``.
+            rows: Its rows, with plain values as a scenario has them; a column that one does not name is null.
 
         Raises:
-            ConfigError: The text is no table, or a cell is not of its column's type.
+            ConfigError: A type is none, or a cell is not of its column's type.
         """
-        table = read_text_table(text, name)
-        heads = [column.partition(":") for column in table.columns]
-        columns = {head.strip(): read_type(kind) if colon else "string" for head, colon, kind in heads}
-        names = tuple(columns)
-        rows = _type_rows(TextTable(names, table.rows, table.lines), columns, name)
-        self.define(name, (key,) if isinstance(key, str) else tuple(key), columns, rows)
+        kinds = {column: read_type(kind) for column, kind in columns.items()}
+        typed = [dict.fromkeys(kinds) | row for row in _type_rows(rows, kinds, name)]
+        self.define(name, (key,) if isinstance(key, str) else tuple(key), kinds, typed)
 
-    def insert(self, name: str, text: str) -> None:
+    def insert(self, name: str, rows: Sequence[Row]) -> None:
         """Append rows, whatever their keys."""
-        self._commit_text(name, "insert", text)
+        self._commit_plain(name, "insert", rows)
 
-    def upsert(self, name: str, text: str) -> None:
+    def upsert(self, name: str, rows: Sequence[Row]) -> None:
         """Replace the rows with the same key, or add them; columns that are not named are null."""
-        self._commit_text(name, "upsert", text)
+        self._commit_plain(name, "upsert", rows)
 
-    def update(self, name: str, text: str) -> None:
+    def update(self, name: str, rows: Sequence[Row]) -> None:
         """Change the columns named beside the key."""
-        self._commit_text(name, "update", text)
+        self._commit_plain(name, "update", rows)
 
     def delete(self, name: str, keys: Iterable[Any]) -> None:
         """Delete rows by their keys: single values, or mappings of key columns and values."""
-        columns = self.key_of(name)
-        rows = [key if isinstance(key, Mapping) else {columns[0]: key} for key in keys]
-        self.commit(name, "delete", rows)
+        columns = self.keys[name]
+        self.commit(name, "delete", [key if isinstance(key, Mapping) else {columns[0]: key} for key in keys])
 
-    def assert_rows(self, name: str, key: Sequence[str], text: str) -> None:
-        """Compare all rows of a table with a text table; fail with the rows that differ side by side."""
+    def assert_rows(self, name: str, key: Sequence[str], rows: Sequence[Row]) -> None:
+        """Compare all rows of a table with those that are expected; fail with the rows that differ side by side."""
         columns = self.columns(name)
         if columns is None:
             raise AssertionError(f"there is no table {name!r}")
-        table = read_text_table(text, name)
-        if wrong := sorted(columns.keys() ^ set(table.columns)):
-            raise AssertionError(f"not in both the table and the text: {', '.join(wrong)}")
-        assert_same_rows(_type_rows(table, columns, name), self.rows(name), key)
+        assert_same_rows(_type_rows(rows, columns, name), self.rows(name), key)
 
     def redirect(self, project: Project) -> Project:
         """Return a project with all of its tables in this lake."""
         return redirect(project, self.root)
 
-    def _commit_text(self, name: str, verb: str, text: str) -> None:
+    def _commit_plain(self, name: str, verb: str, rows: Sequence[Row]) -> None:
         columns = self.columns(name)
         if columns is None:
-            raise ConfigError(f"there is no table {name!r}", hint="create it first: Lake.create(name, key, text)")
-        table = read_text_table(text, name)
-        rows = _type_rows(table, columns, name)
-        if verb != "update":
-            rows = [{column: row.get(column) for column in columns} for row in rows]
-        self.commit(name, verb, rows)
+            raise ConfigError(f"there is no table {name!r}", hint="create it first: Lake.create")
+        typed = _type_rows(rows, columns, name)
+        self.commit(name, verb, typed if verb == "update" else [dict.fromkeys(columns) | row for row in typed])
 
     # --- tables ------------------------------------------------------------------------------------------------------
 
@@ -114,10 +104,6 @@ class Lake:
         from deltalake import DeltaTable
 
         return (self.root / name / "_delta_log").is_dir() and DeltaTable.is_deltatable(self.path(name))
-
-    def key_of(self, name: str) -> tuple[str, ...]:
-        """Return the key of a table that was created here."""
-        return self.keys[name]
 
     def define(
         self, name: str, key: tuple[str, ...], columns: Mapping[str, DataType], rows: Sequence[Row] = ()
@@ -159,11 +145,6 @@ class Lake:
     def commit(self, name: str, verb: str, rows: Sequence[Row]) -> None:
         """Write rows of the table's types as another system would: one Delta commit.
 
-        Args:
-            name: The table.
-            verb: ``insert``, ``upsert``, ``update``, or ``delete`` with the keys as rows.
-            rows: The rows; nothing is written when there are none.
-
         Raises:
             CommitRefused: A row to change or delete is not there, or two rows of the commit have one key.
         """
@@ -178,7 +159,7 @@ class Lake:
         if verb == "insert":
             write_deltalake(log, data, mode="append")
             return
-        key = self.key_of(name)
+        key = self.keys[name]
         if len({repr([row[each] for each in key]) for row in rows}) < len(rows):
             raise CommitRefused(f"two rows of one {verb} have the same key")
         found = self._merge(log, data, verb, key)
@@ -200,17 +181,78 @@ class Lake:
         return int(merge.execute()["num_target_rows_updated"])
 
 
-def _type_rows(table: TextTable, columns: Mapping[str, DataType], name: str) -> list[dict[str, Any]]:
-    """Return the rows of a text table with the types of its columns."""
-    if wrong := [column for column in table.columns if column not in columns]:
-        raise ConfigError(f"table {name!r} has no column {wrong[0]!r}", hint=f"it has {', '.join(columns)}")
+def _type_rows(rows: Sequence[Row], columns: Mapping[str, DataType], name: str) -> list[dict[str, Any]]:
+    """Return rows with plain values as rows with the types of a table's columns."""
     found = []
-    for cells, line in zip(table.rows, table.lines, strict=True):
-        row = {}
-        for column, cell in zip(table.columns, cells, strict=True):
-            try:
-                row[column] = type_cell(cell, column, columns[column])
-            except CellError as error:
-                raise ConfigError(str(error), where=f"{name}:{line + 1}") from None
-        found.append(row)
+    for number, row in enumerate(rows, 1):
+        if wrong := [column for column in row if column not in columns]:
+            raise ConfigError(f"table {name!r} has no column {wrong[0]!r}", hint=f"it has {', '.join(columns)}")
+        try:
+            found.append({column: type_cell(cell, column, columns[column]) for column, cell in row.items()})
+        except CellError as error:
+            raise ConfigError(str(error), where=f"{name}, row {number}") from None
     return found
+
+
+# --- a project in the lake -------------------------------------------------------------------------------------------
+
+
+def name_tables(project: Project) -> dict[str, str]:
+    """Return what each table of a project is called in a lake of a test.
+
+    A bare name stays as it is. A catalog name or a path becomes a bare name: ``main.crm.accounts`` is
+    ``main_crm_accounts``. The quarantine of a target keeps its place beside it.
+
+    Returns:
+        Identity of the place (``enrich.base.names.identify``) -> name.
+    """
+    given = [
+        name
+        for job in project.jobs.values()
+        for name in (job.target.table, *(source.table for source in job.sources.values()))
+    ]
+    names: dict[str, str] = {}
+    for reference in sorted(given, key=lambda each: _BARE.fullmatch(each) is None):
+        place = project.location(reference)
+        if identify(place) in names:
+            continue
+        base = re.sub(r"\W+", "_", reference).strip("_") or "table"
+        taken, name, number = set(names.values()), base, 2
+        while name in taken:
+            name, number = f"{base}_{number}", number + 1
+        names[identify(place)] = name
+        names.setdefault(identify(find_quarantine(place)), name_quarantine(name))
+    return names
+
+
+def name_quarantine(name: str) -> str:
+    """Return the name of the quarantine of a target."""
+    return str(find_quarantine(name))
+
+
+def redirect(project: Project, directory: Path) -> Project:
+    """Return the project with all of its tables and its state in a directory, and nobody who is told of its runs.
+
+    Whoever ``conf/`` names for lineage, figures and notifications hears of the deployment's own tables alone.
+
+    Args:
+        project: What ``load_project`` gave; its files stay as they are.
+        directory: The lake, a local directory.
+    """
+    names = name_tables(project)
+
+    def move(entry: Any) -> Any:
+        return entry.model_copy(update={"table": names[identify(project.location(entry.table))]})
+
+    here = {"lake": str(directory.absolute()), "catalog": None, "state": None}
+    settings = project.settings.model_copy(update={**here, "lineage": None, "metrics": None, "notify": {}})
+    jobs = {
+        name: job.model_copy(
+            update={
+                "sources": {alias: move(source) for alias, source in job.sources.items()},
+                "target": move(job.target),
+            }
+        )
+        for name, job in project.jobs.items()
+    }
+    return Project(project.dir, project.deployment, settings, jobs, project.suites, project.deployments)

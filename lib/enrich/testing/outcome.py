@@ -1,4 +1,4 @@
-"""What came of scenarios, for people and for continuous integration. The texts hold values: they are the test's own."""
+"""Play scenarios, and tell people and continuous integration what came of them; the values told are the test's own."""
 
 from __future__ import annotations
 
@@ -28,13 +28,7 @@ log = logging.getLogger("enrich.testing")
 
 @dataclass(frozen=True)
 class PlayedScenario:
-    """One scenario that was played.
-
-    Attributes:
-        scenario: The scenario.
-        rounds: Its rounds.
-        seconds: How long it took, with writing the given tables.
-    """
+    """One scenario that was played."""
 
     scenario: Scenario
     rounds: tuple[Played, ...]
@@ -65,15 +59,15 @@ def choose_scenarios(project: Project, paths: Collection[Path], texts: Collectio
     if not files:
         raise ConfigError("there are no scenarios; write tests/<name>.yml", hint="docs/testing.md has an example")
     found = read_scenarios(project, files)
-    wanted = [text.casefold() for text in texts]
-    chosen = [each for each in found if not wanted or any(text in _describe(each).casefold() for text in wanted)]
+    names = [f"{Path(each.file).name} {each.title}".casefold() for each in found]
+    chosen = [
+        each
+        for each, name in zip(found, names, strict=True)
+        if not texts or any(text.casefold() in name for text in texts)
+    ]
     if not chosen:
         raise ConfigError(f"no scenario's file name or title contains {' or '.join(map(repr, texts))}")
     return chosen
-
-
-def _describe(scenario: Scenario) -> str:
-    return f"{Path(scenario.file).name} {scenario.title}"
 
 
 def play_scenarios(

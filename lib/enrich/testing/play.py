@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,10 +28,8 @@ from enrich.testing.compare import (
     compare_run,
     compare_target,
 )
-from enrich.testing.lake import CommitRefused, Lake
-from enrich.testing.models import Dump
-from enrich.testing.redirect import name_quarantine, redirect
-from enrich.testing.scenario import Given, Round, Scenario
+from enrich.testing.lake import CommitRefused, Lake, name_quarantine, redirect
+from enrich.testing.scenario import Dump, Given, Round, Scenario
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -47,8 +46,6 @@ class Stage:
 
     Attributes:
         project: The project; all of its tables are in ``lake``.
-        spark: The session.
-        lake: The lake.
         mend: Puts what `enrich doctor keys` suggests into a job, and returns the project with it.
         tables: Job -> what its target held after the last round.
     """
@@ -65,13 +62,10 @@ class Played:
     """What came of a round.
 
     Attributes:
-        round: The round.
         result: What the run gave; None when there was none.
         report: What `enrich doctor keys` said; None when it was not asked.
         tables: Job -> its target after the round.
         reasons: Job -> the reasons of its rows, for the jobs that the round asks about.
-        differences: What is not as expected.
-        seconds: How long it took.
     """
 
     round: Round
@@ -137,18 +131,17 @@ def play_round(stage: Stage, scenario: Scenario, each: Round) -> Played:
     result, report, differences = None, None, list[Mismatch]()
     reasons: dict[str, Reasons] = {}
     try:
-        _commit_all(stage, scenario, each)
-        if each.doctor is not None:
+        if (refused := _commit_all(stage, scenario, each)) is not None:
+            differences.append(refused)
+        elif each.doctor is not None:
             report = doctor_keys(stage.project, each.doctor, spark=stage.spark)
             stage.project = stage.mend(stage.project, report)
-        if each.jobs:
+        if each.jobs and not differences:
             result = run(stage.project, each.jobs, spark=stage.spark, **each.options)
     except EnvironmentFault:
         raise
     except EnrichError as error:
         differences.append(Mismatch(each.line, "run", str(error)))
-    except _Refused as error:
-        differences.append(error.difference)
     stage.tables = {job: _read_target(stage, job, before.get(job, ())) for job in scenario.jobs}
     if not differences:
         if result is not None:
@@ -159,15 +152,8 @@ def play_round(stage: Stage, scenario: Scenario, each: Round) -> Played:
     return Played(each, result, report, dict(stage.tables), reasons, tuple(differences), seconds)
 
 
-class _Refused(Exception):
-    """A commit of another system that is not possible."""
-
-    def __init__(self, difference: Mismatch) -> None:
-        super().__init__(difference.text)
-        self.difference = difference
-
-
-def _commit_all(stage: Stage, scenario: Scenario, each: Round) -> None:
+def _commit_all(stage: Stage, scenario: Scenario, each: Round) -> Mismatch | None:
+    """Commit what other systems write; return the first commit that is not possible."""
     from deltalake.exceptions import DeltaError
 
     for commit in each.commits:
@@ -179,7 +165,8 @@ def _commit_all(stage: Stage, scenario: Scenario, each: Round) -> None:
                 else:
                     stage.lake.commit(given.name, write.verb, write.rows)
             except (CommitRefused, DeltaError) as error:
-                raise _Refused(Mismatch(write.line, f"{write.verb} into {write.table}", str(error))) from error
+                return Mismatch(write.line, f"{write.verb} into {write.table}", str(error))
+    return None
 
 
 def _load_dump(stage: Stage, reference: str, given: Given, dump: Dump) -> None:
@@ -201,17 +188,12 @@ def _load_dump(stage: Stage, reference: str, given: Given, dump: Dump) -> None:
 def _read_target(stage: Stage, job: str, before: Any) -> FoundTable:
     name = stage.project.jobs[job].target.table
     columns = stage.lake.columns(name)
-    key = find_key(stage.project, job) if columns is not None else ()
+    key: tuple[str, ...] = ()
+    if columns is not None:
+        with suppress(EnrichError):  # else the job's sources do not say what identifies a row
+            spec = Workplace(stage.project, [job], Options(), "").open_job(stage.project.jobs[job]).spec
+            key = (*spec.identity, *spec.right_identity)
     return FoundTable(key, columns, stage.lake.rows(name), before)
-
-
-def find_key(project: Project, job: str) -> tuple[str, ...]:
-    """Return the columns that identify a row of a job's target; none when its sources do not say."""
-    try:
-        spec = Workplace(project, [job], Options(), "").open_job(project.jobs[job]).spec
-    except EnrichError:
-        return ()
-    return (*spec.identity, *spec.right_identity)
 
 
 def _compare_tables(stage: Stage, scenario: Scenario, each: Round) -> Iterator[Mismatch]:

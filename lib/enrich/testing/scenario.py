@@ -1,13 +1,203 @@
-"""A scenario as it is played: what its file says, checked against the project; given rows have their types."""
+"""Say what a scenario is: the frozen models of its file, and the scenario that is played, checked against the project.
+
+Rows of the models are as they are written; those of given tables and commits get the types of their columns when the
+file is read, expected rows when the target is found.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, StrictBool, StrictInt, StrictStr, WithJsonSchema
 
 from enrich.base.spec import DataType
-from enrich.testing.models import CountsEntry, Dump, FindingEntry
+from enrich.config.models import FileSchema, Model, Names, Text, finish_schema
+from enrich.config.shape import FileKind
+from enrich.config.yamlfile import PathStep
+from enrich.dumps.result import MAX_DELETE
+
+# --- the file --------------------------------------------------------------------------------------------------------
+
+_MAPPINGS = {"type": "array", "items": {"type": "object"}}
+Rows = Annotated[Any, WithJsonSchema(_MAPPINGS)]
+"""A list of mappings."""
+Keys = Annotated[Any, WithJsonSchema({"type": "array", "items": {"not": {"type": "array"}}})]
+"""A list of single values, or of mappings."""
+JobNames = Annotated[
+    Names,
+    WithJsonSchema({"anyOf": [{"type": "string", "minLength": 1}, {"type": "array", "items": {"type": "string"}}]}),
+]
+Status = Literal["created", "updated", "unchanged", "blocked", "failed", "skipped", "locked"]
+
+
+class Table(Model):
+    """A table that is given."""
+
+    key: Names = Field(description="The column, or the list of columns, that identifies a row.")
+    columns: dict[StrictStr, Text] = Field(description="Name -> type of Spark SQL, in the order of the table.")
+    rows: Rows = Field((), description="The rows before the first round.")
+
+
+class Dump(Model):
+    """A dump that is loaded, as ``enrich load`` does it; the key and the types are those of the given table."""
+
+    text: StrictStr = Field(description="The CSV file as it is.")
+    columns: Names | None = Field(None, description="The names of the columns, for a file without a header.")
+    header: StrictBool = Field(True, description="false: the first line holds values, as `--no-header`.")
+    delimiter: StrictStr | None = Field(None, description="What stands between fields; if left out, it is found.")
+    complete: StrictBool = Field(False, description="true: rows that the dump lacks are deleted.")
+    max_delete: float = Field(
+        MAX_DELETE, ge=0, le=1, description="With `complete`: the greatest share of the rows that may be deleted."
+    )
+    bad_rows: Literal["fail", "skip"] = Field("fail", description="skip: lines that do not fit are left out.")
+
+
+class Commit(Model):
+    """What other systems write; each of the five is one Delta commit of a table, in this order."""
+
+    load: dict[StrictStr, Dump] = Field({}, description="Table -> dump that is loaded, as by `enrich load`.")
+    insert: dict[StrictStr, Rows] = Field({}, description="Table -> rows that are appended, whatever their keys.")
+    upsert: dict[StrictStr, Rows] = Field(
+        {}, description="Table -> rows that replace the rows with the same key, or are added."
+    )
+    update: dict[StrictStr, Rows] = Field(
+        {}, description="Table -> rows with the key and the columns that change; the other columns stay."
+    )
+    delete: dict[StrictStr, Keys] = Field({}, description="Table -> keys; one of several columns is a mapping.")
+
+
+class FindingEntry(Model):
+    """A finding that a run must have; only what is given is compared."""
+
+    expectation: Text | None = Field(None, description="The expectation's type, or the rule's name.")
+    column: Text | None = None
+    column_list: Names | None = None
+    source: Text | None = Field(None, description="The alias, for rules about a source or a join.")
+    action: Literal["warn", "quarantine", "fail"] | None = None
+    checked: StrictInt | None = Field(None, description="Rows that the rule judged.")
+    failed: StrictInt | None = Field(None, description="Rows that it found wanting.")
+    success: StrictBool = Field(False, description="true asks for a rule that passed.")
+    accepted: StrictBool | None = None
+
+
+class CountsEntry(Model):
+    """Numbers of a job's result; only those given are compared."""
+
+    affected_keys: StrictInt | None = None
+    inserted: StrictInt | None = None
+    updated: StrictInt | None = None
+    deleted: StrictInt | None = None
+    quarantined: StrictInt | None = None
+    null_foreign_keys: StrictInt | None = None
+    null_list_ids: StrictInt | None = None
+    null_values: StrictInt | None = None
+
+
+class RoundEntry(Commit):
+    """Commits, a run, and what must be there after it."""
+
+    title: Text = Field(description="What the round shows.")
+    commits: tuple[Commit, ...] = Field((), description="Several commits one after the other, before the run.")
+    doctor: Text | None = Field(
+        None, description="A job: what `enrich doctor keys` suggests for it is in the job from now on."
+    )
+    run: JobNames | None = Field(None, description="The jobs that run; if left out, all of the scenario.")
+    full_refresh: StrictBool = Field(False, description="As `enrich run --full-refresh`.")
+    retry_quarantined: StrictBool = Field(False, description="As `enrich run --retry-quarantined`.")
+    accept: Names = Field((), description="Job rules that only warn, as `enrich run --accept`.")
+    exit_code: StrictInt = Field(0, description="The run's exit code.")
+    status: Annotated[
+        Any,
+        WithJsonSchema({"anyOf": [{"enum": list(Status.__args__)}, {"type": "object"}]}),
+    ] = Field(None, description="The status of all jobs of the round, or job -> status.")
+    expect: dict[StrictStr, Rows] = Field({}, description="Target -> all of its rows.")
+    changed: dict[StrictStr, Rows] = Field(
+        {}, description="Target -> the rows that are new or different; all others are as before the round."
+    )
+    gone: dict[StrictStr, Keys] = Field({}, description="Target -> keys of the rows that the round has removed.")
+    quarantine: dict[StrictStr, Annotated[Any, WithJsonSchema({"anyOf": [{"type": "integer"}, _MAPPINGS]})]] = Field(
+        {}, description="Target -> the number of rows in its quarantine, or these rows."
+    )
+    findings: dict[StrictStr, tuple[FindingEntry, ...]] = Field(
+        {}, description="Job -> the findings of rules that failed."
+    )
+    counts: dict[StrictStr, CountsEntry] = Field({}, description="Job -> numbers of its result.")
+    why: dict[StrictStr, Rows] = Field(
+        {}, description="Job -> rows with the target's key, and the reason of `enrich why` for each alias."
+    )
+
+
+class ScenarioFile(Model):
+    """One file of ``tests/``, as written."""
+
+    title: Text | None = Field(None, description="What the scenario shows; if left out, the name of the file.")
+    about: Text | None = Field(None, description="More about it, for the reader.")
+    tables: dict[StrictStr, Table] = Field(
+        description="The given tables, by the reference that the jobs have for them."
+    )
+    jobs: Names | None = Field(
+        None, description="The jobs that run; if left out, those that the given tables are enough for."
+    )
+    partial: StrictBool = Field(False, description="true: only the columns that expected rows name are compared.")
+    rounds: tuple[RoundEntry, ...] = Field(description="What happens, in order.")
+
+
+LOAD = "load"
+WRITES = ("insert", "upsert", "update", "delete")
+ABOUT_TARGETS = ("expect", "changed", "gone", "quarantine")
+ABOUT_JOBS = ("findings", "counts", "why")
+ABOUT_RUNS = ("full_refresh", "retry_quarantined", "accept", "exit_code", "status")
+
+
+def _is_data(path: tuple[PathStep, ...]) -> bool:
+    """Return True for rows and keys."""
+    match path:
+        case ("tables", _, "rows"):
+            return True
+        case ("rounds", _, "commits", _, str(key), _):
+            return key in WRITES
+        case (*_, "load", _, "text"):
+            return True
+        case ("rounds", _, str(key), _):
+            return key in (*WRITES, *ABOUT_TARGETS, "why")
+    return False
+
+
+KIND = FileKind(
+    {
+        (): ScenarioFile,
+        ("tables", "*"): Table,
+        ("rounds", "*"): RoundEntry,
+        ("rounds", "*", "commits", "*"): Commit,
+        ("rounds", "*", "load", "*"): Dump,
+        ("rounds", "*", "commits", "*", "load", "*"): Dump,
+        ("rounds", "*", "findings", "*", "*"): FindingEntry,
+        ("rounds", "*", "counts", "*"): CountsEntry,
+    },
+    {
+        ("tables", "*"): "tables.<table>",
+        ("rounds", "*"): "rounds",
+        ("rounds", "*", "commits", "*"): "commits",
+        ("rounds", "*", "load", "*"): "load.<table>",
+        ("rounds", "*", "commits", "*", "load", "*"): "load.<table>",
+        ("rounds", "*", "findings", "*", "*"): "findings.<job>",
+        ("rounds", "*", "counts", "*"): "counts.<job>",
+    },
+    is_data=_is_data,
+)
+"""What the reader of files has to know of scenarios."""
+
+
+def build_schema() -> dict[str, Any]:
+    """Return the JSON Schema of a scenario file, for editors; ``conf/schema/`` keeps it."""
+    schema = ScenarioFile.model_json_schema(by_alias=True, schema_generator=FileSchema)
+    schema["properties"]["rounds"]["minItems"] = 1
+    return finish_schema("test", "A scenario of enrich", schema)
+
+
+# --- what is played --------------------------------------------------------------------------------------------------
 
 TypedRow = Mapping[str, Any]
 """A row with the values that Arrow takes."""
@@ -15,12 +205,7 @@ TypedRow = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class WrittenRow:
-    """A row as a file has it.
-
-    Attributes:
-        cells: Column -> plain value, or text of a text table.
-        line: Where it stands.
-    """
+    """A row as a file has it."""
 
     cells: Mapping[str, Any]
     line: int
@@ -31,7 +216,6 @@ class WrittenRows:
     """Rows that are expected; their types are those of the table that is found.
 
     Attributes:
-        rows: The rows.
         line: Where they begin.
         columns: The columns that they name.
     """
@@ -47,9 +231,7 @@ class Given:
 
     Attributes:
         name: Its name in the scenario's lake.
-        key: Its key columns.
         columns: Column -> type.
-        rows: The rows before the first round.
     """
 
     name: str
@@ -64,10 +246,7 @@ class Write:
 
     Attributes:
         verb: ``load``, ``insert``, ``upsert``, ``update`` or ``delete``.
-        table: The table's reference.
         rows: The rows; for ``delete`` the keys; none for ``load``.
-        line: Where it stands.
-        dump: What ``load`` loads.
     """
 
     verb: str
@@ -83,7 +262,6 @@ class ExpectedTarget:
 
     Attributes:
         job: The job that writes it.
-        whole: All of its rows.
         changed: The rows that are new or different.
         gone: Keys that left; a mapping, or a single value.
         quarantine: The number of rows in the quarantine, or these rows.
@@ -103,9 +281,7 @@ class ExpectedJob:
     """What a round expects of one job's result.
 
     Attributes:
-        status: How it ends.
         findings: The findings that failed; None: not compared.
-        counts: Numbers of the result.
         why: Rows with the target's key and aliases.
         lines: Key of the file -> where it stands.
     """
@@ -122,14 +298,10 @@ class Round:
     """One round: commits, a run, and what must be there after it.
 
     Attributes:
-        number: From 1.
-        title: What it shows.
-        line: Where it stands.
         commits: What other systems write before the run.
         doctor: The job that is mended before the run.
         jobs: The jobs that run.
         options: Options of the run by the names that ``enrich.run`` has for them.
-        exit_code: The run's exit code.
         targets: Target's reference -> what is expected of it.
         results: Job -> what is expected of its result.
     """
@@ -153,12 +325,8 @@ class Scenario:
 
     Attributes:
         file: The file as messages name it.
-        title: What it shows.
         about: More about it; empty when the file says nothing.
-        tables: Reference -> given table.
-        jobs: The jobs that run, in their order.
         is_partial: Whether only the columns that expected rows name are compared.
-        rounds: The rounds.
     """
 
     file: str

@@ -17,7 +17,7 @@ from enrich.dumps import files
 from enrich.dumps.dialect import Dialect
 from enrich.dumps.files import DumpFile
 from enrich.dumps.layout import Known
-from enrich.dumps.marks import Marks
+from enrich.dumps.reading import Marks
 from enrich.dumps.result import DumpOptions, choose_dialect
 from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged, stage_dump
 

@@ -16,7 +16,7 @@ import pytest
 from pyarrow import parquet
 
 from enrich.base.errors import Blocked, ConfigError
-from enrich.dumps import batches, delimited, files
+from enrich.dumps import delimited, files, reading
 from enrich.dumps.files import DumpFile, check_encoding, choose_format, list_files
 from enrich.dumps.layout import Known, find_type
 from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged, find_repeated, stage_dump
@@ -108,7 +108,7 @@ def test_every_bad_line_is_counted_under_its_cause(read: Read) -> None:
 
 
 def test_line_numbers_are_right_across_batches_and_ten_are_told(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "ROWS", 7)
+    monkeypatch.setattr(reading, "ROWS", 7)
     text = "id,n\n" + "".join(f'{at},"a\nb"\n' if at % 2 else f"x{at},c\n" for at in range(40))
     _, staged = read(text, types=NUMBERS)
     (count, first) = _faults(staged)["column 'id' is not of type bigint"]
@@ -460,7 +460,7 @@ def test_two_formats_at_once_are_refused() -> None:
 
 
 def test_a_batch_is_bounded_by_its_characters_too(read: Read, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited, "CHARACTERS", 50)
+    monkeypatch.setattr(reading, "CHARACTERS", 50)
     _, staged = read("id,n\n" + "1,aaaaaaaaaaaaaaaaaa\n" * 9)
     assert parquet.ParquetFile(staged.path).num_row_groups == 3
-    assert batches.ROWS * 2 <= 100_000
+    assert reading.ROWS * 2 <= 100_000

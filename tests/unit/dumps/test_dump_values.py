@@ -13,8 +13,7 @@ import pytest
 
 from enrich.base.errors import ConfigError
 from enrich.compiler.ddl import read_columns
-from enrich.dumps.columns import convert_column
-from enrich.dumps.convert import convert_texts, convert_values
+from enrich.dumps.convert import convert_column, convert_texts, convert_values
 from enrich.dumps.stage import name_type
 from enrich.storage.tables import make_arrow_schema
 

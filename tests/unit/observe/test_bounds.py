@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from enrich.observe.observer import TooLate, run_within
+from enrich.observe.run import TooLate, run_within
 
 
 def test_work_is_waited_for() -> None:

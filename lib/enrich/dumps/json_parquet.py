@@ -1,4 +1,4 @@
-"""JSON with one object a line, and Parquet -> batches."""
+"""Read JSON with one object a line, and Parquet, in batches."""
 
 from __future__ import annotations
 
@@ -9,12 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from enrich.base.errors import Blocked, ConfigError
-from enrich.dumps.badlines import SYNTAX, UNKNOWN
-from enrich.dumps.batches import CHARACTERS, ROWS, Batch, Reading, find_lost
-from enrich.dumps.columns import convert_column
-from enrich.dumps.convert import convert_values, is_whole
+from enrich.dumps.convert import convert_column, convert_values, find_lost, is_whole
 from enrich.dumps.files import DumpFile, open_lines
 from enrich.dumps.layout import spell_fields
+from enrich.dumps.reading import ROWS, Batch, Reading, gather
+from enrich.dumps.result import SYNTAX, UNKNOWN
 
 _SAMPLE = 10_000
 """Lines of JSON in which the names of a new table's columns are looked for."""
@@ -50,8 +49,19 @@ def read_json(file: DumpFile, encoding: str, names: Sequence[str], reading: Read
         names: What the columns are called in the objects; case counts only where it decides.
         reading: Counts lines that give no row.
     """
+    for each in gather(_read_objects(file, encoding, names, reading)):
+        found = [
+            convert_values([row.get(name) for row in each.rows], field.type)
+            for name, field in zip(names, reading.schema, strict=True)
+        ]
+        wrong = [pa.array(marks, pa.bool_()) for _, marks in found]
+        yield Batch([column for column, _ in found], wrong, each.lines, each.bad)
+
+
+def _read_objects(
+    file: DumpFile, encoding: str, names: Sequence[str], reading: Reading
+) -> Iterator[tuple[dict[str, Any], int, bool, int]]:
     known, lower, key = set(names), {name.lower(): name for name in names}, {names[at].lower() for at in reading.key}
-    objects, lines, bad, size = list[dict[str, Any]](), list[int](), list[bool](), 0
     with open_lines(file, encoding) as found:
         for number, line in enumerate(found, 1):
             if not line.strip():
@@ -69,25 +79,7 @@ def read_json(file: DumpFile, encoding: str, names: Sequence[str], reading: Read
                 continue
             if further:
                 reading.faults.add(UNKNOWN, file.name, [number])
-            objects.append(each)
-            lines.append(number)
-            bad.append(bool(further))
-            size += len(line)
-            if len(objects) >= ROWS or size >= CHARACTERS:
-                yield _convert(objects, lines, bad, names, reading.schema)
-                objects, lines, bad, size = [], [], [], 0
-    if objects:
-        yield _convert(objects, lines, bad, names, reading.schema)
-
-
-def _convert(
-    objects: list[dict[str, Any]], lines: list[int], bad: list[bool], names: Sequence[str], schema: pa.Schema
-) -> Batch:
-    found = [
-        convert_values([each.get(name) for each in objects], field.type)
-        for name, field in zip(names, schema, strict=True)
-    ]
-    return Batch([column for column, _ in found], [pa.array(wrong, pa.bool_()) for _, wrong in found], lines, bad)
+            yield each, number, bool(further), len(line)
 
 
 def read_parquet_schema(file: DumpFile) -> pa.Schema:
