@@ -16,8 +16,7 @@ from enrich.base.schemas import build_struct, strip_type
 from enrich.base.spec import DataType
 from enrich.compiler.statictypes import check_types
 from enrich.expressions import FUNCTIONS, ExpressionError, Scope, parse_expression
-from enrich.expressions.functions import LAMBDAS
-from enrich.expressions.refusals import explain_function
+from enrich.expressions.functions import LAMBDAS, explain_function
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -17,7 +17,7 @@ from enrich.base.spec import DataType
 from enrich.compiler.compile import compile_job
 from enrich.compiler.statictypes import check_types
 from enrich.expressions import FUNCTIONS, ExpressionError, Scope, parse_expression
-from enrich.expressions.refusals import explain_function
+from enrich.expressions.functions import explain_function
 from enrich.operations import inspection
 from kit.history import NOT_NULL
 from kit.lab import FEED
@@ -123,7 +123,7 @@ def test_types_that_are_sure_are_told(text: str, kind: DataType | None) -> None:
         ("a.items[0].nope", "has no field 'nope'; it has name, n, subs"),
         ("element_at(a.items, 1).nope", "has no field 'nope'"),
         ("transform(a.items, x -> x.nope)", "has no field 'nope'"),
-        ("filter(a.xs, x -> x + 1)", "the lambda of filter is a condition, and this is int"),
+        ("filter(a.xs, x -> x + 1)", "the lambda of filter is about a condition, and this is int"),
         ("exists(a.items, x -> x.n = a.ts)", "cannot compare int and timestamp"),
         ("transform(a.s, x -> x)", "argument 1 of transform cannot be string"),
         ("upper(a.xs)", "argument 1 of upper cannot be array<int>"),

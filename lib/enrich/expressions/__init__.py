@@ -1,28 +1,32 @@
-"""Expressions in job files and conditions in suites: read, checked and referred to their columns, without a JVM.
+"""Read and check expressions in job files and conditions in suites, and find their columns, without a JVM.
 
-Spark gets the original text, so the text itself is what is checked: cut by `lexer`, read by `grammar` against the
-allow-list in `functions`, and read once more by sqlglot (`second`).
+Spark gets the original text, so the text itself is what is checked: cut by ``lexer``, read by sqlglot against the
+allow-lists in ``reading`` and ``functions``, and guarded against the time of the run by ``clock``.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from dataclasses import dataclass
 
 from enrich.base.errors import suggest
-from enrich.expressions.comparisons import Operand, list_comparisons
-from enrich.expressions.functions import FUNCTIONS
-from enrich.expressions.grammar import Grammar, NameResolver
+from enrich.expressions.clock import check_clock
+from enrich.expressions.functions import FUNCTIONS, explain_function, split_words
 from enrich.expressions.lexer import ExpressionError, Token, tokenize
-from enrich.expressions.refusals import explain_function
-from enrich.expressions.second import check_again
+from enrich.expressions.reading import COMPARISONS, TYPED, NameResolver, Reading, place_of
 
-__all__ = ["FUNCTIONS", "Expression", "ExpressionError", "Scope", "check_condition", "parse_expression"]
+__all__ = ["FUNCTIONS", "Expression", "ExpressionError", "Operand", "Scope", "check_condition", "parse_expression"]
 
 
 _WITHOUT_PARENTHESES = frozenset(
     {"current_date", "current_time", "current_timestamp", "current_user", "localtimestamp", "session_user", "user"}
 )
+Operand = tuple[str, ...] | str
+"""A path, or what a literal is: ``number``, ``string``, ``boolean``, ``date`` or another type as Spark writes it."""
+
+_COMPARING = COMPARISONS | split_words("And Or Not Paren In Between Is Paren Column Identifier Literal")
+_SHORT_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 @dataclass(frozen=True)
@@ -122,18 +126,13 @@ def parse_expression(text: str, scope: NameResolver) -> Expression:
         ExpressionError: When it is not provably a single harmless scalar expression over names in scope; says
             where, and what to write instead.
     """
-    tokens = tokenize(text)
-    grammar = Grammar(tokens, scope)
-    grammar.read()
-    check_again(_with_backticks(text, tokens, grammar.identifiers), grammar.paths)
-    # A path is nothing but names and the dots between them; constants such as null are no names.
-    is_path = 0 in grammar.identifiers and all(
-        at in grammar.identifiers or token.lower == "." for at, token in enumerate(tokens[:-1])
-    )
+    reading = Reading(tokenize(text), scope)
+    check_clock(reading)
+    tokens = reading.tokens[:-1]
     # Joined by single blanks: own work, as a definition must not change with another release of a parser.
-    canonical = " ".join(_write_token(token, at in grammar.identifiers) for at, token in enumerate(tokens[:-1]))
-    comparisons = list_comparisons(tokens[:-1], grammar.identifiers)
-    return Expression(text, canonical, frozenset(grammar.paths), is_path, comparisons)
+    canonical = " ".join(_write_token(token, at in reading.names) for at, token in enumerate(tokens))
+    is_path = type(reading.tree).__name__ == "Column"
+    return Expression(text, canonical, frozenset(reading.columns.values()), is_path, _list_comparisons(reading))
 
 
 def check_condition(text: str, columns: Collection[str]) -> Expression:
@@ -141,23 +140,51 @@ def check_condition(text: str, columns: Collection[str]) -> Expression:
     return parse_expression(text, _Columns(frozenset(columns)))
 
 
-def _with_backticks(text: str, tokens: tuple[Token, ...], identifiers: Collection[int]) -> str:
-    """Return ``text`` with every name in backticks, since sqlglot takes more words for keywords than Spark does."""
-    pieces, end = [], 0
-    for at in sorted(identifiers):
-        token = tokens[at]
-        pieces += [text[end : token.start], _quote(token.name)]
-        end = token.start + len(token.text)
-    return "".join([*pieces, text[end:]])
+def _list_comparisons(reading: Reading) -> tuple[frozenset[Operand], ...] | None:
+    """Return the operands of each comparison, as far as casts among them are concerned; None for other expressions.
+
+        o.n > 5 and (o.kind in ('a', 'b') or o.day is null)    ->    {o.n, number}, {o.kind, text}, {o.day}
+        cast(o.text as int) > 5                                ->    None: it does something else
+
+    Values of one type are compared without a cast, and so such an expression cannot fail on any row.
+    """
+    for node in reading.tree.walk():
+        is_group = type(node).__name__ == "Anonymous" and reading.function(node) == "("
+        if not is_group and type(node).__name__ not in _COMPARING:
+            return None
+    found = []
+    waiting = [reading.tree]
+    while waiting:
+        node = waiting.pop()
+        if type(node).__name__ in ("And", "Or", "Not", "Paren", "Anonymous") and len(node.expressions) < 2:
+            waiting += node.iter_expressions()
+            continue
+        operands = set[Operand | None]()
+        for leaf in node.walk():
+            if type(leaf).__name__ == "Column":
+                operands.add(reading.columns[place_of(leaf)])
+            elif type(leaf).__name__ == "Literal" and reading.token(leaf).lower not in ("null", "unknown"):
+                operands.add(_name_literal(reading, place_of(leaf)))
+        if None in operands:
+            return None
+        found.append(frozenset(each for each in operands if each is not None))
+    return tuple(found)
 
 
-def _quote(name: str) -> str:
-    return "`" + name.replace("`", "``") + "`"
+def _name_literal(reading: Reading, place: int) -> Operand | None:
+    """Return what a literal is; None for one of which only Spark knows the type."""
+    token = reading.tokens[place]
+    if token.type == "number":
+        return "number" if _SHORT_NUMBER.fullmatch(token.text) else None
+    if token.type == "string":
+        return None if token.text[0] in "xX" else "string"
+    known = {"true": "boolean", "false": "boolean", **{each: each.replace("_ltz", "") for each in TYPED}}
+    return known.get(token.lower)
 
 
 def _write_token(token: Token, identifier: bool) -> str:
     if identifier:
-        return _quote(token.name)
+        return "`" + token.name.replace("`", "``") + "`"
     if token.type == "string":
         return token.text
     return {"==": "=", "<>": "!="}.get(token.text, token.text.lower())
