@@ -59,8 +59,13 @@ def read_columns(text: str) -> dict[str, DataType]:
     """
     found: dict[str, DataType] = {}
     for part in _split(text):
-        name, kind = _split_name(part.strip())
-        read = read_ddl_type(kind) if kind else None
+        # A column's name, which may stand in backticks, and its type.
+        if part.strip().startswith("`"):
+            name, _, kind = part.strip()[1:].partition("`")
+        else:
+            words = part.split(None, 1)
+            name, kind = (words[0].rstrip(":"), words[1]) if len(words) == 2 else (part.strip(), "")
+        read = read_ddl_type(kind.strip()) if kind.strip() else None
         if not name or read is None:
             raise ConfigError(
                 f"--types: {show_text(part.strip())!r} is not a column and its type",
@@ -70,15 +75,6 @@ def read_columns(text: str) -> dict[str, DataType]:
             raise ConfigError(f"--types names the column {show_text(name)!r} twice")
         found[name] = read
     return found
-
-
-def _split_name(part: str) -> tuple[str, str]:
-    """Return a column's name, which may stand in backticks, and the rest."""
-    if part.startswith("`"):
-        name, _, kind = part[1:].partition("`")
-        return name, kind.strip()
-    words = part.split(None, 1)
-    return (words[0].rstrip(":"), words[1]) if len(words) == 2 else (part, "")
 
 
 def _split(text: str) -> list[str]:

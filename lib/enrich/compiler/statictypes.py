@@ -372,11 +372,18 @@ class _Types:
             found = "boolean"
         elif (wanted := self._reading.cast_to(node)) is not None:
             found = self._type_cast(node, wanted)
+        elif name == "Dot":
+            found = self._descend(node, self.get(node.this), self._reading.token(node.args["expression"]).name)
+        elif name == "Between":
+            for bound in (node.args["low"], node.args["high"]):
+                self._check_pair("between", node, self.get(node.this), self.get(bound))
+            found = "boolean"
+        elif name == "If":
+            found = None
         else:
             types: dict[str, Any] = {
                 "Neg": self._type_sign, "BitwiseNot": self._type_sign, "Case": self._type_case, "In": self._type_in,
-                "Between": self._type_between, "Bracket": self._type_step, "Dot": self._type_field,
-                "Anonymous": self._type_call, "If": lambda _: None,
+                "Bracket": self._type_step, "Anonymous": self._type_call,
             }  # fmt: skip
             found = types.get(name, self._type_operator)(node)
         self._kinds[id(node)] = found
@@ -485,11 +492,6 @@ class _Types:
         self._unite("in", node, [left, *values])
         return "boolean"
 
-    def _type_between(self, node: exp.Expr) -> Known:
-        for each in ("low", "high"):
-            self._check_pair("between", node, self.get(node.this), self.get(node.args[each]))
-        return "boolean"
-
     def _type_case(self, node: exp.Expr) -> Known:
         subject, results = node.this, []
         for branch in node.args["ifs"]:
@@ -542,9 +544,6 @@ class _Types:
         found: DataType = kind["elementType" if letter == "A" else "valueType"]
         return found
 
-    def _type_field(self, node: exp.Expr) -> Known:
-        return self._descend(node, self.get(node.this), self._reading.token(node.args["expression"]).name)
-
     def _descend(self, at: exp.Expr, kind: Known, name: str) -> Known:
         """Return the type of a field of a struct, of the structs in a list, or of a map's value."""
         if kind is None or kind_of(kind) == "void" or letter_of(kind) is None:
@@ -553,7 +552,7 @@ class _Types:
             value: DataType = kind["valueType"]
             return value
         fields = fields_of(kind)
-        if fields is not None and not _is_flat(kind):
+        if fields and isinstance(kind, dict) and kind_of(kind.get("elementType", "")) == "array":  # a list of lists
             return None
         found = find(name, fields) if fields is not None else None
         if fields is None or found is None:
@@ -626,13 +625,6 @@ def _read_number(text: str) -> Known:
     if "e" in text:
         return "double"
     return "integer" if int(text) < 2**31 else "long" if int(text) < 2**63 else "decimal"
-
-
-def _is_flat(kind: DataType) -> bool:
-    """Return whether a type is a struct, or a list of structs, and no list of lists."""
-    if isinstance(kind, str):
-        return False
-    return kind["type"] == "struct" or (kind["type"] == "array" and kind_of(kind["elementType"]) == "struct")
 
 
 def _differ(left: Known, right: Known) -> bool:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from enrich.base.errors import suggest
 from enrich.expressions.clock import check_clock
 from enrich.expressions.functions import FUNCTIONS, explain_function, split_words
-from enrich.expressions.lexer import ExpressionError, Token, tokenize
+from enrich.expressions.lexer import ExpressionError, tokenize
 from enrich.expressions.reading import COMPARISONS, TYPED, NameResolver, Reading, place_of
 
 __all__ = ["FUNCTIONS", "Expression", "ExpressionError", "Operand", "Scope", "check_condition", "parse_expression"]
@@ -130,9 +130,12 @@ def parse_expression(text: str, scope: NameResolver) -> Expression:
     check_clock(reading)
     tokens = reading.tokens[:-1]
     # Joined by single blanks: own work, as a definition must not change with another release of a parser.
-    canonical = " ".join(_write_token(token, at in reading.names) for at, token in enumerate(tokens))
+    alike = {"==": "=", "<>": "!="}
+    words = [token.text if token.type == "string" else alike.get(token.text, token.text.lower()) for token in tokens]
+    for at in reading.names:
+        words[at] = "`" + tokens[at].name.replace("`", "``") + "`"
     is_path = type(reading.tree).__name__ == "Column"
-    return Expression(text, canonical, frozenset(reading.columns.values()), is_path, _list_comparisons(reading))
+    return Expression(text, " ".join(words), frozenset(reading.columns.values()), is_path, _list_comparisons(reading))
 
 
 def check_condition(text: str, columns: Collection[str]) -> Expression:
@@ -180,11 +183,3 @@ def _name_literal(reading: Reading, place: int) -> Operand | None:
         return None if token.text[0] in "xX" else "string"
     known = {"true": "boolean", "false": "boolean", **{each: each.replace("_ltz", "") for each in TYPED}}
     return known.get(token.lower)
-
-
-def _write_token(token: Token, identifier: bool) -> str:
-    if identifier:
-        return "`" + token.name.replace("`", "``") + "`"
-    if token.type == "string":
-        return token.text
-    return {"==": "=", "<>": "!="}.get(token.text, token.text.lower())

@@ -31,7 +31,7 @@ from enrich.base import hints
 from enrich.base.errors import HistoryError, RefreshNeeded
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack, tell_unreadable
-from enrich.base.result import Counts, Finding
+from enrich.base.result import Counts
 from enrich.base.spec import (
     COMMIT,
     FAILED_COLUMN,
@@ -93,15 +93,6 @@ class Ledger:
     keyless: int
     surplus: int
 
-    def list_findings(self, alias: str) -> tuple[Finding, ...]:
-        """Return what the source's rows lack."""
-        found = []
-        if self.keyless:
-            found.append(build_finding("key_not_null", "quarantine", (self.come, self.keyless), alias))
-        if self.surplus:
-            found.append(build_finding("key_unique", "fail", (self.come - self.keyless, self.surplus), alias))
-        return tuple(found)
-
 
 def get_spec(run: Run) -> HistorySpec:
     """Return the job of a run as the history that it is."""
@@ -112,25 +103,29 @@ def read_changes(run: Run) -> Changes:
     """Read what each commit of the window did: nothing is netted."""
     spec = get_spec(run)
     ledger, alias = read_ledger(run, spec), spec.driving
-    found = ledger.touched
+    found, findings = ledger.touched, []
+    if ledger.keyless:
+        findings.append(build_finding("key_not_null", "quarantine", (ledger.come, ledger.keyless), alias))
+    if ledger.surplus:
+        findings.append(build_finding("key_unique", "fail", (ledger.come - ledger.keyless, ledger.surplus), alias))
     count = ledger.come - ledger.keyless if run.plan.everything else found.count
     window = {alias: describe_window(run.plan, alias, count, compared=bool(found.compared))}
     compared = {alias: frozenset(found.compared)}
-    return Changes({}, window, ledger.list_findings(alias), {alias: found}, ledger, compared)
+    return Changes({}, window, tuple(findings), {alias: found}, ledger, compared)
 
 
 def find_affected(run: Run, changed: Changes) -> Affected:
     """Return the versions that the commits of the window may have made, ended or taken back."""
-    identities = get_ledger(changed).identities
-    assert identities is not None  # noqa: S101 - where all may differ, nobody asks
-    versions = run.keep(identities)
+    assert changed.ledger is not None  # noqa: S101 - only another kind has none
+    assert changed.ledger.identities is not None  # noqa: S101 - where all may differ, nobody asks
+    versions = run.keep(changed.ledger.identities)
     return Affected(versions, count=versions.count())
 
 
 def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     """Compute the versions of the keys that the commits changed."""
-    ledger = get_ledger(changed)
-    versions = run.keep(derive_versions(get_spec(run), ledger.base, ledger.events))
+    assert changed.ledger is not None  # noqa: S101 - only another kind has none
+    versions = run.keep(derive_versions(get_spec(run), changed.ledger.base, changed.ledger.events))
     return Rows(versions, Counts(affected_keys=affected.count if affected else versions.count()))
 
 
@@ -154,12 +149,6 @@ def list_tables_read(run: Run, _changed: Changes, _affected: Affected) -> set[st
     """Return the source where it is compared with the versions that are recorded."""
     span = run.plan.span
     return {run.plan.spec.driving} if span is not None and span.compares else set()
-
-
-def get_ledger(changed: Changes) -> Ledger:
-    """Return what a history is computed from, which was read with its changes."""
-    assert changed.ledger is not None  # noqa: S101 - only another kind has none
-    return changed.ledger
 
 
 def read_ledger(run: Run, spec: HistorySpec) -> Ledger:
@@ -206,12 +195,14 @@ def _build_ledger(run: Run, spec: HistorySpec) -> Ledger:
     parts, compared = _read_images(run, spec, (span.start, end)) if span.start < end else ([], ())
     if span.compares and earlier is not None:
         parts.append(_compare_rows(run, spec, earlier, span.start))
-    images = unite(parts) if parts else _make_no_images(run, spec)
-    images = run.keep(images)
+    nothing = {WEIGHT: F.lit(0), COMMIT: F.lit(0).cast("long")}
+    images = run.keep(unite(parts) if parts else run.read_source(spec.driving).limit(0).withColumns(nothing))
     events = run.keep(find_events(spec, images, _list_times(run, times)))
     keys = run.keep(events.select(*name_left_key(len(spec.key))).distinct())
     if earlier is None:
-        base = take_rows(spec, run.snapshot(spec.driving, span.start), _begin(spec, times[span.start]))
+        first = F.timestamp_millis(F.lit(times[span.start]))
+        since = F.lit(BEGINNING).cast("timestamp") if spec.from_beginning else first
+        base = take_rows(spec, run.snapshot(spec.driving, span.start), since)
     else:
         base = earlier
     identities = None
@@ -226,7 +217,8 @@ def _build_ledger(run: Run, spec: HistorySpec) -> Ledger:
             there = [each.join(wanted, on=wanted.columns, how="left_semi") for each in there]
         recorded = there[0] = run.keep(there[0])
         base = recorded if bound is None else roll_back(recorded, bound)
-        identities = list_identities(spec, *there, events)
+        *names, moment = name_left_key(len(spec.identity))
+        identities = unite([each.select(*names, F.col(FROM).alias(moment)) for each in (*there, events)]).distinct()
     if spec.source.trusted:
         base = base.dropDuplicates([*name_left_key(len(spec.key)), FROM])
     surplus = 0 if spec.source.trusted else count_surplus(spec, base, events)
@@ -295,11 +287,6 @@ def _list_times(run: Run, times: Mapping[int, int]) -> DataFrame:
     return found.select(F.col("pair")[0].alias(COMMIT), F.timestamp_millis(F.col("pair")[1]).alias(FROM))
 
 
-def _begin(spec: HistorySpec, at: int) -> Column:
-    """Return since when the first version's rows hold."""
-    return F.lit(BEGINNING).cast("timestamp") if spec.from_beginning else F.timestamp_millis(F.lit(at))
-
-
 def _read_images(
     run: Run, spec: HistorySpec, ends: tuple[int, int]
 ) -> tuple[list[DataFrame], tuple[tuple[int, int], ...]]:
@@ -335,15 +322,11 @@ def _read_images(
     return images, tuple(compared)
 
 
-def _make_no_images(run: Run, spec: HistorySpec) -> DataFrame:
-    nothing = {WEIGHT: F.lit(0), COMMIT: F.lit(0).cast("long")}
-    return run.read_source(spec.driving).limit(0).withColumns(nothing)
-
-
 def _compare_rows(run: Run, spec: HistorySpec, recorded: DataFrame, version: int) -> DataFrame:
     """Return what leads from the recorded open versions to a snapshot, as if its commit had done it all."""
     now = run.snapshot(spec.driving, version).withColumn(WEIGHT, F.lit(1))
-    before = list_images(spec, recorded).withColumn(WEIGHT, F.lit(-1))
+    fields = [F.col(IMAGE).getField(name).alias(name) for name in spec.source.columns]
+    before = recorded.where(F.col(TO).isNull()).select(*fields).withColumn(WEIGHT, F.lit(-1))
     both = now.unionByName(before).withColumn(COMMIT, F.lit(version).cast("long"))
     return net_changes.sum_images(both, spec.source, COMMIT)
 
@@ -454,7 +437,7 @@ def find_events(spec: HistorySpec, images: DataFrame, times: DataFrame) -> DataF
     """
     names = name_left_key(len(spec.key))
     parts = name_parts(spec.key, names)
-    rows = drop_nulls(images.select(*parts, COMMIT, WEIGHT, pack_image(spec).alias(IMAGE)), names)
+    rows = drop_nulls(images.select(*parts, COMMIT, WEIGHT, pack_columns(spec.source.columns).alias(IMAGE)), names)
     has_come = F.col(WEIGHT) > 0
     found = rows.groupBy(*names, COMMIT).agg(
         F.any_value(F.when(has_come, F.col(IMAGE)), True).alias(IMAGE),
@@ -462,11 +445,6 @@ def find_events(spec: HistorySpec, images: DataFrame, times: DataFrame) -> DataF
         F.sum(F.when(has_come, F.col(WEIGHT)).otherwise(0)).alias(COME),
     )
     return found.join(F.broadcast(times), on=COMMIT, how="inner")
-
-
-def pack_image(spec: HistorySpec) -> Column:
-    """Return the used columns of a source's row as one struct."""
-    return pack_columns(spec.source.columns)
 
 
 def take_rows(spec: HistorySpec, rows: DataFrame, since: Column) -> DataFrame:
@@ -478,7 +456,7 @@ def take_rows(spec: HistorySpec, rows: DataFrame, since: Column) -> DataFrame:
     names = name_left_key(len(spec.key))
     parts = name_parts(spec.key, names)
     ends = F.lit(None).cast("timestamp").alias(TO)
-    return rows.select(*parts, since.alias(FROM), ends, pack_image(spec).alias(IMAGE))
+    return rows.select(*parts, since.alias(FROM), ends, pack_columns(spec.source.columns).alias(IMAGE))
 
 
 def take_versions(spec: HistorySpec, rows: DataFrame, kinds: Mapping[str, Any]) -> DataFrame:
@@ -508,12 +486,6 @@ def roll_back(versions: DataFrame, bound: Column) -> DataFrame:
     """Return versions as they were before the commits from the time ``bound`` on: later ones gone, ended ones open."""
     earlier = versions.where(F.col(FROM) < bound)
     return earlier.withColumn(TO, F.when(F.col(TO) < bound, F.col(TO)))
-
-
-def list_images(spec: HistorySpec, versions: DataFrame) -> DataFrame:
-    """Return the source's used columns of the open versions: the source's rows, as far as they are used."""
-    fields = [F.col(IMAGE).getField(name).alias(name) for name in spec.source.columns]
-    return versions.where(F.col(TO).isNull()).select(*fields)
 
 
 def derive_versions(spec: HistorySpec, base: DataFrame, events: DataFrame) -> DataFrame:
@@ -548,13 +520,6 @@ def derive_versions(spec: HistorySpec, base: DataFrame, events: DataFrame) -> Da
         F.lit(True).alias(LIVE),
         *[shown[name].alias(name) for name in spec.columns],
     )
-
-
-def list_identities(spec: HistorySpec, *versions: DataFrame) -> DataFrame:
-    """Return ``__enrich_k*`` (key and time), distinct, of frames that have ``FROM``."""
-    names, (*_, moment) = name_left_key(len(spec.key)), name_left_key(len(spec.identity))
-    parts = [each.select(*names, F.col(FROM).alias(moment)) for each in versions]
-    return unite(parts).distinct()
 
 
 def count_surplus(spec: HistorySpec, base: DataFrame, events: DataFrame) -> int:

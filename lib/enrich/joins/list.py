@@ -56,18 +56,19 @@ def join(sources: Sources, rows: DataFrame, _affected: Affected | None, step: St
     rows = rows.withColumn("__enrich_items", guard(step, step.elements or ""))
     rows = sources.keep(rows.drop("key") if spec.has_key else rows)
     identity = list_identity(rows)
-
-    def id_of(item: Column) -> Column:
-        return item if step.element_key is None else item.getField(step.element_key)
-
     item = F.col("__enrich_item")
+    part = item if step.element_key is None else item.getField(step.element_key)
     exploded = rows.where(F.col(ALIVE)).select(
         *identity, F.posexplode("__enrich_items").alias("__enrich_at", "__enrich_item")
     )
-    (wanted,) = normalise.normalise_references([id_of(item)], spec.sources[step.alias])
+    (wanted,) = normalise.normalise_references([part], spec.sources[step.alias])
     exploded = exploded.withColumn("__enrich_id", wanted)
     if step.drop_duplicates:
-        exploded = keep_first_of_each_id(exploded, identity)
+        # The first element of each id of a row; null ids are no duplicates of each other.
+        alone = F.when(F.col("__enrich_id").isNull(), F.col("__enrich_at"))
+        same = Window.partitionBy(*identity, "__enrich_id", alone).orderBy("__enrich_at")
+        ranked = exploded.withColumn("__enrich_rank", F.row_number().over(same))
+        exploded = ranked.where(F.col("__enrich_rank") == 1).drop("__enrich_rank")
     spread = F.when(F.col("__enrich_id").isNull(), F.pmod(F.hash(*identity, "__enrich_at"), F.lit(SALTS)) + 1)
     exploded = exploded.withColumn("__enrich_salt", F.coalesce(spread, F.lit(0)))
     exploded, lookup = look_up(sources, step, exploded, ["__enrich_id"])
@@ -85,14 +86,6 @@ def join(sources: Sources, rows: DataFrame, _affected: Affected | None, step: St
         }
     )
     return rows.drop("__enrich_items", "__enrich_list", *COUNTED)
-
-
-def keep_first_of_each_id(exploded: DataFrame, identity: Sequence[str]) -> DataFrame:
-    """Keep the first element of each id of a row; null ids are no duplicates of each other."""
-    alone = F.when(F.col("__enrich_id").isNull(), F.col("__enrich_at"))
-    same = Window.partitionBy(*identity, "__enrich_id", alone).orderBy("__enrich_at")
-    ranked = exploded.withColumn("__enrich_rank", F.row_number().over(same))
-    return ranked.where(F.col("__enrich_rank") == 1).drop("__enrich_rank")
 
 
 def collect_elements(elements: DataFrame, identity: Sequence[str], lookup: SourceSpec, step: Step) -> DataFrame:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import cast
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.result import Counts
@@ -105,7 +105,8 @@ def find_affected_values(spec: MirrorSpec, images: DataFrame) -> DataFrame:
     Returns:
         ``__enrich_k*``, distinct and without nulls.
     """
-    return _take_values(spec, images).distinct()
+    names = name_left_key(len(spec.value))
+    return drop_nulls(images.select(*name_parts(spec.value, names)), names).distinct()
 
 
 def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: Affected | None) -> DataFrame:
@@ -126,13 +127,13 @@ def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: Affected | None
     if affected is not None:
         rows = keep_in_ranges(rows, affected.ranges).join(affected.left, on=names, how="left_semi")
     winner = pack_columns(dict.fromkeys((*spec.value, *spec.key, *spec.extra)))
-    chosen = {
-        "fail": F.min_by(winner, _rank_holders(spec, first=True)),
-        "first": F.min_by(winner, _rank_holders(spec, first=True)),
-        "last": F.max_by(winner, _rank_holders(spec, first=False)),
-        "collect": F.min_by(winner, _rank_holders(spec, first=True)),
-    }[spec.conflict].alias("__enrich_winner")
-    whole = take_column(spec.key[0]) if len(spec.key) == 1 else pack_columns(spec.key)
+    # A null order loses in both directions, the key breaks ties.
+    is_last = spec.conflict == "last"
+    keys = [take_column(name) for name in spec.key]
+    order = [] if spec.order is None else [take_column(spec.order)]
+    loses = [each.isNotNull() if is_last else each.isNull() for each in order]
+    chosen = (F.max_by if is_last else F.min_by)(winner, F.struct(*loses, *order, *keys)).alias("__enrich_winner")
+    whole = keys[0] if len(keys) == 1 else pack_columns(spec.key)
     collected = F.array_sort(F.collect_list(whole)).alias("__enrich_keys")
     grouped = rows.groupBy(*names).agg(F.count("*").alias(HOLDERS), chosen, collected)
     winning = F.col("__enrich_winner")
@@ -142,19 +143,3 @@ def derive_mirror(spec: MirrorSpec, master: DataFrame, affected: Affected | None
     else:
         columns += [winning.getField(name).alias(name) for name in (*spec.key, *spec.extra)]
     return grouped.select(*names, F.lit(True).alias(LIVE), HOLDERS, *columns)
-
-
-def _rank_holders(spec: MirrorSpec, *, first: bool) -> Column:
-    """Return what orders the holders of one value; a null order loses in both directions, the key breaks ties."""
-    keys = [take_column(name) for name in spec.key]
-    if spec.order is None:
-        return F.struct(*keys)
-    order = take_column(spec.order)
-    loses = order.isNull() if first else order.isNotNull()
-    return F.struct(loses, order, *keys)
-
-
-def _take_values(spec: MirrorSpec, rows: DataFrame) -> DataFrame:
-    names = name_left_key(len(spec.value))
-    parts = name_parts(spec.value, names)
-    return drop_nulls(rows.select(*parts))
