@@ -80,8 +80,8 @@ def build(project: Any, days: int, jobs: int) -> tuple[int, list[tuple[float, fl
     """Write the year, then append; return how many rows there are, and the seconds of each append."""
     from deltalake import DeltaTable, WriterProperties, write_deltalake
 
-    from enrich.storage.runs import OUTCOME as EVENT
-    from enrich.storage.runs import RunRow, RunsTable
+    from enrich.delta.runs import OUTCOME as EVENT
+    from enrich.delta.runs import RunRow, RunsTable
 
     runs = RunsTable(project.state)
     rows, dense = 0, WriterProperties(compression="ZSTD")
@@ -117,8 +117,8 @@ def measured(step: Callable[[], object]) -> tuple[float, float]:
 def steps(project: Any, args: argparse.Namespace) -> dict[str, Callable[[], object]]:
     """Return what is timed."""
     from enrich import report
-    from enrich.operations import inspection
-    from enrich.storage.runs import RunsTable
+    from enrich.answers import inspection
+    from enrich.delta.runs import RunsTable
 
     runs, target = RunsTable(project.state), f"{project.lake}/job1"
 

@@ -96,7 +96,7 @@ def interpreted(spark: SparkSession) -> Iterator[SparkSession]:
     One world of the random histories, the soak, and the processes of the command line's tests run compiled code, as
     users do.
     """
-    from enrich.storage.sink import hold_settings
+    from enrich.delta.sink import hold_settings
 
     with hold_settings(spark, INTERPRETED):
         yield spark

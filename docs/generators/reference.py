@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from enrich.config.kinds import JOINS
-from enrich.config.models import MODELS, build_schemas
+from enrich.project.kinds import JOINS
+from enrich.project.models import MODELS, build_schemas
 
 PAGE = Path(__file__).parents[1] / "reference.md"
 

@@ -18,17 +18,17 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from enrich.answers import diagnose, doctor_keys, failing, why
+    from enrich.answers.verification import VerifyResult, verify
     from enrich.base.errors import ConfigError, EnrichError
     from enrich.base.result import JobResult, RunResult
-    from enrich.config.project import Project
-    from enrich.diagnosis import diagnose, doctor_keys, failing, why
     from enrich.dumps.load import load
     from enrich.dumps.result import DumpOptions, LoadResult
     from enrich.observe.run import run
     from enrich.operations.loading import load_project
     from enrich.operations.maintenance import MaintainResult, maintain
     from enrich.operations.planning import PlanResult, plan
-    from enrich.operations.verification import VerifyResult, verify
+    from enrich.project.project import Project
 
     __version__: str
 
@@ -59,15 +59,15 @@ __all__ = [
 _MODULES = {
     "enrich.base.errors": ("ConfigError", "EnrichError"),
     "enrich.base.result": ("JobResult", "RunResult"),
-    "enrich.config.project": ("Project",),
-    "enrich.diagnosis": ("diagnose", "doctor_keys", "failing", "why"),
+    "enrich.project.project": ("Project",),
+    "enrich.answers": ("diagnose", "doctor_keys", "failing", "why"),
     "enrich.dumps.load": ("load",),
     "enrich.dumps.result": ("DumpOptions", "LoadResult"),
     "enrich.observe.run": ("run",),
     "enrich.operations.loading": ("load_project",),
     "enrich.operations.maintenance": ("MaintainResult", "maintain"),
     "enrich.operations.planning": ("PlanResult", "plan"),
-    "enrich.operations.verification": ("VerifyResult", "verify"),
+    "enrich.answers.verification": ("VerifyResult", "verify"),
 }
 _HOME = {name: module for module, names in _MODULES.items() for name in names}
 

@@ -24,7 +24,7 @@ from enrich.steps.source_changes import explain_losses
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from enrich.storage.runs import RunsTable
+    from enrich.delta.runs import RunsTable
 
 
 def run_job(plan: Plan, session: SparkSession, runs: RunsTable, committed: Callable[[JobResult], None]) -> JobResult:

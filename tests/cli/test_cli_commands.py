@@ -13,7 +13,7 @@ import pytest
 
 import enrich
 from cli.shop import CONF
-from enrich.diagnosis.answers import Reason, Why
+from enrich.answers.reasons import Reason, Why
 from kit.command import Call, Start
 from kit.project import ROOT, files_below
 

@@ -11,9 +11,9 @@ import pytest
 
 import enrich
 from cli.shop import JOB
+from enrich.answers.reasons import FailingRow, FailingRows, Reason, RuleCauses, format_failing, sort_causes
 from enrich.base import context
 from enrich.base.errors import DriftError, HistoryError
-from enrich.diagnosis.answers import FailingRow, FailingRows, Reason, RuleCauses, format_failing, sort_causes
 from kit.command import Call, Start
 from kit.project import suite, write_project
 

@@ -17,7 +17,7 @@ from jsonschema import Draft7Validator
 
 import enrich
 from cli.shop import CONF, JOB
-from enrich.config.yamlfile import read_tree
+from enrich.project.yamlfile import read_tree
 from kit.command import Call, Start
 from kit.lab import FEED
 from kit.project import ROOT, files_below, write_project

@@ -130,8 +130,8 @@ def test_frames_tell_lines_of_code_and_no_values() -> None:
 def test_debug_shows_frames_of_a_failed_job(broken: Path, call: Call, args: list[str]) -> None:
     result = call("--project-dir", broken, *args)
     assert " where it comes from, without messages and values:\nConfigError\n" in result.stderr
-    assert "enrich/storage/tables.py:" in result.stderr
-    assert "enrich/storage/tables.py:" not in call("--project-dir", broken, "run").stderr, "only where it is asked for"
+    assert "enrich/delta/tables.py:" in result.stderr
+    assert "enrich/delta/tables.py:" not in call("--project-dir", broken, "run").stderr, "only where it is asked for"
 
 
 def test_debug_in_json_is_a_list(broken: Path, call: Call) -> None:
@@ -144,7 +144,7 @@ def test_debug_in_json_is_a_list(broken: Path, call: Call) -> None:
 def test_debug_works_with_commands_that_have_no_log(tmp_path: Path, call: Call) -> None:
     result = call("--project-dir", tmp_path, "ls", "--debug")
     assert result.exit_code == 2
-    assert "enrich/config/project.py:" in result.stderr
+    assert "enrich/project/project.py:" in result.stderr
 
 
 def test_the_log_of_a_program_around_it_is_left_alone(broken: Path) -> None:

@@ -15,8 +15,8 @@ from deltalake import write_deltalake
 from jsonschema import Draft7Validator
 
 import enrich
+from enrich.delta.runs import OUTCOME, RunRow, RunsTable
 from enrich.report import write_latest
-from enrich.storage.runs import OUTCOME, RunRow, RunsTable
 from kit import command
 from kit.command import Call, Start
 from kit.history import finding, row, state

@@ -11,9 +11,9 @@ from jsonschema import Draft7Validator
 
 import enrich
 from cli.shop import JOB
+from enrich.answers.reasons import Reason, RuleCauses, sort_causes
 from enrich.base.errors import DriftError, EnvironmentFault, HistoryError
-from enrich.diagnosis.answers import Reason, RuleCauses, sort_causes
-from enrich.storage.runs import OUTCOME, RunRow, RunsTable
+from enrich.delta.runs import OUTCOME, RunRow, RunsTable
 from kit.command import Call, Start
 from kit.history import NOT_NULL, expect, finding, row, state
 from kit.project import ROOT, suite, write_project
@@ -51,7 +51,7 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> dict[str, Any]:
             raise answers[job]
         return answers[job]
 
-    monkeypatch.setattr("enrich.diagnosis.find_causes", answer)
+    monkeypatch.setattr("enrich.answers.find_causes", answer)
     return answers
 
 
@@ -143,5 +143,5 @@ def test_targets_that_are_not_there_are_told_without_spark(judged: Path, call: C
     assert read_reasons(result.stdout) == {"customers": None, "orders": None, "sound": {}}
     light = start("--project-dir", judged, "report", "sound", "--reasons", PYTHONVERBOSE="1", PATH="")
     assert light.returncode == 0
-    for name in ("pyspark", "great_expectations", "enrich.diagnosis.failing_rows"):
+    for name in ("pyspark", "great_expectations", "enrich.answers.failing_rows"):
         assert f"import '{name}'" not in light.stderr

@@ -16,9 +16,9 @@ from deltalake.exceptions import TableNotFoundError
 import enrich
 from cli.shop import ACCOUNTS, CONF, write_table
 from enrich.base.result import LookupState, RuleState, State
+from enrich.delta.tables import read_state
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark
-from enrich.storage.tables import read_state
 from kit.command import Call
 from kit.commits import date_commit
 

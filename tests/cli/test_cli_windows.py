@@ -18,9 +18,9 @@ from cli.shop import ACCOUNTS, CONSENTS, JOB, write_table
 from enrich.base.errors import EnvironmentFault
 from enrich.base.result import State
 from enrich.base.suites import list_uncounted
+from enrich.delta import locks, tables
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark
-from enrich.storage import locks, tables
 from kit.command import Call
 from kit.commits import date_commit, edit_commit
 from kit.project import files_below, suite, write_project

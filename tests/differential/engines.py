@@ -21,7 +21,7 @@ from differential.model import identity, judged, keyless, net_change, null_count
 from differential.spec import Shape, World, target_types
 from differential.writer import assignments
 from enrich.base.spec import SourceSpec
-from enrich.storage.sink import hold_settings
+from enrich.delta.sink import hold_settings
 from kit.session import forget_tables
 
 if TYPE_CHECKING:
@@ -66,11 +66,11 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
     many rows, whose MERGE looks between bounds of the log; the others know no ranges of keys. And of each four two
     search no source for two rows with one key (no table of these tests has such).
     """
-    from enrich.compiler import compile as compiler
+    from enrich.delta import extents, sink
     from enrich.frames import changes, columns, difference, keys
     from enrich.joins import as_of, chain
+    from enrich.project import compile as compiler
     from enrich.steps import rows, run
-    from enrich.storage import extents, sink
 
     merge = sink._merge
 

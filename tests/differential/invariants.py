@@ -20,7 +20,7 @@ from differential.engines import enrich_engine
 from differential.generator import History, make_histories, make_shared
 from differential.spec import World
 from differential.trial import Script, Trial
-from enrich.storage.sink import hold_settings
+from enrich.delta.sink import hold_settings
 from kit.session import INTERPRETED
 
 if TYPE_CHECKING:

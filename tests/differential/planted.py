@@ -18,10 +18,10 @@ from differential import planted_acts, planted_histories, planted_intervals
 from differential.alterations import Alteration
 from differential.planting import wrap
 from enrich.base.spec import LIVE, OPERATION, WEIGHT, name_partners, quote
+from enrich.delta import reads, tables
 from enrich.frames import changes, difference, join, keys
 from enrich.joins import as_of, mirror
 from enrich.steps import source_changes
-from enrich.storage import reads, tables
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame
@@ -362,7 +362,7 @@ def _texts(step: Any) -> tuple[str, ...]:
 
 def _paths(spec: Any, step: Any) -> set[tuple[str, ...]]:
     """Return what a join's expressions read."""
-    from enrich.expressions import Scope, parse_expression
+    from enrich.project.expressions import Scope, parse_expression
 
     lists = frozenset(each.alias for each in spec.steps if each.kind == "list")
     scope = Scope(frozenset(spec.sources) - lists, lists, spec.has_key)

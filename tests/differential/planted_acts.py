@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 from differential.acts import LATE
 from differential.alterations import Alteration
 from differential.planting import wrap
+from enrich.delta import feeds, reads
 from enrich.steps import source_changes
-from enrich.storage import feeds, reads
 
 if TYPE_CHECKING:
     import pytest

@@ -39,7 +39,7 @@ from differential.project import job_file
 from differential.shrink import kept_histories, save_case, shrink
 from differential.trial import Engine, Script, Trial
 from differential.worlds import TIMED, WORLDS
-from enrich.storage.sink import hold_settings
+from enrich.delta.sink import hold_settings
 from kit.session import INTERPRETED, compile_quickly, forget_tables, small_session
 
 if TYPE_CHECKING:

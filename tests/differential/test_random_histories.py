@@ -26,7 +26,7 @@ from differential.jobs import with_random_jobs
 from differential.shrink import halves, kept_histories, save_case, shrink
 from differential.trial import Script, Trial
 from differential.worlds import ALWAYS, TIMED, WORLDS
-from enrich.storage.sink import hold_settings
+from enrich.delta.sink import hold_settings
 from kit.session import INTERPRETED
 
 if TYPE_CHECKING:

@@ -20,9 +20,9 @@ from deltalake.exceptions import DeltaError
 from deltalake.schema import PrimitiveType
 
 import enrich
+from enrich.answers.verification import Check
 from enrich.base.result import JobResult
-from enrich.operations.verification import Check
-from enrich.storage.sink import hold_settings
+from enrich.delta.sink import hold_settings
 from faults.shop import JOBS, KEYS, SOAK, SOURCES, TABLES, TIMELESS, Shop, open_shop
 from faults.stops import Crash, crash_on, hooked
 from kit.counts import COUNTED

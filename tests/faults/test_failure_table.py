@@ -18,8 +18,8 @@ from pyspark.errors import PySparkException
 from enrich import load_project, plan, verify
 from enrich.base.console import list_notes
 from enrich.base.result import JobResult
-from enrich.storage import reads
-from enrich.storage.sink import hold_settings
+from enrich.delta import reads
+from enrich.delta.sink import hold_settings
 from faults.stops import hooked
 from kit.lab import Lab, Prepared
 from kit.project import hold_nulls
@@ -533,7 +533,7 @@ def test_the_target_loses_a_column(kept: Lab) -> None:
 
 @pytest.mark.parametrize("what", ["table", "directory", "parquet"])
 def test_something_else_is_at_the_place_of_the_target(kept: Lab, what: str) -> None:
-    from enrich.operations.inspection import validate
+    from enrich.answers.inspection import validate
 
     shutil.rmtree(kept.path("kept"))
     if what == "table":
@@ -552,7 +552,7 @@ def test_something_else_is_at_the_place_of_the_target(kept: Lab, what: str) -> N
 
 @pytest.mark.parametrize("what", ["directory", "parquet"])
 def test_something_else_is_at_the_place_of_the_quarantine(kept: Lab, what: str) -> None:
-    from enrich.operations.inspection import validate
+    from enrich.answers.inspection import validate
 
     place = Path(kept.path("kept__quarantine"))
     place.mkdir()

@@ -16,10 +16,10 @@ import pytest
 from deltalake import DeltaTable
 
 from enrich import load_project, plan, verify
+from enrich.delta import feeds, tables
+from enrich.delta.feeds import Told
 from enrich.frames import changes
 from enrich.steps import source_changes
-from enrich.storage import feeds, tables
-from enrich.storage.feeds import Told
 from faults.stops import Crash, Place, crash_at
 from kit.commits import find_commit
 from kit.lab import Lab, Prepared

@@ -16,9 +16,9 @@ from deltalake import DeltaTable
 
 from enrich import load_project, plan, verify
 from enrich.base.result import JobResult
+from enrich.delta import feeds, reads, tables
+from enrich.delta.feeds import Told
 from enrich.steps import source_changes
-from enrich.storage import feeds, reads, tables
-from enrich.storage.feeds import Told
 from kit.lab import FEED, Lab, Prepared
 
 Row = tuple[Any, ...]

@@ -80,7 +80,7 @@ def shop(prepared: Prepared) -> Shop:
 @pytest.fixture
 def unlocked(monkeypatch: pytest.MonkeyPatch) -> None:
     """Leave out the lock, as on a store that has none, or on another machine."""
-    monkeypatch.setattr("enrich.storage.locks.hold_lock", lambda *_: nullcontext())
+    monkeypatch.setattr("enrich.delta.locks.hold_lock", lambda *_: nullcontext())
 
 
 def versions(lab: Lab) -> tuple[int, int]:

@@ -10,8 +10,8 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich
-from enrich.storage.sink import hold_settings
-from enrich.storage.tables import open_log, read_commits
+from enrich.delta.sink import hold_settings
+from enrich.delta.tables import open_log, read_commits
 from faults.shop import Shop, open_shop
 from faults.stops import Crash, crash_on, hooked
 from kit.commits import find_commit

@@ -19,11 +19,11 @@ import pytest
 from py4j.java_gateway import GatewayClient
 
 import enrich
+from enrich.answers.reasons import format_answer, format_failing
 from enrich.base import failpoints
 from enrich.base.console import format_run
 from enrich.cli.checks import format_plan, format_verification
 from enrich.cli.listing import collect_status, format_status
-from enrich.diagnosis.answers import format_answer, format_failing
 from enrich.report.document import read_report
 from enrich.report.text import format_report
 from kit.project import hold_nulls

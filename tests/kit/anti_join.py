@@ -9,19 +9,19 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import Affected, Step
-from enrich.config.kinds.foreign_key import ForeignKey
-from enrich.config.kinds.syntax import MATCHED
 from enrich.frames.join import ALIVE, Sources
 from enrich.joins import foreign_key
 from enrich.joins.foreign_key import CARRIES as CARRIES  # noqa: PLC0414 - parts of this kind, too
 from enrich.joins.foreign_key import ask as ask  # noqa: PLC0414
 from enrich.joins.foreign_key import narrow as narrow  # noqa: PLC0414
 from enrich.joins.foreign_key import refer as refer  # noqa: PLC0414
+from enrich.project.kinds.foreign_key import ForeignKey
+from enrich.project.kinds.syntax import MATCHED
 
 if TYPE_CHECKING:
-    from enrich.compiler.compile import Compiler
-    from enrich.config.kinds.syntax import Draft
-    from enrich.config.models import Join
+    from enrich.project.compile import Compiler
+    from enrich.project.kinds.syntax import Draft
+    from enrich.project.models import Join
 
 
 class AntiJoin(ForeignKey):

@@ -9,10 +9,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from enrich.storage.feeds import list_files
+from enrich.delta.feeds import list_files
 
 if TYPE_CHECKING:
-    from enrich.storage.sink import Commit
+    from enrich.delta.sink import Commit
 
 
 def find_commit(table: Path, version: int) -> Path:
@@ -62,6 +62,6 @@ def forget_numbers(table: Path) -> None:
 
 def make_commit(application: str, number: int, record: str) -> Commit:
     """Return a commit of which nobody looks whether the log has it."""
-    from enrich.storage.sink import Commit
+    from enrich.delta.sink import Commit
 
     return Commit("t", lambda: None, None, application, number, record, bool)

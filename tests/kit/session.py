@@ -53,7 +53,7 @@ def small_session(*, for_long: bool = False) -> SparkSession:
     Args:
         for_long: The session will run more than fifty jobs.
     """
-    from enrich.config.models import Spark
+    from enrich.project.models import Spark
     from enrich.spark.session import get_session
 
     _remember_java_names()

@@ -16,8 +16,8 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich.demo as directory
+from enrich.answers.reasons import MATCHED, list_meanings
 from enrich.base.errors import ConfigError
-from enrich.config.project import load_project
 from enrich.demo import (
     MARKER,
     PROJECT,
@@ -32,7 +32,7 @@ from enrich.demo import (
     start_over,
 )
 from enrich.demo.picture import Row
-from enrich.diagnosis.answers import MATCHED, list_meanings
+from enrich.project.project import load_project
 from enrich.testing import Lake
 from enrich.testing.scenario import Round, Scenario, WrittenRow
 from faults.shop import SOAK

@@ -10,9 +10,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 import enrich
+from enrich.delta.sink import hold_settings
 from enrich.frames import join
 from enrich.joins import as_of
-from enrich.storage.sink import hold_settings
 from kit.lab import Lab, Row
 
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "CODEGEN_ONLY"}

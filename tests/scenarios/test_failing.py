@@ -11,9 +11,9 @@ import pyarrow as pa
 import pytest
 
 import enrich
+from enrich.answers import find_causes
+from enrich.answers.reasons import FailingRows, RuleCauses
 from enrich.base.errors import DriftError, HistoryError
-from enrich.diagnosis import find_causes
-from enrich.diagnosis.answers import FailingRows, RuleCauses
 from faults.shop import SOAK
 from kit.project import CUSTOMERS, hold_nulls
 from scenarios.references import PAIRS, SHELF, VALUE, WIDE

@@ -7,9 +7,9 @@ from weakref import WeakKeyDictionary
 import pytest
 
 import enrich
-from enrich.config import settings
 from enrich.frames import normalise, quarantine
 from enrich.progress import continuity
+from enrich.project import settings
 from enrich.spark import session
 from kit.lab import Lab
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from enrich.storage.sink import hold_settings
+from enrich.delta.sink import hold_settings
 from kit.lab import Lab
 
 COMPILED = {"spark.sql.codegen.wholeStage": "true", "spark.sql.codegen.factoryMode": "CODEGEN_ONLY"}

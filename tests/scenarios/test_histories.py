@@ -14,8 +14,8 @@ from deltalake import DeltaTable
 
 import enrich
 from differential.clocks import read_raw_times
+from enrich.delta import tables
 from enrich.progress import cursor
-from enrich.storage import tables
 from kit.commits import date_commit, find_commit
 from kit.lab import Lab, Prepared
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 import enrich
-from enrich.config import kinds
+from enrich.project import kinds
 from kit.anti_join import AntiJoin
 from kit.command import Call
 from kit.lab import Lab, Row

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
+from enrich.delta import extents
 from enrich.frames import join
 from enrich.steps import run
-from enrich.storage import extents
 from kit.lab import Lab, Prepared
 from kit.project import SHOP
 
@@ -83,7 +83,7 @@ def test_products_of_a_changed_merchant_follow_beside_changed_products(shop: Lab
 def test_a_feed_that_brings_two_rows_of_one_key_is_not_believed(shop: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     """Another writer's feed may lack what it removed: then the table says which rows there are."""
     from enrich.base.spec import WEIGHT
-    from enrich.storage import reads
+    from enrich.delta import reads
 
     read = reads.read_change_feed
     monkeypatch.setattr(reads, "read_change_feed", lambda *args: read(*args).where(f"{WEIGHT} > 0"))

@@ -20,7 +20,7 @@ import enrich
 from enrich import DumpOptions, LoadResult
 from enrich.base import context
 from enrich.base.errors import RunFailed
-from enrich.storage import extents, sink, stores
+from enrich.delta import extents, sink, stores
 from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab, Prepared
 from kit.project import SHOP

@@ -13,8 +13,8 @@ from deltalake import DeltaTable
 
 import enrich
 from enrich.base.result import Extent
+from enrich.delta import extents, locks, probe, upkeep
 from enrich.operations.maintenance import MaintainResult, Upkeep
-from enrich.storage import extents, locks, probe, upkeep
 from faults.stops import Crash, Place, crash_at
 from kit.lab import Lab, Prepared
 from kit.project import CONF, SHOP

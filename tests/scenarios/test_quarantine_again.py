@@ -8,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from enrich.storage import sink
+from enrich.delta import sink
 from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab, Prepared
 from kit.project import hold_nulls

@@ -13,13 +13,13 @@ import pytest
 from deltalake import DeltaTable
 
 import enrich
+from enrich.answers.verification import Check, Discrepancy
 from enrich.base import context
 from enrich.cli.checks import format_verification
-from enrich.operations.verification import Check, Discrepancy
+from enrich.delta import extents
+from enrich.delta.extents import measure_feed
 from enrich.report import read_report
 from enrich.steps import publish
-from enrich.storage import extents
-from enrich.storage.extents import measure_feed
 from faults.stops import Crash, crash_on, hooked
 from kit.lab import Lab
 from kit.project import hold_nulls
@@ -171,7 +171,7 @@ def test_verify_counts_to_the_row_and_repair_heals_drift(held: Lab) -> None:
 
 
 def _runs(lab: Lab) -> Any:
-    from enrich.storage.runs import RunsTable
+    from enrich.delta.runs import RunsTable
 
     return RunsTable(enrich.load_project(lab.home).state)
 
@@ -367,7 +367,7 @@ def test_a_quarantine_that_a_run_has_written_ahead_is_no_difference(held: Lab) -
         assert (check.status, check.exit_code, check.error) == ("equal", 0, None)
         assert (check.target, check.quarantine.surplus) == (NOTHING, 1)
         assert check.to_dict()["quarantine_versions"] == {"consents": 2, "accounts": 3}
-        told = format_verification(enrich.operations.verification.VerifyResult("r", "d", (check,)))
+        told = format_verification(enrich.answers.verification.VerifyResult("r", "d", (check,)))
         assert "the quarantine contains other versions than the target" in told
         assert "`enrich run customers`" in told
 

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from enrich.base.spec import Affected
+from enrich.delta.sink import hold_settings
 from enrich.frames import difference
 from enrich.frames.difference import Identity
-from enrich.storage.sink import hold_settings
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

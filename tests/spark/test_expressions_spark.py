@@ -14,10 +14,10 @@ import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import AnalysisException, IllegalArgumentException, ParseException
 
-from enrich.expressions import FUNCTIONS, ExpressionError, Scope, check_condition, parse_expression
-from enrich.expressions.functions import split_words
-from enrich.expressions.lexer import tokenize
-from enrich.storage.sink import hold_settings
+from enrich.delta.sink import hold_settings
+from enrich.project.expressions import FUNCTIONS, ExpressionError, Scope, check_condition, parse_expression
+from enrich.project.expressions.functions import split_words
+from enrich.project.expressions.lexer import tokenize
 from kit.session import INTERPRETED
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from pyspark.sql import SparkSession
 
 from enrich.base.result import Extent
-from enrich.storage.extents import measure_commit
+from enrich.delta.extents import measure_commit
 
 MERGE = """MERGE INTO delta.`{place}` t USING (SELECT col1 AS id FROM VALUES (7), (2000)) s ON t.id = s.id
 WHEN MATCHED THEN DELETE WHEN NOT MATCHED THEN INSERT (id, name) VALUES (s.id, 'n')"""

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 
 from enrich.base.errors import EnvironmentFault
 from enrich.base.spec import COMMIT, WEIGHT
-from enrich.storage import reads
+from enrich.delta import reads
 
 PROPERTIES = {
     "delta.enableChangeDataFeed": "true",

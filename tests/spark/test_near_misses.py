@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pyarrow as pa
 import pytest
 
+from enrich.answers import near_misses
+from enrich.answers.near_misses import choose_effects
 from enrich.base.spec import NORMALISERS, name_reference
-from enrich.diagnosis import near_misses
-from enrich.diagnosis.near_misses import choose_effects
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

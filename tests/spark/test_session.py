@@ -18,17 +18,17 @@ from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from enrich.base.errors import EnvironmentFault
-from enrich.config.models import Spark
-from enrich.config.settings import FORCED, is_inherited
+from enrich.delta.sink import hold_settings
+from enrich.project.models import Spark
+from enrich.project.settings import FORCED, is_inherited
 from enrich.spark import session as module
 from enrich.spark.session import TELLTALES, activate, get_session, open_job_session
-from enrich.storage.sink import hold_settings
 from kit.patience import wait_until
 from kit.processes import alive, living, needs_proc
 
 # Hands over the session's facts as lines that start with `=`; anything else on stdout would break `--output json`.
 PRELUDE = """
-from enrich.config.models import Spark
+from enrich.project.models import Spark
 from enrich.base.errors import EnvironmentFault
 from enrich.spark.session import get_session, open_job_session
 

@@ -17,10 +17,10 @@ from pyspark.sql import functions as F
 
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, VECTOR_COLUMNS
 from enrich.base.spec import OPERATION
-from enrich.storage import extents, sink
-from enrich.storage.reads import read_change_feed
-from enrich.storage.sink import Changed, write_difference
-from enrich.storage.tables import CHANGE_FEED
+from enrich.delta import extents, sink
+from enrich.delta.reads import read_change_feed
+from enrich.delta.sink import Changed, write_difference
+from enrich.delta.tables import CHANGE_FEED
 from kit.commits import make_commit
 
 COMMANDS = re.compile(

@@ -14,9 +14,9 @@ from pyspark.sql import types as T
 from enrich import ConfigError
 from enrich.base.schemas import build_struct, strip_type
 from enrich.base.spec import DataType
-from enrich.compiler.statictypes import check_types
-from enrich.expressions import FUNCTIONS, ExpressionError, Scope, parse_expression
-from enrich.expressions.functions import LAMBDAS, explain_function
+from enrich.project.expressions import FUNCTIONS, ExpressionError, Scope, parse_expression
+from enrich.project.expressions.functions import LAMBDAS, explain_function
+from enrich.project.statictypes import check_types
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

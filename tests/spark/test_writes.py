@@ -12,7 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from enrich.base.spec import OPERATION
-from enrich.storage.sink import Changed, write_difference
+from enrich.delta.sink import Changed, write_difference
 from kit.commits import make_commit
 
 SCHEMA = f"k long, {OPERATION} string, id long, name string"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from enrich.config.models import Job
-from enrich.diagnosis.answers import JoinKeys, KeyReport, Reason, Refused, Suggestion, Why, format_answer, format_keys
-from enrich.diagnosis.near_misses import suggest_lines
+from enrich.answers.near_misses import suggest_lines
+from enrich.answers.reasons import JoinKeys, KeyReport, Reason, Refused, Suggestion, Why, format_answer, format_keys
+from enrich.project.models import Job
 
 NEAR = Reason("near_miss", kind="invisible", found="\u200bu1\x1b[31m\u202e\n")
 

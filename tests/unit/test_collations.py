@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from enrich import ConfigError, load_project
-from enrich.compiler.compile import compile_job
-from enrich.storage.tables import read_state
+from enrich.delta.tables import read_state
+from enrich.project.compile import compile_job
 
 CI = "string collate UTF8_LCASE"
 JOB = """\

@@ -12,10 +12,10 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from enrich.base.errors import Conflict, DriftError, HistoryError, Locked
+from enrich.delta import tables
+from enrich.delta.sink import Commit, commit_and_prove
 from enrich.progress.cursor import Cursor, is_of_run, name_application
 from enrich.steps.commits import refuse_drift, refuse_if_beaten
-from enrich.storage import tables
-from enrich.storage.sink import Commit, commit_and_prove
 
 JOB = "kept"
 

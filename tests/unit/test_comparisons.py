@@ -8,7 +8,7 @@ import pytest
 
 import enrich
 from enrich.base.spec import DataType, JoinSpec
-from enrich.compiler.compile import compile_job
+from enrich.project.compile import compile_job
 from kit.project import CONF, write_project
 
 JOB = """\

@@ -12,9 +12,9 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 from enrich.base.errors import HistoryError
 from enrich.base.spec import JoinSpec
+from enrich.delta import tables
 from enrich.progress import continuity
 from enrich.progress.cursor import Cursor, Mark, QuarantineState, TargetState, name_application, read_quarantine_state
-from enrich.storage import tables
 
 SPEC = JoinSpec("kept", {}, "items", (), (), None, ("id",))
 

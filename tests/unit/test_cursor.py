@@ -16,10 +16,10 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 from enrich.base.errors import ConfigError, Conflict, HistoryError, Locked
 from enrich.base.extras import UPGRADE
 from enrich.base.failures import describe_error, is_conflict
+from enrich.delta.runs import INTENT, OUTCOME, RunRow, RunsTable
+from enrich.delta.tables import read_history
 from enrich.progress import cursor
 from enrich.progress.cursor import Cursor, Mark, name_application
-from enrich.storage.runs import INTENT, OUTCOME, RunRow, RunsTable
-from enrich.storage.tables import read_history
 from kit.commits import edit_commit, rewrite_commit
 
 JOB = "kept"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from enrich.base.schemas import name_of
-from enrich.compiler.ddl import read_columns, read_ddl_type
+from enrich.project.ddl import read_columns, read_ddl_type
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from enrich import ConfigError, load_project
-from enrich.compiler.compile import compile_job
+from enrich.project.compile import compile_job
 
 JOB = """\
 job: plain

@@ -16,7 +16,7 @@ import yaml
 from docs.generators import pictures, reference
 
 from enrich.base.errors import EnrichError
-from enrich.config.models import MODELS, keys_of
+from enrich.project.models import MODELS, keys_of
 from kit.command import call, restored
 from kit.pages import DOCS, RECIPES, TOUR, mask, play, prepare, read_files, read_steps
 from kit.project import ROOT

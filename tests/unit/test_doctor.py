@@ -12,11 +12,11 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 import enrich
+from enrich.answers import doctor
+from enrich.answers.doctor import Checkup, Diagnosis, check_machine
 from enrich.base.result import Extent
-from enrich.diagnosis import doctor
-from enrich.diagnosis.doctor import Checkup, Diagnosis, check_machine
+from enrich.delta import extents, runs
 from enrich.progress.cursor import name_application
-from enrich.storage import extents, runs
 from kit.command import call, restored
 from kit.project import CONF, write_project
 

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from enrich.expressions import FUNCTIONS, ExpressionError, Scope, check_condition, parse_expression
-from enrich.expressions.functions import GROUPS
+from enrich.project.expressions import FUNCTIONS, ExpressionError, Scope, check_condition, parse_expression
+from enrich.project.expressions.functions import GROUPS
 
 HERE = Path(__file__).parent
 DOCUMENT = HERE.parents[1] / "docs" / "expressions.md"
@@ -154,6 +154,6 @@ def test_document_lists_the_functions() -> None:
 
 
 def test_import_is_light() -> None:
-    code = "import sys, enrich.expressions; print([m for m in ('sqlglot', 'pyspark') if m in sys.modules])"
+    code = "import sys, enrich.project.expressions; print([m for m in ('sqlglot', 'pyspark') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

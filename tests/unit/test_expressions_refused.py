@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.expressions import ExpressionError, Scope, check_condition, parse_expression
+from enrich.project.expressions import ExpressionError, Scope, check_condition, parse_expression
 
 SCOPE = Scope(frozenset({"a", "b", "text", "addresses"}), frozenset({"addresses"}), key=True)
 

@@ -8,7 +8,7 @@ from deltalake import write_deltalake
 from pyarrow import Table
 
 import enrich
-from enrich.operations import inspection
+from enrich.answers import inspection
 from kit.project import write_project
 
 CONF = "lake: ./lake\n"

@@ -13,15 +13,15 @@ import pytest
 from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 
 import enrich
+from enrich.answers.inspection import read_status
 from enrich.base.errors import HistoryError, RefreshNeeded
-from enrich.config.project import load_project
-from enrich.operations.inspection import read_status
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import Cursor, Mark, name_application
 from enrich.progress.decision import decide_plan
 from enrich.progress.plan import OpenJob, Plan
 from enrich.progress.since import read_bounds
 from enrich.progress.window import find_versions
+from enrich.project.project import load_project
 from kit.commits import age_commit
 from kit.project import write_project
 from unit.config.small_project import CONF, HISTORY

@@ -10,10 +10,10 @@ from deltalake import DeltaTable, write_deltalake
 
 from enrich.base.errors import ConfigError
 from enrich.base.spec import HistorySpec
-from enrich.compiler.compile import compile_job
-from enrich.config.kinds import trace_columns
-from enrich.config.project import load_project
-from enrich.storage import feeds, tables
+from enrich.delta import feeds, tables
+from enrich.project.compile import compile_job
+from enrich.project.kinds import trace_columns
+from enrich.project.project import load_project
 from kit.project import write_project
 from unit.config.small_project import CONF, HISTORY, Edits, edited
 

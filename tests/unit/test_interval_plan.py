@@ -10,8 +10,8 @@ import pytest
 
 from enrich import ConfigError, load_project
 from enrich.base.spec import CompiledJob, Interval
-from enrich.compiler.compile import check_file, compile_job
-from enrich.config.kinds.interval import find_bound_faults, read_bound
+from enrich.project.compile import check_file, compile_job
+from enrich.project.kinds.interval import find_bound_faults, read_bound
 
 JOB = """\
 job: paid

@@ -10,7 +10,7 @@ import pytest
 from enrich.base import hints, suites
 from enrich.base.result import Finding, JobResult, Quarantine, resolve_threshold
 from enrich.base.spec import SourceSpec
-from enrich.config.models import Rule
+from enrich.project.models import Rule
 from enrich.steps import gate
 
 

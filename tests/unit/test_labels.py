@@ -8,7 +8,7 @@ import pyarrow as pa
 from deltalake import write_deltalake
 
 from enrich.base.result import Quarantine
-from enrich.storage.tables import count_labelled_rows
+from enrich.delta.tables import count_labelled_rows
 
 
 def test_rows_without_reasons_are_counted(tmp_path: Path) -> None:

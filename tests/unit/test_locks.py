@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from enrich.base.errors import EnvironmentFault, Locked
-from enrich.storage import locks
+from enrich.delta import locks
 
 
 def test_a_mount_without_locks_is_said_and_not_taken_for_a_holder(

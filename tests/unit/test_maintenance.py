@@ -12,12 +12,12 @@ from deltalake import DeltaTable, write_deltalake
 from enrich.base.errors import ConfigError, HistoryError
 from enrich.base.result import Compaction, Extent, JobResult
 from enrich.cli.checks import format_maintenance
-from enrich.config.models import Optimize
-from enrich.config.project import load_project
+from enrich.delta.extents import Shape, find_need, measure_files
+from enrich.delta.tables import read_state
 from enrich.operations.maintenance import MaintainResult, Need, Upkeep, _Keeper
 from enrich.operations.workplace import Options, Workplace
-from enrich.storage.extents import Shape, find_need, measure_files
-from enrich.storage.tables import read_state
+from enrich.project.models import Optimize
+from enrich.project.project import load_project
 from kit.command import call, restored
 from kit.commits import age_commit, find_commit
 from kit.project import CONF, SHOP, write_project

@@ -10,11 +10,11 @@ import pytest
 from deltalake import CommitProperties, Transaction, write_deltalake
 
 from enrich.base.errors import HistoryError
+from enrich.delta import tables
+from enrich.delta.runs import RunsTable
 from enrich.operations.maintenance import Need, list_needs
 from enrich.progress import cursor
 from enrich.progress.cursor import Cursor, Mark, TargetState, name_application
-from enrich.storage import tables
-from enrich.storage.runs import RunsTable
 
 JOB = "kept"
 

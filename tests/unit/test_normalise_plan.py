@@ -9,7 +9,7 @@ import pytest
 
 from enrich import ConfigError, Project, load_project
 from enrich.base.spec import CompiledJob
-from enrich.compiler.compile import compile_job
+from enrich.project.compile import compile_job
 
 JOB = """\
 job: orders

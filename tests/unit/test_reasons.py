@@ -9,10 +9,10 @@ from functools import partial
 import pytest
 
 from enrich import ConfigError
+from enrich.answers import near_misses
+from enrich.answers.question import read_key
+from enrich.answers.reasons import Reason, Why, explain_cell, explain_list, explain_row
 from enrich.base.spec import NORMALISERS
-from enrich.diagnosis import near_misses
-from enrich.diagnosis.answers import Reason, Why, explain_cell, explain_list, explain_row
-from enrich.diagnosis.question import read_key
 
 ONE, TWO = ("id",), ("country", "number")
 

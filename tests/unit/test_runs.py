@@ -14,8 +14,8 @@ import pytest
 from deltalake import DeltaTable, QueryBuilder, write_deltalake
 
 from enrich.base.errors import HistoryError
-from enrich.storage import runs
-from enrich.storage.runs import FORMAT, INTENT, OUTCOME, RunRow, RunsTable
+from enrich.delta import runs
+from enrich.delta.runs import FORMAT, INTENT, OUTCOME, RunRow, RunsTable
 
 NOW = datetime.now(UTC)
 COLUMNS = {

@@ -20,7 +20,7 @@ from deltalake import DeltaTable, write_deltalake
 import enrich
 from enrich.base import files
 from enrich.base.errors import EnvironmentFault
-from enrich.config.models import Spark
+from enrich.project.models import Spark
 from enrich.spark import __main__ as ahead
 from enrich.spark import jars, session
 from enrich.spark.jars import Release, condense, find_delta_jars

@@ -12,8 +12,8 @@ import pytest
 from deltalake import write_deltalake
 
 from enrich.base.spec import Range
-from enrich.storage import extents
-from enrich.storage.extents import find_bounds
+from enrich.delta import extents
+from enrich.delta.extents import find_bounds
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,8 +10,8 @@ import pytest
 
 from enrich.base.result import LookupState, RuleState, State
 from enrich.base.suites import FAIL, Suite, SuiteRule, list_uncounted
-from enrich.config.catalogue import TYPES
-from enrich.config.suitefiles import load_suite
+from enrich.project.catalogue import TYPES
+from enrich.project.suitefiles import load_suite
 
 
 def _rule(index: int = 0, **changed: Any) -> SuiteRule:

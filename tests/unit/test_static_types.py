@@ -11,14 +11,14 @@ import pytest
 from deltalake import write_deltalake
 
 from enrich import ConfigError, load_project
+from enrich.answers import inspection
 from enrich.base.errors import Fault
 from enrich.base.schemas import build_struct
 from enrich.base.spec import DataType
-from enrich.compiler.compile import compile_job
-from enrich.compiler.statictypes import check_types
-from enrich.expressions import FUNCTIONS, ExpressionError, Scope, parse_expression
-from enrich.expressions.functions import explain_function
-from enrich.operations import inspection
+from enrich.project.compile import compile_job
+from enrich.project.expressions import FUNCTIONS, ExpressionError, Scope, parse_expression
+from enrich.project.expressions.functions import explain_function
+from enrich.project.statictypes import check_types
 from kit.history import NOT_NULL
 from kit.lab import FEED
 from kit.project import write_project

@@ -10,7 +10,7 @@ import pytest
 
 from enrich import ConfigError, load_project
 from enrich.base.errors import Fault
-from enrich.compiler.compile import compile_job
+from enrich.project.compile import compile_job
 
 
 def struct(**fields: Any) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import pytest
 
 import enrich
 from enrich.base.failures import find_value_fault
-from enrich.config.models import explain_value_fault
-from enrich.expressions import FUNCTIONS
+from enrich.project.expressions import FUNCTIONS
+from enrich.project.models import explain_value_fault
 from kit.project import CONF, write_project
 
 CANARY = "jane@example.com"

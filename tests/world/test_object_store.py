@@ -54,7 +54,7 @@ import os, signal, sys, threading, time
 
 import enrich
 from enrich.base import failpoints
-from enrich.storage import stores
+from enrich.delta import stores
 
 
 def die():

@@ -20,7 +20,7 @@ from urllib.parse import quote
 from enrich.base import hints
 from enrich.base.errors import ConfigError, did_you_mean
 from enrich.base.names import CatalogName, Location
-from enrich.config.project import Project, find_edges, load_project, sort_jobs
+from enrich.project.project import Project, find_edges, load_project, sort_jobs
 
 if TYPE_CHECKING:
     from enrich.airflow.operators import DAG, Asset, EnrichRunOperator, TaskGroup

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from enrich.base.result import Finding, RuleState, resolve_threshold
 
 if TYPE_CHECKING:
-    from enrich.config.models import Rule
+    from enrich.project.models import Rule
 
 COLUMN, PAIR, MULTI, AGGREGATE = "column", "pair", "multi", "aggregate"
 Condition = Mapping[str, Any]

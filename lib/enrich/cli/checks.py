@@ -8,6 +8,7 @@ from typing import Any
 import click
 
 import enrich
+from enrich.answers.verification import Check, Discrepancy, VerifyResult
 from enrich.base import hints
 from enrich.base.console import clean, format_count, format_extent, format_table, format_window
 from enrich.cli.options import (
@@ -22,7 +23,6 @@ from enrich.cli.options import (
 from enrich.cli.process import deliver, keep_results, log_to_stderr, say_failure, stop_if_interrupted
 from enrich.operations.maintenance import MaintainResult, Upkeep
 from enrich.operations.planning import Forecast, JobPlan, PlanResult
-from enrich.operations.verification import Check, Discrepancy, VerifyResult
 
 log = logging.getLogger(__name__)
 

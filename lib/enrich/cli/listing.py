@@ -6,12 +6,12 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+from enrich.answers import inspection
 from enrich.base.console import clean, format_count, format_table
 from enrich.base.errors import ConfigError, Fault
 from enrich.base.extras import EXPECTATIONS, has_extra, install
 from enrich.cli.options import build_graph
-from enrich.config.project import Project
-from enrich.operations import inspection
+from enrich.project.project import Project
 
 
 def list_jobs(project: Project) -> list[dict[str, Any]]:
@@ -84,7 +84,7 @@ def format_schema(kind: str) -> str:
         from enrich.testing.scenario import build_schema as build_test_schema
 
         return json.dumps(build_test_schema(), indent=2)
-    from enrich.config.models import build_schemas
+    from enrich.project.models import build_schemas
 
     return json.dumps(build_schemas()[f"{kind}.schema.json"], indent=2)
 

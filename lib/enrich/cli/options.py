@@ -17,9 +17,9 @@ from enrich.base import hints
 from enrich.base.context import work_at
 from enrich.base.errors import ConfigError, suggest
 from enrich.cli.process import show_frames
-from enrich.config.models import Rule
-from enrich.config.project import Project, find_edges, find_project, sort_jobs
 from enrich.operations.loading import load_project
+from enrich.project.models import Rule
+from enrich.project.project import Project, find_edges, find_project, sort_jobs
 
 _NAME = re.compile(r"\w[\w.-]*")
 

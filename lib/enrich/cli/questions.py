@@ -10,6 +10,8 @@ import click
 from click.core import ParameterSource
 
 import enrich
+from enrich.answers.doctor import format_checkup
+from enrich.answers.reasons import format_answer, format_failing, format_keys
 from enrich.cli.options import (
     add_option,
     add_place_options,
@@ -20,8 +22,6 @@ from enrich.cli.options import (
     refuse_stored_keys,
 )
 from enrich.cli.process import answer, log_to_stderr, say_failure, say_found
-from enrich.diagnosis.answers import format_answer, format_failing, format_keys
-from enrich.diagnosis.doctor import format_checkup
 
 _NEAR_MISSES = "the keys of near misses"
 _NEGATIVE = re.compile(r"-[.]?[0-9][0-9.eE+:T -]*")

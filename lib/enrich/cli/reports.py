@@ -13,7 +13,7 @@ from pathlib import Path
 import click
 from click.core import ParameterSource
 
-from enrich import diagnosis
+from enrich import answers
 from enrich.base import hints
 from enrich.base.console import clean
 from enrich.base.errors import ConfigError
@@ -28,7 +28,7 @@ from enrich.cli.process import (
     say_result,
     stop_if_interrupted,
 )
-from enrich.config.project import Project
+from enrich.project.project import Project
 from enrich.report import Report, add_reasons, read_report
 from enrich.report.junit import format_junit
 from enrich.report.keys import format_quarantined_keys
@@ -139,7 +139,7 @@ def _ask_for_reasons(project: Project, jobs: Sequence[str]) -> dict[str, Sequenc
     found: dict[str, Sequence[Causes]] = {}
     for name in jobs:
         try:
-            found[name] = diagnosis.find_causes(project, name, beside=jobs)
+            found[name] = answers.find_causes(project, name, beside=jobs)
         except Exception as error:  # noqa: BLE001 - whatever keeps one job from an answer, the report is made
             stop_if_interrupted()
             told = " ".join(str(convert_error(error)).split())

@@ -14,16 +14,16 @@ from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
+from enrich.answers.reasons import MATCHED, format_keys
 from enrich.base import hints
 from enrich.base.console import format_count, format_finding, format_window
 from enrich.base.errors import ConfigError
 from enrich.base.extras import EXPECTATIONS, SPARK, require_extra
 from enrich.base.result import JobResult
-from enrich.config.project import Project
 from enrich.demo import picture
 from enrich.demo.picture import Row
-from enrich.diagnosis.answers import MATCHED, format_keys
 from enrich.operations.loading import load_project
+from enrich.project.project import Project
 from enrich.report import write_latest
 from enrich.testing.lake import Lake
 from enrich.testing.outcome import format_difference
@@ -32,7 +32,7 @@ from enrich.testing.reader import read_scenario
 from enrich.testing.scenario import Scenario
 
 if TYPE_CHECKING:
-    from enrich.diagnosis.answers import KeyReport
+    from enrich.answers.reasons import KeyReport
 
 log = logging.getLogger(__name__)
 

@@ -11,7 +11,7 @@ import pyarrow as pa
 from enrich.base.errors import ConfigError, did_you_mean, show_text
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, suggest_name
 from enrich.base.spec import PREFIX
-from enrich.config.checks import NOT_IN_COLUMN
+from enrich.project.checks import NOT_IN_COLUMN
 
 TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 BYTES = (

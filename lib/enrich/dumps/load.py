@@ -16,12 +16,12 @@ from enrich.base import context
 from enrich.base.errors import Blocked, ConfigError, refuse_text, show_text
 from enrich.base.files import make_private_directory
 from enrich.base.names import CatalogName, Location, find_quarantine, identify
-from enrich.config.project import Project
+from enrich.delta import locks
 from enrich.dumps import files
 from enrich.dumps.loader import Loader
 from enrich.dumps.result import REFUSED, UNCHANGED, DumpOptions, LoadResult, RefusedDump, check_options
 from enrich.operations.workplace import Options, Workplace
-from enrich.storage import locks
+from enrich.project.project import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -18,7 +18,8 @@ from enrich.base.extras import SPARK, require_extra
 from enrich.base.failures import find_condition, find_lack, find_refusal, is_conflict, tell_frames
 from enrich.base.names import CatalogName, Location
 from enrich.base.spec import quote
-from enrich.compiler.ddl import read_columns
+from enrich.delta import extents, stores, tables
+from enrich.delta.tables import TableState
 from enrich.dumps import files, stage
 from enrich.dumps.layout import Known
 from enrich.dumps.reading import Marks
@@ -40,16 +41,15 @@ from enrich.dumps.result import (
 )
 from enrich.dumps.stage import BAD, FILE, LINE, DumpSpec, Staged
 from enrich.operations.workplace import Workplace
+from enrich.project.ddl import read_columns
 from enrich.steps.commits import retry
-from enrich.storage import extents, stores, tables
-from enrich.storage.tables import TableState
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
+    from enrich.delta.sink import Commit
     from enrich.dumps.difference import DumpRows
     from enrich.frames.difference import Difference
-    from enrich.storage.sink import Commit
 
 log = logging.getLogger("enrich")
 
@@ -269,7 +269,7 @@ class Loader:
         if not table.demands.constraints or not found.operations.keys() & {"I", "U"}:
             return None
         identity = Identity(staged.key)
-        from enrich.storage.reads import read_snapshot
+        from enrich.delta.reads import read_snapshot
 
         stored = read_snapshot(session, table.uri, table.version, list(table.columns))
         rows = complete_rows(found.rows, stored, identity, table.demands)
@@ -305,7 +305,7 @@ class Loader:
         Raises:
             Conflict: Somebody else has committed since the table was read.
         """
-        from enrich.storage import sink
+        from enrich.delta import sink
 
         uri, base = self.workplace.locate(self.place), write.base
 
@@ -341,8 +341,8 @@ class Loader:
     def _commit(self, session: SparkSession, write: _Write, commit: Commit) -> None:
         from pyspark.sql import functions as F
 
+        from enrich.delta import sink
         from enrich.frames.difference import Identity
-        from enrich.storage import sink
 
         found, place = write.found, self.place
         if write.table is None:
@@ -380,7 +380,7 @@ class _Write:
 
 def _read_table(session: SparkSession, table: TableState, staged: Staged) -> DataFrame:
     names = [name for name in staged.schema.names if name in table.columns]
-    from enrich.storage.reads import read_snapshot
+    from enrich.delta.reads import read_snapshot
 
     return read_snapshot(session, table.uri, table.version, names)
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from enrich.base.errors import ConfigError
-from enrich.config.models import build_schemas
-from enrich.config.yamlfile import read_tree
+from enrich.project.models import build_schemas
+from enrich.project.yamlfile import read_tree
 from enrich.testing.lake import Lake
 from enrich.testing.scenario import build_schema
 

@@ -11,22 +11,22 @@ from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
 
+from enrich.answers import inspection
 from enrich.base import hints
 from enrich.base.console import format_count
 from enrich.base.errors import ConfigError
 from enrich.base.names import CatalogName, name_path
 from enrich.base.schemas import fields_of, incomparable, kind_of, strip_type
 from enrich.base.spec import PREFIX, TEXT_TYPE, DataType
-from enrich.config.checks import NOT_IN_NAME, RESERVED_COLUMNS
-from enrich.config.models import Settings
-from enrich.config.project import Project, find_project
-from enrich.config.settings import load_settings
-from enrich.config.yamlfile import read_tree, resolve_scalar
+from enrich.delta import probe, tables
+from enrich.delta.probe import SAMPLED_ROWS, SAMPLED_VALUES
 from enrich.init import format_schemas, write_files
-from enrich.operations import inspection
 from enrich.operations.loading import load_project
-from enrich.storage import probe, tables
-from enrich.storage.probe import SAMPLED_ROWS, SAMPLED_VALUES
+from enrich.project.checks import NOT_IN_NAME, RESERVED_COLUMNS
+from enrich.project.models import Settings
+from enrich.project.project import Project, find_project
+from enrich.project.settings import load_settings
+from enrich.project.yamlfile import read_tree, resolve_scalar
 
 _PLAIN = re.compile(r"(\./|/)?[A-Za-z_][\w./-]*")
 _CONF_SCHEMA = "# yaml-language-server: $schema=schema/conf.schema.json\n"

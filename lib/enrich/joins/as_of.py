@@ -22,14 +22,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base.spec import Affected, Step, name_left_key, name_reference
-from enrich.config.kinds.as_of import ENDED, GONE, TOO_EARLY
-from enrich.config.kinds.syntax import MATCHED
 from enrich.frames.columns import evaluate_where, pack_rows
 from enrich.frames.join import SALT, VERDICT, Sources, list_identity, look_up, spread_nulls
 from enrich.frames.join import refer as list_references
 from enrich.joins import foreign_key
 from enrich.joins.foreign_key import CARRIES as CARRIES  # noqa: PLC0414 - parts of this kind, too
 from enrich.joins.foreign_key import refer as refer  # noqa: PLC0414
+from enrich.project.kinds.as_of import ENDED, GONE, TOO_EARLY
+from enrich.project.kinds.syntax import MATCHED
 
 LATEST = "__enrich_latest"
 """The time from which the version that was found holds; null when there is none."""

@@ -43,6 +43,7 @@ from enrich.base.spec import (
     name_reference,
     quote,
 )
+from enrich.delta import reads, tables
 from enrich.frames import changes as net_changes
 from enrich.frames import normalise, quarantine
 from enrich.frames.changes import Touched
@@ -60,7 +61,6 @@ from enrich.steps import source_changes
 from enrich.steps.rows import Rows
 from enrich.steps.run import Run, build_finding, list_kinds, read_target
 from enrich.steps.source_changes import Changes, check_ends, describe_window
-from enrich.storage import reads, tables
 
 FROM, TO, IMAGE = "__enrich_from", "__enrich_to", "__enrich_image"
 """Since when a version holds, when it ends (null: it does not), and the source's used columns (null: no row)."""

@@ -41,11 +41,11 @@ from enrich.base.spec import (
     name_right_key,
     quote,
 )
-from enrich.config.kinds.interval import OUT_OF_INTERVAL
-from enrich.config.kinds.syntax import MATCHED
 from enrich.frames import normalise
 from enrich.frames.columns import drop_nulls, has_null, take_column, unite
 from enrich.frames.join import ALIVE, VERDICT, Sources, guard, list_identity
+from enrich.project.kinds.interval import OUT_OF_INTERVAL
+from enrich.project.kinds.syntax import MATCHED
 
 AT, TIME = "__enrich_at", "__enrich_time"
 _ASKED, _BUCKET, _FOUND = "__enrich_asked", "__enrich_bucket", "__enrich_found"

@@ -43,12 +43,12 @@ from enrich.base.names import CatalogName, Location, find_quarantine
 from enrich.base.result import CREATE, LOCKED, REWRITE, Finding, JobResult
 from enrich.base.schemas import fields_of, kind_of, name_of
 from enrich.base.spec import DataType
-from enrich.config.kinds import trace_columns
-from enrich.config.kinds.syntax import Source
-from enrich.config.models import Lineage
-from enrich.config.project import Project
+from enrich.delta import tables
 from enrich.progress.plan import Plan
-from enrich.storage import tables
+from enrich.project.kinds import trace_columns
+from enrich.project.kinds.syntax import Source
+from enrich.project.models import Lineage
+from enrich.project.project import Project
 
 _ENDED_BADLY = {LOCKED: RunState.ABORT}
 _RETRY = {"total": 2, "read": 0, "backoff_factor": 0.1}

@@ -20,8 +20,8 @@ from http.client import HTTPException
 from typing import Any
 
 from enrich.base.result import BLOCKED, FAILED, LOCKED, SKIPPED, JobResult
-from enrich.config.models import Notify
-from enrich.config.settings import FIELD
+from enrich.project.models import Notify
+from enrich.project.settings import FIELD
 
 VERSION = 1
 FAILURE, BLOCK, RECOVERY = "failure", "block", "recovery"

@@ -15,8 +15,7 @@ from enrich.base.errors import ConfigError, EnvironmentFault, find_gravest
 from enrich.base.extras import LINEAGE, install
 from enrich.base.failures import tell_frames
 from enrich.base.result import SKIPPED, JobResult, RunResult
-from enrich.config.project import Project
-from enrich.config.settings import resolve
+from enrich.delta.runs import RunsTable
 from enrich.operations.loading import choose_accepted, choose_jobs, read_window
 from enrich.operations.runner import Watch, run_jobs
 from enrich.operations.workplace import Options, Workplace
@@ -24,7 +23,8 @@ from enrich.progress.continuity import measure_lag
 from enrich.progress.cursor import Mark
 from enrich.progress.plan import Plan
 from enrich.progress.since import Said
-from enrich.storage.runs import RunsTable
+from enrich.project.project import Project
+from enrich.project.settings import resolve
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -7,11 +7,11 @@ from collections.abc import Iterable, Sequence
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, refuse_text, suggest
-from enrich.compiler.compile import check_file, list_target_columns
-from enrich.config import project as project_files
-from enrich.config.project import Project, sort_jobs
-from enrich.config.suitefiles import check_columns
 from enrich.progress.since import Bounds, Said, read_asked
+from enrich.project import project as project_files
+from enrich.project.compile import check_file, list_target_columns
+from enrich.project.project import Project, sort_jobs
+from enrich.project.suitefiles import check_columns
 
 
 def load_project(

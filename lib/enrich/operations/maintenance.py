@@ -19,13 +19,13 @@ from enrich.base.errors import ConfigError, EnrichError, HistoryError, find_grav
 from enrich.base.failures import describe_error
 from enrich.base.names import find_quarantine, identify
 from enrich.base.result import Extent, name_deployment
-from enrich.config.models import Job
-from enrich.config.project import Project
+from enrich.delta import extents, locks, tables
+from enrich.delta.tables import KEEPS_FILES, compute_file_retention
 from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.cursor import TargetState
-from enrich.storage import extents, locks, tables
-from enrich.storage.tables import KEEPS_FILES, compute_file_retention
+from enrich.project.models import Job
+from enrich.project.project import Project
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -224,8 +224,8 @@ class _Keeper:
 
     def _optimize(self, found: Upkeep, job: Job, uri: str, name: str) -> Upkeep:
         """Write files anew that are due: all, where a target is not yet clustered as its job says."""
-        from enrich.storage.sink import cluster_table
-        from enrich.storage.upkeep import Author, optimize_table
+        from enrich.delta.sink import cluster_table
+        from enrich.delta.upkeep import Author, optimize_table
 
         keys = job.target.cluster_by if found.role == TARGET else ()
         anew = False
@@ -252,7 +252,7 @@ class _Keeper:
 
     def _vacuum(self, found: Upkeep, uri: str) -> Upkeep:
         """Remove files; where that fails or is refused, what was done before stays in the result."""
-        from enrich.storage.upkeep import vacuum_table
+        from enrich.delta.upkeep import vacuum_table
 
         try:
             kept = self._check_readers(found.table, uri)

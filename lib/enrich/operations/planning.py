@@ -15,15 +15,15 @@ from typing import TYPE_CHECKING, Any
 from enrich.base.errors import find_gravest
 from enrich.base.names import find_quarantine, identify
 from enrich.base.result import COMPARE, CREATE, CURSOR, MERGE, NOTHING, REWRITE, Extent, SourceWindow, name_deployment
-from enrich.config.models import Job
-from enrich.config.project import Project, find_edges
+from enrich.delta import extents
 from enrich.joins import find_kind
 from enrich.operations.loading import choose_jobs, read_window
 from enrich.operations.workplace import Options, Workplace
 from enrich.progress.decision import decide_plan, foresee_mode
 from enrich.progress.plan import BOOTSTRAP, Plan
 from enrich.progress.since import Said
-from enrich.storage import extents
+from enrich.project.models import Job
+from enrich.project.project import Project, find_edges
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

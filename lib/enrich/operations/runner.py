@@ -15,14 +15,14 @@ from enrich.base.extras import EXPECTATIONS, require_extra
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import describe_error
 from enrich.base.result import APPEND, CREATED, FAILED, MERGE, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
-from enrich.config.models import Job
-from enrich.config.project import find_edges
+from enrich.delta import extents, locks
+from enrich.delta.runs import build_outcome
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
 from enrich.progress.plan import Plan
+from enrich.project.models import Job
+from enrich.project.project import find_edges
 from enrich.steps.commits import retry
-from enrich.storage import extents, locks
-from enrich.storage.runs import build_outcome
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -223,7 +223,7 @@ def keep_in_shape(plan: Plan, session: SparkSession, result: JobResult) -> JobRe
     if limits is None or not limits.after_commit:
         return result
     try:
-        from enrich.storage import upkeep
+        from enrich.delta import upkeep
 
         rows = result.state.rows if result.state is not None else None
         why = extents.find_need(extents.measure_shape(uri), rows, limits)

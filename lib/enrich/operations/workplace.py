@@ -21,19 +21,19 @@ from enrich.base.failures import describe_error, find_value_fault, tell_frames
 from enrich.base.names import FEED_COLUMNS, CatalogName, Location, find_quarantine, identify
 from enrich.base.result import JobResult, Quarantine
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL
-from enrich.compiler.compile import compile_job
-from enrich.config.models import Job, explain_value_fault
-from enrich.config.project import Project, find_edges
-from enrich.config.suitefiles import check_columns
+from enrich.delta import extents, tables
+from enrich.delta.runs import RunsTable
+from enrich.delta.stores import require_conditional_writes
+from enrich.delta.tables import CHANGE_FEED, TableState, is_occupied, suggest_properties
 from enrich.progress import continuity, cursor, window
 from enrich.progress.cursor import TargetState
 from enrich.progress.decision import decide_again
 from enrich.progress.plan import OpenJob, Plan, TargetPlace
 from enrich.progress.since import Bounds
-from enrich.storage import extents, tables
-from enrich.storage.runs import RunsTable
-from enrich.storage.stores import require_conditional_writes
-from enrich.storage.tables import CHANGE_FEED, TableState, is_occupied, suggest_properties
+from enrich.project.compile import compile_job
+from enrich.project.models import Job, explain_value_fault
+from enrich.project.project import Project, find_edges
+from enrich.project.suitefiles import check_columns
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -189,7 +189,7 @@ class Workplace:
         if isinstance(place, str):
             return place
         if self.places.get(place) is None:
-            from enrich.storage.reads import find_catalog_location
+            from enrich.delta.reads import find_catalog_location
 
             self.places[place] = find_catalog_location(self.session(), place.parts)
         return self.places[place]
@@ -370,7 +370,7 @@ class Workplace:
 
     def complete(self, opened: Opened, own: SparkSession) -> Opened:
         """Return a job whose expressions are compiled, those too whose types need Spark."""
-        from enrich.compiler.sparktypes import build_typer
+        from enrich.project.sparktypes import build_typer
 
         if opened.compiled.complete:
             return opened

@@ -11,10 +11,10 @@ from enrich.base.errors import ANOTHER_TARGET, EnrichError, Locked, RefreshNeede
 from enrich.base.names import CatalogName, Location
 from enrich.base.schemas import strip_type
 from enrich.base.spec import DataType, JobSpec
-from enrich.config.models import Job
+from enrich.delta import feeds, tables
+from enrich.delta.tables import TableState, fingerprint, keeps_values, open_log, read_history, read_state, state_at
 from enrich.progress.cursor import UPKEEP, Cursor, Mark, TargetState, read_record
-from enrich.storage import feeds, tables
-from enrich.storage.tables import TableState, fingerprint, keeps_values, open_log, read_history, read_state, state_at
+from enrich.project.models import Job
 
 
 def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> None:

@@ -21,8 +21,8 @@ from enrich.base import hints
 from enrich.base.errors import ConfigError, DriftError, show_text
 from enrich.base.result import State
 from enrich.base.spec import DataType
-from enrich.storage.runs import FORMAT, RunsTable, require_known
-from enrich.storage.tables import (
+from enrich.delta.runs import FORMAT, RunsTable, require_known
+from enrich.delta.tables import (
     Log,
     TableState,
     changes_values,

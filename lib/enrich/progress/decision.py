@@ -33,7 +33,7 @@ from enrich.base.errors import ConfigError, HistoryError, RefreshNeeded
 from enrich.base.result import SourceWindow
 from enrich.base.schemas import strip_type
 from enrich.base.spec import DataType
-from enrich.config.models import Job
+from enrich.delta.tables import keeps_values
 from enrich.progress import continuity, window
 from enrich.progress.cursor import Cursor, TargetState, describe_drift
 from enrich.progress.plan import (
@@ -49,7 +49,7 @@ from enrich.progress.plan import (
     reaches_before_all,
 )
 from enrich.progress.since import Bounds
-from enrich.storage.tables import keeps_values
+from enrich.project.models import Job
 
 
 def decide_plan(opened: OpenJob, *, full_refresh: bool, bounds: Bounds | None = None) -> Plan:

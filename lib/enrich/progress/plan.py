@@ -15,11 +15,11 @@ from enrich.base.names import CatalogName, Location, find_quarantine
 from enrich.base.result import BEFORE_ALL, Finding, SourceWindow, State
 from enrich.base.spec import CompiledJob, JobSpec, quote
 from enrich.base.suites import Suite, fingerprint_quarantine, list_uncounted, select_quarantine_rules
+from enrich.delta.tables import TableState
 from enrich.progress.cursor import Cursor, Mark, TargetState
-from enrich.storage.tables import TableState
 
 if TYPE_CHECKING:
-    from enrich.config.models import Job, Optimize
+    from enrich.project.models import Job, Optimize
 
 log = logging.getLogger("enrich")
 

@@ -27,12 +27,12 @@ from datetime import UTC, datetime, timedelta
 from enrich.base import hints
 from enrich.base.errors import ANOTHER_TARGET, ConfigError, HistoryError, RefreshNeeded
 from enrich.base.result import BEFORE_ALL, SourceWindow
+from enrich.delta import tables
+from enrich.delta.feeds import find_feed_start
+from enrich.delta.tables import TableState
 from enrich.progress.cursor import TargetState
 from enrich.progress.plan import OpenJob, Span
 from enrich.progress.since import Asked, Beginning, Instant, Moment, Version
-from enrich.storage import tables
-from enrich.storage.feeds import find_feed_start
-from enrich.storage.tables import TableState
 
 log = logging.getLogger("enrich")
 

@@ -11,9 +11,10 @@ from enrich.base.console import format_count
 from enrich.base.errors import refuse_text
 from enrich.base.result import BLOCKED, FAILED, LOCKED, SKIPPED, UNCHANGED, Quarantine
 from enrich.base.suites import Suite
-from enrich.config.catalogue import TYPES
-from enrich.config.models import Job
-from enrich.config.project import Project, sort_jobs
+from enrich.delta.runs import RunsTable
+from enrich.project.catalogue import TYPES
+from enrich.project.models import Job
+from enrich.project.project import Project, sort_jobs
 from enrich.report.models import (
     JobReport,
     LookupReport,
@@ -37,7 +38,6 @@ from enrich.report.words import (
     read_number,
     read_text,
 )
-from enrich.storage.runs import RunsTable
 
 DEFAULT_RUNS = 30
 """How many runs of each job a report goes back."""

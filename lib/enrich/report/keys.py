@@ -8,10 +8,10 @@ from enrich.base.console import clean, format_table
 from enrich.base.errors import RunFailed
 from enrich.base.names import CatalogName, find_quarantine
 from enrich.base.spec import FAILED_COLUMN, quote
-from enrich.compiler.compile import compile_job
-from enrich.config.models import Job
-from enrich.config.project import Project
-from enrich.storage import tables
+from enrich.delta import tables
+from enrich.project.compile import compile_job
+from enrich.project.models import Job
+from enrich.project.project import Project
 
 LIMIT = 100
 """How many keys of one job are shown."""

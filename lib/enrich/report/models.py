@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field, TypeAdapter
 
 from enrich.base.errors import GRAVITY
 from enrich.base.result import Lookup, LookupState, Quarantine, RuleState, RunResult, SourceWindow, State
-from enrich.config.kinds import JOINS
-from enrich.config.models import finish_schema
+from enrich.project.kinds import JOINS
+from enrich.project.models import finish_schema
 
 Verdict = Literal["failed", "blocked", "skipped", "warned", "not_checked", "never_run", "passed"]
 RuleVerdict = Literal["error", "blocked", "held", "warned", "tolerated", "not_checked", "passed"]

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from enrich.base.result import CREATED, LookupState, RuleState, State, resolve_threshold
 from enrich.base.suites import Suite, SuiteRule
-from enrich.config.models import Job
+from enrich.project.models import Job
 from enrich.report.models import (
     JobReport,
     LookupNow,
@@ -183,7 +183,7 @@ def _count_orphans(state: LookupState) -> int:
 
 
 class Causes(Protocol):
-    """What was found about one rule of a whole target; ``enrich.diagnosis`` gives it as ``RuleCauses``."""
+    """What was found about one rule of a whole target; ``enrich.answers`` gives it as ``RuleCauses``."""
 
     @property
     def index(self) -> int:

@@ -26,6 +26,7 @@ from enrich.base.result import (
     SourceWindow,
     State,
 )
+from enrich.delta.runs import require_known
 from enrich.report.models import Attempt, Run
 from enrich.report.words import (
     MAX_ERROR,
@@ -41,7 +42,6 @@ from enrich.report.words import (
     read_seconds,
     read_text,
 )
-from enrich.storage.runs import require_known
 
 _ACTED = (CREATED, UPDATED, BLOCKED, FAILED)
 _STAGES = ("changes", "keys", "join", "state", "rules", "difference", "write")

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.console import clean
 from enrich.base.files import WholeFile
-from enrich.config.project import Project
+from enrich.delta.stores import find_local_path, write_object
+from enrich.project.project import Project
 from enrich.report import charts
 from enrich.report.document import read_report
 from enrich.report.models import JobReport, Report, RuleNow
@@ -29,7 +30,6 @@ from enrich.report.words import (
     select_nulls,
     select_others,
 )
-from enrich.storage.stores import find_local_path, write_object
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -1,7 +1,7 @@
 """Hand over a Delta-ready SparkSession: the active one, else one that is built; and a safe session of its own per run.
 
 ``get_session`` never changes a session that it finds. ``open_job_session`` opens a second one beside it, whose settings
-are Spark's own but for those of ``enrich.config.settings``; the engine works in that one alone.
+are Spark's own but for those of ``enrich.project.settings``; the engine works in that one alone.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from pyspark.sql import SparkSession
 
 from enrich.base.errors import EnvironmentFault
 from enrich.base.files import make_private_directory
-from enrich.config.settings import FORCED, is_inherited
+from enrich.project.settings import FORCED, is_inherited
 from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE
 from enrich.spark.archive import find_archive
 from enrich.spark.fit import (
@@ -42,7 +42,7 @@ from enrich.spark.jars import Release, condense, find_delta_jars, find_spark_hom
 from enrich.spark.logstore import find_log_store_jars
 
 if TYPE_CHECKING:
-    from enrich.config.models import Spark
+    from enrich.project.models import Spark
 
 EXTENSION = "io.delta.sql.DeltaSparkSessionExtension"
 CATALOG = "org.apache.spark.sql.delta.catalog.DeltaCatalog"

@@ -14,10 +14,10 @@ from typing import TypeVar
 
 from enrich.base.errors import Conflict, Locked
 from enrich.base.failures import find_value_fault, has_lost_rows, is_conflict
+from enrich.delta import tables
 from enrich.progress import cursor
 from enrich.progress.cursor import describe_drift
 from enrich.progress.plan import Plan
-from enrich.storage import tables
 
 log = logging.getLogger(__name__)
 

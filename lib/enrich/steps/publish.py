@@ -35,6 +35,10 @@ from enrich.base.spec import (
     quote,
 )
 from enrich.base.suites import MASS_CHANGE
+from enrich.delta import extents, reads, sink, tables
+from enrich.delta.runs import INTENT, RunRow, RunsTable
+from enrich.delta.sink import Commit
+from enrich.delta.tables import keeps_values
 from enrich.frames import difference, quarantine
 from enrich.frames.columns import is_within
 from enrich.frames.difference import Difference, Identity, complete_rows, mark_violations
@@ -47,10 +51,6 @@ from enrich.steps.rows import make_no_rows
 from enrich.steps.run import Run, identify_rows, measure, read_target
 from enrich.steps.source_changes import Changes
 from enrich.steps.state import carry_state, list_remembered
-from enrich.storage import extents, reads, sink, tables
-from enrich.storage.runs import INTENT, RunRow, RunsTable
-from enrich.storage.sink import Commit
-from enrich.storage.tables import keeps_values
 
 
 @dataclass(frozen=True)

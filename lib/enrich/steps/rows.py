@@ -13,13 +13,13 @@ from enrich.base.failpoints import pass_point
 from enrich.base.result import Counts, Finding, Lookup
 from enrich.base.schemas import strip_type
 from enrich.base.spec import FAILED_COLUMN, LIVE, OPERATION, Affected, DataType, name_left_key, name_right_key, quote
+from enrich.delta import reads, tables
 from enrich.frames import quarantine
 from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, has_null
 from enrich.joins import find_kind
 from enrich.progress.plan import Plan
 from enrich.steps.run import Run, identify_rows, measure
 from enrich.steps.source_changes import Changes
-from enrich.storage import reads, tables
 
 
 @dataclass(frozen=True)

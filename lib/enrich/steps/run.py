@@ -14,13 +14,13 @@ from pyspark.sql.types import DataType as SparkType
 
 from enrich.base.result import Finding, JobResult
 from enrich.base.spec import Affected, JoinSpec
+from enrich.delta import extents, reads
 from enrich.frames import join, normalise
 from enrich.frames.columns import lacks_value
 from enrich.frames.difference import Identity
 from enrich.joins import find_step_kind
 from enrich.progress.plan import Plan
 from enrich.spark import ADAPTIVE, adapts_to_change
-from enrich.storage import extents, reads
 
 P = ParamSpec("P")
 R = TypeVar("R")

@@ -20,6 +20,8 @@ from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack, is_damaged, is_gone, tell_unreadable
 from enrich.base.result import Finding, SourceWindow
 from enrich.base.spec import SourceSpec
+from enrich.delta import feeds, reads, tables
+from enrich.delta.feeds import Snapshots, Told
 from enrich.frames import changes as net_changes
 from enrich.frames import normalise
 from enrich.frames.changes import NetChanges, RowCounts, Touched
@@ -27,8 +29,6 @@ from enrich.frames.columns import unite
 from enrich.joins import find_kind
 from enrich.progress.plan import FULL_REFRESH, REPAIR, Plan
 from enrich.steps.run import Run, build_finding, measure
-from enrich.storage import feeds, reads, tables
-from enrich.storage.feeds import Snapshots, Told
 
 if TYPE_CHECKING:
     from enrich.joins.history import Ledger

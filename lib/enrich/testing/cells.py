@@ -17,8 +17,8 @@ from typing import TYPE_CHECKING, Any
 from enrich.base.errors import ConfigError, did_you_mean
 from enrich.base.schemas import name_of
 from enrich.base.spec import DataType
-from enrich.compiler.ddl import read_ddl_type
-from enrich.storage.tables import make_arrow_schema
+from enrich.delta.tables import make_arrow_schema
+from enrich.project.ddl import read_ddl_type
 
 if TYPE_CHECKING:
     import pyarrow as pa

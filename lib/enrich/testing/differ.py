@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from itertools import zip_longest
 from typing import Any
 
-from enrich.config.yamlfile import resolve_scalar
+from enrich.project.yamlfile import resolve_scalar
 
 Row = Mapping[str, Any]
 _ABSENT = object()

@@ -13,8 +13,8 @@ from enrich.base.errors import ConfigError
 from enrich.base.names import find_quarantine, identify
 from enrich.base.schemas import build_struct
 from enrich.base.spec import DataType
-from enrich.config.project import Project
-from enrich.storage.tables import CHANGE_FEED, quote_name
+from enrich.delta.tables import CHANGE_FEED, quote_name
+from enrich.project.project import Project
 from enrich.testing.cells import CellError, read_type, type_cell
 from enrich.testing.differ import assert_same_rows
 

@@ -10,16 +10,16 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from enrich.answers import doctor_keys
 from enrich.base.errors import EnrichError, EnvironmentFault
 from enrich.base.result import RunResult
-from enrich.config.models import Source, Spark
-from enrich.config.project import Project
-from enrich.config.yamlfile import load_tree
-from enrich.diagnosis import doctor_keys
 from enrich.dumps.load import load
 from enrich.dumps.result import DumpOptions
 from enrich.observe.run import run
 from enrich.operations.workplace import Options, Workplace
+from enrich.project.models import Source, Spark
+from enrich.project.project import Project
+from enrich.project.yamlfile import load_tree
 from enrich.testing.compare import (
     FoundTable,
     Mismatch,
@@ -34,7 +34,7 @@ from enrich.testing.scenario import Dump, Given, Round, Scenario
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-    from enrich.diagnosis.answers import KeyReport
+    from enrich.answers.reasons import KeyReport
 
 Reasons = Mapping[tuple[Any, ...], Mapping[str, str]]
 """Key of a target row -> alias -> reason."""
@@ -208,7 +208,7 @@ def _compare_tables(stage: Stage, scenario: Scenario, each: Round) -> Iterator[M
 
 
 def _compare_reasons(stage: Stage, each: Round, reasons: dict[str, Reasons]) -> Iterator[Mismatch]:
-    from enrich.diagnosis.question import find_all_reasons
+    from enrich.answers.question import find_all_reasons
 
     for job, expected in each.results.items():
         if expected.why is None:

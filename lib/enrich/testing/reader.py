@@ -7,13 +7,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, get_args
 
+from enrich.answers.reasons import MATCHED, list_meanings
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.names import identify
 from enrich.base.spec import DataType
-from enrich.config.project import Project, sort_jobs
-from enrich.config.shape import build_model, describe
-from enrich.config.yamlfile import PathStep, Tree, read_tree
-from enrich.diagnosis.answers import MATCHED, list_meanings
+from enrich.project.project import Project, sort_jobs
+from enrich.project.shape import build_model, describe
+from enrich.project.yamlfile import PathStep, Tree, read_tree
 from enrich.testing.cells import CellError, read_type, type_cell
 from enrich.testing.lake import name_tables
 from enrich.testing.scenario import (

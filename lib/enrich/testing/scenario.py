@@ -13,10 +13,10 @@ from typing import Annotated, Any, Literal
 from pydantic import Field, StrictBool, StrictInt, StrictStr, WithJsonSchema
 
 from enrich.base.spec import DataType
-from enrich.config.models import FileSchema, Model, Names, Text, finish_schema
-from enrich.config.shape import FileKind
-from enrich.config.yamlfile import PathStep
 from enrich.dumps.result import MAX_DELETE
+from enrich.project.models import FileSchema, Model, Names, Text, finish_schema
+from enrich.project.shape import FileKind
+from enrich.project.yamlfile import PathStep
 
 # --- the file --------------------------------------------------------------------------------------------------------
 

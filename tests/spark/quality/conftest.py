@@ -77,7 +77,7 @@ def people(spark: SparkSession) -> DataFrame:
 @pytest.fixture
 def suite_of(tmp_path: Path) -> Callable[[Sequence[Entry]], Suite]:
     """Give a suite from ``(type, kwargs, {severity, meta ...})``."""
-    from enrich.config.suitefiles import load_suite
+    from enrich.project.suitefiles import load_suite
 
     def build(entries: Sequence[Entry]) -> Suite:
         items = [{"type": entry[0], "kwargs": entry[1], **(entry[2] if len(entry) > 2 else {})} for entry in entries]

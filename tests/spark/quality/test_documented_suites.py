@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from enrich.config.suitefiles import load_suite
+from enrich.project.suitefiles import load_suite
 from enrich.quality.judge import judge
 
 if TYPE_CHECKING:

@@ -126,8 +126,8 @@ def lookup(host, *rest, **more):
     return real_lookup(host, *rest, **more)
 socket.getaddrinfo = lookup
 
-from enrich.config.models import Spark
-from enrich.quality.judge import judge; from enrich.config.suitefiles import load_suite
+from enrich.project.models import Spark
+from enrich.quality.judge import judge; from enrich.project.suitefiles import load_suite
 from enrich.spark.session import get_session
 
 spark = get_session(Spark(master="local[1]", conf={"spark.sql.shuffle.partitions": "1"}))

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from enrich.config.catalogue import TYPES
+from enrich.project.catalogue import TYPES
 from enrich.quality.judge import judge
 
 if TYPE_CHECKING:
@@ -203,7 +203,7 @@ def test_the_page_lists_what_is_compared() -> None:
 def compared(people: DataFrame, ask_gx: Any, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     import json
 
-    from enrich.config.suitefiles import load_suite
+    from enrich.project.suitefiles import load_suite
 
     cases = [*ROW_CASES, *WHOLE_CASES]
     path = tmp_path_factory.mktemp("suite") / "all.json"

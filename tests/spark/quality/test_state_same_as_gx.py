@@ -23,9 +23,9 @@ from deltalake import DeltaTable
 import enrich
 from enrich.base.result import JobResult
 from enrich.base.suites import SuiteRule
-from enrich.config.catalogue import TYPES
 from enrich.frames import difference
 from enrich.progress.plan import Plan
+from enrich.project.catalogue import TYPES
 from enrich.quality import counting
 from kit.lab import Lab
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.config.project import load_project
+from enrich.project.project import load_project
 
 JOIN = """\
 job: orders

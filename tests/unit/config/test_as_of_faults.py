@@ -10,9 +10,9 @@ import pytest
 
 from enrich import ConfigError, load_project
 from enrich.base.spec import JoinSpec
-from enrich.compiler.compile import check_file, compile_job
-from enrich.config.kinds import trace_columns
-from enrich.config.kinds.syntax import FILTER, JOIN
+from enrich.project.compile import check_file, compile_job
+from enrich.project.kinds import trace_columns
+from enrich.project.kinds.syntax import FILTER, JOIN
 
 JOB = """\
 job: seen

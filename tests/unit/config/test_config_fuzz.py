@@ -12,8 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from enrich.base.errors import ConfigError
-from enrich.config.project import Project, load_project
-from enrich.config.yamlfile import load_tree
+from enrich.project.project import Project, load_project
+from enrich.project.yamlfile import load_tree
 from kit.project import write_project
 from unit.config.small_project import CONF, JOIN, MIRROR
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from enrich.base.errors import ConfigError
 from enrich.base.names import CatalogName
-from enrich.config.project import connect, find_cycle, find_edges, sort_jobs
+from enrich.project.project import connect, find_cycle, find_edges, sort_jobs
 
 
 def job(name: str, *tables: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from enrich.config.project import load_project
+from enrich.project.project import load_project
 from kit.project import write_project
 from unit.config.small_project import CONF, HISTORY, JOIN, MIRROR, Edits, edited, faults_of
 

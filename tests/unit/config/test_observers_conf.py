@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from enrich.config.settings import load_settings
-from enrich.config.yamlfile import load_tree
+from enrich.project.settings import load_settings
+from enrich.project.yamlfile import load_tree
 
 
 def faults(text: str) -> list[str]:

@@ -14,10 +14,10 @@ from deltalake import write_deltalake
 from enrich.base.errors import ConfigError
 from enrich.base.names import CatalogName
 from enrich.base.spec import quote
-from enrich.config.models import Job, Spark
-from enrich.config.project import find_project, load_project
-from enrich.config.settings import SCHEMES, locate, resolve_directory
-from enrich.storage import tables
+from enrich.delta import tables
+from enrich.project.models import Job, Spark
+from enrich.project.project import find_project, load_project
+from enrich.project.settings import SCHEMES, locate, resolve_directory
 from kit.project import write_project
 from unit.config.small_project import CONF, FILES, JOIN, MIRROR, edited, faults_of
 
@@ -566,8 +566,8 @@ def test_faults_of_suites(tmp_path: Path, files: dict[str, str], name: str, expe
 def test_loading_imports_nothing_heavy(tmp_path: Path) -> None:
     base = write_project(tmp_path, {**FILES, "expectations/good.json": SUITE, "jobs/orders.yml": with_suite("good")})
     program = (
-        "import sys, enrich.config.project\n"
-        "project = enrich.config.project.load_project(sys.argv[1])\n"
+        "import sys, enrich.project.project\n"
+        "project = enrich.project.project.load_project(sys.argv[1])\n"
         "assert list(project.suites) == ['good']\n"
         "heavy = {'pyspark', 'great_expectations', 'deltalake', 'duckdb', 'pandas', 'numpy', 'jsonschema'}\n"
         "print(sorted(heavy & {name.partition('.')[0] for name in sys.modules}))\n"

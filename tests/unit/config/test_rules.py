@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft7Validator
 
-from enrich.config.models import build_schemas
-from enrich.config.project import load_project
-from enrich.config.yamlfile import load_tree
+from enrich.project.models import build_schemas
+from enrich.project.project import load_project
+from enrich.project.yamlfile import load_tree
 from kit.project import write_project
 from unit.config.small_project import CONF, MIRROR, faults_of
 

@@ -9,7 +9,7 @@ import pytest
 from jsonschema import Draft7Validator
 
 from enrich.cli.listing import format_schema
-from enrich.config.yamlfile import load_tree, read_tree
+from enrich.project.yamlfile import load_tree, read_tree
 from unit.config.small_project import CONF, JOIN, MIRROR, edited
 
 ROOT = Path(__file__).parents[3]

@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from enrich.base.errors import ConfigError
-from enrich.config.yamlfile import MAX_BYTES, MAX_LEVELS, load_tree, read_tree, resolve_scalar
+from enrich.project.yamlfile import MAX_BYTES, MAX_LEVELS, load_tree, read_tree, resolve_scalar
 
 NEST = MAX_LEVELS - 1
 

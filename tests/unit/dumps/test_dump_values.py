@@ -12,10 +12,10 @@ import pyarrow as pa
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.compiler.ddl import read_columns
+from enrich.delta.tables import make_arrow_schema
 from enrich.dumps.convert import convert_column, convert_texts, convert_values
 from enrich.dumps.stage import name_type
-from enrich.storage.tables import make_arrow_schema
+from enrich.project.ddl import read_columns
 
 MOMENTS = pa.timestamp("us", "UTC")
 MORNING = datetime(2026, 1, 31, 9, 30, tzinfo=UTC)

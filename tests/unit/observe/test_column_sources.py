@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from enrich.config.kinds import trace_columns
+from enrich.project.kinds import trace_columns
 from unit.observe.conftest import GetTask
 
 

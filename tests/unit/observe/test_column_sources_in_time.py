@@ -8,7 +8,7 @@ import pyarrow as pa
 import pytest
 from deltalake import DeltaTable
 
-from enrich.config.kinds import trace_columns
+from enrich.project.kinds import trace_columns
 from kit.lab import FEED
 from kit.project import write_project
 from unit.observe.conftest import GetTask

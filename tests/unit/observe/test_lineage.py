@@ -14,9 +14,9 @@ import enrich
 from enrich.base.errors import Blocked, Locked, RunFailed
 from enrich.base.names import CatalogName
 from enrich.base.result import JobResult
-from enrich.config.models import Lineage
 from enrich.observe.lineage import Sender, name_dataset
 from enrich.progress.plan import Plan
+from enrich.project.models import Lineage
 from kit.lineage import check_event, check_schema, list_facets
 from kit.listener import listen
 from unit.observe.conftest import GetTask

@@ -12,8 +12,8 @@ import pytest
 
 from enrich.base.errors import Blocked, HistoryError, RunFailed
 from enrich.base.result import Finding, JobResult
-from enrich.config.models import Notify, Reference
 from enrich.observe.notify import EndedRun, NotDelivered, Recipient, build_body, build_event, find_event, post
+from enrich.project.models import Notify, Reference
 from kit.listener import listen
 
 RUN = EndedRun("shop", "prod", "f00d", 5)

@@ -6,11 +6,11 @@ import re
 from pathlib import Path
 from typing import get_args
 
-from enrich.config.models import Lineage, Metrics, Notify, keys_of
-from enrich.config.settings import TEXT_FIELDS, load_settings
-from enrich.config.yamlfile import load_tree
 from enrich.observe.metrics import FAMILIES
 from enrich.observe.notify import GRAVITY
+from enrich.project.models import Lineage, Metrics, Notify, keys_of
+from enrich.project.settings import TEXT_FIELDS, load_settings
+from enrich.project.yamlfile import load_tree
 from kit.project import ROOT
 
 PAGE = (ROOT / "docs" / "observability.md").read_text(encoding="utf-8")

@@ -10,8 +10,8 @@ import pytest
 
 from enrich.base.errors import ConfigError
 from enrich.base.suites import AGGREGATE, COLUMN, MULTI, PAIR
-from enrich.config.catalogue import COMMON, CONDITION, TYPES
-from enrich.config.suitefiles import check_kwargs, read_condition
+from enrich.project.catalogue import COMMON, CONDITION, TYPES
+from enrich.project.suitefiles import check_kwargs, read_condition
 
 SAMPLES: list[Any] = [
     0, 1, -1, 2.5, 0.5, 1.0, True, False, "text", "5", "0.5", "yes", "2026-01-01", "2026-01-01 10:00:00",

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from enrich.base.suites import Suite
-from enrich.config.suitefiles import load_suite
+from enrich.project.suitefiles import load_suite
 from enrich.quality.gx import check_with_gx, name_error, silence_gx
 
 

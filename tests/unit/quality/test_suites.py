@@ -13,7 +13,7 @@ import pytest
 
 from enrich.base.errors import ConfigError
 from enrich.base.suites import Suite, fingerprint_quarantine
-from enrich.config.suitefiles import check_columns, load_suite
+from enrich.project.suitefiles import check_columns, load_suite
 
 NOT_NULL = "expect_column_values_to_not_be_null"
 BETWEEN = "expect_column_values_to_be_between"
@@ -454,7 +454,7 @@ def test_labels_of_the_quarantine(tmp_path: Path) -> None:
 def test_reading_suites_imports_neither_spark_nor_gx(tmp_path: Path) -> None:
     load(tmp_path, one())
     code = (
-        "import sys; from pathlib import Path; from enrich.config.suitefiles import load_suite, check_columns;"
+        "import sys; from pathlib import Path; from enrich.project.suitefiles import load_suite, check_columns;"
         "load_suite(Path(sys.argv[1]), 's.json');"
         "print([m for m in ('pyspark', 'great_expectations', 'pandas', 'numpy') if m in sys.modules])"
     )

@@ -12,7 +12,7 @@ from xml.etree import ElementTree as ET
 import pytest
 from jsonschema import Draft7Validator
 
-from enrich.diagnosis.answers import Cause, FailingRows, Reason, RuleCauses, format_failing, list_meanings
+from enrich.answers.reasons import Cause, FailingRows, Reason, RuleCauses, format_failing, list_meanings
 from enrich.report import Report, add_reasons, build_report, build_schema
 from enrich.report.junit import format_junit
 from enrich.report.markdown import format_markdown

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.storage.tables import read_state
+from enrich.delta.tables import read_state
 from enrich.testing import Lake
 from enrich.testing.lake import CommitRefused
 

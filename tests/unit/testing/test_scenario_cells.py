@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from enrich.base.errors import ConfigError
-from enrich.config.yamlfile import load_tree
+from enrich.project.yamlfile import load_tree
 from enrich.testing.cells import CellError, convert_cell, read_type
 
 

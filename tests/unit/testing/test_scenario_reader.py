@@ -18,8 +18,8 @@ from jsonschema import Draft7Validator
 
 import enrich
 from enrich.base.errors import ConfigError, Fault
-from enrich.config.project import Project
-from enrich.config.yamlfile import read_tree
+from enrich.project.project import Project
+from enrich.project.yamlfile import read_tree
 from enrich.testing.lake import redirect
 from enrich.testing.outcome import choose_scenarios
 from enrich.testing.reader import find_files, read_scenario

@@ -1,0 +1,184 @@
+"""Open a job to ask about it: its sources as its target has consumed them, and their later versions beside them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import DataFrame
+
+from enrich.answers.reasons import FOREIGN_KEY_NULL, MATCHED, NO_SUCH_KEY, Reason
+from enrich.base.errors import RefreshNeeded
+from enrich.base.result import SourceWindow
+from enrich.base.spec import Affected, JobSpec, Step, name_left_key, name_right_key
+from enrich.frames.columns import take_column
+from enrich.operations.loading import choose_jobs
+from enrich.operations.workplace import Options, Workplace
+from enrich.progress.decision import decide_plan
+from enrich.progress.plan import OpenJob, Plan
+from enrich.progress.since import Bounds
+from enrich.project.project import Project
+from enrich.steps.run import Run
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(kw_only=True)
+class Inquiry(Run):
+    """A job that is asked about, with the tables of its project; its window ends where the target's cursor does."""
+
+    workplace: Workplace
+
+    def name_job(self, place: int) -> str:
+        """Return the job of the project that a number stands for."""
+        return list(self.workplace.project.jobs)[place]
+
+
+def open_recorded(
+    project: Project, name: str, spark: SparkSession | None, beside: Iterable[str] = ()
+) -> tuple[Workplace, OpenJob]:
+    """Return where a job is asked about, and what it had to do at the versions that its target contains.
+
+    A session that is built for it fits the tables of the jobs ``beside`` it, too.
+
+    Raises:
+        ConfigError: No such job, or it does not fit its tables.
+        HistoryError: A source's log does not know the recorded version any more.
+    """
+    workplace = Workplace(project, choose_jobs(project, [name, *beside], ()), Options(), "", spark)
+    try:
+        return workplace, workplace.open_job(project.jobs[name], as_recorded=True)
+    except RefreshNeeded as error:
+        raise workplace.describe(project.jobs[name], error) from error
+
+
+def rewind(workplace: Workplace, opened: OpenJob) -> Plan:
+    """Let the job's window end where the target's cursor does.
+
+    Raises:
+        HistoryError: The target's definition or sources are not those that it was written from.
+        DriftError: Somebody else changed the target.
+    """
+    try:
+        plan = decide_plan(opened, full_refresh=False, bounds=Bounds(allow_gap=True))
+    except RefreshNeeded as error:
+        raise workplace.describe(opened.job, error) from error
+    starts = {alias: each.gap[0] if each.gap is not None else each.start for alias, each in plan.window.items()}
+    consumed = {alias: start if start is not None else plan.window[alias].to for alias, start in starts.items()}
+    return replace(plan, window={alias: SourceWindow(version, version) for alias, version in consumed.items()})
+
+
+def answer_inside(workplace: Workplace, plan: Plan, answer: Callable[[Inquiry], Answer]) -> Answer:
+    """Answer with the job opened in Spark; what Spark raises becomes one line without values.
+
+    The job is compiled against the tables of ``plan``; the answer sees their latest versions.
+    """
+
+    def run(ready: Plan, session: SparkSession) -> Answer:
+        latest = {alias: workplace.table(source.table) for alias, source in plan.job.sources.items()}
+        with ExitStack() as cleanup:
+            return answer(Inquiry(replace(ready, tables=latest), session, cleanup, workplace=workplace))
+
+    try:
+        return workplace.open_inside(plan, run)
+    except (PySparkException, Py4JJavaError) as error:
+        raise workplace.describe(plan.job, error) from error
+
+
+# --- Which rows of the target: those with a left key, or those that only a lookup has --------------------------------
+
+
+@dataclass(frozen=True)
+class Side:
+    """Which rows of a target are asked for.
+
+    A row of a right or full foreign-key join that no driving row refers to has no left key; it is known by the
+    lookup's.
+
+    Attributes:
+        alias: The source whose key they have: the driving one, or for rows without left side the lookup.
+        columns: That source's columns, in the order of the key.
+        identity: The target's columns that hold the key.
+        right: The join that keeps rows without left side, when those are asked for.
+    """
+
+    alias: str
+    columns: tuple[str, ...]
+    identity: tuple[str, ...]
+    right: Step | None = None
+
+    @property
+    def names(self) -> list[str]:
+        """The key's columns in staged frames."""
+        return (name_left_key if self.right is None else name_right_key)(len(self.identity))
+
+
+def build_left_side(spec: JobSpec) -> Side:
+    """Return the rows with a left key; of a mirror, all; of a history, those of a key of its source."""
+    return Side(spec.driving, spec.key_columns, spec.asked_by)
+
+
+def build_right_side(spec: JobSpec, step: Step | None) -> Side | None:
+    """Return the rows of a join's lookup, by the target's columns that hold its key; None where there is no join."""
+    return None if step is None else Side(step.alias, spec.sources[step.alias].key, spec.right_identity, step)
+
+
+def build_affected(run: Run, side: Side, keys: DataFrame) -> Affected:
+    """Return the keys to look at, and none of the other side."""
+    spec = run.plan.spec
+    right = spec.right_step()
+    if right is None:
+        return Affected(keys)
+
+    def make_no_keys(alias: str, columns: Sequence[str], named: Callable[[int], list[str]]) -> DataFrame:
+        return run.snapshot(alias).select(*map(take_column, columns)).toDF(*named(len(columns))).limit(0)
+
+    if side.right is not None:
+        return Affected(make_no_keys(spec.driving, spec.key_columns, name_left_key), keys)
+    return Affected(keys, make_no_keys(right.alias, spec.sources[right.alias].key, name_right_key))
+
+
+def assume_reasons(spec: JobSpec, side: Side, asked: Iterable[str], driving: Reason | None = None) -> dict[str, Reason]:
+    """Return the reasons, by alias, of a row that refers to no source, not even with a null.
+
+    A source that a driving row refers to not even once has nothing to miss. Where there is no driving row, nothing
+    refers to a source: it has the driving source's reason. A row without left side is one that the driving source has
+    no row for; what only the left side would refer to is null.
+
+    Args:
+        spec: The job.
+        side: The row's side.
+        asked: The sources that rows of this side may refer to.
+        driving: Why the driving source has no row; None or ``matched`` where it has, or where a row needs none.
+    """
+    if side.right is None:
+        if driving is None or driving.reason == MATCHED:
+            return dict.fromkeys(spec.sources, Reason(MATCHED))
+        return dict.fromkeys(spec.sources, replace(driving, source=spec.driving))
+    nothing = {**dict.fromkeys(spec.sources, Reason(FOREIGN_KEY_NULL)), spec.driving: Reason(NO_SUCH_KEY)}
+    return nothing | dict.fromkeys(asked, Reason(MATCHED))
+
+
+def find_dependencies(spec: JobSpec, side: Side, column: str) -> list[str]:
+    """Return the sources that a target column depends on, in the order of the joins."""
+    if not spec.outputs:
+        return [spec.driving]
+    used = {path[0] for output in spec.outputs if output.name == column for path in output.paths}
+    # What leads to the lookup on the left is not there in a row without left side, and not missed.
+    ends = {each.alias for each in (() if side.right is None else spec.steps[: spec.steps.index(side.right)])}
+    sharing = [step for step in spec.steps if step.shares_key]
+    for step in reversed(spec.steps):
+        if step.alias in used and step is not side.right:
+            used |= step.reads - ends - {spec.driving}
+        if used & {"key", *[each.alias for each in sharing]}:
+            used |= {each.alias for each in sharing if each.keeps_right} - ends
+    if side.right is not None and "key" in used:
+        used.add(spec.driving)
+    return [alias for alias in (spec.driving, *[step.alias for step in spec.steps]) if alias in used]

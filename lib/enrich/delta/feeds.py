@@ -1,0 +1,216 @@
+"""Find from which version on the change feed of a table is whole: read off its log, and asked of the storage.
+
+A commit leads back to the version before it when the log holds it, the table recorded its changes, no column got
+another type or other files' values, and the files in which it tells what it changed are still there.
+
+Delta reads a feed with the partition columns of one version. Files that were written under other ones do not have the
+values where it looks for them, and it says null. So a commit that changes them is not read from the feed: it leads back
+when both snapshots beside it can be read.
+"""
+
+from __future__ import annotations
+
+import base64
+import uuid
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+from urllib.parse import unquote, urlparse
+
+from enrich.base.errors import RunFailed
+from enrich.delta import stores, tables
+from enrich.delta.tables import TableState, keeps_values
+
+_Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
+_B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
+_TO_B85 = str.maketrans(_Z85, _B85)
+_UUID_LETTERS = 20
+
+
+@dataclass(frozen=True)
+class Told:
+    """What the commits of a range say of its feed.
+
+    Attributes:
+        lost: Versions that the log does not hold: missing, or a file that is no commit; nothing else says so where a
+            checkpoint hides them.
+        repartitioned: Versions with other partition columns than the one before.
+    """
+
+    lost: tuple[int, ...] = ()
+    repartitioned: tuple[int, ...] = ()
+
+    @property
+    def is_whole(self) -> bool:
+        """True when the feed tells all, as far as the log can say."""
+        return not self.lost and not self.repartitioned
+
+
+def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | None = None) -> Told:
+    """Read the commits after ``window[0]`` up to ``window[1]``.
+
+    Args:
+        uri: The table.
+        window: The range.
+        partitions: The partition columns at its start; None: as the log says.
+
+    Raises:
+        HistoryError: A commit holds what is not known.
+        RunFailed: The storage did not answer.
+    """
+    lost, changed, before = [], [], partitions
+    for version in range(window[0] + 1, window[1] + 1):
+        found = tables.actions(uri, version, "metaData")
+        if found is None:
+            lost.append(version)
+        for each in found or ():
+            if before is None and version > 0:
+                state = tables.state_at(uri, version - 1)
+                before = None if state is None else state.partitions
+            now = each["metaData"].get("partitionColumns") or []
+            if version > 0 and (before is None or set(before) != set(now)):
+                changed.append(version)
+            before = now
+    return Told(tuple(lost), tuple(changed))
+
+
+@dataclass
+class Snapshots:
+    """Which versions of a table can be read, as far as its log can say; each commit is looked at once."""
+
+    uri: str
+
+    _held: dict[int, bool] = field(default_factory=dict)
+
+    @cached_property
+    def _names(self) -> tuple[set[int], list[int]]:
+        return tables.list_log(self.uri)
+
+    def find_damage(self, version: int) -> int | None:
+        """Return the first commit, of those that a version is read from, whose file is empty or holds something else.
+
+        A reader passes over an empty one in silence, and shows rows as if it had never been. A commit that is missing
+        ends each reader with an error.
+
+        Raises:
+            HistoryError: A commit holds what is not known.
+            RunFailed: The storage did not answer.
+        """
+        commits, checkpoints = self._names
+        base = max((each for each in checkpoints if each <= version), default=-1)
+        for each in range(base + 1, version + 1):
+            if each in commits and each not in self._held:
+                self._held[each] = tables.actions(self.uri, each, "commitInfo") is not None
+            if not self._held.get(each, True):
+                return each
+        return None
+
+    def can_open(self, version: int) -> bool:
+        """Return whether the log has all that a version is read from."""
+        return tables.state_at(self.uri, version) is not None and self.find_damage(version) is None
+
+
+def find_feed_start(
+    table: TableState, stop: int = 0, *, readable: bool = True, used: Collection[str] | None = None
+) -> int:
+    """Return the first version, not before ``stop``, from which on the feed up to ``table``'s version is whole.
+
+    Args:
+        table: The state at the version where the feed ends.
+        stop: How far to look back.
+        readable: Whether rows and time of ``stop`` itself must be there, too; those of later versions always must.
+        used: The columns whose values are read; None: all.
+
+    Raises:
+        RunFailed: The storage did not answer.
+    """
+    uri, version, snapshots = table.uri, table.version, Snapshots(table.uri)
+    missing: set[str] = set()
+    whole = [version]
+    while table.has_change_feed and version > stop:
+        found = tables.actions(uri, version)
+        if found is None:
+            break
+        gone = {path for path in list_files(found, "remove") if not _exist(uri, [path])}
+        before = (missing - set(list_files(found, "add"))) | gone
+        if any("metaData" in each for each in found) and not _keeps_columns(uri, version, used):
+            break
+        if _repartitions(uri, version, found):  # the rows at both sides of it are compared
+            if missing or before or not all(map(snapshots.can_open, (version - 1, version))):
+                break
+        elif not _has_files(uri, found):
+            break
+        missing = before
+        version -= 1
+        if not missing:
+            whole.append(version)
+    if version == stop and not readable:
+        return version
+    has_rows = (each for each in sorted(whole) if snapshots.can_open(each))
+    return next((each for each in has_rows if tables.actions(uri, each) is not None), table.version)
+
+
+def _repartitions(uri: str, version: int, found: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether a commit changes the partition columns."""
+    return any("metaData" in each for each in found) and bool(read_range(uri, (version - 1, version)).repartitioned)
+
+
+def has_lost_changes(uri: str, consumed: int, latest: int) -> bool:
+    """Return whether files or commits are gone in which the versions after ``consumed`` tell what they changed.
+
+    Raises:
+        RunFailed: The storage did not answer.
+    """
+    commits = (tables.actions(uri, version) for version in range(consumed + 1, latest + 1))
+    return any(found is None or not _has_files(uri, found) for found in commits)
+
+
+def _has_files(uri: str, found: Sequence[Mapping[str, Any]]) -> bool:
+    """Return whether the files are there in which a commit tells what it changed."""
+    recorded = list(list_files(found, "cdc"))
+    changing = [each for each in found for kind in ("add", "remove") if each.get(kind, {}).get("dataChange")]
+    return _exist(uri, recorded or [*list_files(changing, "add"), *list_files(changing, "remove")])
+
+
+def _keeps_columns(uri: str, version: int, used: Collection[str] | None) -> bool:
+    """Return whether the feed was on before a commit too, and all columns kept their values."""
+    before, after = tables.state_at(uri, version - 1), tables.state_at(uri, version)
+    if before is None or after is None or not before.has_change_feed or not after.has_change_feed:
+        return False
+    if before.table_id != after.table_id:
+        return False
+    kept = all(
+        name in after.columns and keeps_values(kind, after.columns[name]) for name, kind in before.columns.items()
+    )
+    kept = kept and all(after.chars.get(name) == before.chars.get(name) for name in used or before.columns)
+    return kept and all(there.items() <= after.layout[name].items() for name, there in before.layout.items())
+
+
+def list_files(found: Iterable[Mapping[str, Any]], kind: str) -> Iterator[str]:
+    """Yield the files of the actions of one kind, deletion vectors too."""
+    for each in found:
+        if kind in each:
+            yield unquote(each[kind]["path"])
+            vector = each[kind].get("deletionVector")
+            kind_of_place = vector.get("storageType") if vector else None
+            if kind_of_place == "u":
+                # The log holds an optional prefix, and a UUID in Z85.
+                text = vector["pathOrInlineDv"]
+                prefix, letters = text[:-_UUID_LETTERS], text[-_UUID_LETTERS:]
+                name = f"deletion_vector_{uuid.UUID(bytes=base64.b85decode(letters.translate(_TO_B85)))}.bin"
+                yield f"{prefix}/{name}" if prefix else name
+            elif kind_of_place == "p":  # a whole path, as clones have it
+                yield unquote(vector["pathOrInlineDv"])
+
+
+def _exist(uri: str, paths: Iterable[str]) -> bool:
+    """Return whether files are there; those outside of the table's directory are taken to be."""
+    inside = [path for path in paths if not urlparse(path).scheme and not path.startswith("/")]
+    local = stores.find_local_path(uri)
+    if local is not None or not inside:
+        return local is None or all((local / path).exists() for path in inside)
+    try:
+        return all(int(each.type) != 0 for each in stores.open_files(uri).get_file_info(inside))
+    except Exception as error:
+        raise RunFailed(f"cannot read the files of {uri} ({type(error).__name__})", hint="check the storage") from error

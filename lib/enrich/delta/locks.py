@@ -1,0 +1,103 @@
+"""Let one run per job work at a time on a machine, by a lock that the operating system drops when the process dies.
+
+Between machines, and where there are no locks, the transaction number of the commit decides.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
+from types import ModuleType
+
+from enrich.base.errors import EnvironmentFault, Locked
+from enrich.base.failpoints import pass_point
+from enrich.delta.stores import find_local_path, open_store
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows: files and logs can be read there, but no job can run
+    fcntl = None
+
+log = logging.getLogger("enrich")
+
+
+@contextmanager
+def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> Iterator[None]:
+    """Hold the lock of a job in its state directory; an object store has none.
+
+    The run's id is noted in the lock's file for whoever is refused. ``table``: what messages call the table that is
+    loaded under the lock ``job``; None: a job has it.
+
+    Raises:
+        Locked: Another process holds it.
+        EnvironmentFault: The state directory cannot be written, or this is Windows.
+    """
+    if fcntl is None:
+        raise EnvironmentFault(
+            "a job cannot run on this system: it has no file locks of the POSIX kind",
+            hint="on Windows, run enrich inside WSL; `ls`, `validate`, `status` and `report` work without",
+        )
+    local = find_local_path(state)
+    if local is None:
+        open_store(state)  # a missing package is told before the work, and not when its report is written
+        yield
+        return
+    pass_point("lock.before")
+    path = local / "locks" / f"{job}.lock"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        handle, writable = _open(path)
+    except OSError as error:
+        raise EnvironmentFault(
+            f"cannot open {path}: {error.strerror}", hint="check the permissions of the state directory"
+        ) from error
+    noted = False
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            does = f"has the lock of job {job!r}" if table is None else f"is loading table {table}"
+            raise Locked(f"{_describe_holder(path)} {does}", hint="run again when it has ended") from None
+        except OSError as error:  # a mount that knows no locks
+            log.warning("%s: the file system of %s has no locks (%s)", table or job, path, type(error).__name__)
+        pass_point("lock.taken")
+        if writable:
+            since = datetime.now(UTC).isoformat(timespec="seconds")
+            note = {"run_id": run_id, "host": socket.gethostname(), "pid": os.getpid(), "since": since}
+            os.ftruncate(handle, 0)
+            os.pwrite(handle, json.dumps(note).encode(), 0)
+            noted = True
+        pass_point("lock.noted")
+        yield
+    finally:
+        if noted:  # who may only read the file cannot say that it holds the lock now
+            os.ftruncate(handle, 0)
+        os.close(handle)
+    pass_point("lock.released")
+
+
+def _open(path: Path) -> tuple[int, bool]:
+    """Open a lock's file, made if need be; return its handle, and whether it can be written.
+
+    Operators who share a state directory share its locks: the umask alone says who may write a new one. A file that
+    may only be read locks as well. A link is refused: what it points to would be emptied.
+    """
+    try:
+        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), True
+    except PermissionError:
+        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), False
+
+
+def _describe_holder(path: Path) -> str:
+    try:
+        note = json.loads(path.read_text())
+        return f"run {note['run_id']} (host {note['host']}, pid {int(note['pid'])}, since {note['since']})"
+    except (OSError, ValueError, KeyError, TypeError):
+        return "another run"

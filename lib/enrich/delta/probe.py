@@ -1,0 +1,100 @@
+"""Look at rows of tables without Spark, to guess which columns are keys and which refer to them.
+
+Memory is bounded by what is looked at: of each table the first ``SAMPLED_ROWS`` rows, one column or two at a time, and
+of a reference at most ``SAMPLED_VALUES`` different values. These are looked up in the whole key column of the other
+table, which is read in batches. No value leaves this module.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from enrich.base import hints
+from enrich.base.errors import RunFailed
+from enrich.delta.tables import open_log, query_rows, quote_name
+
+SAMPLED_ROWS = 100_000
+SAMPLED_VALUES = 10_000
+
+
+class Uniqueness(NamedTuple):
+    """How unique columns are: the rows that were looked at, and the different values without a null among them."""
+
+    rows: int
+    keys: int
+
+    @property
+    def is_key(self) -> bool:
+        """True when no two of the rows have one value, and none has a null."""
+        return self.keys == self.rows
+
+
+class Matches(NamedTuple):
+    """How many different values of a reference there are, and how many of them are keys of another table."""
+
+    values: int
+    found: int
+
+
+def count_rows(uri: str) -> int:
+    """Return how many rows a table has."""
+    return _count(uri, "SELECT count(*) AS rows FROM this")["rows"]
+
+
+def measure_uniqueness(uri: str, columns: Sequence[str]) -> Uniqueness:
+    """Count the different values of one or several columns in the first rows of a table."""
+    names = [quote_name(column) for column in columns]
+    listed, filled = ", ".join(names), " AND ".join(f"{name} IS NOT NULL" for name in names)
+    value = names[0] if len(names) == 1 else f"struct({listed})"
+    found = _count(
+        uri,
+        f"SELECT count(*) AS rows, count(DISTINCT CASE WHEN {filled} THEN {value} END) AS keys"  # noqa: S608
+        f" FROM (SELECT {listed} FROM this LIMIT {SAMPLED_ROWS})",
+    )
+    return Uniqueness(found["rows"], found["keys"])
+
+
+def measure_matches(
+    uri: str, column: str, lookup: tuple[str, str], *, is_list: bool = False, field: str | None = None
+) -> Matches:
+    """Count how many of the first different values of a column are keys of a lookup, a place and its key column.
+
+    A column may hold lists of keys, or of structs with a field that holds the key.
+    """
+    from deltalake import QueryBuilder
+    from deltalake.exceptions import DeltaError
+
+    name, (place, key) = quote_name(column), lookup
+    text = "'" + (field or "").replace("'", "''") + "'"
+    reference = f"unnest({name})" if is_list else name
+    value = "r" if field is None else f"r[{text}]"
+    statement = (
+        "SELECT count(DISTINCT r) AS values, count(DISTINCT CASE WHEN k IS NOT NULL THEN r END) AS found"  # noqa: S608
+        f" FROM (SELECT DISTINCT r FROM (SELECT {value} AS r FROM"
+        f" (SELECT {reference} AS r FROM a LIMIT {SAMPLED_ROWS}))"
+        f" WHERE r IS NOT NULL LIMIT {SAMPLED_VALUES}) LEFT JOIN (SELECT {quote_name(key)} AS k FROM b) ON r = k"
+    )
+    builder = QueryBuilder().register("a", open_log(uri)).register("b", open_log(place))
+    try:
+        row = builder.execute(statement).read_all().to_struct_array().to_pylist()[0]
+    except (DeltaError, OSError, ValueError) as error:
+        raise _refuse(uri, error) from None
+    return Matches(int(row["values"]), int(row["found"]))
+
+
+def _count(uri: str, statement: str) -> dict[str, int]:
+    from deltalake.exceptions import DeltaError
+
+    log = open_log(uri)
+    try:
+        return query_rows(log, statement)[0]
+    except (DeltaError, OSError, ValueError) as error:
+        raise _refuse(uri, error) from None
+
+
+def _refuse(uri: str, error: Exception) -> RunFailed:
+    message = f"the rows of {uri} cannot be read without Spark ({type(error).__name__})"
+    return RunFailed(
+        message, hint=f"write the job file by hand; `{hints.init('examples')}` writes some into a directory"
+    )

@@ -1,0 +1,224 @@
+"""Read rows of tables with Spark: those of a pinned version, and those that commits removed and added."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+from urllib.parse import urlparse
+
+from delta.tables import DeltaTable
+from py4j.protocol import Py4JError, Py4JJavaError, Py4JNetworkError
+from pyspark.errors import AnalysisException, PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.classic.dataframe import DataFrame as ClassicDataFrame
+from pyspark.sql.types import DataType as SparkType
+from pyspark.sql.types import StructField
+
+from enrich.base import hints
+from enrich.base.errors import EnvironmentFault
+from enrich.base.spec import COMMIT, WEIGHT, name_inside, quote
+from enrich.delta import tables
+
+
+def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | None:
+    """Return where a catalog table lies; None when the catalog does not know it."""
+    try:
+        row = DeltaTable.forName(spark, quote(*name)).detail().select("location").collect()[0]
+    except AnalysisException:
+        return None
+    location = urlparse(row["location"])
+    return location.path if location.scheme == "file" else str(row["location"])  # a path: one table has one name
+
+
+def read_snapshot(
+    spark: SparkSession, uri: str, version: int, columns: Sequence[str], *, like: DataFrame | None = None
+) -> DataFrame:
+    """Return the rows of ``columns`` at ``version``, under their names in frames; nothing else is looked at.
+
+    A column that this version does not have yet is null, in the type that it has in ``like``, which has them all.
+    """
+    rows = spark.read.format("delta").option("versionAsOf", version).load(uri)
+    known = {name.lower() for name in rows.columns}
+
+    def read(name: str) -> Column:
+        if like is not None and name.lower() not in known:
+            return F.lit(None).cast(like.schema[name_inside(name)].dataType)
+        return F.col(quote(name))
+
+    found = rows.select(*[read(name).alias(name_inside(name)) for name in columns])
+    return found if like is None else fit_rows(found, {each.name: each.dataType for each in like.schema.fields})
+
+
+def fit_rows(rows: DataFrame, kinds: Mapping[str, SparkType]) -> DataFrame:
+    """Return rows whose structs have the fields of other types, by their names; those that they lack are null."""
+    have = {each.name: each.dataType for each in rows.schema.fields}
+    other = {name: kind for name, kind in have.items() if name in kinds and _has_other_fields(kind, kinds[name])}
+    if not other:
+        return rows
+    columns = {name: F.col(quote(name)) for name in have}
+    fitted = {name: give_fields(columns[name], kind, kinds[name]) for name, kind in other.items()}
+    return rows.select(*[fitted.get(name, column).alias(name) for name, column in columns.items()])
+
+
+def fit_columns(spark: SparkSession, uri: str, wanted: Sequence[StructField], prefix: str) -> dict[str, Column]:
+    """Return the columns that a table lacks, or whose structs have other fields, in the wanted types."""
+    have = {each.name.lower(): each for each in spark.read.format("delta").load(uri).schema.fields}
+    found = {}
+    for each in wanted:
+        there = have.get(each.name.lower())
+        if there is None:
+            found[each.name] = F.lit(None).cast(each.dataType)
+        elif _has_other_fields(there.dataType, each.dataType):
+            found[each.name] = give_fields(F.col(prefix + quote(each.name)), there.dataType, each.dataType)
+    return found
+
+
+def _has_other_fields(have: SparkType, want: SparkType) -> bool:
+    """Tell whether nested types differ, in more than that a value may be null."""
+    return isinstance(have, T.StructType | T.ArrayType | T.MapType) and have.simpleString() != want.simpleString()
+
+
+def give_fields(value: Column, have: SparkType, want: SparkType) -> Column:
+    """Return a value whose structs have the fields that they have later, by their names; Spark casts by position."""
+    if have == want:
+        return value
+    if isinstance(have, T.StructType) and isinstance(want, T.StructType):
+        there = {field.name.lower(): field for field in have.fields}
+        fields = []
+        for field in want.fields:
+            old = there.get(field.name.lower())
+            inner = F.lit(None).cast(field.dataType)
+            if old is not None:
+                inner = give_fields(value.getField(old.name), old.dataType, field.dataType)
+            fields.append(inner.alias(field.name))
+        return F.when(value.isNotNull(), F.struct(*fields))
+    if isinstance(have, T.ArrayType) and isinstance(want, T.ArrayType):
+        return F.transform(value, lambda each: give_fields(each, have.elementType, want.elementType))
+    if isinstance(have, T.MapType) and isinstance(want, T.MapType):
+        return F.transform_values(value, lambda _, each: give_fields(each, have.valueType, want.valueType))
+    return value
+
+
+# --- What commits removed and added: from the change feed, or from the two snapshots --------------------------------
+
+_GONE = ("delete", "update_preimage")
+_CHANGE, _VERSION = "_change_type", "_commit_version"
+
+
+def read_change_feed(spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]) -> DataFrame:
+    """Return what the commits after ``window[0]`` up to ``window[1]`` removed and added.
+
+    Both ends are pinned: Delta clamps an open end silently and resolves it anew at each action.
+
+    Returns:
+        ``columns``, ``WEIGHT`` (-1 for a removed row, +1 for an added one) and ``COMMIT``.
+    """
+    feed = _open_feed(spark, uri, (window[0] + 1, window[1]), [*columns, _CHANGE, _VERSION])
+    weight = F.when(F.col(_CHANGE).isin(*_GONE), F.lit(-1)).otherwise(F.lit(1))
+    commit = F.col(_VERSION).alias(COMMIT)
+    return feed.select(*[F.col(quote(name)).alias(name_inside(name)) for name in columns], weight.alias(WEIGHT), commit)
+
+
+def _open_feed(spark: SparkSession, uri: str, ends: tuple[int, int], columns: Sequence[str]) -> DataFrame:
+    """Return columns of the change feed of the commits between two ends with the values that the snapshots have.
+
+    Delta's reader hands each row of a feed through objects of Java, which changes some of them: the entries of a map
+    with more than four come in the order of their hashes, the days that the calendar skipped in October 1582 become the
+    15th, and bytes in a text that are no UTF-8 become U+FFFD. So the reader only checks the range and chooses the
+    schema; the rows are read by what it reads them with itself.
+
+    Raises:
+        EnvironmentFault: This is another Delta than those that are known.
+    """
+    reader = spark.read.format("delta").option("readChangeFeed", "true")
+    feed = reader.option("startingVersion", ends[0]).option("endingVersion", ends[1]).load(uri)
+    if os.environ.get("DATABRICKS_RUNTIME_VERSION"):  # Delta has other classes there: docs/limits.md
+        state = tables.state_at(uri, ends[1])
+        if state is None or set(state.partitions) != set(tables.read_state(uri).partitions):
+            raise PySparkException(f"{uri} has other partition columns since version {ends[1]}")
+        return feed
+    with _know_delta(uri):
+        read: Any = feed._jdf
+        relation = read.queryExecution().analyzed().collectLeaves().head().relation()
+        if relation.startingVersion().isEmpty():
+            return feed  # there are no such commits: nothing is in it
+        jvm: Any = spark._jvm
+        latest = relation.snapshotForBatchSchema()
+        then = _find_snapshot(relation, latest, ends[1])
+        found = jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader.changesToBatchDF(
+            relation.deltaLog(),
+            relation.startingVersion().get(),
+            relation.endingVersion().get(),
+            spark._jsparkSession,
+            relation.catalogTableOpt(),
+            jvm.scala.Some(then),
+            False,  # only what the commits recorded
+            jvm.scala.Option.empty(),
+        )
+        is_latest = then.version() == latest.version()
+    rows = ClassicDataFrame(found, spark)
+    wanted = feed.select(*[F.col(quote(name)) for name in columns])
+    return rows.select(*[_take_as(rows, each, is_latest=is_latest) for each in wanted.schema.fields])
+
+
+def _find_snapshot(relation: Any, latest: Any, last: int) -> Any:
+    """Return the snapshot by which a feed is read that ends with the commit ``last``.
+
+    The files of the feed have their values where the partition columns of that time say. Delta takes the table's latest
+    ones, and gives null where these are others.
+    """
+    if latest.version() == last:
+        return latest
+    log: Any = relation.deltaLog()
+    nothing = getattr(log, "getSnapshotAt$default$2")()
+    then = log.getSnapshotAt(last, nothing, relation.catalogTableOpt(), False)
+    same = then.metadata().partitionColumns().toSet().equals(latest.metadata().partitionColumns().toSet())
+    return latest if same else then
+
+
+@contextmanager
+def _know_delta(uri: str) -> Iterator[None]:
+    """Refuse a Delta whose classes have not the methods that are called in the block; pass on what these raise."""
+    try:
+        yield
+    except (Py4JJavaError, Py4JNetworkError):
+        raise
+    except (Py4JError, TypeError) as error:  # TypeError: what is called as a class of Java is none
+        raise EnvironmentFault(
+            f"this release of Delta reads the change feed of {uri} in a way that enrich does not know",
+            hint=f"`{hints.doctor()}` shows the versions; docs/install.md says which ones work together",
+        ) from error
+
+
+def _take_as(rows: DataFrame, wanted: StructField, *, is_latest: bool) -> Column:
+    """Return a column as the table's latest schema has it; what the version of ``rows`` does not have is null.
+
+    It is without what Delta notes about it in its own tables: a target must not inherit that.
+    """
+    there = next((each for each in rows.schema.fields if each.name.lower() == wanted.name.lower()), None)
+    column = F.lit(None) if there is None else F.col(quote(there.name))
+    if there is not None and not is_latest:
+        column = give_fields(column, there.dataType, wanted.dataType)
+    if there is None or not is_latest or there.dataType != wanted.dataType:  # the cast copies no value
+        column = column.cast(wanted.dataType)
+    return column.alias(wanted.name, metadata=wanted.metadata)
+
+
+def read_snapshot_difference(
+    spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str], latest: int | None = None
+) -> DataFrame:
+    """Return the same as ``read_change_feed`` from the two snapshots, for ranges whose feed cannot be read.
+
+    Unchanged rows stand in it twice, with weights that cancel. What a version does not have yet, of what ``latest``
+    has, is null in its rows, a field of a struct too; None: the end of the window.
+    """
+    like = read_snapshot(spark, uri, window[1] if latest is None else latest, columns)
+    before, after = (
+        read_snapshot(spark, uri, version, columns, like=like).withColumn(WEIGHT, F.lit(weight))
+        for version, weight in zip(window, (-1, 1), strict=True)
+    )
+    return before.unionByName(after).withColumn(COMMIT, F.lit(window[1]).cast("long"))

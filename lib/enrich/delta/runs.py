@@ -1,0 +1,327 @@
+"""Keep the intents and outcomes of every run of every job, in one Delta table in the state directory.
+
+Written and read with delta-rs, without a JVM. It is the history for reports and the second copy of each cursor, whose
+first copy lies in the target's commit. A run appends one row in one commit, and every hundredth commit tidies up: it
+puts small files together, and deletes what is older than ``keep_runs`` days, the files that nobody needs any more and
+the old part of the log. Reading reads no documents but those that are asked for.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from itertools import takewhile
+from typing import TYPE_CHECKING, Any
+
+from enrich.base.errors import EnrichError, EnvironmentFault, HistoryError, RunFailed
+from enrich.base.extras import UPGRADE
+from enrich.base.failpoints import pass_point
+from enrich.base.failures import deny, is_denied
+from enrich.base.result import Extent, JobResult
+from enrich.base.stores import find_options
+from enrich.delta.extents import measure_files
+from enrich.delta.tables import query, query_rows
+
+if TYPE_CHECKING:
+    from arro3.core import Table
+    from deltalake import DeltaTable
+
+log = logging.getLogger(__name__)
+
+INTENT, OUTCOME = "intent", "outcome"
+FORMAT = 1
+"""The format of records in commits and of documents in the runs table; it stands in them as ``enrich``.
+
+It grows when an older release would misread what a newer one writes: a release refuses a number that it does not know.
+"""
+
+_PAUSES = (0.1, 0.3, 1.0, 3.0)
+"""Seconds before another attempt to append, where another run's tidying came between."""
+_DAMAGED = (
+    "if the table itself is damaged, restore it, or move it away: the targets keep what they have consumed, only the"
+    " record of the runs is lost"
+)
+
+_CHECKPOINT_EVERY, _TIDY_EVERY = 20, 100
+_SMALL = 500_000
+"""Bytes below which a file is put together with its neighbours; one of this size holds 5,000 to 20,000 rows."""
+_PROPERTIES = {"delta.logRetentionDuration": "interval 2 days", "delta.deletedFileRetentionDuration": "interval 1 days"}
+"""Nobody travels back in this table; who has begun to read it gets a day to end."""
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """One row of the runs table.
+
+    Attributes:
+        event: ``intent``, written before the target is touched, or ``outcome``.
+        number: The run's transaction number; null for outcomes that committed nothing.
+        document: The cursor of an intent, the job's result of an outcome, as JSON.
+    """
+
+    run_id: str
+    job: str
+    target: str
+    event: str
+    document: dict[str, Any]
+    number: int | None = None
+    status: str | None = None
+    mode: str | None = None
+    exit_code: int | None = None
+    seconds: float | None = None
+
+
+def build_outcome(run_id: str, target: str, result: JobResult) -> RunRow:
+    """Return the row that keeps what became of a job."""
+    told = {name: getattr(result, name) for name in ("number", "status", "mode", "exit_code", "seconds")}
+    return RunRow(run_id, result.job, target, OUTCOME, {"enrich": FORMAT, **result.to_dict()}, **told)
+
+
+def require_known(found: Mapping[str, Any], what: str) -> None:
+    """Refuse a record or a document that a newer release has written; one without a number has the first format.
+
+    Args:
+        found: The record or document.
+        what: What messages call the place where it stands.
+
+    Raises:
+        HistoryError: Its format is not known here.
+    """
+    number = found.get("enrich")
+    if isinstance(number, int) and number > FORMAT:
+        raise HistoryError(
+            f"{what} was written by a newer release of enrich: it has format {number}, and this release reads {FORMAT}",
+            hint=f"run `{UPGRADE}`, and run again",
+        )
+
+
+class RunsTable:
+    """``<state>/runs``.
+
+    Args:
+        uri: The state directory, absolute path or URI.
+        keep_days: For how long rows are kept; the last commit and the last outcome of each target stay for ever.
+    """
+
+    def __init__(self, uri: str, keep_days: int = 400) -> None:
+        self.uri = f"{uri.rstrip('/')}/runs"
+        self.keep_days = keep_days
+
+    def append(self, row: RunRow) -> None:
+        """Write one row in one commit, and tidy up when it is time; tidying that fails is left to a later run.
+
+        Raises:
+            EnvironmentFault: The state directory cannot be written.
+        """
+        try:
+            pass_point("runs.before")
+            table = self._append(row)
+            pass_point("runs.appended")
+            version = table.version()
+            try:  # only one run comes by each hundredth version
+                if version and version % _CHECKPOINT_EVERY == 0:
+                    self._tidy(table, files=version % _TIDY_EVERY == 0)
+            except Exception as error:  # noqa: BLE001 - most likely another run tidies at this moment
+                log.info("the runs table was not tidied (%s)", type(error).__name__)
+            pass_point("runs.tidied")
+        except Exception as error:
+            raise EnvironmentFault(
+                f"cannot write the runs table at {self.uri} ({type(error).__name__})",
+                hint=f"check permissions and free space of the state directory; {_DAMAGED}",
+            ) from error
+
+    def _append(self, row: RunRow) -> DeltaTable:
+        """Append a row, several times if others create, tidy or alter the table meanwhile; return the table then."""
+        from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
+        from deltalake.exceptions import CommitFailedError
+
+        rows, options = _arrow(row), find_options(self.uri)
+        # Checkpoints and cleanup come with tidying: an error of theirs must not look like one of the commit.
+        plain = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
+        for pause in (*_PAUSES, None):
+            try:
+                table = self._open()
+                write_deltalake(
+                    self.uri if table is None else table,
+                    rows,
+                    mode="append",
+                    configuration=_PROPERTIES if table is None else None,
+                    post_commithook_properties=plain,
+                    storage_options=options,
+                )
+                return DeltaTable(self.uri, storage_options=options) if table is None else table
+            except CommitFailedError:
+                if pause is None:
+                    raise
+                time.sleep(pause)
+        raise AssertionError
+
+    def _open(self) -> DeltaTable | None:
+        """Return the table at its latest version; None where there is none yet."""
+        from deltalake import DeltaTable
+        from deltalake.exceptions import TableNotFoundError
+
+        try:
+            return DeltaTable(self.uri, storage_options=find_options(self.uri))
+        except TableNotFoundError:
+            return None
+
+    def maintain(self, *, dry_run: bool) -> tuple[Extent, Extent]:
+        """Tidy up at once, whatever the version.
+
+        Returns:
+            The files that are, or would be, put together, and those that are, or would be, removed.
+        """
+        table = self._open()
+        if table is None:
+            return Extent(), Extent()
+        small = _list_small_files(table)
+        together = Extent(len(small), sum(file[2] for file in small))
+        unused = measure_files(self.uri, table.vacuum(dry_run=True, full=True))
+        if not dry_run:
+            self._tidy(table, files=True)
+        return together, unused
+
+    def _tidy(self, table: DeltaTable, *, files: bool) -> None:
+        """Shorten what a reader has to list and, with ``files``, what there is to read."""
+        if files:
+            _put_together(table)
+            self._forget(table)
+            table.vacuum(dry_run=False, full=True)
+        table.create_checkpoint()
+        table.cleanup_metadata()
+
+    def _forget(self, table: DeltaTable) -> None:
+        """Delete the rows that are too old, but not what each target's last commit has consumed."""
+        before = _literal(datetime.now(UTC) - timedelta(days=self.keep_days))
+        last = "SELECT target, max(number) AS number, max(at) AS at FROM this WHERE event = 'outcome' GROUP BY target"
+        stays = "this.at = last.at OR this.number >= last.number"
+        kept = query_rows(
+            table,
+            f"WITH last AS ({last}) SELECT this.at FROM this JOIN last ON this.target = last.target"  # noqa: S608
+            f" WHERE this.at < {before} AND ({stays})",
+        )
+        among = f" AND at NOT IN ({', '.join(_literal(row['at']) for row in kept)})" if kept else ""
+        table.delete(f"at < {before}{among}")
+
+    def read_committed(self, target: str, number: int) -> tuple[dict[str, Any], int | None] | None:
+        """Return the cursor that the run with ``number`` recorded, and the target's version that it made.
+
+        Runs that did not commit leave intents with the same number; an outcome with it tells which one became true.
+
+        Raises:
+            HistoryError: A newer release has written one of the documents.
+        """
+        found = self._select(f"SELECT * FROM this WHERE number = {int(number)} ORDER BY at")  # noqa: S608 - a number
+        rows = [row for row in found if row["target"] == target]
+        for row in rows:
+            row["document"] = json.loads(row["document"])
+            require_known(row["document"], "the runs table")
+        outcomes = {row["run_id"]: row["document"] for row in rows if row["event"] == OUTCOME}
+        intents = [row for row in rows if row["event"] == INTENT and row["run_id"] in outcomes]
+        if not intents:
+            return None
+        return intents[-1]["document"], outcomes[intents[-1]["run_id"]].get("target_version")
+
+    def last_number(self, target: str, *, committed: bool = False) -> int:
+        """Return the highest number that an intent for ``target`` has used, or that was committed; 0 without any."""
+        event = OUTCOME if committed else INTENT
+        rows = self._select(f"SELECT target, max(number) AS number FROM this WHERE event = '{event}' GROUP BY target")  # noqa: S608 - a constant
+        return next((row["number"] or 0 for row in rows if row["target"] == target), 0)
+
+    def read_latest(self) -> dict[str, dict[str, Any]]:
+        """Return the status of the last outcome of each target, and when it ended."""
+        last = "max(at) AS at, last_value(status ORDER BY at) AS status"
+        rows = self._select(f"SELECT target, {last} FROM this WHERE event = 'outcome' GROUP BY target")  # noqa: S608
+        return {row["target"]: row for row in rows}
+
+    def read_statuses(self) -> dict[str, str]:
+        """Return the status of the last run of each target that came to a verdict: not skipped, nor locked."""
+        last = "last_value(status ORDER BY at) AS status"
+        runs = "event = 'outcome' AND status NOT IN ('skipped', 'locked') AND (mode IS NULL OR mode <> 'repair')"
+        rows = self._select(f"SELECT target, {last} FROM this WHERE {runs} GROUP BY target")  # noqa: S608 - constants
+        return {row["target"]: row["status"] for row in rows}
+
+    def read_recent(self, limit: int) -> list[dict[str, Any]]:
+        """Return the last ``limit`` outcomes of each job, target and status, oldest first."""
+        place = "row_number() OVER (PARTITION BY job, target, status ORDER BY at DESC) AS place"
+        ranked = f"SELECT at, {place} FROM this WHERE event = 'outcome'"  # noqa: S608 - constants
+        wanted = f"SELECT at FROM ({ranked}) WHERE place <= {int(limit)}"  # noqa: S608 - a number
+        return self._select(f"SELECT * FROM this WHERE event = 'outcome' AND at IN ({wanted}) ORDER BY at")  # noqa: S608
+
+    def _select(self, statement: str) -> list[dict[str, Any]]:
+        """Return a statement's rows; none where there is no table yet.
+
+        Statements hold constants, numbers and instants: targets are compared outside.
+
+        Raises:
+            EnvironmentFault: A permission is missing.
+            RunFailed: The table cannot be read.
+        """
+        try:
+            table = self._open()
+            return [] if table is None else query_rows(table, statement)
+        except EnrichError:
+            raise
+        except Exception as error:
+            if is_denied(error):
+                raise deny(self.uri) from error
+            raise RunFailed(
+                f"the runs table at {self.uri} cannot be read ({type(error).__name__})",
+                hint=f"check the storage and run again; {_DAMAGED}",
+            ) from error
+
+
+def _literal(at: datetime) -> str:
+    """Return an instant for a statement."""
+    return f"'{at.isoformat()}'"
+
+
+def _put_together(table: DeltaTable) -> None:
+    """Write the latest rows, those in small files, into one file.
+
+    The table's own compaction would not do: two of them at a time both succeed, and every row is there twice
+    (delta-rs 1.6.6). An overwrite of a range of rows conflicts with another one.
+    """
+    from deltalake import WriterProperties, write_deltalake
+
+    small = _list_small_files(table)
+    if not small:
+        return
+    among = f"at >= {_literal(min(file[1] for file in small))} AND at <= {_literal(small[0][0])}"
+    rows = query(table, f"SELECT * FROM this WHERE {among} ORDER BY at")  # noqa: S608 - two instants
+    dense = WriterProperties(compression="ZSTD")
+    write_deltalake(table, rows, mode="overwrite", predicate=among, writer_properties=dense)
+
+
+def _list_small_files(table: DeltaTable) -> list[tuple[datetime, datetime, int]]:
+    """Return last and first instant and bytes of the files to be put together, latest first; none where that is one."""
+    files = table.get_add_actions(flatten=True)
+    ends, starts, sizes = (files.column(name).to_pylist() for name in ("max.at", "min.at", "size_bytes"))
+    latest = sorted(zip(ends, starts, sizes, strict=True), reverse=True)
+    small = list(takewhile(lambda file: file[2] < _SMALL, latest))
+    return small if len(small) > 1 else []
+
+
+def _arrow(row: RunRow) -> Table:
+    """Return a row as an Arrow table, by arro3: importing pyarrow would take half of a run that finds nothing to do."""
+    from arro3.core import Array, DataType, Table
+
+    text, at = DataType.string(), DataType.timestamp("us", tz="UTC")
+    kinds = {
+        **dict.fromkeys(("run_id", "job", "target", "event"), text),
+        "number": DataType.int64(),
+        "at": at,
+        **dict.fromkeys(("status", "mode"), text),
+        "exit_code": DataType.int32(),
+        "seconds": DataType.float64(),
+        "document": text,
+    }
+    now = (datetime.now(UTC) - datetime(1970, 1, 1, tzinfo=UTC)) // timedelta(microseconds=1)
+    values = {**vars(row), "document": json.dumps(row.document, sort_keys=True), "at": now}
+    read = {**kinds, "at": DataType.int64()}
+    return Table.from_pydict({name: Array([values[name]], read[name]).cast(kind) for name, kind in kinds.items()})

@@ -1,0 +1,479 @@
+"""Write a table in one commit that carries its record, and prove from the log what became of it.
+
+All that enrich writes with Spark goes through here: targets, quarantines and the tables of ``enrich load``. A writer
+knows the recorded state (``tables.read_metadata``) and the old rows of a version (``reads.read_snapshot``), stages what
+shall differ (``Changed``) or all rows, and makes the ``Commit``. How a staged row finds the old one that it takes the
+place of, by MERGE, is known in this module alone.
+
+The answer of a call proves nothing:
+
+=====================================  ===========================================  ==========================
+the call                               the log                                      the writer
+=====================================  ===========================================  ==========================
+returned                               holds the commit                             is done
+returned                               does not: its number was taken, it was       has lost, or plans anew
+                                       skipped silently
+raised (answer lost, a step after      holds the commit                             is done, and says so
+the commit failed, a signal)
+raised                                 does not                                     failed, lost or plans anew
+=====================================  ===========================================  ==========================
+
+Lost: ``Commit.lost`` names a faster run of the job (``Locked``, exit 4). Plans anew: ``Conflict``, and what
+``base.failures.is_conflict`` knows of Delta's errors; ``steps.commits.retry`` does it, four times at most. Failed:
+anything else.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, replace
+from datetime import UTC, date, datetime
+from functools import reduce
+from operator import and_
+from typing import Any
+
+from delta.tables import DeltaTable
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+from pyspark.sql.types import DataType as SparkType
+
+from enrich.base.errors import ConfigError, Conflict
+from enrich.base.failpoints import pass_point
+from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, VECTOR_COLUMNS
+from enrich.base.spec import OPERATION, quote
+from enrich.delta import extents
+from enrich.delta.reads import fit_columns
+from enrich.delta.tables import CHANGE_FEED, exists, has_remains, open_log, read_history, read_metadata, read_state
+
+log = logging.getLogger("enrich")
+
+
+@contextmanager
+def hold_settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
+    """Let a session have other settings inside the block; what is set there under these names is undone as well."""
+    before = {name: session.conf.get(name, None) for name in values}
+    for name, value in values.items():
+        session.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, old in before.items():
+            session.conf.unset(name) if old is None else session.conf.set(name, old)
+
+
+_FEW = 100_000
+"""Rows that are sent to every task of a MERGE, and that are appended as one file."""
+
+_WITHOUT_ZONE = "timestampNtz"
+"""The feature of a Delta table with columns of type ``timestamp_ntz``."""
+
+_VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
+
+
+@dataclass(frozen=True)
+class Commit:
+    """One commit to be made: what it records beside its rows, and how it is found in the log.
+
+    Attributes:
+        label: The table's name in messages.
+        locate: Tells where the table is; a catalog knows a new one only afterwards.
+        base: The version that the commit was planned on; None when it creates the table.
+        application: ``txnAppId``.
+        number: ``txnVersion``; Delta skips or refuses one that it knows, in the same instant as it commits.
+        record: ``userMetadata``, as JSON.
+        is_ours: Whether what a commit records is this commit's.
+        require: Called right before the table is written; raises what must stop that.
+        lost: Called when the log does not hold the commit; raises what is known of who was faster.
+        landed: Told the commit's version, also when an exception or a signal is on its way.
+    """
+
+    label: str
+    locate: Callable[[], str | None]
+    base: int | None
+    application: str
+    number: int
+    record: str
+    is_ours: Callable[[Mapping[str, Any]], bool]
+    require: Callable[[], None] = lambda: None
+    lost: Callable[[], None] = lambda: None
+    landed: Callable[[int], None] = lambda _: None
+
+
+def commit_and_prove(commit: Commit, write: Callable[[], None]) -> int:
+    """Make a commit and find it in the log.
+
+    Args:
+        commit: The commit.
+        write: Makes it, by one of the functions below.
+
+    Returns:
+        Its version.
+
+    Raises:
+        Conflict: The commit's number was taken by another one.
+    """
+    try:
+        write()
+    except BaseException as error:
+        version = _find_commit(commit)
+        if version is None:
+            commit.lost()
+            raise
+        commit.landed(version)
+        if not isinstance(error, Exception):
+            raise
+        log.warning(
+            "%s: version %d is committed, but the call failed (%s)", commit.label, version, type(error).__name__
+        )
+        return version
+    version = _find_commit(commit)
+    if version is None:
+        commit.lost()
+        raise Conflict(f"another run is writing {commit.label}", hint="run again")
+    commit.landed(version)
+    return version
+
+
+def _find_commit(commit: Commit) -> int | None:
+    """Return the version of a commit after its base; None when the log does not hold it."""
+    pass_point("proof.before")
+    uri = commit.locate()
+    if uri is None or not exists(uri):
+        return None
+    entries = read_history(open_log(uri), 20)
+    pass_point("proof.after")
+    after = [each for each in entries if commit.base is None or int(each["version"]) > commit.base]
+    return next((int(each["version"]) for each in after if commit.is_ours(read_metadata(each))), None)
+
+
+def _record_commit(session: SparkSession, commit: Commit) -> AbstractContextManager[None]:
+    """Let the writes of this session inside the block carry the record."""
+    settings = {
+        "spark.databricks.delta.write.txnAppId": commit.application,
+        "spark.databricks.delta.write.txnVersion": str(commit.number),
+        "spark.databricks.delta.commitInfo.userMetadata": commit.record,
+        "spark.databricks.delta.merge.materializeSource": "none",
+        _VECTORS: "true",
+    }
+    return hold_settings(session, settings)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """Rows that a table shall get, lose, or have with other values.
+
+    Attributes:
+        rows: The identity's columns, ``OPERATION`` and the table's columns.
+        identity: Column of ``rows`` -> what it equals over the table's columns below ``t``; inserts match no row.
+        has_nulls: Whether a part of the identity may be null, and then equals null.
+        operations: Operation -> number of rows, where there are any.
+        near: Conditions over the table's columns below ``t`` that all rows meet which ``rows`` may match: by them files
+            are skipped. They are written to the log.
+    """
+
+    rows: DataFrame
+    identity: Mapping[str, Column]
+    has_nulls: bool
+    operations: Mapping[str, int]
+    near: Sequence[Column] = ()
+
+    @property
+    def columns(self) -> list[str]:
+        """The table's columns."""
+        return [name for name in self.rows.columns if name not in self.identity and name != OPERATION]
+
+
+def write_difference(session: SparkSession, uri: str, changed: Changed, commit: Commit) -> None:
+    """Apply a difference to an existing table in one commit; an empty one still records the cursor.
+
+    Columns that the table lacks are added in the same commit. New rows alone are appended. All else is a MERGE with
+    only the clauses that have rows, for each of them costs: an insert makes it an outer join, which shuffles the table;
+    a condition on the last clause for matched rows makes it read all columns (docs/adr/0015-merge-by-need.md).
+    """
+    if any(field.metadata or _plain_type(field.dataType) != field.dataType for field in changed.rows.schema.fields):
+        changed = replace(changed, rows=_drop_metadata(changed.rows))
+    _allow_types(session, f"delta.{quote(uri)}", uri, changed.rows)
+    with _record_commit(session, commit):
+        pass_point("merge.before")
+        commit.require()
+        if touches_rows(changed.operations):
+            _merge(session, uri, changed)
+        else:
+            rows = changed.rows.select(*[F.col(quote(name)) for name in changed.columns])
+            if not changed.operations:
+                rows = session.createDataFrame([], rows.schema)
+            elif changed.operations["I"] <= _FEW:
+                rows = rows.coalesce(1)
+            rows.write.format("delta").mode("append").option("mergeSchema", "true").save(uri)
+        pass_point("merge.after")
+
+
+def touches_rows(operations: Mapping[str, int]) -> bool:
+    """Tell whether a difference needs a MERGE: it updates or deletes rows."""
+    return bool(operations.keys() & {"U", "D"})
+
+
+def _merge(session: SparkSession, uri: str, changed: Changed) -> None:
+    operations, rows = changed.operations, changed.rows
+    target = DeltaTable.forPath(session, uri)
+    known = {field.name.lower(): field.dataType for field in target.toDF().schema.fields}
+    if taken := known.keys() & {*MERGE_COLUMNS, *FEED_COLUMNS}:
+        raise ConfigError(
+            f"{uri} has a column {sorted(taken)[0]!r}, which Delta's MERGE has itself: rows of this table cannot be"
+            " updated or deleted",
+            hint="rename the column or drop it (Delta needs column mapping for that), or write to another table",
+        )
+    if extents.measure_table(uri).bytes <= extents.SMALL_TABLE or known.keys() & set(VECTOR_COLUMNS):
+        session.conf.set(_VECTORS, "false")
+    same = [
+        theirs.eqNullSafe(F.col(f"s.{name}")) if changed.has_nulls else theirs == F.col(f"s.{name}")
+        for name, theirs in changed.identity.items()
+    ]
+    if sum(operations.values()) <= _FEW:
+        rows = F.broadcast(rows)  # a checkpoint has the statistics of the plan that it comes from
+    values: Mapping[str, Column] = {
+        quote(name): _require_fields(F.col("s." + quote(name)), known.get(name.lower())) for name in changed.columns
+    }
+    grows = bool(fit_columns(session, uri, [rows.schema[name] for name in changed.columns], "t."))
+    builder = target.alias("t").merge(rows.alias("s"), reduce(and_, [*same, *changed.near]))
+    if grows:
+        builder = builder.withSchemaEvolution()
+    if "D" in operations:
+        builder = builder.whenMatchedDelete(F.col(f"s.{OPERATION}") == "D" if len(operations) > 1 else None)
+    if "U" in operations:
+        builder = builder.whenMatchedUpdate(set=dict(values))
+    if "I" in operations or (grows and "U" not in operations):  # a clause that deletes adds no columns
+        builder = builder.whenNotMatchedInsert(F.col(f"s.{OPERATION}") == "I", values=dict(values))
+    builder.execute()
+
+
+def _require_fields(value: Column, kind: SparkType | None) -> Column:
+    """Return a value whose fields are never null where the table has them so: a MERGE takes no others.
+
+    Rows with a null there have been refused before (``frames/difference``), so what stands in for it is never written.
+    """
+    if not isinstance(kind, T.StructType) or not _has_required(kind):
+        return value
+    fields = []
+    for each in kind.fields:
+        found = _require_fields(value.getField(each.name), each.dataType)
+        none = _make_value(each.dataType)
+        fields.append((found if each.nullable or none is None else F.coalesce(found, none)).alias(each.name))
+    return F.when(value.isNotNull(), F.struct(*fields))
+
+
+def _has_required(kind: T.StructType) -> bool:
+    return any(
+        not each.nullable or (isinstance(each.dataType, T.StructType) and _has_required(each.dataType))
+        for each in kind.fields
+    )
+
+
+def _make_value(kind: SparkType) -> Column | None:
+    """Return some value of a type that is known not to be null; None for a type without a literal."""
+    if isinstance(kind, T.StructType):
+        fields = [(each.name, _make_value(each.dataType)) for each in kind.fields]
+        return F.struct(*[(F.lit(None) if value is None else value).alias(name) for name, value in fields])
+    if isinstance(kind, T.ArrayType | T.MapType):
+        return (F.array() if isinstance(kind, T.ArrayType) else F.create_map()).cast(kind)
+    known: list[tuple[type, Any]] = [
+        (T.BooleanType, False), (T.NumericType, 0), (T.StringType, ""), (T.BinaryType, b""),
+        (T.DateType, date.min), (T.TimestampType, datetime(1, 1, 1, tzinfo=UTC)),
+        (T.TimestampNTZType, datetime(1, 1, 1)),  # noqa: DTZ001 - it has no zone
+    ]  # fmt: skip
+    found = next((value for of, value in known if isinstance(kind, of)), None)
+    return None if found is None else F.lit(found).cast(kind)
+
+
+@dataclass(frozen=True)
+class NewTable:
+    """A table as it shall be created, or written anew.
+
+    Attributes:
+        name: The quoted table name, ```delta`.`/path``` or a catalog name.
+        uri: Where it will be; None when only the catalog knows.
+        properties: Table properties.
+        cluster_by: Up to four columns.
+    """
+
+    name: str
+    uri: str | None
+    properties: Mapping[str, str]
+    cluster_by: Sequence[str] = ()
+
+
+def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: Commit) -> None:
+    """Create a table with its rows, properties, clustering and cursor in one commit; ``rows`` have its columns alone.
+
+    ``DataFrameWriter.clusterBy`` is ignored by ``save(path)``, so this is a CREATE TABLE AS SELECT put together from
+    quoted identifiers and literals; the rows come in through a view of this session. Delta refuses a directory with
+    the files of a creation that ended early; CREATE OR REPLACE takes it, and is used for that alone.
+    """
+    view = "__enrich_staged"
+    _drop_metadata(rows).createOrReplaceTempView(view)
+    create = "CREATE OR REPLACE TABLE" if table.uri is not None and has_remains(table.uri) else "CREATE TABLE"
+    clusters = ["CLUSTER BY", _list_columns(table.cluster_by)] if table.cluster_by else []
+    properties = ["TBLPROPERTIES", _list_properties(table.properties)]
+    parts = [create, table.name, "USING delta", *clusters, *properties, "AS SELECT * FROM", quote(view)]
+    try:
+        with _record_commit(session, commit):
+            pass_point("create.before")
+            commit.require()
+            session.sql(" ".join(parts))
+            pass_point("create.after")
+    finally:
+        session.catalog.dropTempView(view)
+
+
+def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: Commit) -> None:
+    """Put other rows and another schema into an existing table in one commit (full refresh of a changed definition).
+
+    Delta takes clustering away with the old schema; a commit after this one sets it.
+    """
+    assert table.uri is not None  # noqa: S101 - it exists
+    rows = _drop_metadata(rows)
+    _allow_types(session, table.name, str(table.uri), rows)
+    _measure_other_columns(session, table, rows)
+    with _record_commit(session, commit):
+        writer = rows.write.format("delta").mode("overwrite").option("overwriteSchema", "true")
+        pass_point("overwrite.before")
+        commit.require()
+        writer.save(table.uri)
+        pass_point("overwrite.after")
+    if table.cluster_by:
+        _alter(session, table.name, "CLUSTER BY", _list_columns(table.cluster_by))
+
+
+def _allow_types(session: SparkSession, name: str, uri: str, rows: DataFrame) -> None:
+    """Let an existing table have timestamps without time zone, where ``rows`` do: Delta allows new tables alone."""
+    if T.TimestampNTZType() not in _list_types(rows.schema):
+        return
+    if _WITHOUT_ZONE not in (open_log(uri).protocol().writer_features or []):
+        _alter(session, name, "SET TBLPROPERTIES", _list_properties({f"delta.feature.{_WITHOUT_ZONE}": "supported"}))
+
+
+def _list_types(kind: SparkType) -> list[SparkType]:
+    """Return a type and all types inside it."""
+    parts = [getattr(kind, name) for name in ("elementType", "keyType", "valueType") if hasattr(kind, name)]
+    if isinstance(kind, T.StructType):
+        parts = [each.dataType for each in kind.fields]
+    return [kind, *[inner for part in parts for inner in _list_types(part)]]
+
+
+def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFrame) -> None:
+    """Give a table other columns with statistics, where ``rows`` cannot have any in one that it has them of.
+
+    Delta refuses the rows otherwise. Without the setting, the log would get the least and the greatest value of every
+    column. So it is never away: new columns are added beforehand, empty. What somebody has taken out of the statistics
+    stays out, but for columns that the table is clustered by, which Delta wants to be measured.
+    """
+    old = read_state(str(table.uri))
+    if not old.properties.keys() & {
+        extents.MEASURED,
+        extents.MEASURED_FIRST,
+    }:  # somebody wants what Delta does by itself
+        return
+    there, wanted = _read_measured(old.properties), _read_measured(table.properties)
+    kinds = {field.name: field.dataType for field in rows.schema.fields if may_be_measured(field.dataType)}
+    known = {name.lower() for name in old.columns}
+    kept = [name for name in there if name in kinds]
+    come = [name for name in wanted if there and name.lower() not in known]
+    measured = list(dict.fromkeys([*kept, *come, *[name for name in table.cluster_by if name in wanted]]))
+    if measured == there:
+        return
+    if added := [name for name in measured if name.lower() not in known]:
+        columns = ", ".join(" ".join((quote(name), kinds[name].simpleString())) for name in added)
+        _alter(session, table.name, "ADD COLUMNS (", columns, ")")
+    _alter(session, table.name, "SET TBLPROPERTIES", _list_properties(extents.list_statistics(measured)))
+    if not measured:
+        _alter(session, table.name, "UNSET TBLPROPERTIES (", _quote_literal(extents.MEASURED), ")")
+
+
+def choose_statistics(rows: DataFrame, wanted: Iterable[str]) -> dict[str, str]:
+    """Return the property by which the log of a table with these rows gets values of the wanted columns alone."""
+    known = {field.name: field.dataType for field in rows.schema.fields}
+    measured = dict.fromkeys(name for name in wanted if name in known and may_be_measured(known[name]))
+    return extents.list_statistics(list(measured))
+
+
+def may_be_measured(kind: SparkType) -> bool:
+    """Tell whether Delta keeps statistics of a type: not of binary, boolean and nested columns."""
+    return isinstance(kind, T.NumericType | T.StringType | T.DateType | T.TimestampType | T.TimestampNTZType)
+
+
+def _read_measured(properties: Mapping[str, str]) -> list[str]:
+    """Return the columns that the property names; none of ours has a comma or a backtick."""
+    return [name.strip().strip("`") for name in properties.get(extents.MEASURED, "").split(",") if name.strip()]
+
+
+def _drop_metadata(rows: DataFrame) -> DataFrame:
+    """Return rows without what belongs to the columns of a source alone, such as the length of a varchar.
+
+    With it, the table would refuse longer texts when the source's column has become longer, or fill a text in a list
+    with blanks; and where the optimiser finds it behind an expression, Spark takes the plan for a wrong one.
+    """
+    columns = []
+    for field in rows.schema.fields:
+        column, plain = F.col(quote(field.name)), _plain_type(field.dataType)
+        columns.append((column if plain == field.dataType else column.cast(plain)).alias(field.name, metadata={}))
+    return rows.select(*columns)
+
+
+def _plain_type(kind: SparkType) -> SparkType:
+    """Return a type without the metadata of the fields inside it."""
+    if isinstance(kind, T.StructType):
+        return T.StructType([T.StructField(each.name, _plain_type(each.dataType), each.nullable) for each in kind])
+    if isinstance(kind, T.ArrayType):
+        return T.ArrayType(_plain_type(kind.elementType), kind.containsNull)
+    if isinstance(kind, T.MapType):
+        return T.MapType(_plain_type(kind.keyType), _plain_type(kind.valueType), kind.valueContainsNull)
+    return kind
+
+
+def _alter(session: SparkSession, name: str, *words: str) -> None:
+    session.sql(" ".join(["ALTER TABLE", name, *words]))
+
+
+def cluster_table(session: SparkSession, name: str, uri: str, columns: Sequence[str], *, dry_run: bool) -> bool:
+    """Cluster an existing table by these columns from the next OPTIMIZE on, and tell whether it was by others.
+
+    No row changes. Delta wants statistics of the columns; files that are there get theirs when they are written anew.
+    Nothing is done for columns that are not there yet: what brings them writes the table anew.
+    """
+    table = read_state(uri)
+    if not {each.lower() for each in columns} <= {each.lower() for each in table.columns}:
+        return False
+    detail = DeltaTable.forPath(session, uri).detail().select("clusteringColumns").collect()[0]
+    if [each.strip("`").lower() for each in detail[0]] == [each.lower() for each in columns]:
+        return False
+    if dry_run:
+        return True
+    there = _read_measured(table.properties)
+    measured = {each.lower() for each in there}
+    come = [each for each in columns if each.lower() not in measured]
+    if come and (there or table.properties.get(extents.MEASURED_FIRST) == "0"):
+        _alter(session, name, "SET TBLPROPERTIES", _list_properties(extents.list_statistics([*there, *come])))
+    _alter(session, name, "CLUSTER BY", _list_columns(columns))
+    return True
+
+
+def enable_change_feed(session: SparkSession, name: str) -> None:
+    """Switch the change feed of a table on, in a commit of its own; ``name`` is quoted."""
+    _alter(session, name, "SET TBLPROPERTIES", _list_properties({CHANGE_FEED: "true"}))
+
+
+def _list_properties(properties: Mapping[str, str]) -> str:
+    pairs = [" = ".join((_quote_literal(key), _quote_literal(value))) for key, value in properties.items()]
+    return "(" + ", ".join(pairs) + ")"
+
+
+def _list_columns(names: Sequence[str]) -> str:
+    return "(" + ", ".join(quote(name) for name in names) + ")"
+
+
+def _quote_literal(text: str) -> str:
+    """Return a SQL string literal."""
+    return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

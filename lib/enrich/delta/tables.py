@@ -1,0 +1,532 @@
+"""Read what a Delta table's log says: versions, identity, schema, properties, commits; with delta-rs, without a JVM.
+
+``reads`` has what is read with Spark.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
+from urllib.parse import unquote
+
+from enrich.base import hints
+from enrich.base.errors import ConfigError, HistoryError, show_text
+from enrich.base.failpoints import pass_point
+from enrich.base.failures import deny, describe_unreadable, is_denied
+from enrich.base.schemas import Demands, read_demands
+from enrich.base.spec import DataType, quote
+from enrich.base.stores import find_options
+from enrich.delta.stores import find_local_path, list_objects, read_file
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+    from arro3.core import Table
+    from deltalake import DeltaTable
+
+Log: TypeAlias = "DeltaTable"
+"""A table's log, opened at a version."""
+CHANGE_FEED = "delta.enableChangeDataFeed"
+_IN_COMMIT = "delta.enableInCommitTimestamps"
+_IN_COMMIT_SINCE = "delta.inCommitTimestampEnablementVersion"
+_HEAD = 65536
+_ACTIONS = frozenset(
+    {"add", "remove", "cdc", "metaData", "protocol", "commitInfo", "txn"}
+    | {"domainMetadata", "checkpointMetadata", "sidecar"}
+)
+_VECTORS = frozenset({"u", "i", "p"})
+"""The actions of a commit and the kinds of deletion vectors that Delta's protocol has; others may mean anything."""
+_MARKS = ("_delta_log", "_delta_log/_staged_commits")
+_LOG_FILE = re.compile(r"([0-9]{20})\.(?:(json)|checkpoint\.(?:([0-9]{10})\.([0-9]{10})\.)?[^/]*)")
+"""A commit or a checkpoint, whole or a part of several; files that hold several commits have two numbers."""
+_PART_FILE = re.compile(r"\.?part-[0-9]+-.*\.parquet(\.crc)?$")
+
+
+@dataclass(frozen=True)
+class TableState:
+    """One table at one version, as its log says.
+
+    Attributes:
+        uri: Absolute path or object-store URI.
+        table_id: Delta's ``metaData.id``; another id is another table.
+        columns: Name -> Delta type, in the table's order.
+        commit: What tells the version's commit from any other that could stand in its place.
+        layout: Column -> the names in the files of itself and of the fields inside it, where they are others than the
+            visible ones (column mapping). Other names there mean other values: renamed, or dropped and added again.
+        chars: Column -> the types with a CHAR in them that it was declared with, of columns that have any. Others mean
+            that Spark reads other values, without any change of data.
+        demands: What the table demands of its rows.
+        partitions: The partition columns.
+    """
+
+    uri: str
+    table_id: str
+    version: int
+    columns: dict[str, DataType]
+    properties: dict[str, str]
+    commit: str | None
+    layout: dict[str, dict[str, str]]
+    chars: dict[str, list[str]]
+    demands: Demands = field(default_factory=Demands)
+    partitions: tuple[str, ...] = ()
+
+    @property
+    def has_change_feed(self) -> bool:
+        """True when commits from here on record their changes."""
+        return self.properties.get(CHANGE_FEED, "false").lower() == "true"
+
+
+def open_log(uri: str) -> DeltaTable:
+    """Open a table's log at its latest version.
+
+    Raises:
+        ConfigError: There is no table, or what is there is not Delta.
+        EnvironmentFault: A permission is missing.
+        RunFailed: The storage did not answer, or the log cannot be read.
+    """
+    from deltalake import DeltaTable
+    from deltalake.exceptions import TableNotFoundError
+
+    try:
+        pass_point("log.before")
+        log = DeltaTable(uri, storage_options=find_options(uri))
+        pass_point("log.after")
+    except TableNotFoundError as error:
+        if is_denied(error):
+            raise deny(uri) from error
+        if is_occupied(uri):
+            raise ConfigError(f"{uri} is not a Delta table", hint="convert it with CONVERT TO DELTA first") from None
+        raise ConfigError(f"there is no table at {uri}", hint="create it, or correct the table's name") from None
+    except Exception as error:
+        raise describe_unreadable(uri, error) from error
+    return log
+
+
+def is_occupied(uri: str) -> bool:
+    """Return whether a place without a Delta table holds something else: a file, or a directory with content."""
+    local = find_local_path(uri)
+    if local is None:
+        return bool(list_objects(uri)) and not has_remains(uri)
+    if not local.exists():
+        return False
+    return not local.is_dir() or (any(local.iterdir()) and not has_remains(uri))
+
+
+def has_remains(uri: str) -> bool:
+    """Return whether a place holds only what a creation leaves that ended before its commit.
+
+    That is data files beside a ``_delta_log`` without any commit; no version can ever read them. In an object store,
+    which has no directories, Delta leaves a mark with that name.
+    """
+    local = find_local_path(uri)
+    if local is None:
+        names = list_objects(uri)
+        return _MARKS[0] in names and all(name in _MARKS or _PART_FILE.match(name) for name in names)
+    if not (local / "_delta_log").is_dir():
+        return False
+    if any(each.is_file() and each.suffix != ".tmp" for each in (local / "_delta_log").rglob("*")):
+        return False
+    return all(each.name == "_delta_log" or _PART_FILE.match(each.name) for each in local.iterdir())
+
+
+def exists(uri: str) -> bool:
+    """Return whether a Delta table is at ``uri``."""
+    from deltalake import DeltaTable
+
+    local = find_local_path(uri)
+    if local is not None and not (local / "_delta_log").is_dir():
+        return False
+    return bool(DeltaTable.is_deltatable(uri, storage_options=find_options(uri)))
+
+
+def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], int]]:
+    """Return which texts the rows of a table have in an array column, and how many rows have these; without Spark.
+
+    The column is an ``array<string>`` whose texts hold no control characters. Where it is null, as in rows of other
+    writers, there is one empty text, as where the array is empty.
+    """
+    texts = f"array_to_string({quote_name(column)}, chr(31))"
+    found = query_rows(open_log(uri), f"SELECT {texts} AS texts, count(*) AS count FROM this GROUP BY 1")  # noqa: S608
+    return [(tuple((row["texts"] or "").split("\x1f")), row["count"]) for row in found]
+
+
+def read_first_rows(uri: str, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
+    """Return the columns of a table's first ``limit`` rows, in the order of these columns, without Spark."""
+    listed = ", ".join(map(quote_name, columns))
+    return query_rows(open_log(uri), f"SELECT {listed} FROM this ORDER BY {listed} LIMIT {limit}")  # noqa: S608
+
+
+def query_rows(log: DeltaTable, statement: str) -> list[dict[str, Any]]:
+    """Return the rows of a statement over one table, which it calls ``this``."""
+    return list(query(log, statement).to_struct_array().to_pylist())
+
+
+def query(log: DeltaTable, statement: str) -> Table:
+    """Return the same as ``query_rows``, in Arrow."""
+    from deltalake import QueryBuilder
+
+    return QueryBuilder().register("this", log).execute(statement).read_all()
+
+
+def quote_name(column: str) -> str:
+    """Quote a column as DataFusion wants it."""
+    return '"' + column.replace('"', '""') + '"'
+
+
+def suggest_properties(uri: str, properties: Mapping[str, str]) -> str:
+    """Return the statement that sets properties of a table, for people to run."""
+    listed = ", ".join(f"'{name}' = '{value}'" for name, value in properties.items())
+    return f"ALTER TABLE delta.`{uri.rstrip('/')}` SET TBLPROPERTIES ({listed})"
+
+
+def read_open_state(log: DeltaTable) -> TableState:
+    """Read identity, version, schema and properties from an open log."""
+    metadata, fields = log.metadata(), json.loads(log.schema().to_json())["fields"]
+    uri, version, properties = _locate(log), log.version(), dict(metadata.configuration)
+    return TableState(
+        uri,
+        str(metadata.id),
+        version,
+        columns={each["name"]: _type_of(each) for each in fields},
+        properties=properties,
+        commit=fingerprint(uri, version),
+        layout={each["name"]: _find_physical_names([each]) for each in fields},
+        chars={each["name"]: found for each in fields if (found := _find_char_types(each))},
+        demands=read_demands(fields, properties),
+        partitions=tuple(metadata.partition_columns),
+    )
+
+
+def _locate(log: DeltaTable) -> str:
+    """Return where a table is, as Spark wants it: delta-rs escapes blanks and letters such as an umlaut."""
+    return unquote(log.table_uri).removeprefix("file://")
+
+
+def _type_of(field: Mapping[str, Any]) -> DataType:
+    """Return a field's type with the collations in it that Delta keeps beside it: ``string collate UTF8_LCASE``."""
+    known = (field.get("metadata") or {}).get("__COLLATIONS", {})
+
+    def typed(kind: Any, path: str) -> Any:
+        if isinstance(kind, str):  # a collation is written with its provider: icu.UNICODE_CI
+            return f"{kind} collate {known[path].split('.')[1]}" if path in known else kind
+        if kind["type"] == "struct":
+            return {**kind, "fields": [{**each, "type": _type_of(each)} for each in kind["fields"]]}
+        parts = {"elementType": "element", "keyType": "key", "valueType": "value"}
+        found = {part: typed(kind[part], f"{path}.{name}") for part, name in parts.items() if part in kind}
+        return {**kind, **found}
+
+    kind: DataType = typed(field["type"], field["name"])
+    return kind
+
+
+def read_state(uri: str) -> TableState:
+    """Read a table's state at its latest version; errors as ``open_log``."""
+    return read_open_state(open_log(uri))
+
+
+def state_at(uri: str, version: int) -> TableState | None:
+    """Read a table's state at a version; None when the log does not reach back so far."""
+    from deltalake.exceptions import DeltaError
+
+    log = open_log(uri)
+    try:
+        if log.version() != version:
+            log.load_as_version(version)
+    except DeltaError:
+        return None
+    return read_open_state(log)
+
+
+def read_metadata(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what a writer has put into a commit, as ``userMetadata``; empty where that is no JSON object."""
+    try:
+        found = json.loads(entry.get("userMetadata") or "null")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:
+    """Return the commits up to the version of ``log`` that the table still holds, latest first; at most ``limit``."""
+    uri, latest = _locate(log), log.version()
+    entries = _list_commits(log, uri, latest, limit)
+    if entries is not None and (len(entries) == limit or actions(uri, latest - len(entries)) is None):
+        oldest = _read_info(uri, latest - len(entries) + 1) if entries else {}
+        if not entries or _tell(oldest) == _tell(entries[-1]):  # none is missing between them
+            return entries
+    entries = []
+    for version in range(latest, -1 if limit is None else max(-1, latest - limit), -1):
+        info = _read_info(uri, version)
+        if info is None:
+            break
+        entries.append({**info, "version": version})
+    return entries
+
+
+def _read_info(uri: str, version: int) -> dict[str, Any] | None:
+    """Return what a commit says of itself, which may be nothing; None when the log does not hold it (any more)."""
+    found = actions(uri, version, "commitInfo")
+    return None if found is None else next((dict(each["commitInfo"]) for each in found), {})
+
+
+def _tell(info: Mapping[str, Any] | None) -> list[Any]:
+    """Return what tells a commit from others."""
+    return [(info or {}).get(name) for name in ("timestamp", "operation", "userMetadata", "txnId")]
+
+
+def _list_commits(log: DeltaTable, uri: str, latest: int, limit: int | None) -> list[dict[str, Any]] | None:
+    """Return what delta-rs lists of the commits up to ``latest``; None where it cannot, or their numbers are not sure.
+
+    It numbers the commits from the version that it has opened down, but lists those made since, too, and leaves out
+    commits without ``commitInfo``, which no writer has to write. So where something was committed meanwhile, the one
+    that says what ``latest`` says is looked for; the caller counts whether one is missing. delta-rs cannot read what
+    Delta writes of a CONVERT or CLONE, which name -1 as the version that they have read.
+    """
+    from deltalake.exceptions import DeltaError
+
+    try:
+        entries = [dict(entry) for entry in log.history(limit)]
+    except DeltaError:
+        return None
+    if _commit_file(uri, latest + 1, 1) is None:
+        return entries
+    head = _read_info(uri, latest)
+    places = [i for i, entry in enumerate(entries) if _tell(entry) == _tell(head)]
+    if not head or len(places) != 1:
+        return None
+    return [{**entry, "version": latest - i} for i, entry in enumerate(entries[places[0] :][:limit])]
+
+
+def actions(uri: str, version: int, *kinds: str) -> list[dict[str, Any]] | None:
+    """Return what a commit consists of; None when the log does not hold it (any more).
+
+    A file without any action, or with something else in it, holds none: copies that are not complete leave such files.
+    Without ``kinds``, all actions are wanted.
+
+    Raises:
+        HistoryError: The commit has an action, or a kind of deletion vectors, that is not known.
+        RunFailed: The storage did not answer.
+    """
+    text = _commit_file(uri, version)
+    wanted, count = [], 0
+    try:
+        for line in (text or b"").splitlines():
+            if not line.strip():
+                continue
+            found = json.loads(line)
+            _require_known(uri, version, found)
+            count += 1
+            if not kinds or any(kind in found for kind in kinds):
+                wanted.append(found)
+    except (ValueError, AttributeError):  # no JSON, no objects
+        return None
+    return wanted if count else None
+
+
+def _require_known(uri: str, version: int, action: Mapping[str, Any]) -> None:
+    """Refuse what the protocol does not have: to pass over it may mean to pass over changes."""
+    for name, told in action.items():
+        vector = (told.get("deletionVector") or {}) if name in _ACTIONS and told else {}
+        kind = vector.get("storageType", "u")
+        if name not in _ACTIONS or kind not in _VECTORS:
+            what = f"deletion vectors of a kind {kind!r}" if name in _ACTIONS else f"an action {name!r}"
+            raise HistoryError(
+                f"version {version} of {uri} has {show_text(what)}, which this release of enrich does not know",
+                hint=f"install a release that knows it; `{hints.doctor()}` shows the versions that are used now",
+            )
+
+
+def list_log(uri: str) -> tuple[set[int], list[int]]:
+    """Return the versions of which a log has commits, and those of which it has whole checkpoints.
+
+    Raises:
+        RunFailed: The storage did not answer.
+    """
+    local = find_local_path(uri)
+    if local is not None:
+        names = [each.name for each in (local / "_delta_log").iterdir()]
+    else:  # a URI of delta-rs ends with a slash, and it opens none that has two of them: so the folder stands beside it
+        names = [path.rpartition("/")[2] for path in list_objects(uri, "_delta_log")]
+    found = [match for match in map(_LOG_FILE.fullmatch, names) if match is not None]
+    commits = {int(match[1]) for match in found if match[2]}
+    parts = Counter((match[1], match[4]) for match in found if match[4])
+    whole = {int(match[1]) for match in found if not match[2] and not match[4]}
+    whole |= {int(version) for (version, count), there in parts.items() if there == int(count)}
+    return commits, sorted(whole)
+
+
+def fingerprint(uri: str, version: int) -> str | None:
+    """Return a hash of a commit's head, which says who made it and when; None when the log does not hold it (any more).
+
+    Raises:
+        RunFailed: As ``actions``.
+    """
+    text = _commit_file(uri, version, _HEAD)
+    return None if text is None else hashlib.sha256(text).hexdigest()[:16]
+
+
+def _commit_file(uri: str, version: int, size: int = -1) -> bytes | None:
+    return None if version < 0 else read_file(uri, f"_delta_log/{version:020d}.json", size)
+
+
+def changes_values(uri: str, version: int, columns: Sequence[str]) -> bool:
+    """Return whether a commit changed the values in some columns of a table, whatever it calls itself.
+
+    Files that come and go without new values (OPTIMIZE, REORG, backfills) are marked in the log; a column that is
+    renamed or dropped takes its values with it, and no file comes or goes.
+    """
+    found = actions(uri, version)
+    if found is None:
+        return True
+    if any(each[kind].get("dataChange", True) for each in found for kind in ("add", "remove") if kind in each):
+        return True
+    if not any("metaData" in each for each in found):
+        return False
+    before, after = state_at(uri, version - 1), state_at(uri, version)
+    if before is None or after is None:
+        return True
+    return any(after.layout.get(name) != there for name, there in before.layout.items() if name in columns)
+
+
+def read_commits(log: DeltaTable) -> dict[int, int]:
+    """Return version -> milliseconds since 1970, ascending, of the commits that a log still holds.
+
+    Writers' clocks disagree: like Delta, a commit that seems no later than the one before it counts a millisecond
+    later. In-commit timestamps ascend by themselves, but not over the commits from before they were switched on.
+    """
+    properties = log.metadata().configuration
+    own = str(properties.get(_IN_COMMIT, "false")).lower() == "true"
+    since = int(properties.get(_IN_COMMIT_SINCE) or 0)
+    times: dict[int, int] = {}
+    last: int | None = None
+    for entry in reversed(read_history(log)):
+        version, at = int(entry["version"]), entry.get("inCommitTimestamp")
+        if not own or version < since or at is None:
+            at = entry.get("timestamp") or 0
+        last = times[version] = int(at) if last is None else max(int(at), last + 1)
+    return times
+
+
+# --- What a schema says of values beside their types: their names in the files, and CHAR ----------------------------
+
+# The names (column mapping) suffice, ids need no comparison: Delta gives a column that is dropped and added again a new
+# physical name. A CHAR(5) is a string in the log; Spark fills its values with blanks when it reads them.
+_PHYSICAL = "delta.columnMapping.physicalName"
+_DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
+_CHAR = re.compile(r"(?i)\bchar\s*\(")
+
+
+def _find_physical_names(fields: Sequence[dict[str, Any]], path: str = "") -> dict[str, str]:
+    """Return the names of fields in the files, where these are others than their own; fields inside them, too."""
+    found = {}
+    for each in fields:
+        inside = f"{path}.{quote(each['name'])}"
+        physical = (each.get("metadata") or {}).get(_PHYSICAL, each["name"])
+        if physical != each["name"]:
+            found[inside] = physical
+        found |= _find_physical_names(_fields_inside(each["type"]), inside)
+    return found
+
+
+def _find_char_types(column: dict[str, Any]) -> list[str]:
+    """Return the types with a CHAR in them that a column, and the fields inside it, were declared with.
+
+    A VARCHAR is left out: its length decides what may be written, and not what is read.
+    """
+    declared = str((column.get("metadata") or {}).get(_DECLARED, ""))
+    inside = [each for part in _fields_inside(column["type"]) for each in _find_char_types(part)]
+    return [declared, *inside] if _CHAR.search(declared) else inside
+
+
+def keeps_values(before: DataType, after: DataType) -> bool:
+    """Return whether a column that gets another type keeps its values.
+
+    Structs in it may gain fields, which are null in what is old. What was always null, and so had no type, may get any.
+    """
+    if before == "void":
+        return True
+    if isinstance(before, str) or isinstance(after, str):
+        return before == after
+    if before["type"] != after["type"]:
+        return False
+    if before["type"] == "struct":
+        there = {each["name"].lower(): each["type"] for each in after["fields"]}
+        fields = [(each["type"], there.get(each["name"].lower())) for each in before["fields"]]
+        return all(now is not None and keeps_values(was, now) for was, now in fields)
+    parts = [part for part in ("elementType", "keyType", "valueType") if part in before]
+    return all(keeps_values(before[part], after[part]) for part in parts)
+
+
+def _fields_inside(kind: DataType) -> list[dict[str, Any]]:
+    """Return the fields of a struct, and those of the structs in arrays and maps."""
+    if isinstance(kind, str):
+        return []
+    kinds = [kind[name] for name in ("elementType", "keyType", "valueType") if name in kind]
+    return [*kind.get("fields", []), *[inner for each in kinds for inner in _fields_inside(each)]]
+
+
+# --- For how long a table's past stays readable, as its properties say ----------------------------------------------
+
+KEEPS_FILES, KEEPS_LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
+_INTERVAL = re.compile(r"(?:interval\s+)?((?:[0-9]+\s+(?:week|day|hour|minute|second)s?\s*)+)", re.IGNORECASE)
+_PART = re.compile(r"([0-9]+)\s+(week|day|hour|minute|second)", re.IGNORECASE)
+_SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 1}
+
+
+def compute_retention(properties: Mapping[str, str]) -> int | None:
+    """Return for how many seconds a table's past stays readable; None where its properties cannot be understood.
+
+    Removed files stay for a week and the log for thirty days unless the table says otherwise; the shorter one counts.
+    """
+    files, log = compute_file_retention(properties), _read_interval(properties.get(KEEPS_LOG, "interval 30 days"))
+    return None if files is None or log is None else min(files, log)
+
+
+def compute_file_retention(properties: Mapping[str, str]) -> int | None:
+    """Return for how many seconds VACUUM has to leave removed files; None where the property cannot be understood."""
+    return _read_interval(properties.get(KEEPS_FILES, "interval 1 week"))
+
+
+def _read_interval(text: str) -> int | None:
+    found = _INTERVAL.fullmatch(str(text).strip())
+    if found is None:
+        return None
+    return sum(int(number) * _SECONDS[unit.lower()] for number, unit in _PART.findall(found[1]))
+
+
+def make_arrow_schema(columns: Mapping[str, DataType]) -> pa.Schema:
+    """Return Delta columns as Arrow columns; a collation is no part of an Arrow type, and everything may be null.
+
+    Raises:
+        ConfigError: A column has a type that no file of a dump can hold (variant).
+    """
+    import pyarrow as pa
+    from deltalake import Schema
+
+    fields = []
+    for name, kind in columns.items():
+        try:
+            column = {"name": name, "type": _plain_type_of(kind), "nullable": True, "metadata": {}}
+            found = pa.schema(Schema.from_json(json.dumps({"type": "struct", "fields": [column]})).to_arrow())
+        except Exception:  # noqa: BLE001 - whatever delta-rs raises for a type that it does not know
+            raise ConfigError(f"column {name!r} has a type that no dump can hold") from None
+        fields.append(found.field(0))
+    return pa.schema(fields)
+
+
+def _plain_type_of(kind: Any) -> Any:
+    if isinstance(kind, str):
+        if kind == "variant":
+            raise ValueError(kind)
+        return kind.split(" collate ")[0]
+    parts = {part: _plain_type_of(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind}
+    if "fields" in kind:
+        parts["fields"] = [
+            {**each, "type": _plain_type_of(each["type"]), "nullable": True, "metadata": {}} for each in kind["fields"]
+        ]
+    nulls = {part: True for part in ("containsNull", "valueContainsNull") if part in kind}
+    return {**kind, **parts, **nulls}

@@ -1,0 +1,564 @@
+"""One job against its tables' schemas -> the spec that the engine runs and the hash of what it means."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from itertools import chain
+from typing import Any, cast
+
+from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.schemas import (
+    build_struct,
+    fields_of,
+    find,
+    holds_void,
+    incomparable,
+    kind_of,
+    may_be_key,
+    name_of,
+    strip_type,
+)
+from enrich.base.spec import PREFIX, TEXT_TYPE, CompiledJob, DataType, JoinSpec, Output, SourceSpec, Step, quote
+from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS, describe_reserved, suggest_rename
+from enrich.project.expressions import Expression, ExpressionError, Operand, Scope, parse_expression
+from enrich.project.kinds import JOBS, JOINS
+from enrich.project.models import Job, Join
+
+Typer = Callable[[Mapping[str, DataType], str], DataType | None]
+"""Column -> type of a frame, and an expression over it -> its type, as Spark finds it; raises ConfigError.
+
+None where it is not known without Spark.
+"""
+
+
+def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Typer | None = None) -> CompiledJob:
+    """Resolve a job against its tables.
+
+    Args:
+        job: The job.
+        tables: Alias -> column -> Delta type.
+        typer: Finds the types of expressions; None where there is no session.
+
+    Raises:
+        ConfigError: With every fault that was found, each with its line.
+    """
+    columns = Columns(job, tables)
+    compiled = JOBS[job.kind].compile(Compiler(job, columns, typer))
+    if columns.faults:
+        raise ConfigError.of(columns.faults)
+    return compiled
+
+
+def check_file(job: Job, names: Mapping[str, Collection[str]] | None = None) -> list[Fault]:
+    """Return what a job's file alone shows to be wrong in its expressions and its target's columns.
+
+    Args:
+        job: The job.
+        names: Alias -> columns of those sources whose columns are known without their tables.
+    """
+    columns = Columns(job, None, names)
+    JOBS[job.kind].compile(Compiler(job, columns))
+    return columns.faults
+
+
+def list_target_columns(job: Job) -> tuple[str, ...] | None:
+    """Return the target's columns where the job's file names all of them, in the case of the file; None otherwise."""
+    kind, part = JOBS[job.kind], cast(Any, job)
+    for key in kind.names_columns_in:
+        part = getattr(part, key, None)
+    if part is None:
+        return None
+    return tuple(part) if kind.joins else kind.compile(Compiler(job, Columns(job, None))).spec.columns
+
+
+_NUMBERS = frozenset({"number", "byte", "short", "integer", "long", "float", "double"})
+_SHORT_DECIMAL = 18
+"""Digits of decimals that Spark brings to one scale with each other, and with all whole numbers, without loss."""
+
+
+class Columns:
+    """The columns of a job's sources, and the faults found while resolving names.
+
+    Args:
+        job: The job.
+        tables: Alias -> column -> type; None when only the file is looked at, then every column exists.
+        names: Alias -> columns, where they are known and their types are not; only with ``tables`` None.
+    """
+
+    def __init__(
+        self,
+        job: Job,
+        tables: Mapping[str, dict[str, DataType]] | None,
+        names: Mapping[str, Collection[str]] | None = None,
+    ) -> None:
+        self.job = job
+        self.names = names or {}
+        self.open = tables is None
+        self.tables: Mapping[str, dict[str, DataType]] = tables or {alias: {} for alias in job.sources}
+        self.faults: list[Fault] = []
+        self.used: dict[str, set[str]] = {alias: set() for alias in job.sources}
+
+    def fault(self, message: str, *path: str | int) -> None:
+        """Note a fault at a place of the job's file."""
+        self.faults.append(Fault(message, self.job.at(*path)))
+
+    def named(self, alias: str, name: str, *path: str | int) -> str:
+        """Resolve a column that the file names literally, and note it as used."""
+        if self.open:
+            if alias in self.names and find(name, self.names[alias]) is None:
+                self._refuse_column(alias, name, self.names[alias], *path)
+            return name
+        columns = self.tables[alias]
+        found = find(name, columns)
+        if found is None:
+            self._refuse_column(alias, name, columns, *path)
+            return name
+        self.used[alias].add(found)
+        kind = columns[found]
+        if types := incomparable(kind):
+            collated = any("collate" in each for each in types)
+            instead = (
+                "let the table have it with the collation UTF8_BINARY" if collated else "keep it as text in its table"
+            )
+            self.fault(
+                f"column {found!r} of {alias!r} is {name_of(kind)}, and a change of a value of type"
+                f" {' or '.join(types)} might not be found; leave it out, or {instead}",
+                *path,
+            )
+        return found
+
+    def _refuse_column(self, alias: str, name: str, known: Collection[str], *path: str | int) -> None:
+        table = self.job.sources[alias].table
+        self.fault(f"{name!r} is not a column of {alias!r} (table {table}){did_you_mean(name, known)}", *path)
+
+    def keys(self) -> dict[str, tuple[str, ...]]:
+        """Resolve the key columns of all sources; a type that cannot be a key is a fault."""
+        found: dict[str, tuple[str, ...]] = {}
+        for alias, source in self.job.sources.items():
+            found[alias] = tuple(self.named(alias, name, "sources", alias, "key") for name in source.key)
+            for name in found[alias]:
+                kind = self.tables[alias].get(name)
+                if kind is not None and not may_be_key(kind):
+                    self.fault(f"{name!r} of type {name_of(kind)} cannot be a key column", "sources", alias, "key")
+            if source.normalise:
+                self._check_text(alias, found[alias])
+        return found
+
+    def _check_text(self, alias: str, key: tuple[str, ...]) -> None:
+        """Refuse to normalise a key without text; of a composite one the text columns are normalised."""
+        kinds = {name: self.tables[alias][name] for name in key if name in self.tables[alias]}
+        if kinds and all(kind != TEXT_TYPE for kind in kinds.values()):
+            told = ", ".join(f"{name!r} is {name_of(kind)}" for name, kind in kinds.items())
+            self.fault(f"'normalise' needs a text column in the key; key column {told}", "sources", alias, "normalise")
+
+    def parse(self, text: str, scope: Scope, *path: str | int) -> Expression | None:
+        """Read an expression and note the columns that it uses; None when it has a fault."""
+        try:
+            expression = parse_expression(text, scope)
+        except ExpressionError as error:
+            self.fault(str(error), *path)
+            return None
+        sound = [self._resolve(parts, *path) for parts in sorted(expression.paths)]
+        return expression if all(sound) else None
+
+    def _resolve(self, parts: tuple[str, ...], *path: str | int) -> bool:
+        """Check one reference down to its last nested field."""
+        alias, *rest = parts
+        if alias == "key":
+            return self._resolve_key(rest, *path)
+        if self.is_list(alias):
+            return True
+        before = len(self.faults)
+        column = self.named(alias, rest[0], *path)
+        if len(self.faults) > before or self.open:
+            return self.open
+        kind = self.tables[alias][column]
+        return self._descend(f"{alias}.{column}", kind, rest[1:], *path) is not None
+
+    def _resolve_key(self, rest: list[str], *path: str | int) -> bool:
+        names = self.job.sources[self.job.from_].key
+        if not rest and len(names) > 1:
+            self.fault("the key is composite; write key." + ", key.".join(names), *path)
+            return False
+        if len(names) > 1 and find(rest[0], names) is None:
+            self.fault(f"{rest[0]!r} is not a column of the key{did_you_mean(rest[0], names)}", *path)
+            return False
+        return True
+
+    def _descend(self, where: str, kind: DataType, rest: list[str], *path: str | int) -> DataType | None:
+        for name in rest:
+            if kind_of(kind) == "map":
+                kind = kind["valueType"]  # type: ignore[index]
+                continue
+            fields = fields_of(kind)
+            found = find(name, fields) if fields is not None else None
+            if fields is None or found is None:
+                what = did_you_mean(name, fields) if fields else f"; it is of type {name_of(kind)}"
+                self.fault(f"{where} has no field {name!r}{what}", *path)
+                return None
+            kind, where = fields[found], f"{where}.{found}"
+        return kind
+
+    def is_list(self, alias: str) -> bool:
+        """Return whether an alias is a list join."""
+        join = self.job.join.get(alias)
+        return join is not None and JOINS[join.kind].gives_list
+
+    def type_of(self, expression: Expression) -> DataType | None:
+        """Return the type of a path; None for anything that only Spark can type."""
+        if not expression.is_path or self.open:
+            return None
+        return self._type_path(next(iter(expression.paths)))
+
+    def only_compares(self, expression: Expression) -> bool:
+        """Return whether an expression does nothing but compare values of one type, and so cannot fail.
+
+        Where types differ, Spark casts one of the two, and a text may be no number.
+        """
+        if expression.comparisons is None or self.open:
+            return False
+        return all(len({self._name_family(each) for each in group}) <= 1 for group in expression.comparisons)
+
+    def _name_family(self, operand: Operand) -> object:
+        """Return what is compared without a cast that can fail: the numbers, or values of one type."""
+        kind = operand if isinstance(operand, str) else self._type_path(operand)
+        if kind is None:
+            return operand  # equal to itself alone
+        if not isinstance(kind, str):  # a list, struct or map
+            return str(kind)
+        digits = re.match(r"decimal\((\d+)", kind)
+        is_number = kind in _NUMBERS or (digits is not None and int(digits[1]) <= _SHORT_DECIMAL)
+        return "number" if is_number else kind
+
+    def _type_path(self, path: tuple[str, ...]) -> DataType | None:
+        """Return the type of what a path refers to; None where only Spark knows it."""
+        alias, *rest = path
+        if alias == "key":
+            driving = self.job.sources[self.job.from_]
+            name = find(rest[0], driving.key) if rest else driving.key[0]
+            return self.tables[self.job.from_].get(name or "")
+        if self.is_list(alias):
+            return None
+        column = find(rest[0], self.tables[alias])
+        kind: DataType = self.tables[alias][column or rest[0]]
+        for name in rest[1:]:
+            if kind_of(kind) in ("array", "map"):
+                return None
+            fields = fields_of(kind) or {}
+            kind = fields[find(name, fields) or name]
+        return strip_type(kind)
+
+
+class Compiler:
+    """Resolves one job, for its kind and for the kinds of its joins.
+
+    Joins come in their order; each sees what stands before it.
+
+    Attributes:
+        job: The job.
+        columns: The sources' columns, which take the faults.
+        keys: Alias -> the columns of its key.
+        complete: False when a type was left unchecked because only Spark can find it and there is no session.
+        frame: What expressions see: column -> type.
+        referring: Lookup -> the expressions that refer to it.
+        written: Lookup -> what else its join says that decides about the target's rows, as the file has it.
+        kinds: Target column -> its type, where it is known.
+    """
+
+    def __init__(self, job: Job, columns: Columns, typer: Typer | None = None) -> None:
+        self.job = job
+        self.columns = columns
+        self.keys = columns.keys()
+        self.typer = typer
+        self.frame: dict[str, DataType] = {}
+        self.complete = True
+        self.referring: dict[str, list[Expression]] = {}
+        self.written: dict[str, list[Any]] = {}
+        self.kinds: dict[str, DataType] = {}
+        self._is_sound: bool | None = None
+        """False when the joins have a fault, so that types after them are not known; None while they are read."""
+
+    # --- for kinds of jobs -----------------------------------------------------------------------------------------
+
+    def collect_sources(self) -> dict[str, SourceSpec]:
+        """Collect the used columns of every alias, key columns first, then in the table's order."""
+        found = {}
+        for alias, source in self.job.sources.items():
+            key, table = self.keys[alias], self.columns.tables[alias]
+            used = self.columns.used[alias] | set(key)
+            kept = {name: table[name] for name in dict.fromkeys((*key, *table)) if name in used and name in table}
+            found[alias] = SourceSpec(alias, key, kept, source.unique == "trusted", source.normalise)
+        return found
+
+    def describe_meaning(self) -> dict[str, Any]:
+        """Return what jobs of all kinds have in the hash of the definition."""
+        # Not the tables' names: their ids are compared, and a table may move.
+        sources = {alias: list(source.key) for alias, source in self.job.sources.items()}
+        meaning: dict[str, Any] = {"kind": self.job.kind, "sources": sources, "from": self.job.from_}
+        # Only where there is any: the targets of jobs without it were made by the same job still.
+        if forms := {alias: list(source.normalise) for alias, source in self.job.sources.items() if source.normalise}:
+            meaning["normalise"] = forms
+        return meaning
+
+    def check_void(self, name: str, kind: DataType | None, *path: str | int) -> None:
+        """Refuse a target column with a part that has no type."""
+        if kind is not None and holds_void(kind):
+            casts = JOBS[self.job.kind].joins
+            mends = "cast it, or leave it out of 'select'" if casts else "leave it out until its table gives it a type"
+            self.columns.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; {mends}", *path)
+
+    def check_names(self, filled: Mapping[str, str | None], place: str) -> None:
+        """Refuse target columns that Delta or MERGE cannot hold, or the quarantine has, and pairs that differ in case.
+
+        Args:
+            filled: Target column -> the expression that fills it; None where the job file alone gives it.
+            place: Where the job file speaks of them.
+        """
+        seen: dict[str, str] = {}
+        kind, fault = JOBS[self.job.kind], self.columns.fault
+        for name, expression in filled.items():
+            where = (place, name) if place == "select" else (place,)
+            if not name or NOT_IN_COLUMN.search(name) or name.lower().startswith(PREFIX):
+                mends = "" if expression is None else suggest_rename(kind, name, expression)
+                message = f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or {PREFIX}{mends}"
+                fault(message, *where)
+            if user := RESERVED_COLUMNS.get(name.lower()):
+                fault(describe_reserved(name, user, kind, expression), *where)
+            if name.lower() in seen:
+                fault(f"target columns {seen[name.lower()]!r} and {name!r} are one name for Spark; rename one", *where)
+            seen[name.lower()] = name
+
+    def check_cluster(self, names: tuple[str, ...]) -> None:
+        """Refuse to cluster by what is no target column."""
+        for name in self.job.target.cluster_by:
+            if name not in names:
+                message = f"cluster_by names {name!r}, which is not a target column{did_you_mean(name, names)}"
+                self.columns.fault(message, "target", "cluster_by")
+
+    # --- for kinds of joins ----------------------------------------------------------------------------------------
+
+    def see(self, alias: str) -> None:
+        """Let later expressions see a source's row as a struct."""
+        columns = self.columns.tables[alias].items()
+        self.frame[alias] = build_struct({name: kind for name, kind in columns if not incomparable(kind)})
+
+    def expression(self, text: str, *path: str | int) -> Expression | None:
+        """Read an expression over what has been joined so far."""
+        lists = frozenset(alias for alias in self.frame if self.columns.is_list(alias))
+        scope = Scope(frozenset(self.frame) - lists - {"key"}, lists, "key" in self.frame)
+        return self.columns.parse(text, scope, *path)
+
+    def type_of(self, expression: Expression, *path: str | int) -> DataType | None:
+        """Return an expression's type; None when it needs a session that is not there."""
+        known = self.columns.type_of(expression)
+        if known is not None:
+            return known
+        if self.columns.open:
+            return None
+        is_sound = not self.columns.faults if self._is_sound is None else self._is_sound
+        if self.typer is None or not is_sound:
+            self.complete = False
+            return None
+        try:
+            found = self.typer(self.frame, expression.text)
+        except ConfigError as error:
+            self.columns.fault(error.message, *path)
+            return None
+        self.complete = self.complete and found is not None
+        return None if found is None else strip_type(found)
+
+    def check_types(
+        self, alias: str, left: tuple[str, DataType | None], key: str, place: tuple[str | int, ...]
+    ) -> None:
+        """Refuse a join whose two sides differ in type: keys are compared without casts."""
+        name, kind = left
+        other = self.columns.tables[alias].get(key)
+        if kind is not None and other is not None and strip_type(kind) != strip_type(other):
+            self.columns.fault(
+                f"{name} is {name_of(kind)} and {alias}.{key} is {name_of(other)}; give both sides one type", *place
+            )
+
+    def refer(self, alias: str, text: str, key: str, option: str) -> None:
+        """Read an expression that says which row of a lookup is meant, and compare its type with the column's."""
+        place = ("join", alias, option)
+        expression = self.expression(text, *place)
+        if expression is not None:
+            self.referring.setdefault(alias, []).append(expression)
+            self.check_types(alias, (text, self.type_of(expression, *place)), key, place)
+
+    def condition_on(self, alias: str, text: str, *place: str | int) -> Expression | None:
+        """Read a condition that sees one lookup alone."""
+        self.see(alias)
+        expression = self.columns.parse(text, Scope(frozenset({alias})), *place)
+        self._check_condition(expression, *place)
+        return expression
+
+    def _check_condition(self, expression: Expression | None, *place: str | int) -> None:
+        kind = self.type_of(expression, *place) if expression is not None else None
+        if kind is not None and kind != "boolean":
+            self.columns.fault(f"{str(place[-1])!r} is {name_of(kind)}; it must be a condition", *place)
+
+    def list_columns(self, expression: Expression) -> frozenset[tuple[str, str]]:
+        """Return the columns that an expression reads, with their aliases; all of a list's. Keys are left out."""
+        found = set()
+        for alias, *rest in expression.paths:
+            table = self.columns.tables.get(alias, {})
+            names = [find(rest[0], table) or rest[0]] if rest else list(table)
+            found |= {(alias, name) for name in names} if alias != "key" else set()
+        return frozenset(found)
+
+    # --- jobs of joins ---------------------------------------------------------------------------------------------
+
+    def compile_joins(self) -> CompiledJob:
+        """Resolve joins, target columns and condition, in this order: each sees what stands before it."""
+        job = self.job
+        self.see(job.from_)
+        steps = [self._compile_join(alias, join) for alias, join in job.join.items()]
+        self._is_sound = not self.columns.faults
+        outputs = self._outputs(steps)
+        where = self.expression(job.where, "where") if job.where is not None else None
+        self._check_condition(where, "where")
+        identity, right = self._identity(outputs, steps)
+        texts = [*outputs.values(), *([where] if where else []), *chain.from_iterable(self.referring.values())]
+        spec = JoinSpec(
+            job.job,
+            self.collect_sources(),
+            job.from_,
+            tuple(steps),
+            tuple(Output(name, each.text, each.paths, each.is_path) for name, each in outputs.items()),
+            where.text if where else None,
+            identity,
+            right,
+            read_whole=frozenset(p[0] for t in texts for p in t.paths if len(p) == 1 and self.columns.is_list(p[0])),
+            where_is_plain=where is None or self.columns.only_compares(where),
+        )
+        self.check_names(
+            {name: each.text for name, each in outputs.items()}, "select" if job.select is not None else "target"
+        )
+        if job.select is not None or not self.columns.open:
+            self.check_cluster(spec.columns)
+        select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]
+        meaning = {**self.describe_meaning(), "select": select, "where": where.canonical if where else None}
+        meaning["join"] = [self._describe_join(step) for step in steps]
+        return CompiledJob(spec, meaning, self.complete, self.kinds)
+
+    def _compile_join(self, alias: str, join: Join) -> Step:
+        """Resolve one join, and note what its expressions read."""
+        kind = JOINS[join.kind]
+        step = kind.compile(self, alias, join)
+        if not kind.gives_list:
+            self.see(alias)
+        referring = self.referring.get(alias, ())
+        reads = frozenset(path[0] for expression in referring for path in expression.paths)
+        is_plain = step.is_plain and all(expression.is_path for expression in referring)
+        decisive = step.decisive.union(*[self.list_columns(expression) for expression in referring])
+        return replace(step, reads=reads, decisive=decisive, is_plain=is_plain)
+
+    def _describe_join(self, step: Step) -> list[Any]:
+        """Return what a join says, for the hash of the definition."""
+        join = self.job.join[step.alias]
+        texts = [each.canonical for each in self.referring.get(step.alias, ())]
+        said = [texts, join.element_key, join.duplicates, join.unmatched]
+        return [step.alias, step.kind, step.how, *said, *self.written.get(step.alias, ())]
+
+    def _outputs(self, steps: list[Step]) -> dict[str, Expression]:
+        """Resolve ``select``, or every column when there is none."""
+        select = self.job.select
+        found = {}
+        for name, text in (self._default(steps) if select is None else select).items():
+            where = ("target",) if select is None else ("select", name)
+            expression = self.expression(text, *where)
+            if expression is None:
+                continue
+            found[name] = expression
+            kind = self.type_of(expression, *where)
+            self.kinds |= {name: kind} if kind is not None else {}
+            self.check_void(name, kind, *where)
+            if kind is not None and incomparable(kind):
+                self.columns.fault(
+                    f"{name!r} is {name_of(kind)}, which a target cannot hold and compare; cast it", *where
+                )
+        return found
+
+    def _default(self, steps: list[Step]) -> dict[str, str]:
+        if self.columns.open:
+            return {}
+        driving = self.job.from_
+        coalesced = any(step.shares_key and step.keeps_right for step in steps)
+        # What is always null has no type yet: it comes when it has one.
+        found = {name: quote(driving, name) for name, kind in self.columns.tables[driving].items() if kind != "void"}
+        keys = self.keys[driving]
+        if coalesced:
+            found |= {name: "key" if len(keys) == 1 else f"key.{quote(name)}" for name in keys}
+        for step in steps:
+            if JOINS[step.kind].gives_list:
+                self._replace_elements(step, found)
+                continue
+            keep_key = JOINS[step.kind].describe_pairs(step) is not None
+            for name, kind in self.columns.tables[step.alias].items():
+                if kind == "void":
+                    continue
+                if keep_key or name not in self.keys[step.alias]:
+                    self._add_column(found, step.alias, name)
+        return found
+
+    def _add_column(self, found: dict[str, str], alias: str, name: str) -> None:
+        """Show a lookup's column under its alias, unless another column has this name already."""
+        shown = f"{alias}_{name}"
+        if shown in found:
+            message = f"without select, {alias}.{name} would be a second target column {shown!r}; write a select"
+            self.columns.fault(message, "join", alias)
+        found[shown] = quote(alias, name)
+
+    def _replace_elements(self, step: Step, found: dict[str, str]) -> None:
+        if not self.referring[step.alias]:
+            return
+        expression = self.referring[step.alias][0]
+        alias, *rest = next(iter(expression.paths))
+        column = find(rest[0], found) if expression.is_path and alias == self.job.from_ and len(rest) == 1 else None
+        if column is None:
+            message = "without select, 'elements' must be a top-level column of the driving source"
+            self.columns.fault(message, "join", step.alias, "elements")
+        else:
+            found[column] = quote(step.alias)
+
+    def _identity(
+        self, outputs: Mapping[str, Expression], steps: list[Step]
+    ) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Find the target columns that hold the left key and, where it identifies rows as well, the lookup's."""
+        driving, keys = self.job.from_, self.keys[self.job.from_]
+        if self.columns.open and (self.job.select is None or len(outputs) < len(self.job.select)):
+            return (), ()
+        own = [(driving, name) for name in keys]
+        shared = [("key",) if len(keys) == 1 else ("key", name) for name in keys] if "key" in self.frame else own
+        widened = any(step.shares_key and step.keeps_right for step in steps)
+        forms = [[path] if widened else [path, ours] for path, ours in zip(shared, own, strict=True)]
+        identity = self._find_holders(outputs, forms, "the target's key is not selected completely")
+        pairs = [(step, said) for step in steps if (said := JOINS[step.kind].describe_pairs(step)) is not None]
+        if not pairs:
+            return identity, ()
+        right, said = pairs[0]
+        theirs = [[(right.alias, name)] for name in self.keys[right.alias]]
+        message = f"{said} needs the lookup's key in the target"
+        return identity, self._find_holders(outputs, theirs, message)
+
+    def _find_holders(
+        self, outputs: Mapping[str, Expression], forms: Sequence[Sequence[tuple[str, ...]]], message: str
+    ) -> tuple[str, ...]:
+        """Find the target column of each part of a key, given the paths that name it, or note ``message``."""
+        paths = {name: _fold_path(next(iter(each.paths))) for name, each in outputs.items() if each.is_path}
+        found = []
+        for listed in forms:
+            folded = [_fold_path(form) for form in listed]
+            found.append(next((name for name, path in paths.items() if path in folded), ""))
+        if "" in found:
+            wanted = ", ".join(".".join(listed[0]) for listed in forms)
+            self.columns.fault(f"{message}; select {wanted}", "select")
+        return tuple(found)
+
+
+def _fold_path(path: tuple[str, ...]) -> tuple[str, ...]:
+    """Return a path as Spark compares it: names of columns and fields without case."""
+    return path[0], *(part.lower() for part in path[1:])

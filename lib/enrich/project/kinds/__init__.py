@@ -1,0 +1,36 @@
+"""Find what job files may say of a kind of join or job: one module a kind, by the name that the file gives."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from enrich.project.kinds.as_of import AsOf
+from enrich.project.kinds.foreign_key import ForeignKey
+from enrich.project.kinds.history import History
+from enrich.project.kinds.interval import Interval
+from enrich.project.kinds.joins import Joins
+from enrich.project.kinds.list import List
+from enrich.project.kinds.mirror import Mirror
+from enrich.project.kinds.syntax import ColumnSources, JobSyntax, JoinSyntax
+from enrich.project.kinds.table import Table
+
+if TYPE_CHECKING:
+    from enrich.base.spec import JobSpec
+
+JOINS: dict[str, JoinSyntax] = {each.name: each for each in (Table(), ForeignKey(), AsOf(), List(), Interval())}
+JOBS: dict[str, JobSyntax] = {each.name: each for each in (Joins(), Mirror(), History())}
+
+
+def register(kind: JoinSyntax) -> None:
+    """Let job files have one more kind of join; its ``Step`` says in ``module`` what a run does for it."""
+    JOINS[kind.name] = kind
+
+
+def trace_columns(spec: JobSpec) -> ColumnSources:
+    """Return which columns of which sources each column of a job's target, and the choice of its rows, comes from.
+
+    email: accounts.contact_mail_address    ->  email        accounts.contact_mail_address   DIRECT    IDENTITY
+    join: accounts by consents' key         ->  whole table  consents.customer_id            INDIRECT  JOIN
+    where: products.price > 0               ->  whole table  products.price                  INDIRECT  FILTER
+    """
+    return JOBS[spec.kind].trace(spec)

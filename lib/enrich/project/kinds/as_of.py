@@ -1,0 +1,72 @@
+"""Read an as-of join: the version of the lookup that holds at a moment that the row gives."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from enrich.base.schemas import is_time, name_of
+from enrich.base.spec import Step
+from enrich.project.kinds.foreign_key import check_references
+from enrich.project.kinds.syntax import JoinSyntax
+
+if TYPE_CHECKING:
+    from enrich.project.compile import Compiler
+    from enrich.project.kinds.syntax import Draft
+    from enrich.project.models import Join
+
+
+TOO_EARLY, ENDED, GONE = "too_early", "ended", "gone"
+
+
+class AsOf(JoinSyntax):
+    """``prices: {kind: as_of, on: orders.product_id, at: orders.ordered_at, valid_from: since}``."""
+
+    name = "as_of"
+    says = "the version of the lookup that is valid at the moment 'at'"
+    needs = ("on", "at", "valid_from")
+    takes = ("valid_to", "gone", "how")
+    hows = ("left", "inner")
+    reasons = MappingProxyType(
+        {
+            TOO_EARLY: "the source has versions of this key, and the first of them begins after the row's moment",
+            ENDED: "the version that began last before the row's moment had ended by then",
+            GONE: "the version of the row's moment says that the thing does not exist",
+        }
+    )
+
+    def check(self, draft: Draft, alias: str, join: dict[str, Any]) -> None:
+        """Versions are told apart by the time from which they hold, the last column of the lookup's key."""
+        key, start, on = draft.key(alias), join.get("valid_from"), join.get("on")
+        if len(key) == 1 and on != []:
+            message = "an as_of join needs the key of the thing and then the time from which a version holds"
+            draft.fault(f"{message}, but the key of {alias!r} has 1 column", "sources", alias, "key")
+        else:
+            check_references(draft, alias, join, before_last=True)
+        if key and isinstance(start, str) and start.strip() and start.lower() != key[-1].lower():
+            message = f"'valid_from' names {start!r}, but the last column of the key of {alias!r} is {key[-1]!r}"
+            draft.fault(f"{message}; 'valid_from' must be the last key column", "join", alias, "valid_from")
+
+    def compile(self, compiler: Compiler, alias: str, join: Join) -> Step:
+        """Compare types with the lookup's key: those of ``on`` with its parts, that of ``at`` with its time."""
+        *parts, start = compiler.keys[alias]
+        texts, moment, known = join.on or (), join.at or "", compiler.columns.tables[alias]
+        for text, key in zip(texts, parts, strict=True):
+            compiler.refer(alias, text, key, "on")
+        compiler.refer(alias, moment, start, "at")
+        if start in known and not is_time(known[start]):
+            message = f"{alias}.{start} is {name_of(known[start])}; it must be a date, a timestamp or a number"
+            compiler.columns.fault(message, "join", alias, "valid_from")
+        end, gone = None, None
+        if join.valid_to is not None:
+            end = compiler.columns.named(alias, join.valid_to, "join", alias, "valid_to")
+            compiler.check_types(alias, (f"{alias}.{end}", known.get(end)), start, ("join", alias, "valid_to"))
+        if join.gone is not None:  # it says of a version that the thing is gone, and sees the lookup alone
+            gone = compiler.condition_on(alias, join.gone, "join", alias, "gone")
+        compiler.written[alias] = [end, gone.canonical if gone is not None else None]
+        decisive = frozenset({(alias, end)} if end is not None else ())
+        step = Step(alias, self.name, join.how, on=tuple(texts), at=moment, valid_to=end, gone=join.gone)
+        if gone is None:
+            return replace(step, decisive=decisive)
+        return replace(step, is_plain=gone.is_path, decisive=decisive | compiler.list_columns(gone))

@@ -1,0 +1,104 @@
+"""Read a history: what one table said of each key, and from when to when."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from enrich.base.names import name_path
+from enrich.base.schemas import find
+from enrich.base.spec import CompiledJob, HistorySpec
+from enrich.project.kinds.syntax import (
+    GROUP_BY,
+    IDENTITY,
+    ColumnSources,
+    Draft,
+    JobSyntax,
+    Named,
+    Source,
+    check_list,
+    gather,
+    list_names,
+    name_once,
+)
+
+if TYPE_CHECKING:
+    from enrich.project.compile import Compiler
+
+_TIMES = ("valid_from", "valid_to")
+"""The keys of a history that name columns of its target; these are the columns' names when nothing is said."""
+
+
+class History(JobSyntax):
+    """``kind: history``, with or without ``history: {columns: [...]}``."""
+
+    name = "history"
+    remembers = True
+    mends_doubled = "choose another name for the time"
+    names_columns_in = ("history", "columns")
+
+    def check(self, draft: Draft) -> None:
+        """Its columns are neither its key nor its times."""
+        history = draft.tree.mapping("history")
+        check_list(draft, history, "columns", ("history",))
+        key = {name.lower() for name in draft.key(draft.driving)}
+        for index, name in enumerate(list_names(history.get("columns"))):
+            if name.lower() in key:
+                message = f"'columns' names {name!r}, which is in the key: leave it out, the target has it anyway"
+                draft.fault(message, "history", "columns", index)
+        first, second = _list_times(draft)
+        if first.lower() == second.lower():
+            draft.fault(f"'valid_from' and 'valid_to' are both {first!r}; choose two names", "history")
+
+    def list_target_columns(self, draft: Draft) -> Iterator[Named]:
+        """Yield the key, the times and the named columns; what is no column of the target has been told already."""
+        key, times = draft.key(draft.driving), _list_times(draft)
+        yield from name_once(key, "sources", draft.driving or "", "key")
+        if times[0].lower() != times[1].lower():
+            yield from ((name, ("history", option)) for name, option in zip(times, _TIMES, strict=True))
+        parts = {name.lower() for name in key}
+        for name, path in name_once(list_names(draft.tree.mapping("history").get("columns")), "history", "columns"):
+            if name.lower() not in parts:
+                yield name, path
+
+    def find_expression(self, draft: Draft, name: str) -> str | None:
+        """Return the source's column; the times come from none."""
+        return None if name in _list_times(draft) else super().find_expression(draft, name)
+
+    def compile(self, compiler: Compiler) -> CompiledJob:
+        """Resolve the source's columns."""
+        from enrich.project import models
+
+        job, columns = compiler.job, compiler.columns
+        history, alias = job.history or models.History(), job.from_
+        place = ("history", "columns") if history.columns is not None else ("history",)
+        # What is always null has no type yet: it comes when it has one, as any column that comes later.
+        typed = [name for name, kind in columns.tables[alias].items() if kind != "void"]
+        named = history.columns if history.columns is not None else typed
+        tracked = tuple(
+            columns.named(alias, name, *place) for name in named if find(name, compiler.keys[alias]) is None
+        )
+        for name in tracked:
+            compiler.check_void(name, columns.tables[alias].get(name), *place)
+        sources, always = compiler.collect_sources(), history.start == "beginning"
+        spec = HistorySpec(job.job, sources, alias, tracked, history.valid_from, history.valid_to, always)
+        filled = {name: name_path(alias, name) if name in sources[alias].columns else None for name in spec.columns}
+        compiler.check_names(filled, "history")
+        if not columns.open:
+            compiler.check_cluster(spec.columns)
+        shown = None if history.columns is None else list(tracked)
+        meaning = {**compiler.describe_meaning(), "history": [spec.valid_from, spec.valid_to, shown, always]}
+        return CompiledJob(spec, meaning, complete=True)
+
+    def trace(self, spec: HistorySpec) -> ColumnSources:
+        """The times come from no column. One version is what a key's columns say while none of them changes."""
+        direct: dict[str, dict[Source, str]] = {name: {(spec.driving, name): IDENTITY} for name in spec.source.columns}
+        found = {**direct, spec.valid_from: {}, spec.valid_to: {}}
+        pairs = [((spec.driving, name), GROUP_BY) for name in (*spec.key, *spec.tracked)]
+        return ColumnSources({name: found[name] for name in spec.columns}, gather(pairs))
+
+
+def _list_times(draft: Draft) -> tuple[str, str]:
+    """Return the names of the columns of the times."""
+    history = draft.tree.mapping("history")
+    return str(history.get("valid_from", "valid_from")), str(history.get("valid_to", "valid_to"))

@@ -1,0 +1,168 @@
+"""Read an interval join: rows of both sides that are near each other in time."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from decimal import Decimal
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from enrich.base import spec
+from enrich.base.console import format_count
+from enrich.base.errors import show_text
+from enrich.base.schemas import is_time, may_be_key, name_of
+from enrich.base.spec import Step
+from enrich.project.kinds.syntax import JoinSyntax, check_list
+
+if TYPE_CHECKING:
+    from enrich.project.compile import Compiler
+    from enrich.project.kinds.syntax import Draft
+    from enrich.project.models import Join
+
+
+OUT_OF_INTERVAL = "out_of_interval"
+SECONDS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
+_DURATION = re.compile(r"([+-]?)([0-9]{1,15})([smhd])", re.ASCII)
+_MOST = Decimal(10) ** 18
+"""How great a bound may be, in microseconds or as a number: with it sums stay within 64 bits."""
+
+
+class Interval(JoinSyntax):
+    """``payments: {kind: interval, on: ..., match: ..., at: ..., time: ..., between: [-1h, 24h]}``."""
+
+    name = "interval"
+    says = "rows of both sides that are near each other in time; each pair is a row of the target"
+    needs = ("on", "match", "at", "time", "between")
+    reasons = MappingProxyType(
+        {OUT_OF_INTERVAL: "the source has rows that match, and none of them is within the interval"}
+    )
+
+    def check(self, draft: Draft, alias: str, join: dict[str, Any]) -> None:
+        """As many expressions as columns that they equal, and two bounds; it is alone of its kind, and the first."""
+        on, names, bounds = join.get("on"), join.get("match"), join.get("between")
+        check_list(draft, join, "match", ("join", alias))
+        if on == []:
+            draft.fault("'on' is an empty list; give one expression for each column of 'match'", "join", alias, "on")
+        elif names and "on" in join and not isinstance(on, dict) and not isinstance(names, dict):
+            ours, theirs = (len(value) if isinstance(value, list) else 1 for value in (on, names))
+            if ours != theirs:
+                has = f"'on' has {format_count(ours, 'expression')}"
+                draft.fault(f"{has}, but 'match' has {format_count(theirs, 'column')}", "join", alias, "on")
+        if "between" in join and bounds is not None:
+            if not isinstance(bounds, list):
+                draft.fault("'between' must be a list of two bounds: [-1h, 24h]", "join", alias, "between")
+            else:
+                for message in find_bound_faults(bounds):
+                    draft.fault(message, "join", alias, "between")
+        _check_others(draft, alias)
+
+    def compile(self, compiler: Compiler, alias: str, join: Join) -> Step:
+        """Compare the types of ``on`` and ``match``, of ``at`` and ``time``; bring the bounds to the time's unit."""
+        columns, texts = compiler.columns, join.on or ()
+        match = [_find_column(compiler, alias, name, "match") for name in join.match or ()]
+        for text, name in zip(texts, match, strict=True):
+            compiler.refer(alias, text, name, "on")
+        time = _find_column(compiler, alias, join.time or "", "time")
+        compiler.refer(alias, join.at or "", time, "at")
+        kind = columns.tables[alias].get(time)
+        bounds: tuple[Decimal, Decimal] | str = (Decimal(0), Decimal(0))
+        if kind is not None:
+            if is_time(kind):
+                bounds = _scale_bounds(join.between or (), str(kind))
+            else:
+                message = f"{time!r} of {alias!r} is {name_of(kind)}; a time is a date, a timestamp or a number"
+                columns.fault(message, "join", alias, "time")
+        if isinstance(bounds, str):
+            columns.fault(f"{bounds}, not {list(join.between or ())}", "join", alias, "between")
+            bounds = (Decimal(0), Decimal(0))
+        near = spec.Interval(tuple(match), join.at or "", time, *bounds)
+        compiler.written[alias] = [join.match, join.time, join.between]
+        compared = frozenset((alias, name) for name in (*match, time))
+        return Step(alias, self.name, join.how, on=tuple(texts), interval=near, decisive=compared)
+
+    def describe_pairs(self, step: Step) -> str | None:  # noqa: ARG002
+        """Each pair is a row."""
+        return "an interval join"
+
+
+def _check_others(draft: Draft, alias: str) -> None:
+    """Note what the other joins of a job with an interval join cannot be; the first interval join says it."""
+    joins = [(name, join) for name, join in draft.joins.items() if isinstance(join.get("kind"), str)]
+    near = [name for name, join in joins if join["kind"] == Interval.name]
+    if alias != near[0]:
+        first = f"{near[0]!r}, line {draft.tree.line('join', near[0])}"
+        draft.fault(f"a job has at most one interval join, and has one ({first})", "join", alias, "kind")
+        return
+    if alias != joins[0][0]:
+        message = f"an interval join is the first join; put {alias!r} before {joins[0][0]!r}"
+        draft.fault(message, "join", alias, "kind")
+    for name, join in joins:
+        if join["kind"] == "table":
+            message = f"a job with an interval join ({alias!r}) has a row for each pair and no key to share; use"
+            draft.fault(f"{message} kind: foreign_key", "join", name, "kind")
+        elif join["kind"] != Interval.name and join.get("how") in ("right", "full"):
+            draft.fault(f"no right or full join follows an interval join ({alias!r})", "join", name, "how")
+
+
+def _find_column(compiler: Compiler, alias: str, column: str, option: str) -> str:
+    """Resolve a column of a lookup that is compared; a type that cannot be is a fault."""
+    name = compiler.columns.named(alias, column, "join", alias, option)
+    kind = compiler.columns.tables[alias].get(name)
+    if kind is not None and not may_be_key(kind):
+        compiler.columns.fault(f"{name!r} of type {name_of(kind)} cannot be compared", "join", alias, option)
+    return name
+
+
+class Bound(NamedTuple):
+    """One end of ``between``: seconds where it has a unit of time, or a number."""
+
+    amount: Decimal
+    is_duration: bool
+
+
+def read_bound(value: Any) -> Bound | None:
+    """Return what a value of ``between`` means; None when it is neither a duration nor a number."""
+    if isinstance(value, bool):
+        return None
+    if isinstance(value, int | float):
+        number = Decimal(repr(value))
+        return Bound(number, is_duration=False) if number.is_finite() and abs(number) <= _MOST else None
+    found = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if found is None:
+        return None
+    seconds = Decimal(found[2]) * SECONDS[found[3]]
+    if seconds * 1_000_000 > _MOST:
+        return None
+    return Bound(-seconds if found[1] == "-" else seconds, is_duration=True)
+
+
+def find_bound_faults(values: Sequence[Any]) -> list[str]:
+    """Return what is wrong with ``between``, whatever the type of the times."""
+    if len(values) != 2:
+        return [f"'between' needs two bounds, the lower and the upper one, not {len(values)}"]
+    lower, upper = map(read_bound, values)
+    if lower is None or upper is None:
+        hint = "write a duration such as 90s, 10m, 1h or 2d, or a number for numbers"
+        wrong = [value for value, bound in zip(values, (lower, upper), strict=True) if bound is None]
+        return [f"'between' has {show_text(str(value))!r}; {hint}" for value in wrong]
+    if lower.amount and upper.amount and lower.is_duration != upper.is_duration:
+        return ["'between' has a duration and a number; give both bounds a unit, or none"]
+    if lower.amount > upper.amount:
+        return ["the first bound of 'between' is greater than the second; write the lower bound first"]
+    return []
+
+
+def _scale_bounds(values: Sequence[Any], kind: str) -> tuple[Decimal, Decimal] | str:
+    """Return the bounds as the times of a type count, in days, microseconds or numbers, or what is wrong with them."""
+    lower, upper = [bound for bound in map(read_bound, values) if bound is not None]
+    units = {bound.is_duration for bound in (lower, upper) if bound.amount}  # a 0 needs none
+    if kind not in ("date", "timestamp", "timestamp_ntz"):
+        return "the times are numbers; write the bounds as numbers" if True in units else (lower.amount, upper.amount)
+    if False in units:
+        return f"the times are of type {kind}; give the bounds a unit: 90s, 10m, 1h, 2d"
+    if kind != "date":
+        return lower.amount * 1_000_000, upper.amount * 1_000_000
+    if lower.amount % SECONDS["d"] or upper.amount % SECONDS["d"]:
+        return "the times are dates; write the bounds as whole days: 2d"
+    return lower.amount / SECONDS["d"], upper.amount / SECONDS["d"]

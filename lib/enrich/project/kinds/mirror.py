@@ -1,0 +1,101 @@
+"""Read a mirror: the inverse of one table, value -> key."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from enrich.base.errors import ConfigError
+from enrich.base.names import name_path
+from enrich.base.schemas import may_be_key, name_of
+from enrich.base.spec import CompiledJob, MirrorSpec
+from enrich.project.kinds.syntax import (
+    AGGREGATION,
+    GROUP_BY,
+    IDENTITY,
+    SORT,
+    ColumnSources,
+    Draft,
+    JobSyntax,
+    Named,
+    Source,
+    check_list,
+    gather,
+    list_names,
+    name_once,
+)
+
+if TYPE_CHECKING:
+    from enrich.project.compile import Compiler
+
+
+class Mirror(JobSyntax):
+    """``kind: mirror``, with ``mirror: {value: email}``."""
+
+    name = "mirror"
+    needs_part = True
+    rules = ("mass_change", "value_conflicts")
+    mends_doubled = "a mirror keeps the master's names"
+
+    def check(self, draft: Draft) -> None:
+        """``order`` and ``columns`` are about a row that wins."""
+        if "mirror" not in draft.root:
+            draft.fault("kind mirror needs 'mirror: {value: ...}'", "kind")
+        mirror = draft.tree.mapping("mirror")
+        for key in ("value", "columns"):
+            check_list(draft, mirror, key, ("mirror",))
+        conflict = mirror.get("conflict", "fail")
+        if "order" in mirror and conflict in ("fail", "collect"):
+            draft.fault(f"'order' is only for conflict first and last, not {conflict}", "mirror", "order")
+        if conflict == "collect" and "columns" in mirror:
+            draft.fault("'columns' is not for conflict collect, which has no winning row", "mirror", "columns")
+
+    def list_target_columns(self, draft: Draft) -> Iterator[Named]:
+        """Yield value, key, and further columns."""
+        mirror, key = draft.tree.mapping("mirror"), draft.key(draft.driving)
+        at_key = ("sources", draft.driving or "", "key")
+        yield from name_once(list_names(mirror.get("value")), "mirror", "value")
+        yield from [("keys", at_key)] if _collects(draft) and len(key) > 1 else name_once(key, *at_key)
+        if not _collects(draft):
+            yield from name_once(list_names(mirror.get("columns")), "mirror", "columns")
+
+    def list_arrays(self, draft: Draft) -> tuple[str, ...]:
+        """Keys that are collected are arrays."""
+        return ("keys", *draft.key(draft.driving)) if _collects(draft) else ()
+
+    def compile(self, compiler: Compiler) -> CompiledJob:
+        """Resolve the master's columns."""
+        job, columns = compiler.job, compiler.columns
+        mirror, master = job.mirror, job.from_
+        if mirror is None:
+            raise ConfigError("a job of kind mirror needs mirror:", where=job.at())
+        value = tuple(columns.named(master, name, "mirror", "value") for name in mirror.value)
+        extra = tuple(columns.named(master, name, "mirror", "columns") for name in mirror.columns)
+        order = None if mirror.order is None else columns.named(master, mirror.order, "mirror", "order")
+        for name in (*value, *((order,) if order is not None else ())):
+            kind = columns.tables[master].get(name)
+            if kind is not None and not may_be_key(kind):
+                columns.fault(f"column {name!r} is of type {name_of(kind)}, which cannot be compared", "mirror")
+        for name in extra:
+            compiler.check_void(name, columns.tables[master].get(name), "mirror", "columns")
+        spec = MirrorSpec(job.job, compiler.collect_sources(), master, value, mirror.conflict, order, extra)
+        compiler.check_names({name: name_path(master, name) for name in spec.columns}, "mirror")
+        meaning = {**compiler.describe_meaning(), "mirror": [list(value), mirror.conflict, order, list(extra)]}
+        return CompiledJob(spec, meaning, complete=True)
+
+    def trace(self, spec: MirrorSpec) -> ColumnSources:
+        """A value groups the master's rows; order and key choose one of them."""
+        master, collects = spec.driving, spec.conflict == "collect"
+        direct: dict[str, dict[Source, str]] = {name: {(master, name): IDENTITY} for name in (*spec.value, *spec.extra)}
+        if collects and len(spec.key) > 1:
+            direct["keys"] = {(master, name): AGGREGATION for name in spec.key}
+        else:
+            direct |= {name: {(master, name): AGGREGATION if collects else IDENTITY} for name in spec.key}
+        chooses = spec.conflict in ("first", "last")
+        order = ([spec.order] if spec.order is not None else []) + list(spec.key) if chooses else []
+        pairs = [((master, name), GROUP_BY) for name in spec.value] + [((master, name), SORT) for name in order]
+        return ColumnSources(direct, gather(pairs))
+
+
+def _collects(draft: Draft) -> bool:
+    return bool(draft.tree.mapping("mirror").get("conflict") == "collect")

@@ -1,0 +1,203 @@
+"""Describe a kind as job files have it: what a file may say of it, how that is checked, what it compiles to.
+
+What a run does for the kind is in ``enrich.joins``. The two stand apart because files are read where Spark is not
+installed, as by Airflow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from enrich.base.errors import Fault
+from enrich.base.names import name_path
+from enrich.project.yamlfile import PathStep, Tree
+
+if TYPE_CHECKING:
+    from enrich.base.spec import CompiledJob, Step
+    from enrich.project.compile import Compiler
+    from enrich.project.models import Join
+
+IDENTITY, TRANSFORMATION, AGGREGATION = "IDENTITY", "TRANSFORMATION", "AGGREGATION"
+JOIN, FILTER, GROUP_BY, SORT = "JOIN", "FILTER", "GROUP_BY", "SORT"
+"""The words of OpenLineage for how a column of a target comes from one of a source, and what decides about rows."""
+
+MATCHED = "matched"
+"""The reason of a reference that has a partner."""
+
+Source = tuple[str, str]
+"""Alias and column."""
+
+
+Named = tuple[str, tuple[PathStep, ...]]
+"""A column that the file names, and its place."""
+
+
+@dataclass(frozen=True)
+class Draft:
+    """What can be read of a job file that may hold faults: only sources and joins that are mappings, by alias.
+
+    ``syntax`` is that of the job's kind; of a join job where the kind cannot be read.
+    """
+
+    syntax: JobSyntax
+    tree: Tree
+    root: dict[str, Any]
+    sources: dict[str, dict[str, Any]]
+    joins: dict[str, dict[str, Any]]
+    faults: list[Fault] = field(default_factory=list)
+
+    def fault(self, message: str, *path: PathStep) -> None:
+        """Note a fault at the line of ``path``."""
+        self.faults.append(Fault(message, self.tree.at(*path)))
+
+    @property
+    def driving(self) -> str | None:
+        """The driving source's alias when it is one of the sources."""
+        alias = self.root.get("from")
+        return alias if isinstance(alias, str) and alias in self.sources else None
+
+    def key(self, alias: str | None) -> tuple[str, ...]:
+        """Return the key columns of a source; empty when they cannot be read."""
+        return list_names(self.sources.get(alias or "", {}).get("key"))
+
+
+def list_names(value: Any) -> tuple[str, ...]:
+    """Return a name or a list of names as a tuple; empty when it is neither."""
+    if isinstance(value, str):
+        return (value,)
+    if isinstance(value, list) and all(isinstance(item, str) for item in value):
+        return tuple(value)
+    return ()
+
+
+def name_once(columns: tuple[str, ...], *path: PathStep) -> Iterator[Named]:
+    """Yield each column once with its place; a list that names one twice is told so by ``check_list``."""
+    seen: set[str] = set()
+    for index, name in enumerate(columns):
+        if name.lower() not in seen:
+            yield name, (*path, index)
+        seen.add(name.lower())
+
+
+def check_list(draft: Draft, holder: dict[str, Any], key: str, path: tuple[PathStep, ...]) -> None:
+    """A list of columns or normalisers is not empty and holds none twice."""
+    noun, wanted = "the column ", "name at least one column"
+    if key == "normalise":
+        noun, wanted = "", "name a normaliser or leave it out"
+    if holder.get(key) == []:
+        draft.fault(f"'{key}' is an empty list; {wanted}", *path, key)
+    seen: set[str] = set()
+    for index, name in enumerate(list_names(holder.get(key))):
+        if name.lower() in seen:
+            draft.fault(f"'{key}' names {noun}{name!r} twice", *path, key, index)
+        seen.add(name.lower())
+
+
+@dataclass(frozen=True)
+class ColumnSources:
+    """Where the rows of a target come from, column by column.
+
+    Attributes:
+        direct: Target column -> (alias, column) -> ``IDENTITY``, ``TRANSFORMATION`` or ``AGGREGATION``.
+        indirect: (alias, column) -> what it decides for all rows: ``JOIN``, ``FILTER``, ``GROUP_BY``, ``SORT``.
+    """
+
+    direct: Mapping[str, Mapping[Source, str]]
+    indirect: Mapping[Source, tuple[str, ...]]
+
+
+def gather(pairs: Iterable[tuple[Source, str]]) -> dict[Source, tuple[str, ...]]:
+    """Return what each column decides, each word once."""
+    found: dict[Source, tuple[str, ...]] = {}
+    for source, word in pairs:
+        if word not in found.get(source, ()):
+            found[source] = (*found.get(source, ()), word)
+    return found
+
+
+class JoinSyntax:
+    """A kind of join; subclass it and ``register`` an instance to have one more.
+
+    Attributes:
+        name: What ``kind`` says.
+        says: What the kind is, in half a sentence, for the JSON Schema.
+        needs: The options of a join that it cannot do without.
+        takes: Those that it may have beside them.
+        hows: What ``how`` may be.
+        refers: Whether expressions of the rows say which rows of the lookup are meant; such a reference may be null.
+        gives_list: Whether a row gets a list of the lookup's rows.
+        reasons: Words of its own for why a row is not in the target, or has no partner -> what they mean; of several
+            references of one row the first of these stands for the row.
+    """
+
+    name: str
+    says: str
+    needs: tuple[str, ...] = ()
+    takes: tuple[str, ...] = ("how",)
+    hows: tuple[str, ...] = ("inner", "left", "right", "full")
+    refers = True
+    gives_list = False
+    reasons: Mapping[str, str] = MappingProxyType({})
+
+    def check(self, draft: Draft, alias: str, join: dict[str, Any]) -> None:
+        """Note what contradicts itself in a join, as the file's plain values; its options are its own already."""
+
+    def compile(self, compiler: Compiler, alias: str, join: Join) -> Step:
+        """Resolve a join against what stands before it."""
+        raise NotImplementedError
+
+    def describe_pairs(self, step: Step) -> str | None:
+        """Return what a join is called whose rows are identified by the lookup's key as well; None: they are not."""
+
+    def explain_removal(self, step: Step, reason: str) -> str | None:
+        """Return why a join removes a row, given the reason of the row's reference; None: it keeps it."""
+        return reason if step.how in ("inner", "right") and reason != MATCHED else None
+
+
+class JobSyntax:
+    """A kind of job.
+
+    Attributes:
+        name: What ``kind`` says.
+        needs_part: Whether the part of the file that has the kind's name must be there.
+        joins: Whether it has ``join``, ``select`` and ``where``.
+        rules: The built-in rules that it can have.
+        remembers: Whether its target holds what the source may have forgotten.
+        mends_doubled: What to do about two target columns with one name.
+        names_columns_in: The key of the file that names all columns of the target, with those above it; without it the
+            target has all columns of the sources. Empty: the file always names all.
+    """
+
+    name: str
+    needs_part = False
+    joins = False
+    rules: tuple[str, ...] = ("mass_change",)
+    remembers = False
+    mends_doubled = "choose another name for one of them"
+    names_columns_in: tuple[str, ...] = ()
+
+    def check(self, draft: Draft) -> None:
+        """Note what contradicts itself in the job's own part of the file."""
+
+    def list_target_columns(self, draft: Draft) -> Iterator[Named]:
+        """Yield the target's columns that the file names, each with its place."""
+        raise NotImplementedError
+
+    def find_expression(self, draft: Draft, name: str) -> str | None:
+        """Return what fills a target column, here the source's column; None for one that comes from no expression."""
+        return name_path(draft.driving or "", name)
+
+    def list_arrays(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - no kind but mirrors has some
+        """Return the target's columns that are arrays, whatever the source has."""
+        return ()
+
+    def compile(self, compiler: Compiler) -> CompiledJob:
+        """Resolve a job against its tables; it can be run when the compiler has no fault."""
+        raise NotImplementedError
+
+    def trace(self, spec: Any) -> ColumnSources:
+        """Return which columns of which sources each column of the target, and the choice of its rows, comes from."""
+        raise NotImplementedError

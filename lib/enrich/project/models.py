@@ -1,0 +1,514 @@
+"""Describe what a project's files say: frozen models, which hold one value each, and their JSON Schemas for editors.
+
+Texts are expressions or names as written. Lists that a file may write as a single value are tuples here. Rules between
+fields are in ``checks``. ``enrich schema job > conf/schema/job.schema.json`` writes a schema anew; a test says when
+that is due.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PrivateAttr,
+    SkipValidation,
+    StrictBool,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+    WithJsonSchema,
+)
+from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
+from pydantic_core import PydanticCustomError
+
+from enrich.base import hints
+from enrich.base.errors import ConfigError, Fault
+from enrich.base.failures import ValueFault
+from enrich.project.kinds import JOBS, JOINS
+from enrich.project.kinds.syntax import JoinSyntax
+from enrich.project.yamlfile import PathStep, Tree
+
+if TYPE_CHECKING:
+    from pydantic_core import core_schema
+
+DIALECT = "http://json-schema.org/draft-07/schema#"
+"""Draft 7: what every editor's YAML support knows."""
+_PATH = re.compile(r"(?:\w+|`(?:[^`]|``)+`)(?:\s*\.\s*(?:\w+|`(?:[^`]|``)+`))*")
+
+
+def _wrap_in_list(value: Any) -> Any:
+    """Return a single value as a list of one."""
+    if isinstance(value, str | int | float):
+        return (value,)
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _one_of(kinds: Mapping[str, Any]) -> Callable[[Any], Any]:
+    """Return what refuses the names of kinds that are not there, in the form of pydantic's ``Literal``."""
+
+    def check(value: Any) -> Any:
+        if not isinstance(value, str) or value not in kinds:
+            raise PydanticCustomError("literal_error", "unknown", {"expected": ", ".join(map(repr, kinds))})
+        return value
+
+    return check
+
+
+_TEXT: dict[str, Any] = {"type": "string", "minLength": 1}
+_SCALAR: dict[str, Any] = {"type": ["string", "number", "boolean"], "minLength": 1}
+
+
+def _allow_one_or_many(item: dict[str, Any]) -> WithJsonSchema:
+    return WithJsonSchema({"anyOf": [item, {"type": "array", "items": item, "minItems": 1}]})
+
+
+Text = Annotated[StrictStr, WithJsonSchema(_TEXT)]
+ExpressionText = Annotated[StrictStr, WithJsonSchema(_SCALAR)]
+Threshold = Annotated[int | float, SkipValidation, WithJsonSchema({"type": "number", "minimum": 0})]
+"""Rows (int) or a share (float); ``rules`` says what is wrong with one, since pydantic would make 1.0 of true."""
+Names = Annotated[tuple[StrictStr, ...], BeforeValidator(_wrap_in_list), _allow_one_or_many({**_TEXT})]
+_Normaliser = Literal["trim", "lower", "nfc", "visible", "integer", "unpad"]
+Normalisers = Annotated[
+    tuple[_Normaliser, ...],
+    BeforeValidator(_wrap_in_list),
+    _allow_one_or_many({"type": "string", "enum": list(get_args(_Normaliser))}),
+]
+Bounds = Annotated[
+    tuple[StrictStr | StrictInt | StrictFloat, ...],
+    BeforeValidator(_wrap_in_list),
+    WithJsonSchema({"type": "array", "items": {"type": ["string", "number"]}, "minItems": 2, "maxItems": 2}),
+]
+"""``durations`` says what is wrong with one."""
+Expressions = Annotated[tuple[StrictStr, ...], BeforeValidator(_wrap_in_list), _allow_one_or_many({**_SCALAR})]
+
+
+class Model(BaseModel):
+    """What all models share."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class Source(Model):
+    """A table that a job reads, under one alias."""
+
+    table: Text = Field(description="The table: a bare name, a catalog name, or a path.")
+    key: Names = Field(description="The column, or the list of columns, that identifies a row.")
+    unique: Literal["checked", "trusted"] = Field(
+        "checked", description="'trusted' switches off the search for two rows with one key."
+    )
+    normalise: Normalisers = Field(
+        (),
+        description="How text keys, and references to them, are brought into one form; applied in the order in which"
+        " you write them: trim (no white space at the ends), lower, nfc (one form of accents), visible (no invisible"
+        " characters), integer (7 for 7.0), unpad (no leading zeros).",
+    )
+
+
+class Join(Model):
+    """A lookup that is joined to the driving source, or to what was joined before it."""
+
+    kind: Annotated[StrictStr, BeforeValidator(_one_of(JOINS))] = Field(
+        description=" ".join(f"{each.name}: {each.says}." for each in JOINS.values())
+    )
+    how: Literal["inner", "left", "right", "full"] = Field(
+        "left", description="Not with kind list; as_of: inner or left."
+    )
+    on: Expressions | None = Field(
+        None,
+        description="foreign_key: the expression, or one for each key column, that gives the lookup's key. as_of: the"
+        " same for the key columns before the last. interval: the expression, or one for each column of 'match', whose"
+        " value must equal that column.",
+    )
+    at: ExpressionText | None = Field(
+        None,
+        description="as_of: the expression that gives the moment. interval: the expression that gives the time of the"
+        " driving row. A date, timestamp or number.",
+    )
+    valid_from: Text | None = Field(
+        None, description="as_of: the lookup's column with the time from which a version holds, the last of its key."
+    )
+    valid_to: Text | None = Field(
+        None, description="as_of: the lookup's column with the time at which a version ends; null: it is open."
+    )
+    gone: ExpressionText | None = Field(
+        None, description="as_of: a condition over the lookup: this version says that the thing does not exist."
+    )
+    match: Names | None = Field(
+        None, description="interval: the lookup's columns that must equal 'on', in the same order."
+    )
+    time: Text | None = Field(None, description="interval: the lookup's column of time, of the type of 'at'.")
+    between: Bounds | None = Field(
+        None,
+        description="interval: two bounds; 'time' minus 'at' must lie between them, or be equal to one: 90s, 10m, 1h,"
+        " 2d; whole days for dates, numbers for numbers.",
+    )
+    elements: ExpressionText | None = Field(None, description="list: the array of ids, or of structs with an id.")
+    element_key: Text | None = Field(None, description="list: the field of the struct with the id.")
+    duplicates: Literal["keep", "drop"] = Field("keep", description="list: 'drop' keeps the first of each id.")
+    unmatched: Literal["keep", "drop"] = Field("keep", description="list: 'drop' leaves out ids without a row.")
+
+
+class Mirror(Model):
+    """The inverse of a table: value -> key."""
+
+    value: Names = Field(description="The column, or the list of columns, that becomes the mirror's key.")
+    conflict: Literal["fail", "first", "last", "collect"] = Field(
+        "fail", description="What happens when several keys have one value."
+    )
+    order: Text | None = Field(None, description="first, last: the column that decides; if equal, the key.")
+    columns: Names = Field((), description="Further columns of the winning row; not with collect.")
+
+
+class History(Model):
+    """What a table said of each key, and from when to when."""
+
+    valid_from: Text = Field("valid_from", description="The target's column of the time from which a version holds.")
+    valid_to: Text = Field(
+        "valid_to", description="The target's column of the time at which a version ends; null: it still holds."
+    )
+    columns: Names | None = Field(
+        None, description="The columns whose values make a version; all of the source's when not given."
+    )
+    start: Literal["beginning"] | None = Field(
+        None, description="beginning: what the first run finds was always so, from 0001-01-01T00:00:00Z on."
+    )
+
+
+class Rule(Model):
+    """A rule about the joins of a job, or about what a run changes; it never decides where a row goes."""
+
+    rule: Literal["match_rate", "null_foreign_keys", "new_orphans", "mass_change", "value_conflicts"] = Field(
+        description="match_rate: share with a partner. null_foreign_keys: references that are null. new_orphans: rows"
+        " without a partner that were no orphans before. mass_change: target rows that the run would delete, or in"
+        " which a value would become null. value_conflicts (mirrors): values with several holders."
+    )
+    join: Text | None = Field(None, description="The alias of the join that the rule is about.")
+    at_least: Threshold | None = Field(None, description="match_rate: the smallest share that passes.")
+    at_most: Threshold | None = Field(
+        None, description="Other rules: how many may fail; a share with a decimal point, otherwise a number of rows."
+    )
+    scope: Literal["changed", "target"] | None = Field(
+        None,
+        description="match_rate, null_foreign_keys: what the rule counts. changed, if left out: the rows that a run"
+        " computes; target: all rows.",
+    )
+    action: Literal["warn", "fail"] | None = Field(
+        None, description="fail blocks the run. If left out: fail for mass_change, warn for the others."
+    )
+
+    @property
+    def blocks(self) -> bool:
+        """True when a run writes nothing if the rule fails."""
+        return self.action == "fail" or (self.action is None and self.rule == "mass_change")
+
+
+class Target(Model):
+    """The table that a job writes."""
+
+    table: Text = Field(description="The table: a bare name, a catalog name, or a path.")
+    cluster_by: Names = Field(
+        (),
+        description="At most four target columns to cluster by. For a target that exists, `enrich maintain` does it.",
+    )
+    change_feed: StrictBool | None = Field(
+        None, description="true: the target has a change feed even if no job of the project reads it."
+    )
+
+
+class Job(Model):
+    """One file of ``jobs/``."""
+
+    job: Text = Field(description="The job's name, which is the file's name.")
+    kind: Annotated[StrictStr, BeforeValidator(_one_of(JOBS))] = "join"
+    sources: dict[StrictStr, Source] = Field(description="The tables that are read, by alias.")
+    from_: Text = Field(alias="from", description="The alias of the driving source.")
+    join: dict[StrictStr, Join] = Field({}, description="The lookups by alias, joined in this order.")
+    select: dict[StrictStr, ExpressionText] | None = Field(
+        None, description="The target's columns and their expressions; if left out: every column."
+    )
+    where: ExpressionText | None = Field(
+        None, description="A condition on the joined rows; rows that do not meet it are not in the target."
+    )
+    mirror: Mirror | None = Field(None, description="Only with kind mirror.")
+    history: History | None = Field(None, description="Only with kind history; may be left out.")
+    target: Target
+    expectations: Text | None = Field(None, description="The suite in expectations/ that judges the rows.")
+    rules: tuple[Rule, ...] = Field((), description="Rules about the joins, and about what a run changes.")
+
+    _tree: Tree | None = PrivateAttr(default=None)
+
+    @property
+    def file(self) -> str:
+        """The job's file, relative to the project directory."""
+        return self._tree.name if self._tree else f"jobs/{self.job}.yml"
+
+    @property
+    def remembers(self) -> bool:
+        """Whether the target holds what the source may have forgotten."""
+        return JOBS[self.kind].remembers
+
+    def at(self, *path: PathStep) -> str:
+        """Return ``file:line`` of a node, e.g. ``at("join", "accounts", "on")``, or of the nearest one around it."""
+        return self._tree.at(*path) if self._tree else self.file
+
+
+class Spark(Model):
+    """How a Spark session is made if none is active."""
+
+    master: Text | None = Field(
+        None,
+        description="Where Spark runs, such as local[4]. If left out, an active session (as on Databricks),"
+        " spark-submit or Spark's own files decide; where none does: local[*].",
+    )
+    conf: dict[StrictStr, Annotated[StrictStr, WithJsonSchema({"type": ["string", "number", "boolean"]})]] = Field(
+        {}, description="Spark settings; values become text."
+    )
+    jars: Text | None = Field(
+        None, description="Directory of the five Delta jars; if left out, they are fetched once into a cache."
+    )
+
+
+class Reference(Model):
+    """Where a secret is: never in a conf file itself, so that no message and no repository holds it."""
+
+    env: Text | None = Field(None, description="The environment variable that holds the value.")
+    file: Text | None = Field(None, description="The file that holds the value; blanks around it are left out.")
+
+
+Seconds = Annotated[int, Field(strict=True, ge=1, le=300)]
+
+
+class Lineage(Model):
+    """Where OpenLineage events go: to a file or to a server, one of the two."""
+
+    file: Text | None = Field(None, description="The file to which each event is appended, as one line of JSON.")
+    url: Text | None = Field(None, description="The server's address, http:// or https://.")
+    endpoint: Text = Field("api/v1/lineage", description="The path at the server that takes events.")
+    api_key: Reference | None = Field(None, description="The key that is sent to the server as a bearer token.")
+    namespace: Text | None = Field(None, description="The namespace of the jobs; default enrich/<deployment>.")
+    timeout: Seconds = Field(
+        5, description="Seconds that one event may take; after an event that fails, the run sends no more."
+    )
+
+
+class Metrics(Model):
+    """Where figures for Prometheus go."""
+
+    file: Text = Field(description="A file that ends in .prom, in the directory of node exporter's textfile collector.")
+
+
+_Ending = Literal["failure", "block", "recovery"]
+Endings = Annotated[
+    tuple[_Ending, ...],
+    BeforeValidator(_wrap_in_list),
+    _allow_one_or_many({"type": "string", "enum": list(get_args(_Ending))}),
+]
+
+
+class Notify(Model):
+    """Who is told about the end of a run, with an HTTP POST of JSON."""
+
+    url: Reference = Field(description="Where the address is that takes the POST.")
+    headers: dict[StrictStr, Reference] = Field({}, description="Further HTTP headers, and where their values are.")
+    on: Endings = Field(
+        ("failure", "block", "recovery"),
+        description="What is told: a job failed (failure), a rule blocked it (block), it succeeds again (recovery).",
+    )
+    repeat: StrictBool = Field(True, description="false: tell only the first of several equal endings of a job.")
+    text: Text | None = Field(
+        None,
+        description='Send {"text": ...}, as chat programs want it, instead of the whole event. May contain {event},'
+        " {deployment}, {project}, {run_id}, {exit_code}, {jobs}.",
+    )
+    timeout: Seconds = Field(15, description="Seconds after which no further attempt is made.")
+
+
+class Optimize(Model):
+    """When a run puts the files of its target in shape, right after its commit."""
+
+    after_commit: StrictBool = Field(
+        True, description="false: runs do not; only `enrich maintain` puts files in shape."
+    )
+    small_files: int = Field(
+        100,
+        strict=True,
+        ge=2,
+        le=1_000_000,
+        description="Files below 32 MB are put together when there are at least so many.",
+    )
+    deleted_rows: float = Field(
+        0.2,
+        gt=0,
+        le=1,
+        description="The share of the rows in the files that may be gone before files are written anew, in tables above"
+        " 8 MB.",
+    )
+
+
+class Settings(Model):
+    """One file of ``conf/``, with environment variables replaced by their values."""
+
+    lake: Text | None = Field(None, description="Directory or object-store URI of the tables with bare names.")
+    catalog: Text | None = Field(None, description="Catalog schema of the tables with bare names, e.g. main.silver.")
+    state: Text | None = Field(None, description="Runs table, locks and reports; default <lake>/_enrich.")
+    keep_runs: int = Field(
+        400, strict=True, ge=1, le=36_500, description="Days after which the runs table forgets a run."
+    )
+    spark: Spark = Spark(master=None, conf={}, jars=None)
+    lineage: Lineage | None = Field(None, description="OpenLineage events of every run.")
+    metrics: Metrics | None = Field(None, description="Figures of every run, for Prometheus.")
+    notify: dict[StrictStr, Notify] = Field({}, description="Who is told about failures, by a name of your choice.")
+    optimize: Optimize = Optimize(after_commit=True, small_files=100, deleted_rows=0.2)
+
+
+MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {
+    "job": {
+        (): Job,
+        ("sources", "*"): Source,
+        ("join", "*"): Join,
+        ("mirror",): Mirror,
+        ("history",): History,
+        ("target",): Target,
+        ("rules", "*"): Rule,
+    },
+    "conf": {
+        (): Settings,
+        ("spark",): Spark,
+        ("lineage",): Lineage,
+        ("lineage", "api_key"): Reference,
+        ("metrics",): Metrics,
+        ("notify", "*"): Notify,
+        ("notify", "*", "url"): Reference,
+        ("notify", "*", "headers", "*"): Reference,
+        ("optimize",): Optimize,
+    },
+}
+"""Which model stands where in which kind of file; ``*`` is a name of the user's."""
+
+
+def keys_of(model: type[Model]) -> tuple[str, ...]:
+    """Return the keys that a file may hold for ``model``."""
+    return tuple(field.alias or name for name, field in model.model_fields.items())
+
+
+def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
+    """Return the error of a run that a value has ended: the lines of the expressions that it may be, and what helps.
+
+    Running again helps as little as with any other slip in a file, so it is one of these.
+    """
+    written: list[tuple[str, str, str]] = []  # what an expression is, where it stands, its text
+    for alias, join in job.join.items():
+        for option in ("on", "at", "gone", "elements"):
+            given = getattr(join, option)
+            what, at = f"{option!r} of the join of {alias!r}", job.at("join", alias, option)
+            written += [(what, at, text) for text in ((given,) if isinstance(given, str) else given or ())]
+    written += [("'where'", job.at("where"), job.where)] if job.where is not None else []
+    written += [(f"column {name!r}", job.at("select", name), text) for name, text in (job.select or {}).items()]
+    found = [each for each in written if fault.is_in(each[2])]
+    found = found or [each for each in written if fault.fragment and fault.fragment in each[2]]
+    found = found or [each for each in written if not _PATH.fullmatch(each[2].strip())]
+    if not found:
+        said = f"job {job.job!r} cannot take a value ({fault.condition})"
+        return ConfigError(said, hint="correct the row in its source, and run again", where=job.at("target"))
+    remedy = fault.suggest(found[0][2] if len(found) == 1 else "")
+    hint = f"correct the expression: {remedy}; then run `{hints.refresh(job.job)}`"
+    places = dict.fromkeys((what, at) for what, at, _ in found)
+    what = " or ".join(what for what, _ in places)
+    said = f"{what} of job {job.job!r} cannot be computed for a row ({fault.condition})"
+    where = ", ".join(dict.fromkeys(where for _, where in places))
+    faults = [Fault(f"{what} cannot be computed for a row ({fault.condition}); {hint}", at) for what, at in places]
+    return ConfigError(said, hint=hint, where=where, faults=faults)
+
+
+def finish_schema(kind: str, title: str, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return a schema of pydantic's as one of draft 7 that names itself.
+
+    Args:
+        kind: ``job``, ``conf``, ``test``, ``report`` or ``result``; part of ``$id``, which is a name and no address:
+            nobody is asked.
+        title: What it is a schema of.
+        schema: As pydantic makes it, with its parts under ``$defs``; they are under ``definitions`` afterwards.
+    """
+    parts = schema.pop("$defs", {})
+    whole = {"$schema": DIALECT, "$id": f"urn:enrich:schema:{kind}", **schema, "title": title, "definitions": parts}
+    found: dict[str, Any] = _convert_references(whole)
+    return found
+
+
+def _convert_references(value: Any) -> Any:
+    """Let each ``$ref`` lead to ``definitions``, by ``allOf`` where it has neighbours, which draft 7 would ignore."""
+    if isinstance(value, list):
+        return [_convert_references(item) for item in value]
+    if not isinstance(value, dict):
+        return value
+    found = {key: _convert_references(item) for key, item in value.items()}
+    if isinstance(found.get("$ref"), str):
+        reference = {"$ref": found.pop("$ref").replace("#/$defs/", "#/definitions/")}
+        return found | {"allOf": [reference]} if found else reference
+    return found
+
+
+class FileSchema(GenerateJsonSchema):
+    """What a file may hold: a key is given a value or left out, so there is no null."""
+
+    def nullable_schema(self, schema: core_schema.NullableSchema) -> JsonSchemaValue:
+        """Leave out null."""
+        return self.generate_inner(schema["schema"])
+
+    def default_schema(self, schema: core_schema.WithDefaultSchema) -> JsonSchemaValue:
+        """Leave out a default of null."""
+        generated = super().default_schema(schema)
+        if generated.get("default", ...) is None:
+            del generated["default"]
+        return generated
+
+    def field_title_should_be_set(self, schema: Any) -> bool:  # noqa: ARG002 - the signature is pydantic's
+        """Leave out titles, which would repeat the names."""
+        return False
+
+
+def build_schemas() -> dict[str, dict[str, Any]]:
+    """Return the schemas by file name: ``job.schema.json`` and ``conf.schema.json``."""
+    job = MODELS["job"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
+    job["properties"]["kind"]["enum"] = list(JOBS)
+    without = {"not": _require_any_of(("join", "select", "where"))}
+    job["allOf"] = [
+        {
+            "if": _is_kind(kind.name),
+            "then": {"required": [kind.name], **without} if kind.needs_part else without,
+            "else": {"not": _require_any_of((kind.name,))},
+        }
+        for kind in JOBS.values()
+        if not kind.joins
+    ]
+    joins = job["$defs"]["Join"]
+    joins["properties"]["kind"]["enum"] = list(JOINS)
+    joins["allOf"] = []
+    for kind in JOINS.values():
+        refused = [option for option in keys_of(Join) if option not in ("kind", *kind.needs, *kind.takes)]
+        then: dict[str, Any] = {"required": ["kind", *kind.needs], "not": _require_any_of(refused)}
+        if "how" in kind.takes and kind.hows != JoinSyntax.hows:
+            then["properties"] = {"how": {"enum": sorted(kind.hows)}}
+        joins["allOf"].append({"if": _is_kind(kind.name), "then": then})
+    conf = MODELS["conf"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
+    conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
+    conf["dependencies"] = {"catalog": ["state"]}
+    conf["properties"]["spark"].pop("default", None)
+    for name, keys in (("Lineage", ("file", "url")), ("Reference", ("env", "file"))):
+        conf["$defs"][name]["oneOf"] = [{"required": [key]} for key in keys]
+    named = {"job": ("A job of enrich", job), "conf": ("A deployment of enrich", conf)}
+    return {f"{kind}.schema.json": finish_schema(kind, title, schema) for kind, (title, schema) in named.items()}
+
+
+def _is_kind(name: str) -> dict[str, Any]:
+    return {"properties": {"kind": {"const": name}}, "required": ["kind"]}
+
+
+def _require_any_of(keys: Any) -> dict[str, Any]:
+    return {"anyOf": [{"required": [key]} for key in keys]}

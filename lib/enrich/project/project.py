@@ -1,0 +1,406 @@
+"""Find a project directory, read its files, hold them against each other, and put its jobs into an order.
+
+``load_project`` reads every file before it complains, so that one call shows all that is wrong. A job comes after those
+whose targets, or their quarantines, it reads. Tables are compared by where they are, not by how a file spells them.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from graphlib import CycleError, TopologicalSorter
+from itertools import chain
+from pathlib import Path
+
+from enrich.base import hints
+from enrich.base.errors import ConfigError, Fault, did_you_mean
+from enrich.base.names import QUARANTINE_SUFFIX, Location, find_quarantine, identify
+from enrich.base.stores import remember_settings
+from enrich.base.suites import Suite
+from enrich.project.checks import check_job
+from enrich.project.models import Job, Settings
+from enrich.project.settings import check_lengths, load_settings, locate, parse_catalog_schema, resolve_directory
+from enrich.project.shape import build_job
+from enrich.project.suitefiles import load_suite
+from enrich.project.yamlfile import PathStep, Tree, read_tree
+
+_YAML = (".yml", ".yaml")
+_MAX_MESSAGE = 500
+
+
+@dataclass(frozen=True)
+class Project:
+    """What a project's files say for one deployment.
+
+    Attributes:
+        dir: The project directory, absolute.
+        deployment: The deployment, ``conf/<deployment>.yml``.
+        settings: What this file says.
+        jobs: The jobs by name.
+        suites: The suites that jobs name, by the file's name without its ending; all suites with
+            ``load_project(all_suites=True)``.
+        deployments: The names of all deployments.
+    """
+
+    dir: Path
+    deployment: str
+    settings: Settings
+    jobs: dict[str, Job]
+    suites: dict[str, Suite]
+    deployments: tuple[str, ...]
+
+    @property
+    def lake(self) -> str | None:
+        """Absolute path or URI below which bare table names are; None with a catalog."""
+        return None if self.settings.lake is None else resolve_directory(self.settings.lake, self.dir)
+
+    @property
+    def state(self) -> str:
+        """Absolute path or URI of the runs table, the locks and the reports."""
+        if self.settings.state is not None:
+            return resolve_directory(self.settings.state, self.dir)
+        return f"{(self.lake or str(self.dir)).rstrip('/')}/_enrich"
+
+    def location(self, reference: str) -> Location:
+        """Return where the table of a reference is: an absolute path, a URI or a catalog name.
+
+        Raises:
+            ConfigError: The text is no table reference.
+        """
+        catalog = self.settings.catalog
+        return locate(reference, self.dir, self.lake, parse_catalog_schema(catalog) if catalog else None)
+
+    def suite(self, job: Job) -> Suite | None:
+        """Return the suite that a job names; None when it names none."""
+        return self.suites.get(job.expectations) if job.expectations else None
+
+
+def load_project(
+    path: str | os.PathLike[str] | None = None,
+    target: str = "dev",
+    *,
+    all_suites: bool = False,
+    needs_jobs: bool = True,
+    environ: Mapping[str, str] | None = None,
+) -> Project:
+    """Read a project's files; no table is touched and no JVM starts.
+
+    ``path`` and ``target`` are those of ``enrich.load_project``, which also checks each job's expressions and columns.
+
+    Args:
+        path: The project directory.
+        target: The deployment.
+        all_suites: Read the suites that no job names, too.
+        needs_jobs: Whether a project without a job is none.
+        environ: What ``${NAME}`` in ``conf/`` stands for; None: this process's environment.
+
+    Raises:
+        ConfigError: With one fault for each thing that is wrong, in the order of files and lines.
+    """
+    reader = _Reader(find_project(path, needs_jobs=needs_jobs), os.environ if environ is None else environ)
+    deployments = reader.files("conf", _YAML)
+    settings = reader.settings(target, deployments)
+    files = reader.files("jobs", _YAML)
+    if not files and needs_jobs:
+        reader.faults.append(Fault("there are no job files; write jobs/<job>.yml", "jobs"))
+    trees = {stem: tree for stem, name in files.items() if (tree := reader.tree(name)) is not None}
+    jobs = {}
+    for stem, tree in trees.items():
+        job, faults = build_job(tree)
+        reader.faults += faults + check_job(tree)
+        if job is not None:
+            jobs[stem] = job
+    suites = reader.suites(trees, all_suites=all_suites)
+    reader.faults += check_references(trees, reader.base)
+    if settings is not None:
+        project = Project(reader.base, target, settings, jobs, suites, tuple(deployments))
+        reader.faults += check_neighbours(trees, project)
+    if reader.faults or settings is None:
+        raise ConfigError.of(_sort_faults(reader.faults))
+    tables = [job.target.table for job in jobs.values()]
+    tables += [source.table for job in jobs.values() for source in job.sources.values()]
+    places = [place for place in map(project.location, tables) if isinstance(place, str)]
+    remember_settings([project.state, *places], settings.spark.conf)
+    return project
+
+
+def _sort_faults(faults: list[Fault]) -> list[Fault]:
+    """Return each fault once, in the order of files and lines, none longer than a reader bears."""
+    found: dict[Fault, tuple[str, int]] = {}
+    for fault in faults:
+        file, _, line = (fault.where or "").rpartition(":")
+        place = (file, int(line)) if file and line.isdigit() else (fault.where or "", 0)
+        is_long = len(fault.message) > _MAX_MESSAGE
+        found[Fault(f"{fault.message[:_MAX_MESSAGE]}...", fault.where) if is_long else fault] = place
+    return sorted(found, key=lambda fault: found[fault])
+
+
+def find_project(path: str | os.PathLike[str] | None = None, *, needs_jobs: bool = True) -> Path:
+    """Return the project directory: ``path``, or the nearest parent of the current directory that is one.
+
+    Where no jobs are needed, ``path`` or the current directory may have conf/ alone.
+
+    Raises:
+        ConfigError: There is none; the message says what to do.
+    """
+    try:
+        start = Path(path if path is not None else ".").resolve()
+        candidates = [start] if path is not None else [start, *start.parents]
+        for candidate in candidates:
+            if (candidate / "jobs").is_dir() and (candidate / "conf").is_dir():
+                return candidate
+        if not needs_jobs and (start / "conf").is_dir():
+            return start
+    except (OSError, RuntimeError, ValueError) as error:
+        raise ConfigError(f"the project directory cannot be read: {type(error).__name__}") from None
+    if path is None:
+        message = f"no project here: neither {start} nor a directory above it has jobs/ and conf/"
+        raise ConfigError(message, hint=f"change into a project, give --project-dir DIR, or run `{hints.init()}`")
+    missing = "no such directory"
+    if start.is_dir():
+        missing = " and ".join(f"{part}/" for part in ("jobs", "conf") if not (start / part).is_dir()) + " is missing"
+    raise ConfigError(f"{start} is not a project: {missing}", hint=f"run `{hints.init(str(start))}` to make one")
+
+
+@dataclass
+class _Reader:
+    """Reads the files of one project directory and gathers their faults."""
+
+    base: Path
+    environ: Mapping[str, str]
+    faults: list[Fault] = field(default_factory=list)
+
+    def files(self, folder: str, endings: tuple[str, ...]) -> dict[str, str]:
+        """Return the files of a folder as ``{name without ending: path from the project directory}``, by name."""
+        found: dict[str, str] = {}
+        try:
+            directory = self.base / folder
+            entries = sorted(directory.iterdir()) if directory.is_dir() else []
+        except OSError as error:
+            self.faults.append(Fault(f"cannot be read: {error.strerror}", folder))
+            return {}
+        for entry in entries:
+            if entry.name.startswith(".") or entry.suffix not in endings:
+                continue
+            name = f"{folder}/{entry.name}"
+            if not name.isprintable():
+                self.faults.append(Fault("the file's name is not printable text; rename it", ascii(name)))
+            elif entry.stem in found:
+                self.faults.append(Fault(f"{found[entry.stem]} has the same name; keep one of them", name))
+            else:
+                found[entry.stem] = name
+        return found
+
+    def tree(self, name: str) -> Tree | None:
+        """Read a file; None when it cannot be read."""
+        try:
+            return read_tree(self.base / name, name)
+        except ConfigError as error:
+            self.faults += error.faults
+            return None
+
+    def settings(self, name: str, files: dict[str, str]) -> Settings | None:
+        """Return the settings of a deployment."""
+        if name not in files:
+            if files:
+                message = f"there is no deployment {name!r}; known: {', '.join(files)}{did_you_mean(name, files, '')}"
+            else:
+                message = f"there is no deployment; write conf/{name}.yml with 'lake: ./lake'"
+            self.faults.append(Fault(message, "conf"))
+            return None
+        tree = self.tree(files[name])
+        if tree is None:
+            return None
+        settings, faults = load_settings(tree, self.base, self.environ)
+        self.faults += faults
+        return settings
+
+    def suites(self, trees: dict[str, Tree], *, all_suites: bool) -> dict[str, Suite]:
+        """Return the suites that jobs name, or all there are."""
+        files = self.files("expectations", (".json", *_YAML))
+        wanted = set(files) if all_suites else set()
+        for tree in trees.values():
+            name = tree.mapping().get("expectations")
+            if not isinstance(name, str) or not name.strip():
+                continue
+            if name in files:
+                wanted.add(name)
+            else:
+                message = f"there is no suite {name!r} in expectations/{did_you_mean(name, files)}"
+                self.faults.append(Fault(message, tree.at("expectations")))
+        suites = {}
+        for name in sorted(wanted):
+            try:
+                suites[name] = load_suite(self.base / files[name], files[name])
+            except ConfigError as error:
+                self.faults += error.faults
+        return suites
+
+
+@dataclass(frozen=True)
+class _Table:
+    """One table reference of a job file.
+
+    Attributes:
+        reference: What the job's file writes.
+        at: Where it does.
+        place: The same for every spelling of the location.
+        quarantine: The place of its quarantine, if the job writes it.
+    """
+
+    job: str
+    reference: str
+    at: str
+    location: Location
+    place: str
+    quarantine: str
+
+
+def check_references(trees: dict[str, Tree], base: Path) -> list[Fault]:
+    """Return the faults of the table references themselves, whatever the settings."""
+    faults = []
+    for tree in trees.values():
+        for path, reference in _list_references(tree):
+            try:
+                place = locate(reference, base, str(base), None)
+                if path[0] == "target":
+                    names = place.split("/") if isinstance(place, str) else place.parts
+                    check_lengths(names[-1:], QUARANTINE_SUFFIX)
+            except ConfigError as error:
+                faults.append(Fault(error.message, tree.at(*path)))
+    return faults
+
+
+def check_neighbours(trees: dict[str, Tree], project: Project) -> list[Fault]:
+    """Return what contradicts itself between the jobs of a project: who writes where, who reads what, in which order.
+
+    Plain values are read, as by ``checks``: a fault elsewhere in a file hides none of these. References that are wrong
+    are left out.
+    """
+    targets: dict[str, _Table] = {}
+    sources: dict[str, list[_Table]] = {job: [] for job in trees}
+    for job, tree in trees.items():
+        for path, reference in _list_references(tree):
+            try:
+                location = project.location(reference)
+            except ConfigError:
+                continue
+            spots = (identify(each) for each in (location, find_quarantine(location)))
+            table = _Table(job, reference, tree.at(*path), location, *spots)
+            if path[0] == "target":
+                targets[job] = table
+            else:
+                sources[job].append(table)
+    faults = [*_check_places(targets, sources, identify(project.state)), *_check_feeds(trees, targets, sources)]
+    read = {job: [table.location for table in tables] for job, tables in sources.items()}
+    if cycle := find_cycle(connect({job: table.location for job, table in targets.items()}, read)):
+        faults.append(Fault(describe_cycle(cycle), trees[cycle[0]].at("sources")))
+    return faults
+
+
+def _list_references(tree: Tree) -> Iterator[tuple[tuple[PathStep, ...], str]]:
+    """Yield the table references of a job file with their paths, the target's first."""
+    for place in [("target",), *(("sources", alias) for alias in tree.mapping("sources"))]:
+        reference = tree.mapping(*place).get("table")
+        if isinstance(reference, str) and reference.strip():
+            yield (*place, "table"), reference
+
+
+def _check_places(targets: dict[str, _Table], sources: dict[str, list[_Table]], home: str) -> Iterator[Fault]:
+    """Check where tables are.
+
+    A table has one writer, and a quarantine is nobody's target. No job reads what it writes. No table that enrich
+    writes is inside another table or the state (``home``), or around them.
+    """
+    first: dict[str, _Table] = {}
+    quarantines = {table.quarantine: table for table in targets.values()}
+    everything = list(chain(targets.values(), *sources.values()))
+    for job, target in targets.items():
+        name = f"the target {target.reference!r}"
+        if (other := first.setdefault(target.place, target)) is not target:
+            yield Fault(f"{name} is already that of job {other.job!r} ({other.at})", target.at)
+        if (other := quarantines.get(target.place, target)) is not target:
+            yield Fault(f"{name} is the quarantine of job {other.job!r} ({other.at})", target.at)
+        written = {target.place: "target", target.quarantine: "quarantine"}
+        for source in sources[job]:
+            if kind := written.get(source.place):
+                yield Fault(f"the source {source.reference!r} is the job's own {kind} ({target.at})", source.at)
+        if target.place == home or _are_nested(target.place, home):
+            yield Fault(f"{name} and the state directory must not be nested", target.at)
+        for reference in sorted({each.reference for each in everything if _are_nested(target.place, each.place)}):
+            yield Fault(f"{name} and the table {reference!r} must not be nested", target.at)
+
+
+def _are_nested(*both: str) -> bool:
+    outer, inner = sorted(both, key=len)
+    return inner.startswith(outer.rstrip("/") + "/")
+
+
+def _check_feeds(
+    trees: dict[str, Tree], targets: dict[str, _Table], sources: dict[str, list[_Table]]
+) -> Iterator[Fault]:
+    """A target that another job reads has a change feed."""
+    for job, target in targets.items():
+        if trees[job].mapping("target").get("change_feed") is False:
+            reading = [name for name, read in sources.items() if any(target.place == each.place for each in read)]
+            if reader := next((name for name in reading if name != job), None):
+                message = f"'change_feed: false' is not possible: job {reader!r} reads the change feed of this target"
+                yield Fault(message, trees[job].at("target", "change_feed"))
+
+
+def sort_jobs(jobs: Iterable[str], project: Project) -> list[str]:
+    """Return ``jobs`` so that each comes after those that it reads from, directly or through others; else by name.
+
+    Raises:
+        ConfigError: Jobs read each other in a circle, which is printed.
+    """
+    wanted = set(jobs)
+    edges = find_edges(project)
+    if cycle := find_cycle(edges):
+        raise ConfigError.of([Fault(describe_cycle(cycle), project.jobs[cycle[0]].at("sources"))])
+    sorter = TopologicalSorter(edges)
+    sorter.prepare()
+    result: list[str] = []
+    waiting: list[str] = []
+    while sorter.is_active():
+        waiting = sorted([*waiting, *sorter.get_ready()])
+        result.append(waiting.pop(0))
+        sorter.done(result[-1])
+    return [job for job in result if job in wanted]
+
+
+def find_edges(project: Project) -> dict[str, tuple[str, ...]]:
+    """Return for each job of the project those whose target it reads."""
+    targets = {name: project.location(job.target.table) for name, job in project.jobs.items()}
+    sources = {
+        name: [project.location(source.table) for source in job.sources.values()] for name, job in project.jobs.items()
+    }
+    return connect(targets, sources)
+
+
+def connect(targets: Mapping[str, Location], sources: Mapping[str, Iterable[Location]]) -> dict[str, tuple[str, ...]]:
+    """Return for each job the others that it reads from, by name."""
+    makers = {identify(find_quarantine(place)): job for job, place in targets.items()}
+    makers |= {identify(place): job for job, place in targets.items()}
+    edges = {}
+    for job, read in sources.items():
+        found = {makers.get(identify(place)) for place in read}
+        edges[job] = tuple(sorted(name for name in found if name is not None and name != job))
+    return edges
+
+
+def find_cycle(edges: Mapping[str, tuple[str, ...]]) -> list[str] | None:
+    """Return a circle, as data flows: each job feeds the next, and the last is the first again."""
+    try:
+        TopologicalSorter(dict(sorted(edges.items()))).prepare()
+    except CycleError as error:
+        circle: list[str] = error.args[1][1:]  # the first is the last again
+        first = circle.index(min(circle))
+        return [*circle[first:], *circle[:first], circle[first]]
+    return None
+
+
+def describe_cycle(cycle: list[str]) -> str:
+    """Return the message for jobs that wait for each other."""
+    return f"jobs read each other in a circle: {' -> '.join(cycle)}; let one of them read a source table instead"

@@ -1,0 +1,445 @@
+"""Read the settings of one deployment, ``conf/<deployment>.yml`` with the environment's variables, and resolve
+
+Before: ``accounts`` | ``main.crm.accounts`` | ``./extra/accounts`` | ``s3a://bucket/accounts``
+After:  ``/project/lake/accounts`` | ``CatalogName(("main", "crm", "accounts"))`` | ``/project/extra/accounts`` | as is
+
+Messages name variables and never what they hold.
+
+A result must not depend on who runs a job, so of Spark's settings the session of a job takes those that say where
+things are and how fast, from the user's session and from ``conf/``. Those that say what rows mean have Spark's own
+default there, whatever the session, ``spark-defaults.conf`` or ``conf/*.yml`` say.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from enrich.base.errors import ConfigError, Fault, did_you_mean, show_text
+from enrich.base.names import SCHEME, CatalogName, Location
+from enrich.base.stores import PREFIX, is_secret
+from enrich.project.models import Reference, Settings
+from enrich.project.shape import CONF, build_model
+from enrich.project.yamlfile import PathStep, Tree
+
+if TYPE_CHECKING:
+    from enrich.project.project import Project
+
+_VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|(\$\{)")
+_ONE_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-)?\}")
+TEXT_FIELDS = ("event", "deployment", "project", "run_id", "exit_code", "jobs")
+"""What the ``text`` of a notification may contain, in braces."""
+FIELD = re.compile(r"\{(\w*)\}")
+_Found = tuple[tuple[PathStep, ...], str]
+"""A place in the conf file, and what is wrong there."""
+_ADDRESS = re.compile(r"https?://[^/@\s]+(/\S*)?")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+SCHEMES = ("abfs", "abfss", "file", "gs", "hdfs", "s3a")
+"""Schemes that a plain Spark (Hadoop's connectors) and delta-rs 1.6 both know.
+
+Tried with deltalake 1.6.6: it also takes ``s3``, ``az``, ``adl`` and ``viewfs``, for which Hadoop has no connector by
+that name or delta-rs no complete one; it takes neither ``s3n`` nor ``wasb``.
+"""
+
+_SPELLING = {"s3": "s3a", "s3n": "s3a", "gcs": "gs", "az": "abfss", "azure": "abfss", "adl": "abfss", "wasbs": "abfss"}
+_NAME = re.compile(r"\w[\w-]*")
+_TIME_TRAVEL = re.compile(r"@(?:v\d+|\d{17})/?$")
+_LONGEST = 255
+"""Bytes that a file system gives to a name."""
+_FORBIDDEN = re.compile(r"[*?\[\]{}#%\\|^\x00-\x1f\x7f]")
+_UNREADABLE = re.compile(r"[\[\]|^\\\x00-\x1f\x7f]|%[0-9A-Fa-f]{2}")
+"""What delta-rs 1.6 cannot open below a directory of that name; other letters do no harm there."""
+
+FORCED = {
+    # Another zone costs Delta a state reconstruction a commit, and shifts timestamps without a zone. Spark's default is
+    # the zone of the machine.
+    "spark.sql.session.timeZone": "UTC",
+    # Delta would refuse a version that was committed more than a week ago as soon as a later one exists, although all
+    # of its files are there. Where they are not, the read fails.
+    "spark.databricks.delta.vacuum.enforceTimeTravelWithinDeletedFileRetentionDuration": "false",
+    # What Spark derives from a plan's conditions doubles with every join and every renamed column: a job with three
+    # sources planned until its memory was full.
+    "spark.sql.constraintPropagation.enabled": "false",
+    # The environment variable SPARK_ANSI_SQL_MODE changes the default.
+    "spark.sql.ansi.enabled": "true",
+    # Spark would compute what stands twice behind an `and` or `or` before it looks at what stands in front of it, in
+    # plans that it compiles: `n > 0 and total / n > 1 and total / n < 9` failed for every row with n = 0.
+    "spark.sql.subexpressionElimination.skipForShortcutExpr": "true",
+    # Spark would put environment variables into an expression's text, inside string literals too.
+    "spark.sql.variable.substitute": "false",
+    # Spark's default is INT96, with nanoseconds: other readers of a target see year 1 as 1754, and skip no row groups.
+    "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
+    # Spark would hand literals to Parquet as `java.sql.Date`, whose calendar has no 1582-10-05 to 14: row groups with
+    # the keys that a run looks for would be skipped.
+    "spark.sql.datetime.java8API.enabled": "true",
+}
+"""Settings of every job's session that are not Spark's default."""
+
+_FAMILIES = ("spark.sql.", "spark.databricks.delta.")
+"""All settings that Spark's SQL and Delta register. The others are of storage, credentials, resources or a platform."""
+
+_INHERITED = {
+    "where tables are, and who coordinates commits": """
+        spark.sql.catalog. spark.sql.catalogImplementation spark.sql.defaultCatalog spark.sql.hive.
+        spark.sql.warehouse.dir spark.databricks.delta.coordinatedCommits.""",
+    "what a context is made of, how it shows and hides what it does": """
+        spark.sql.artifact. spark.sql.cache.serializer spark.sql.extensions spark.sql.queryExecutionListeners
+        spark.sql.redaction. spark.sql.ui.""",
+    "how many tasks, and of which size": """
+        spark.sql.adaptive. spark.sql.files.maxPartitionBytes spark.sql.files.maxPartitionNum
+        spark.sql.files.maxRecordsPerFile spark.sql.files.minPartitionNum spark.sql.files.openCostInBytes
+        spark.sql.leafNodeDefaultParallelism spark.sql.maxSinglePartitionBytes spark.sql.shuffle.partitions
+        spark.sql.sources.parallelPartitionDiscovery. spark.databricks.delta.optimizeWrite.
+        spark.databricks.delta.merge.repartitionBeforeWrite.enabled spark.databricks.delta.snapshotPartitions""",
+    "how rows are joined, sorted and kept": """
+        spark.sql.autoBroadcastJoinThreshold spark.sql.broadcastTimeout spark.sql.inMemoryColumnarStorage.
+        spark.sql.join.preferSortMergeJoin spark.sql.maxBroadcastTableSize spark.sql.optimizer.dynamicPartitionPruning.
+        spark.sql.optimizer.runtime. spark.sql.optimizer.runtimeFilter. spark.sql.sortMergeJoinExec.buffer.
+        spark.sql.windowExec.buffer.""",
+    "how code is made, how files and logs are read and packed": """
+        spark.sql.codegen. spark.sql.parquet.columnarReaderBatchSize spark.sql.parquet.compression.codec
+        spark.sql.parquet.enableNestedColumnVectorizedReader spark.sql.parquet.enableVectorizedReader
+        spark.databricks.delta.checkpoint.partSize spark.databricks.delta.delta.log.
+        spark.databricks.delta.snapshotCache.storageLevel""",
+}
+"""Settings of these families that a job's session takes from the user's; those with a dot at the end with all below."""
+
+_NAMES = frozenset(" ".join(_INHERITED.values()).split())
+_BELOW = tuple(name for name in _NAMES if name.endswith("."))
+
+
+def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tuple[Settings | None, list[Fault]]:
+    """Return a conf file's settings, or None, with all its faults.
+
+    Args:
+        tree: The file as it is written.
+        base: The project directory.
+        environment: Environment variables by name. ``${NAME}`` must be among them; ``${NAME:-default}`` takes the
+            default when the variable is unset or empty, as a shell does; ``$${`` is a plain ``${``.
+    """
+    written = tree
+    tree, faults = interpolate(tree, environment)
+    settings, shape = build_model(Settings, tree, CONF)
+    faults += [*_check_spark(written, settings), *shape]
+    if isinstance(tree.value, dict):
+        faults += _check_places(tree, base)
+    if settings is not None:
+        faults += check_observers(tree, settings)
+    if faults or settings is None:
+        return None, faults
+    if settings.spark.jars is not None:  # below the project directory, wherever the process runs
+        jars = str(base / settings.spark.jars)
+        settings = settings.model_copy(update={"spark": settings.spark.model_copy(update={"jars": jars})})
+    return settings, faults
+
+
+def interpolate(tree: Tree, environment: Mapping[str, str]) -> tuple[Tree, list[Fault]]:
+    """Return the tree with ``${NAME}`` and ``${NAME:-default}`` replaced in its values, and what could not be."""
+    faults: list[Fault] = []
+
+    def walk(value: Any, path: tuple[PathStep, ...]) -> Any:
+        if isinstance(value, dict):
+            return {key: walk(item, (*path, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [walk(item, (*path, index)) for index, item in enumerate(value)]
+        return _VARIABLE.sub(lambda match: take(match, path), value) if isinstance(value, str) else value
+
+    def take(match: re.Match[str], path: tuple[PathStep, ...]) -> str:
+        escaped, name, default, broken = match.groups()
+        if escaped:
+            return "${"
+        if broken:
+            faults.append(
+                Fault("a variable is written ${NAME} or ${NAME:-default}; write '$${' for '${'", tree.at(*path))
+            )
+            return match.group()
+        found = environment.get(name)
+        if found is None and default is None:
+            message = f"the environment variable {name} is not set; set it or write ${{{name}:-default}}"
+            faults.append(Fault(message, tree.at(*path)))
+            return match.group()
+        return found or default or ""
+
+    return replace(tree, value=walk(tree.value, ())), faults
+
+
+def _check_places(tree: Tree, base: Path) -> list[Fault]:
+    """Check that exactly one of lake and catalog is given, and that each place is one."""
+    value, faults = tree.mapping(), []
+    if "lake" in value and "catalog" in value:
+        faults.append(Fault("give either 'lake' or 'catalog', not both", tree.at("catalog")))
+    elif "lake" not in value and "catalog" not in value:
+        faults.append(Fault("give 'lake' (a directory) or 'catalog' (a schema) for bare table names", tree.at()))
+    elif "catalog" in value and "state" not in value:
+        message = "'catalog' also needs 'state': a directory or an object-store URI"
+        faults.append(Fault(message, tree.at("catalog")))
+    for key in ("lake", "catalog", "state"):
+        text = value.get(key)
+        if isinstance(text, str) and text.strip() and "${" not in text:
+            try:
+                parse_catalog_schema(text) if key == "catalog" else resolve_directory(text, base)
+            except ConfigError as error:
+                faults.append(Fault(f"'{key}': {error.message}", tree.at(key)))
+    return faults
+
+
+def is_inherited(name: str) -> bool:
+    """Tell whether a job's session takes a setting from the session, the context and the configuration."""
+    return not name.startswith(_FAMILIES) or name in _NAMES or name.startswith(_BELOW)
+
+
+def _check_spark(written: Tree, settings: Settings | None) -> list[Fault]:
+    """Refuse credentials of object stores that stand in a file, and what the sessions of jobs cannot have.
+
+    Args:
+        written: The file before variables are put in: a variable of the environment may hold a credential.
+        settings: What the file says with its variables; None where it has faults.
+    """
+    spark = written.mapping("spark").get("conf")
+    faults = []
+    for name, value in (spark if isinstance(spark, dict) else {}).items():
+        if is_secret(name) and not _ONE_VARIABLE.fullmatch(str(value)):
+            message = f"{name!r} must not stand in a file: write ${{NAME}} for an environment variable"
+            if name.startswith(PREFIX):
+                message += ", or leave it out, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
+            faults.append(Fault(message, written.at("spark", "conf", name)))
+    for name, value in settings.spark.conf.items() if settings is not None else ():
+        if not is_inherited(name) and FORCED.get(name) != value:
+            always = f"is always {FORCED[name]!r} for jobs" if name in FORCED else ""
+            said = always or "does not reach jobs: they keep its default"
+            message = f"{name!r} {said}, so that rows do not depend on who runs them; leave it out"
+            faults.append(Fault(message, written.at("spark", "conf", name)))
+    return faults
+
+
+def check_observers(tree: Tree, settings: Settings) -> list[Fault]:
+    """Return what one of these settings contradicts; no environment variable and no file is looked at."""
+    found = [*_check_figures(settings), *_check_references(settings)]
+    for name, notify in settings.notify.items():
+        if not notify.on:
+            found.append((("notify", name, "on"), f"'notify.{name}.on' is empty; leave it out to be told everything"))
+        wrong = [header for header in notify.headers if not _HEADER.fullmatch(header)]
+        found += [(("notify", name, "headers", each), f"{each!r} is no name of an HTTP header") for each in wrong]
+        for field in FIELD.findall(notify.text or ""):
+            if field not in TEXT_FIELDS:
+                known = "; it can contain " + ", ".join(f"{{{each}}}" for each in TEXT_FIELDS)
+                hint = did_you_mean(field, TEXT_FIELDS, "") or known
+                found.append((("notify", name, "text"), f"'notify.{name}.text' contains {{{field}}}{hint}"))
+    return [Fault(message, tree.at(*path)) for path, message in found]
+
+
+def _check_figures(settings: Settings) -> Iterator[_Found]:
+    """Check where lineage and metrics go."""
+    lineage, metrics = settings.lineage, settings.metrics
+    if lineage is not None:
+        if (lineage.file is None) == (lineage.url is None):
+            yield ("lineage",), "'lineage' needs either 'file' or 'url': where the events go"
+        if lineage.url is not None and not _ADDRESS.fullmatch(lineage.url):
+            message = "'lineage.url' must be http://host/... or https://host/..., without user and password"
+            yield ("lineage", "url"), f"{message}; a password goes into api_key"
+        if lineage.api_key is not None and lineage.url is None:
+            yield ("lineage", "api_key"), "'lineage.api_key' is for a server; it has no effect with 'file'"
+        yield from _check_path(lineage.file, ("lineage", "file"))
+    if metrics is not None:
+        if not metrics.file.endswith(".prom"):
+            yield ("metrics", "file"), "'metrics.file' must end in .prom; node exporter reads no other files"
+        yield from _check_path(metrics.file, ("metrics", "file"))
+
+
+def _check_references(settings: Settings) -> Iterator[_Found]:
+    """Check the secrets that a deployment names."""
+    secrets: dict[tuple[PathStep, ...], Reference] = {}
+    if settings.lineage is not None and settings.lineage.api_key is not None:
+        secrets["lineage", "api_key"] = settings.lineage.api_key
+    for name, notify in settings.notify.items():
+        secrets["notify", name, "url"] = notify.url
+        secrets |= {("notify", name, "headers", header): each for header, each in notify.headers.items()}
+    for path, reference in secrets.items():
+        if (reference.env is None) == (reference.file is None):
+            yield path, f"'{'.'.join(map(str, path))}' needs either 'env' or 'file': where the value is"
+        else:
+            yield from _check_path(reference.file, (*path, "file"))
+
+
+def _check_path(text: str | None, path: tuple[PathStep, ...]) -> Iterator[_Found]:
+    """Refuse what is no path of this machine: these files are written and read without Spark."""
+    name = ".".join(map(str, path))
+    if text is not None and "://" in text:
+        yield path, f"'{name}' must be a path on this machine, not a URI"
+    elif text is not None and text.startswith("~"):
+        yield path, f"'{name}': '~' is not expanded; write ${{HOME}} instead"
+
+
+def resolve(project: Project, reference: Reference, name: str) -> str:
+    """Return a secret; messages name where it should be, never what is there.
+
+    Args:
+        project: Relative files are below its directory.
+        reference: Where the secret is.
+        name: What the conf file calls it: ``notify.slack.url``.
+
+    Raises:
+        ConfigError: The variable is not set, or the file cannot be read or is empty.
+    """
+    where = f"conf/{project.deployment}"
+    if reference.env is not None:
+        if found := os.environ.get(reference.env, "").strip():
+            return found
+        raise ConfigError(f"{where}: the environment variable {reference.env} of '{name}' is not set", hint="set it")
+    path = project.dir / (reference.file or "")
+    try:
+        found = Path(path).read_text(encoding="utf-8").strip()
+    except (OSError, UnicodeDecodeError) as error:
+        why = getattr(error, "strerror", None) or type(error).__name__
+        raise ConfigError(
+            f"{where}: the file {str(path)!r} of '{name}' cannot be read: {why}", hint="create it"
+        ) from None
+    if not found:
+        raise ConfigError(f"{where}: the file {str(path)!r} of '{name}' is empty", hint="write the value into it")
+    return found
+
+
+def resolve_directory(text: str, base: Path) -> str:
+    """Return the absolute path or URI of a directory that a file of ``conf/`` names (``lake``, ``state``).
+
+    Args:
+        text: A path, relative to ``base`` or absolute, or a URI.
+        base: The project directory.
+
+    Raises:
+        ConfigError: The text is no path or its scheme is not known. The message does not repeat the text.
+    """
+    if not text.strip():
+        raise ConfigError("it is empty; give a directory, such as ./lake")
+    if text.startswith("~"):
+        raise ConfigError("'~' is not expanded; write ${HOME} instead")
+    if SCHEME.match(text):
+        return _normalise_uri(text)
+    if ":" in text.split("/", 1)[0]:
+        raise ConfigError("it is neither a path nor a URI; a path is written ./x or /x, a URI scheme://bucket/x")
+    _check_characters(text)
+    return _require_readable(os.path.normpath(base / text))
+
+
+def parse_catalog_schema(text: str) -> tuple[str, ...]:
+    """Return the parts of the schema that ``catalog`` names.
+
+    Raises:
+        ConfigError: The text is not one or two names with a dot between them.
+    """
+    parts = tuple(text.split("."))
+    if len(parts) > 2 or not all(_NAME.fullmatch(part) for part in parts):
+        raise ConfigError("it must be a schema of a catalog, written catalog.schema or schema")
+    return parts
+
+
+def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...] | None) -> Location:
+    """Return where the table of a reference is.
+
+    Args:
+        reference: A bare name, a catalog name, or a path or URI.
+        base: The project directory.
+        lake: Absolute path or URI that bare names stand below, or None with a catalog.
+        schema: The parts of the catalog schema that bare names stand in, or None with a lake.
+
+    Raises:
+        ConfigError: The reference is none of them, or holds ``..``.
+    """
+    named = f"table reference {reference!r}"
+    if ".." in re.split(r"[/\\]", reference):
+        raise ConfigError(f"{named} must not contain '..'; give the path from the root or the project")
+    if match := SCHEME.match(reference):
+        return _normalise_uri(reference, f"scheme {match.group(1)!r}")
+    if reference.startswith(("/", "./")):
+        _check_characters(reference)
+        return _require_readable(_refuse_root(os.path.normpath(base / reference)))
+    if "/" in reference:
+        raise ConfigError(f"{named} is not a name; write ./{show_text(reference)} for a path")
+    parts = tuple(reference.split("."))
+    if not all(_NAME.fullmatch(part) for part in parts):
+        if "${" in reference:
+            raise ConfigError(f"{named}: variables are read in conf files only")
+        raise ConfigError(
+            f"{named} is not a table name (letters, digits, '_', '-', catalog names with dots);"
+            " a path is written ./x, /x or scheme://bucket/x"
+        )
+    if len(parts) > 3:
+        raise ConfigError(f"{named} has {len(parts)} parts; catalog.schema.table is the longest")
+    check_lengths(parts)
+    if len(parts) > 1:
+        return CatalogName(parts)
+    if schema is not None:
+        return CatalogName((*schema, reference))
+    return f"{(lake or str(base)).rstrip('/')}/{reference}"
+
+
+def _normalise_uri(text: str, shown: str | None = None) -> str:
+    """Return a URI in one spelling: scheme in lower case, no slash at the end, ``file:`` as a path.
+
+    Messages hold no part of the URI but ``shown``: it may come from a variable or hold a password.
+    """
+    match = SCHEME.match(text)
+    scheme = match.group(1).lower() if match else ""
+    if scheme not in SCHEMES:
+        known = ", ".join(SCHEMES)
+        hint = f"; write {_SPELLING[scheme]}://" if scheme in _SPELLING else ""
+        raise ConfigError(f"{shown or 'its scheme'} is not one that Spark and delta-rs both know ({known}){hint}")
+    rest = text[len(scheme) + 1 :]
+    _check_characters(rest)
+    if ".." in rest.split("/"):
+        raise ConfigError("a URI must not contain '..'")
+    if scheme == "file":
+        if rest.startswith("//") and not rest.startswith("///"):
+            raise ConfigError("a file: URI names no host; write file:///x or /x")
+        return _refuse_root(os.path.normpath("/" + rest.lstrip("/")))
+    authority, _, path = rest[2:].partition("/") if rest.startswith("//") else ("", "", "")
+    if not authority:
+        raise ConfigError(f"a URI names its bucket, container or host: {scheme}://name/path")
+    if ":" in authority.partition("@")[0] and "@" in authority:
+        raise ConfigError(
+            "a URI must not contain a user and a password; give credentials by Spark settings or environment"
+        )
+    segments = [segment for segment in path.split("/") if segment not in ("", ".")]
+    return "/".join([f"{scheme}://{authority}", *segments])
+
+
+def _check_characters(text: str) -> None:
+    """Refuse what Spark or delta-rs read as something else than a name."""
+    if bad := _FORBIDDEN.search(text):
+        raise ConfigError(f"a path must not contain {bad.group()!r}")
+    if _TIME_TRAVEL.search(text):
+        raise ConfigError("a path must not end in '@v<number>' or '@<time>': Delta reads that as a version")
+    check_lengths(text.split("/"))
+
+
+def _require_readable(path: str) -> str:
+    """Return a path, unless it leads through a directory that delta-rs cannot open tables in.
+
+    A file names such a directory by chance only: the project stands in it, or a link leads there.
+    """
+    for each in (path, os.path.realpath(path)):
+        if bad := _UNREADABLE.search(each):
+            raise ConfigError(
+                f"tables cannot be below {show_text(each)!r}: the library that reads their logs cannot open a directory"
+                f" with {bad.group()!r} in its name; rename that directory, or give one elsewhere"
+            )
+    return path
+
+
+def check_lengths(names: Iterable[str], suffix: str = "") -> None:
+    """Refuse names that no file system takes, ``suffix`` added to them; the length says enough of such a name."""
+    for name in names:
+        if (length := len((name + suffix).encode())) > _LONGEST:
+            longer = f" with the {suffix!r} of its quarantine" if suffix else ""
+            raise ConfigError(f"the name of a table or directory has {length} bytes{longer}, of {_LONGEST} possible")
+
+
+def _refuse_root(path: str) -> str:
+    if path.strip("/") == "":
+        raise ConfigError("a table cannot be the root directory")
+    return path

@@ -1,0 +1,177 @@
+"""Build models from a file's plain values, with every fault at its line.
+
+Pydantic checks the shape; its errors are put into our words here. A value that is missing, empty or unprintable is
+found before, so that it is one fault and not two.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from pydantic import ValidationError
+
+from enrich.base.errors import Fault, did_you_mean, show_text
+from enrich.project.models import MODELS, Job, Model, Reference, keys_of
+from enrich.project.yamlfile import PathStep, Tree
+
+_WORDS = {
+    type(None): "nothing", bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list",
+}  # fmt: skip
+_LISTS = ("rules", "rounds", "commits")
+_Model = TypeVar("_Model", bound=Model)
+_CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
+_EXPRESSION_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
+
+
+def describe(value: Any) -> str:
+    """Return what a plain value is, in words."""
+    return _WORDS.get(type(value), "a mapping")
+
+
+@dataclass(frozen=True)
+class FileKind:
+    """What is to be known of a kind of file in order to read it.
+
+    Attributes:
+        models: Which model stands where; ``*`` is a name of the user's, or an item of a list.
+        names: How messages name these places; those that are not here, as paths.
+        is_text: Tells where numbers and truth values are texts as well.
+        is_data: Tells below which paths values are the user's rows, which are left as they are.
+    """
+
+    models: Mapping[tuple[str, ...], type[Model]]
+    names: Mapping[tuple[str, ...], str]
+    is_text: Callable[[tuple[PathStep, ...]], bool] = lambda _: False
+    is_data: Callable[[tuple[PathStep, ...]], bool] = lambda _: False
+
+
+def build_job(tree: Tree) -> tuple[Job | None, list[Fault]]:
+    """Return the job of a file, or None, with the faults of its shape."""
+    job, faults = build_model(Job, tree, _JOB)
+    if job is not None:
+        job._tree = tree
+    return job, faults
+
+
+def build_model(model: type[_Model], tree: Tree, kind: FileKind) -> tuple[_Model | None, list[Fault]]:
+    """Return an instance of ``model``, or None, with the faults; of what has no value there is one already."""
+    values = _Values(tree, kind)
+    data = values.copy(tree.value)
+    try:
+        built = model.model_validate(data, by_alias=True, by_name=False)
+    except ValidationError as error:
+        for item in error.errors(include_url=False, include_context=True):
+            if item["type"] == "missing" or item["input"] is not None:
+                values.fault(_describe_error(item, item["loc"], kind), item["loc"])
+        return None, values.faults
+    return (None if values.faults else built), values.faults
+
+
+def _is_expression(path: tuple[PathStep, ...]) -> bool:
+    """Return True for what the job file writes in Spark SQL, where ``1`` and ``true`` are texts as well."""
+    match path:
+        case ("where",) | ("select", _):
+            return True
+        case ("join", _, "on" | "elements" | "at" | "gone") | ("join", _, "on", _):
+            return True
+    return False
+
+
+_JOB = FileKind(MODELS["job"], {("rules", "*"): "rules"}, _is_expression)
+CONF = FileKind(MODELS["conf"], {}, lambda path: path[:2] == ("spark", "conf"))
+
+
+@dataclass(frozen=True)
+class _Values:
+    """A file's values on their way to the model: texts where the model wants texts, single values checked."""
+
+    tree: Tree
+    kind: FileKind
+    faults: list[Fault] = field(default_factory=list)
+
+    def copy(self, value: Any, path: tuple[PathStep, ...] = ()) -> Any:
+        """Return ``value`` with scalars as the file writes them where the kind of file says so."""
+        if self.kind.is_data(path):
+            return value
+        if isinstance(value, dict):
+            for key in value:
+                if not key.strip():
+                    self.fault("a name is empty", (*path, key))
+                elif _CONTROL.search(key):
+                    self.fault(f"the name {key!r} contains a control character", (*path, key))
+            return {key: self.copy(item, (*path, key)) for key, item in value.items()}
+        if isinstance(value, list):
+            return [self.copy(item, (*path, index)) for index, item in enumerate(value)]
+        if value is None:
+            self.fault(f"{_describe_path(path)} has no value; give one or leave it out", path)
+        elif isinstance(value, str):
+            self.check_text(value, path)
+        elif self.kind.is_text(path):
+            text = self.tree.texts[path]
+            return text.lower() if isinstance(value, bool) else text
+        return value
+
+    def fault(self, message: str, path: tuple[PathStep, ...]) -> None:
+        self.faults.append(Fault(message, self.tree.at(*path)))
+
+    def check_text(self, value: str, path: tuple[PathStep, ...]) -> None:
+        """Refuse empty texts, and line breaks where no expression stands. Spark decides about its own settings."""
+        if path[:2] == ("spark", "conf"):
+            return
+        if not value.strip():
+            self.fault(f"{_describe_path(path)} is empty; give a value or leave it out", path)
+        elif (_EXPRESSION_CONTROL if self.kind.is_text(path) else _CONTROL).search(value):
+            self.fault(f"{_describe_path(path)} contains a control character or a line break", path)
+
+
+def _describe_path(path: tuple[PathStep, ...]) -> str:
+    """Return how a message names the node at ``path``: ``'join.accounts.on'``, ``'key' (item 2)``."""
+    names = [step for step in path if isinstance(step, str)]
+    item = f" (item {path[-1] + 1})" if path and isinstance(path[-1], int) else ""
+    dotted = show_text(".".join(names))
+    return f"'{dotted}'{item}" if names else "the file"
+
+
+def _describe_error(item: Any, path: tuple[PathStep, ...], kind: FileKind) -> str:
+    """Return one pydantic error in our words."""
+    value, name = item["input"], _describe_path(path)
+    is_text = isinstance(value, str)
+    match item["type"]:
+        case "missing":
+            where = f" in {_describe_path(path[:-1])}" if len(path) > 1 else ""
+            return f"'{path[-1]}' is missing{where}"
+        case "extra_forbidden":
+            key, model = str(path[-1]), _find_model(kind, path[:-1])
+            homes = [place for place, other in kind.models.items() if other is not model and key in keys_of(other)]
+            hint = did_you_mean(key, keys_of(model) if model else ())
+            if homes:  # another mapping knows it
+                home = kind.names.get(homes[0], ".".join(homes[0]).replace("*", "<alias>"))
+                hint = f"; it belongs in {home or 'the file itself'!r}"
+            return f"unknown key {key!r}{hint}"
+        case "literal_error":
+            known = re.findall(r"'([^']*)'", item["ctx"]["expected"])
+            given, near = (repr(show_text(value)), did_you_mean(value, known, "")) if is_text else (describe(value), "")
+            return f"{name} is {given}, but must be one of {', '.join(known)}{near}"
+        case "string_type":
+            hint = "; put it in quotes" if isinstance(value, bool | int | float) else ""
+            return f"{name} must be text, not {describe(value)}{hint}"
+        case "tuple_type" | "int_type" | "bool_type" as wanted:
+            listed = f"a list of {path[-1]}" if path[-1] in _LISTS else "a name or a list of names"
+            words = {"tuple_type": listed, "int_type": "a whole number", "bool_type": "true or false"}
+            return f"{name} must be {words[wanted]}, not {describe(value)}"
+        case "model_type" | "dict_type":
+            if _find_model(kind, path) is Reference:
+                name = f"{name} is a secret: write where it is, {{env: NAME}} or {{file: PATH}}; it"
+            return f"{name} must be a mapping of keys and values, not {describe(value)}"
+    return f"{name}: {item['msg']}"
+
+
+def _find_model(kind: FileKind, place: tuple[PathStep, ...]) -> type[Model] | None:
+    """Return the model that stands at a place of a kind of file; None for other mappings."""
+    for pattern, model in kind.models.items():
+        if len(pattern) == len(place) and all(at in ("*", str(step)) for at, step in zip(pattern, place, strict=True)):
+            return model
+    return None
