@@ -95,7 +95,7 @@ def test_exit_codes_are_those_of_why(
 def test_a_wrong_rule_is_refused_without_spark_or_expectations(judged: Path, start: Start) -> None:
     done = start("--project-dir", judged, "failing", "customers", "9", PYTHONVERBOSE="1")
     assert done.returncode == 2
-    assert "import 'enrich.cli.questions'" in done.stderr
+    assert "import 'enrich.cli.checks'" in done.stderr
     assert "import 'great_expectations'" not in done.stderr
 
 

@@ -12,13 +12,6 @@ import enrich
 from enrich.base.errors import EnvironmentFault
 from enrich.cli.commands import cli
 from enrich.cli.process import report_error
-from enrich.cli.projects import play_tests
-from enrich.cli.questions import doctor, failing, why
-
-cli.add_command(failing)
-cli.add_command(why)
-cli.add_command(doctor)
-cli.add_command(play_tests)
 
 
 def main() -> None:

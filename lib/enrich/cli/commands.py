@@ -6,21 +6,22 @@ import logging
 import sys
 from functools import partial
 from pathlib import Path
+from shlex import quote
 from typing import Any
 
 import click
 
 import enrich
 from enrich.base import hints
-from enrich.base.console import format_run
+from enrich.base.console import clean, format_count, format_run
 from enrich.base.errors import ConfigError
 from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
 from enrich.cli import listing
-from enrich.cli.checks import maintain, plan, verify
-from enrich.cli.dumps import load
+from enrich.cli.checks import doctor, failing, maintain, plan, verify, why
 from enrich.cli.options import (
     DEFAULT_TARGET,
     add_job_options,
+    add_log_options,
     add_option,
     add_place_options,
     add_show_keys_option,
@@ -45,10 +46,12 @@ from enrich.cli.process import (
     put,
     report_error,
     say_error,
+    say_failure,
     say_found,
     say_result,
+    stop_if_interrupted,
 )
-from enrich.cli.projects import init
+from enrich.dumps.result import CSV_DIALECT, DIALECTS, MAX_DELETE, REFUSED, DumpOptions, LoadResult
 from enrich.progress.since import read_duration
 
 log = logging.getLogger(__name__)
@@ -188,8 +191,8 @@ def status(ctx: click.Context, /, *, output: str, max_lag: str | None) -> int:
             found |= {"max_lag_seconds": limit, "late": list(late), "exit_code": code}
         say_found(output, found, listing.format_status(jobs))
         refused = {job["job"]: job["refused"] for job in jobs}
-        for job, why in late.items():
-            say_error(f"{job} is late: {why}; {refused[job] or f'run `{hints.run(job)}`'}", job)
+        for job, reason in late.items():
+            say_error(f"{job} is late: {reason}; {refused[job] or f'run `{hints.run(job)}`'}", job)
         return code
 
     return answer(ctx, output, work)
@@ -274,6 +277,232 @@ def schema(kind: str) -> int:
     return 0
 
 
+# --- a source table from the files of a dump --------------------------------------------------------------------------
+
+
+def _split(_ctx: click.Context, _option: click.Parameter, text: str | None) -> list[str] | None:
+    return None if text is None else [part.strip() for part in text.split(",")]
+
+
+@cli.command(epilog="Example: enrich load accounts accounts.csv.gz --key customer_id --complete")
+@click.argument("table", metavar="TABLE")
+@click.argument("paths", nargs=-1, required=True, metavar="FILE...")
+@add_option("--key", required=True, metavar="K[,K]", callback=_split, help="The columns of the table's key.")
+@add_option(
+    "--format",
+    "form",
+    type=click.Choice(["csv", "json", "parquet"]),
+    help="json: one object in each line. Default: as the names of the files end, else csv.",
+)
+@add_option(
+    "--delimiter",
+    metavar="C",
+    help="What stands between the fields; default: the first of , ; tab | that gives the expected columns.",
+)
+@add_option(
+    "--dialect",
+    type=click.Choice(list(DIALECTS)),
+    default=CSV_DIALECT,
+    show_default=True,
+    help="text: as COPY of PostgreSQL and INTO OUTFILE of MySQL write: tab, no quotes, backslash escapes, \\N is null.",
+)
+@add_option("--quote", metavar="C", help="What stands around fields; '' for nothing.  [default: \"]")
+@add_option(
+    "--escape", metavar="C", help="What escapes a quote within quotes, such as '\\'; without quotes, any character."
+)
+@add_option(
+    "--null",
+    multiple=True,
+    metavar="TEXT",
+    help="How null is written, as it stands in the file: NULL, '\"NULL\"', '\"\"'; repeatable.  [default: '', '\\N']",
+)
+@add_option("--columns", metavar="A,B", callback=_split, help="The names of the columns, in the order of the file.")
+@add_option("--header", is_flag=True, help="The first line names the columns; those of --columns take their place.")
+@add_option("--no-header", is_flag=True, help="The first line is a row already; it does not name the columns.")
+@add_option(
+    "--types",
+    metavar="T",
+    help='Types of columns that the table does not have yet: "id string, at timestamp"; text when not given.',
+)
+@add_option("--encoding", default="utf-8", show_default=True, metavar="E", help="The encoding of the text.")
+@add_option("--complete", is_flag=True, help="Also delete the rows that the dump lacks.")
+@add_option(
+    "--max-delete",
+    type=click.FloatRange(0, 1),
+    metavar="SHARE",
+    help=f"With --complete: refuse to delete more than this share of the rows.  [default: {MAX_DELETE}]",
+)
+@add_option(
+    "--bad-rows",
+    type=click.Choice(["fail", "skip"]),
+    default="fail",
+    show_default=True,
+    help="fail: refuse a dump with bad lines; skip: leave these lines out and say how many.",
+)
+@add_option("--dry-run", is_flag=True, help="Read, check and compare, and write nothing.")
+@output_option
+@add_log_options
+@add_place_options
+def load(  # noqa: PLR0913 - the options that are no part of `DumpOptions`
+    ctx: click.Context,
+    /,
+    *,
+    table: str,
+    paths: tuple[str, ...],
+    key: list[str],
+    output: str,
+    log_format: str,
+    quiet: bool,
+    dry_run: bool,
+    **asked: Any,
+) -> int:
+    """Load the files of a dump into a source table, in one commit.
+
+    Rows that differ are updated, new ones are inserted, equal ones are not touched, so the change feed tells what
+    really changed. TABLE is made if it is not there. A directory stands for all its files; gzip is unpacked. One bad
+    line is enough to refuse the whole dump (exit 3), unless --bad-rows is skip. The message has the numbers of the
+    first ten lines and no values.
+    """
+    log_to_stderr(log_format, quiet=quiet)
+    named, unnamed = asked.pop("header"), asked.pop("no_header")
+    if named and unnamed:
+        raise click.UsageError("--header and --no-header say the opposite; give one of them")
+    asked["header"] = True if named else False if unnamed else None
+    asked["null"] = asked["null"] or None
+    if asked["delimiter"] == r"\t":
+        asked["delimiter"] = "\t"
+    if asked["max_delete"] is not None and not asked["complete"]:
+        raise click.UsageError("--max-delete goes with --complete: without it nothing is deleted")
+    if asked["max_delete"] is None:
+        asked["max_delete"] = MAX_DELETE
+
+    def work() -> LoadResult:
+        project = load_chosen_project(ctx, needs_jobs=False)
+        options = DumpOptions(**asked)
+        return enrich.load(project, table, paths, key=key, options=options, dry_run=dry_run, check=stop_if_interrupted)
+
+    return deliver(ctx, output, [], work, partial(format_load, table), run_id=None, dry_run=dry_run)
+
+
+def format_load(table: str, found: LoadResult) -> str:
+    """Return what was done with a table, named as the user did, in a line, and what is wrong with lines of the dump.
+
+    ```
+    accounts: updated, version 7: 2 rows inserted, 1 updated, 0 deleted, 997 unchanged
+    ```
+    """
+    if found.status == REFUSED:
+        say_error(f"{table}: {found.error}")
+        dry = "; dry run: a run would be refused, too" if found.dry_run else ""
+        return clean(f"{table}: refused, {format_count(found.read, 'row')} read{dry}")
+    for each in found.warnings:
+        logging.getLogger("enrich").warning("%s: %s", table, each)
+    version = "" if found.version is None else f", version {found.version}"
+    counts = f"{format_count(found.inserted, 'row')} inserted, {found.updated} updated, {found.deleted} deleted"
+    lines = [f"{table}: {found.status}{version}: {counts}, {found.unchanged} unchanged"]
+    if found.skipped:
+        lines += [f"{format_count(found.skipped, 'line')} left out", *[f"  {each}" for each in found.faults]]
+    if found.dry_run:
+        lines.append("dry run: nothing was written")
+    return clean("\n".join(lines))
+
+
+# --- make projects and try them ---------------------------------------------------------------------------------------
+
+
+@cli.command(epilog="Example: enrich init shop && cd shop && enrich run")
+@click.argument("words", nargs=-1, metavar="[DIR | TABLE...]")
+@add_option(
+    "--from",
+    "from_tables",
+    is_flag=True,
+    help="Write a first job for the Delta tables TABLE... instead; paths, or names in the project's lake.",
+)
+@add_place_options
+def init(ctx: click.Context, /, *, words: tuple[str, ...], from_tables: bool) -> int:
+    """Write a project that runs, or a first job for tables that exist.
+
+    DIR (default: the current directory) gets one job of each kind, suites, a workflow for CI, and small tables.
+
+    With --from, the project here, or a new one, gets a job that joins the tables. Keys are guessed from uniqueness, and
+    joins from names of columns and from matches; comments in the file say so. Only some rows are read, without Spark.
+
+    Existing files are never overwritten.
+    """
+    given: Path | None = ctx.obj["project_dir"]
+    if from_tables:
+        if not words:
+            raise click.UsageError("--from needs the tables: enrich init --from TABLE...")
+        from enrich.init.firstjob import write_first_job
+
+        first = write_first_job(words, given, ctx.obj["target"])
+        say_result(clean("\n".join(str(first.home / name) for name in first.files)))
+        for note in first.notes:  # what has to be done before the first run
+            put(clean(f"note: {note}"), sys.stderr)
+        return 0
+    if len(words) > 1:
+        raise click.UsageError("init takes one directory; for a job from tables write enrich init --from TABLE...")
+    if words and given is not None:
+        raise click.UsageError("give the directory either as DIR or with --project-dir, not both")
+    from enrich.init import NEXT, write_project
+
+    directory = Path(words[0]) if words else given or Path()
+    written = write_project(directory)
+    change = "" if directory == Path() else f"  cd {quote(str(directory))}\n"
+    say_result(clean("\n".join([*written, "", "Next:\n" + change + NEXT])))
+    return 0
+
+
+NOT_AS_EXPECTED = 6
+"""The exit code of a scenario that differs: that of ``enrich verify``, which compares as well."""
+
+
+@cli.command(name="test", epilog="Example: enrich test -k merchant, or: enrich test --format junit > junit.xml")
+@click.argument("files", nargs=-1, type=click.Path(path_type=Path), metavar="[FILE]...")
+@add_option(
+    "-k", "--keyword", multiple=True, metavar="TEXT", help="Only scenarios whose file name or title contains TEXT."
+)
+@add_option(
+    "--format",
+    "form",
+    type=click.Choice(["text", "junit"]),
+    default="text",
+    show_default=True,
+    help="Format of the report on stdout; junit is for CI.",
+)
+@add_option("--quiet", is_flag=True, help="Print no progress on stderr.")
+@add_place_options
+def play_tests(
+    ctx: click.Context, /, *, files: tuple[Path, ...], keyword: tuple[str, ...], form: str, quiet: bool
+) -> int:
+    """Play scenarios, which test the jobs on a few rows.
+
+    A scenario has tables with a few rows, commits, runs, and what must then be there. A FILE is a scenario; without
+    any, those of tests/*.yml are played. The jobs and suites are the project's own; their tables are in a temporary
+    directory, whatever conf/ says. Values are shown: they are those of the files. Exit 0: all is as expected. 6:
+    something differs. 2: a file is wrong.
+    """
+    log_to_stderr("text", quiet=True)
+    logging.getLogger("enrich.testing").setLevel(logging.WARNING if quiet else logging.INFO)
+    from enrich.testing import outcome
+
+    project = load_chosen_project(ctx)
+    chosen = outcome.choose_scenarios(project, files, keyword)
+    found = []
+    for each in outcome.play_scenarios(project, chosen):
+        stop_if_interrupted()
+        found.append(each)
+        if form == "text":
+            say_result(outcome.format_outcome(each))
+        if not each.has_passed:
+            (first, *others), file = each.list_differences(), each.scenario.file
+            path = file if Path(file).exists() else str(project.dir / file)
+            more = f" and {format_count(len(others), 'other difference')}" if others else ""
+            say_failure(f"{file}:{first.line}: {first.what}: not as expected{more}; `{hints.test(path)}`", output=form)
+    say_result(outcome.format_end(found) if form == "text" else outcome.format_junit(found))
+    return 0 if all(each.has_passed for each in found) else NOT_AS_EXPECTED
+
+
 @cli.command(epilog="Example: enrich demo, then: enrich --project-dir enrich-demo run")
 @click.argument("directory", type=click.Path(path_type=Path), default=Path("enrich-demo"), metavar="[DIR]")
 @add_option(
@@ -303,8 +532,9 @@ def demo(directory: Path, sections: tuple[str, ...], everything: bool, quiet: bo
     return play(directory, () if everything else sections or (FIRST,), say_result)
 
 
-cli.add_command(init)
 cli.add_command(plan)
 cli.add_command(verify)
 cli.add_command(maintain)
-cli.add_command(load)
+cli.add_command(failing)
+cli.add_command(why)
+cli.add_command(doctor)

@@ -30,13 +30,10 @@ from enrich.cli.process import (
 )
 from enrich.project.project import Project
 from enrich.report import Report, add_reasons, read_report
-from enrich.report.junit import format_junit
-from enrich.report.keys import format_quarantined_keys
-from enrich.report.markdown import format_markdown
+from enrich.report.document import Causes, list_failing
 from enrich.report.models import JobReport
-from enrich.report.now import Causes, list_failing
-from enrich.report.page import find_latest, render_page
-from enrich.report.text import format_report
+from enrich.report.page import find_latest, format_junit, format_markdown, render_page
+from enrich.report.text import format_quarantined_keys, format_report
 from enrich.report.words import format_rule
 
 NOT_PASSED = 3

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from enrich.base.console import clean, format_count
 from enrich.base.errors import ConfigError
 from enrich.project.project import Project
-from enrich.report.junit import Case, CaseSuite, format_suites
+from enrich.report.page import Case, CaseSuite, format_suites
 from enrich.testing.compare import Mismatch
 from enrich.testing.play import Played, get_session, play, set_stage
 from enrich.testing.reader import find_files, read_scenarios

@@ -12,7 +12,7 @@ import pytest
 
 import enrich
 from enrich.base.errors import Locked
-from enrich.cli.dumps import format_load
+from enrich.cli.commands import format_load
 from enrich.dumps.result import BadLines, LoadResult
 from kit.command import call, restored
 from kit.project import CONF, SHOP, write_project

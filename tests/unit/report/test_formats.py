@@ -12,8 +12,7 @@ import pytest
 
 from enrich.base.console import clean
 from enrich.report import Report, build_report
-from enrich.report.junit import format_junit
-from enrich.report.markdown import format_markdown, quote_text
+from enrich.report.page import format_junit, format_markdown, quote_text
 from kit.history import NOT_NULL, expect, finding, project_in, row, state
 from kit.hostile import hostile, hostile_report
 

@@ -14,10 +14,8 @@ from jsonschema import Draft7Validator
 
 from enrich.answers.reasons import Cause, FailingRows, Reason, RuleCauses, format_failing, list_meanings
 from enrich.report import Report, add_reasons, build_report, build_schema
-from enrich.report.junit import format_junit
-from enrich.report.markdown import format_markdown
-from enrich.report.now import list_failing
-from enrich.report.page import render_page
+from enrich.report.document import list_failing
+from enrich.report.page import format_junit, format_markdown, render_page
 from enrich.report.text import format_report
 from kit.history import NOT_NULL, expect, finding, project_in, row, state
 from kit.hostile import hostile, hostile_report
