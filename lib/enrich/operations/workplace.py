@@ -370,7 +370,7 @@ class Workplace:
 
     def complete(self, opened: Opened, own: SparkSession) -> Opened:
         """Return a job whose expressions are compiled, those too whose types need Spark."""
-        from enrich.project.sparktypes import build_typer
+        from enrich.spark.session import build_typer
 
         if opened.compiled.complete:
             return opened

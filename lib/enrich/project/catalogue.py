@@ -41,12 +41,6 @@ def _is_number(value: Any) -> bool:
     return _can_read(value, float) if isinstance(value, str) else isinstance(value, (int, float))
 
 
-def _is_integer(value: Any) -> bool:
-    if isinstance(value, str):
-        return _can_read(value, int)
-    return isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
-
-
 def _is_bound(value: Any) -> bool:
     if _is_number(value):
         return True
@@ -96,12 +90,18 @@ _BROKEN = re.compile(
 def _is_regex(value: Any) -> bool:
     r"""Tell whether a pattern may compile; Python's ``re`` stands in for Java's, which Spark uses.
 
-    What Python alone lacks is let through: ``(?<=a|bc)``, flags in the middle, ``\x{41}``, ``\cA``.
+    What Java's have and Python's lack is rewritten (``\p{..}``, ``\z``, ``\h``, ``(?<name>``). What Python alone lacks
+    is let through: ``(?<=a|bc)``, flags in the middle, ``\x{41}``, ``\cA``.
     """
     try:
+        pattern = re.sub(r"\\[pP]\{[^}]*\}|\\[hHRX]", "x", str(value))
+        pattern = re.sub(r"\\[zG]", r"\\Z", pattern)
+        pattern = re.sub(r"\\Q(.*?)(?:\\E|$)", lambda found: re.escape(found.group(1)), pattern, flags=re.DOTALL)
+        pattern = re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", pattern)
+        pattern = re.sub(r"\\k<([A-Za-z]\w*)>", r"(?P=\1)", pattern)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            re.compile(_translate_java(str(value)))
+            re.compile(pattern.replace("&&[", "["))
     except re.error as error:
         return _is_text(value) and _BROKEN.match(error.msg) is None
     except (OverflowError, RecursionError):
@@ -109,19 +109,16 @@ def _is_regex(value: Any) -> bool:
     return _is_text(value)
 
 
-def _translate_java(pattern: str) -> str:
-    r"""Rewrite what Java's regular expressions have and Python's lack (``\p{..}``, ``\z``, ``\h``, ``(?<name>``)."""
-    pattern = re.sub(r"\\[pP]\{[^}]*\}|\\[hHRX]", "x", pattern)
-    pattern = re.sub(r"\\[zG]", r"\\Z", pattern)
-    pattern = re.sub(r"\\Q(.*?)(?:\\E|$)", lambda found: re.escape(found.group(1)), pattern, flags=re.DOTALL)
-    pattern = re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", pattern)
-    pattern = re.sub(r"\\k<([A-Za-z]\w*)>", r"(?P=\1)", pattern)
-    return pattern.replace("&&[", "[")
-
-
 NUMBER = Kind("a number", _is_number)
 POSITIVE = Kind("a number not below 0", lambda value: _is_number(value) and float(value) >= 0)
-INTEGER = Kind("a whole number", _is_integer)
+INTEGER = Kind(
+    "a whole number",
+    lambda value: (
+        _can_read(value, int)
+        if isinstance(value, str)
+        else isinstance(value, int) or (isinstance(value, float) and math.isfinite(value))
+    ),
+)
 BOUND = Kind("a number, a date or a timestamp", _is_bound)
 BOOLEAN = Kind("true or false", _is_boolean)
 TEXT = Kind("a text", _is_text)

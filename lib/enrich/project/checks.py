@@ -235,7 +235,7 @@ def _check_rules(draft: Draft) -> None:
         name = rule.get("rule") if isinstance(rule, dict) else None
         if not isinstance(name, str) or name not in RULES:
             continue  # its shape is a fault already
-        for message, key in (*_find_faults(draft, rule, RULES[name]), *_find_threshold_faults(rule, RULES[name])):
+        for message, key in _find_faults(draft, rule, RULES[name]):
             draft.fault(message, "rules", index, *([key] if key else []))
         given = {"scope": "changed", **rule}
         names = ("rule", "join", "action", "scope")
@@ -246,7 +246,7 @@ def _check_rules(draft: Draft) -> None:
 
 
 def _find_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
-    """Yield ``(message, key)`` for what is wrong with one rule, but for its threshold."""
+    """Yield ``(message, key)`` for what is wrong with one rule."""
     name = rule["rule"]
     if name not in draft.syntax.rules:
         allowed = ", ".join(each for each in RULES if each in draft.syntax.rules)
@@ -262,6 +262,15 @@ def _find_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[
     if "scope" in rule and not known.scoped:
         names = " and ".join(each for each, other in RULES.items() if other.scoped)
         yield f"only {names} take 'scope'; leave it out", "scope"
+    wanted = known.threshold
+    other = AT_LEAST if wanted == AT_MOST else AT_MOST
+    if other in rule:
+        yield f"{name} takes '{wanted}', not '{other}'", other
+    if wanted not in rule and other not in rule:
+        yield f"{name} needs '{wanted}'", None
+    value = rule.get(wanted)
+    if value is not None and (message := find_threshold_fault(wanted, value, is_share=wanted == AT_LEAST)):
+        yield message, wanted
 
 
 def _find_join_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
@@ -277,18 +286,6 @@ def _find_join_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iter
     elif isinstance(kind, str) and kind in JOINS and kind not in fit:  # an unknown kind is a fault already
         why = f"the key of a {kind} join is never null"
         yield f"{name} is for joins of kind {' or '.join(fit)}, not for {alias!r}: {why}", "join"
-
-
-def _find_threshold_faults(rule: dict[str, Any], known: _Known) -> Iterator[tuple[str, str | None]]:
-    name, wanted = rule["rule"], known.threshold
-    other = AT_LEAST if wanted == AT_MOST else AT_MOST
-    if other in rule:
-        yield f"{name} takes '{wanted}', not '{other}'", other
-    if wanted not in rule and other not in rule:
-        yield f"{name} needs '{wanted}'", None
-    value = rule.get(wanted)
-    if value is not None and (message := find_threshold_fault(wanted, value, is_share=wanted == AT_LEAST)):
-        yield message, wanted
 
 
 def find_threshold_fault(name: str, value: Any, *, is_share: bool = False) -> str | None:

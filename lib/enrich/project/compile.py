@@ -24,7 +24,7 @@ from enrich.base.spec import PREFIX, TEXT_TYPE, CompiledJob, DataType, JoinSpec,
 from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS, describe_reserved, suggest_rename
 from enrich.project.expressions import Expression, ExpressionError, Operand, Scope, parse_expression
 from enrich.project.kinds import JOBS, JOINS
-from enrich.project.models import Job, Join
+from enrich.project.models import Job
 
 Typer = Callable[[Mapping[str, DataType], str], DataType | None]
 """Column -> type of a frame, and an expression over it -> its type, as Spark finds it; raises ConfigError.
@@ -142,16 +142,13 @@ class Columns:
                 kind = self.tables[alias].get(name)
                 if kind is not None and not may_be_key(kind):
                     self.fault(f"{name!r} of type {name_of(kind)} cannot be a key column", "sources", alias, "key")
-            if source.normalise:
-                self._check_text(alias, found[alias])
+            kinds = {name: self.tables[alias][name] for name in found[alias] if name in self.tables[alias]}
+            # Of a composite key the text columns are normalised.
+            if source.normalise and kinds and all(kind != TEXT_TYPE for kind in kinds.values()):
+                told = ", ".join(f"{name!r} is {name_of(kind)}" for name, kind in kinds.items())
+                message = f"'normalise' needs a text column in the key; key column {told}"
+                self.fault(message, "sources", alias, "normalise")
         return found
-
-    def _check_text(self, alias: str, key: tuple[str, ...]) -> None:
-        """Refuse to normalise a key without text; of a composite one the text columns are normalised."""
-        kinds = {name: self.tables[alias][name] for name in key if name in self.tables[alias]}
-        if kinds and all(kind != TEXT_TYPE for kind in kinds.values()):
-            told = ", ".join(f"{name!r} is {name_of(kind)}" for name, kind in kinds.items())
-            self.fault(f"'normalise' needs a text column in the key; key column {told}", "sources", alias, "normalise")
 
     def parse(self, text: str, scope: Scope, *path: str | int) -> Expression | None:
         """Read an expression and note the columns that it uses; None when it has a fault."""
@@ -167,7 +164,14 @@ class Columns:
         """Check one reference down to its last nested field."""
         alias, *rest = parts
         if alias == "key":
-            return self._resolve_key(rest, *path)
+            names = self.job.sources[self.job.from_].key
+            if not rest and len(names) > 1:
+                self.fault("the key is composite; write key." + ", key.".join(names), *path)
+                return False
+            if len(names) > 1 and find(rest[0], names) is None:
+                self.fault(f"{rest[0]!r} is not a column of the key{did_you_mean(rest[0], names)}", *path)
+                return False
+            return True
         if self.is_list(alias):
             return True
         before = len(self.faults)
@@ -176,16 +180,6 @@ class Columns:
             return self.open
         kind = self.tables[alias][column]
         return self._descend(f"{alias}.{column}", kind, rest[1:], *path) is not None
-
-    def _resolve_key(self, rest: list[str], *path: str | int) -> bool:
-        names = self.job.sources[self.job.from_].key
-        if not rest and len(names) > 1:
-            self.fault("the key is composite; write key." + ", key.".join(names), *path)
-            return False
-        if len(names) > 1 and find(rest[0], names) is None:
-            self.fault(f"{rest[0]!r} is not a column of the key{did_you_mean(rest[0], names)}", *path)
-            return False
-        return True
 
     def _descend(self, where: str, kind: DataType, rest: list[str], *path: str | int) -> DataType | None:
         for name in rest:
@@ -388,14 +382,8 @@ class Compiler:
             self.referring.setdefault(alias, []).append(expression)
             self.check_types(alias, (text, self.type_of(expression, *place)), key, place)
 
-    def condition_on(self, alias: str, text: str, *place: str | int) -> Expression | None:
-        """Read a condition that sees one lookup alone."""
-        self.see(alias)
-        expression = self.columns.parse(text, Scope(frozenset({alias})), *place)
-        self._check_condition(expression, *place)
-        return expression
-
-    def _check_condition(self, expression: Expression | None, *place: str | int) -> None:
+    def check_condition(self, expression: Expression | None, *place: str | int) -> None:
+        """Refuse a condition that is none."""
         kind = self.type_of(expression, *place) if expression is not None else None
         if kind is not None and kind != "boolean":
             self.columns.fault(f"{str(place[-1])!r} is {name_of(kind)}; it must be a condition", *place)
@@ -415,11 +403,21 @@ class Compiler:
         """Resolve joins, target columns and condition, in this order: each sees what stands before it."""
         job = self.job
         self.see(job.from_)
-        steps = [self._compile_join(alias, join) for alias, join in job.join.items()]
+        steps = []
+        for alias, join in job.join.items():
+            kind = JOINS[join.kind]
+            step = kind.compile(self, alias, join)
+            if not kind.gives_list:
+                self.see(alias)
+            referring = self.referring.get(alias, ())
+            reads = frozenset(path[0] for expression in referring for path in expression.paths)
+            is_plain = step.is_plain and all(expression.is_path for expression in referring)
+            decisive = step.decisive.union(*[self.list_columns(expression) for expression in referring])
+            steps.append(replace(step, reads=reads, decisive=decisive, is_plain=is_plain))
         self._is_sound = not self.columns.faults
         outputs = self._outputs(steps)
         where = self.expression(job.where, "where") if job.where is not None else None
-        self._check_condition(where, "where")
+        self.check_condition(where, "where")
         identity, right = self._identity(outputs, steps)
         texts = [*outputs.values(), *([where] if where else []), *chain.from_iterable(self.referring.values())]
         spec = JoinSpec(
@@ -441,27 +439,13 @@ class Compiler:
             self.check_cluster(spec.columns)
         select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]
         meaning = {**self.describe_meaning(), "select": select, "where": where.canonical if where else None}
-        meaning["join"] = [self._describe_join(step) for step in steps]
+        meaning["join"] = []
+        for step in steps:
+            join = job.join[step.alias]
+            referred = [each.canonical for each in self.referring.get(step.alias, ())]
+            said = [referred, join.element_key, join.duplicates, join.unmatched]
+            meaning["join"].append([step.alias, step.kind, step.how, *said, *self.written.get(step.alias, ())])
         return CompiledJob(spec, meaning, self.complete, self.kinds)
-
-    def _compile_join(self, alias: str, join: Join) -> Step:
-        """Resolve one join, and note what its expressions read."""
-        kind = JOINS[join.kind]
-        step = kind.compile(self, alias, join)
-        if not kind.gives_list:
-            self.see(alias)
-        referring = self.referring.get(alias, ())
-        reads = frozenset(path[0] for expression in referring for path in expression.paths)
-        is_plain = step.is_plain and all(expression.is_path for expression in referring)
-        decisive = step.decisive.union(*[self.list_columns(expression) for expression in referring])
-        return replace(step, reads=reads, decisive=decisive, is_plain=is_plain)
-
-    def _describe_join(self, step: Step) -> list[Any]:
-        """Return what a join says, for the hash of the definition."""
-        join = self.job.join[step.alias]
-        texts = [each.canonical for each in self.referring.get(step.alias, ())]
-        said = [texts, join.element_key, join.duplicates, join.unmatched]
-        return [step.alias, step.kind, step.how, *said, *self.written.get(step.alias, ())]
 
     def _outputs(self, steps: list[Step]) -> dict[str, Expression]:
         """Resolve ``select``, or every column when there is none."""
@@ -501,16 +485,12 @@ class Compiler:
                 if kind == "void":
                     continue
                 if keep_key or name not in self.keys[step.alias]:
-                    self._add_column(found, step.alias, name)
+                    shown = f"{step.alias}_{name}"
+                    if shown in found:
+                        message = f"without select, {step.alias}.{name} would be a second target column {shown!r}"
+                        self.columns.fault(f"{message}; write a select", "join", step.alias)
+                    found[shown] = quote(step.alias, name)
         return found
-
-    def _add_column(self, found: dict[str, str], alias: str, name: str) -> None:
-        """Show a lookup's column under its alias, unless another column has this name already."""
-        shown = f"{alias}_{name}"
-        if shown in found:
-            message = f"without select, {alias}.{name} would be a second target column {shown!r}; write a select"
-            self.columns.fault(message, "join", alias)
-        found[shown] = quote(alias, name)
 
     def _replace_elements(self, step: Step, found: dict[str, str]) -> None:
         if not self.referring[step.alias]:

@@ -117,23 +117,18 @@ def load_project(
         project = Project(reader.base, target, settings, jobs, suites, tuple(deployments))
         reader.faults += check_neighbours(trees, project)
     if reader.faults or settings is None:
-        raise ConfigError.of(_sort_faults(reader.faults))
+        found: dict[Fault, tuple[str, int]] = {}  # each once, none longer than a reader bears
+        for fault in reader.faults:
+            file, _, line = (fault.where or "").rpartition(":")
+            place = (file, int(line)) if file and line.isdigit() else (fault.where or "", 0)
+            is_long = len(fault.message) > _MAX_MESSAGE
+            found[Fault(f"{fault.message[:_MAX_MESSAGE]}...", fault.where) if is_long else fault] = place
+        raise ConfigError.of(sorted(found, key=lambda fault: found[fault]))
     tables = [job.target.table for job in jobs.values()]
     tables += [source.table for job in jobs.values() for source in job.sources.values()]
     places = [place for place in map(project.location, tables) if isinstance(place, str)]
     remember_settings([project.state, *places], settings.spark.conf)
     return project
-
-
-def _sort_faults(faults: list[Fault]) -> list[Fault]:
-    """Return each fault once, in the order of files and lines, none longer than a reader bears."""
-    found: dict[Fault, tuple[str, int]] = {}
-    for fault in faults:
-        file, _, line = (fault.where or "").rpartition(":")
-        place = (file, int(line)) if file and line.isdigit() else (fault.where or "", 0)
-        is_long = len(fault.message) > _MAX_MESSAGE
-        found[Fault(f"{fault.message[:_MAX_MESSAGE]}...", fault.where) if is_long else fault] = place
-    return sorted(found, key=lambda fault: found[fault])
 
 
 def find_project(path: str | os.PathLike[str] | None = None, *, needs_jobs: bool = True) -> Path:

@@ -19,13 +19,17 @@ from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
 from pyspark import SparkConf, SparkContext
-from pyspark.errors import AnalysisException, PySparkRuntimeError
+from pyspark.errors import AnalysisException, PySparkException, PySparkRuntimeError
 from pyspark.java_gateway import launch_gateway
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
-from enrich.base.errors import EnvironmentFault
+from enrich.base.errors import ConfigError, EnvironmentFault
 from enrich.base.files import make_private_directory
+from enrich.base.schemas import build_struct
+from enrich.base.spec import DataType
 from enrich.project.settings import FORCED, is_inherited
 from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE
 from enrich.spark.archive import find_archive
@@ -417,3 +421,22 @@ def _keep_sigint() -> Iterator[None]:
         yield
     finally:
         module.signal = signal
+
+
+def build_typer(session: SparkSession) -> Callable[[Mapping[str, DataType], str], DataType]:
+    """Return a function that lets Spark type an expression over a frame of the given columns.
+
+    Raises:
+        ConfigError: (the function) Spark refuses the expression; the message holds its error condition alone.
+    """
+
+    def type_of(columns: Mapping[str, DataType], expression: str) -> DataType:
+        frame = session.createDataFrame([], T.StructType.fromJson(build_struct(columns)))
+        try:
+            found: DataType = frame.select(F.expr(expression).alias("found")).schema["found"].dataType.jsonValue()
+        except PySparkException as error:
+            condition = error.getCondition() or type(error).__name__
+            raise ConfigError(f"Spark refuses {expression!r}: {condition}") from None
+        return found
+
+    return type_of

@@ -73,7 +73,13 @@ def tokenize(text: str) -> tuple[Token, ...]:
     Raises:
         ExpressionError: At the first character that no accepted expression holds.
     """
-    _check_whole(text)
+    if not text.strip():
+        raise ExpressionError("an expression is empty")
+    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
+        raise ExpressionError(f"an expression is longer than {MAX_BYTES} bytes")
+    if "${" in text:
+        # Spark replaces ${env:…}, ${system:…} and ${any.conf} before it parses, in string literals and backticks too.
+        raise ExpressionError("'${' is not allowed: Spark would replace it by a setting or an environment variable")
     tokens: list[Token] = []
     at = len(text) - len(text.lstrip(" \t\r\n"))
     while at < len(text):
@@ -96,16 +102,6 @@ def is_relative_time(text: str) -> bool:
 def locate(offset: int) -> str:
     """Say where ``offset`` is, for people: characters count from 1."""
     return f"at character {offset + 1}"
-
-
-def _check_whole(text: str) -> None:
-    if not text.strip():
-        raise ExpressionError("an expression is empty")
-    if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:
-        raise ExpressionError(f"an expression is longer than {MAX_BYTES} bytes")
-    if "${" in text:
-        # Spark replaces ${env:…}, ${system:…} and ${any.conf} before it parses, in string literals and backticks too.
-        raise ExpressionError("'${' is not allowed: Spark would replace it by a setting or an environment variable")
 
 
 def _refuse_character(text: str, at: int) -> NoReturn:
@@ -132,11 +128,8 @@ def _check_token(text: str, token: Token) -> None:
                 raise ExpressionError(
                     f"character U+{ord(char):04X} {locate(token.start + offset)} is not allowed in quotes"
                 )
-    if token.type == "string":
-        _check_string(token)
-
-
-def _check_string(token: Token) -> None:
+    if token.type != "string":
+        return
     if not _PLAIN_STRING.fullmatch(token.text[1:-1]):
         raise ExpressionError(
             f"a text literal {locate(token.start)} escapes a quote or a character by its number",

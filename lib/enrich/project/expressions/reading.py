@@ -335,20 +335,17 @@ class Reading:
         elif token.type in ("string", "number"):
             self._hand_literal(1)
         elif word == "(":
-            if not self._has_variables():
+            # Before (x, y) -> nothing is called; Spark takes one variable only without parentheses.
+            at = self._at + 2
+            while self.tokens[at - 1].type in ("word", "quoted") and self.tokens[at].lower == ",":
+                at += 2
+            if at == self._at + 2 or [each.lower for each in self.tokens[at : at + 2]] != [")", "->"]:
                 self._hand("VAR", f"f{self._at}")
             self._open(_Frame(")"), "L_PAREN")
         elif word == "*":
             self._fail("a star is not allowed", hint="name the columns")
         else:
             self._fail(f"expected a value, found {self._show_token()}")
-
-    def _has_variables(self) -> bool:
-        """Return whether ``(x, y) ->`` is ahead; Spark takes one variable only without parentheses."""
-        at = self._at + 2
-        while self.tokens[at - 1].type in ("word", "quoted") and self.tokens[at].lower == ",":
-            at += 2
-        return at > self._at + 2 and [each.lower for each in self.tokens[at : at + 2]] == [")", "->"]
 
     def _read_word(self, word: str) -> None:
         after = self._next.lower
@@ -466,7 +463,13 @@ class Reading:
             frame.count += 1
             self.worded |= {frame.place} if word != "," else set()
         elif word == "as" and frame.function in ("cast", "try_cast", "struct"):
-            self._read_as(frame)
+            self._at += 1
+            if frame.function == "struct":  # the name of a field
+                self._read_part()
+            else:
+                self._hand("COMMA")
+                self._hand("NUMBER", str(self._at), self._read_type())
+            self._is_closed = True
         elif frame.end == "end" and word in ("when", "then", "else"):
             self._hand_operator(word.upper())
         elif word == "->":
@@ -483,16 +486,6 @@ class Reading:
         self._at += 1
         self._frames.pop()
         self._is_open, self._has_steps, self._is_closed = False, True, frame.closes
-
-    def _read_as(self, frame: _Frame) -> None:
-        """Read the type behind the ``as`` of a cast, or the name behind that of a struct's field."""
-        self._at += 1
-        if frame.function == "struct":
-            self._read_part()
-        else:
-            self._hand("COMMA")
-            self._hand("NUMBER", str(self._at), self._read_type())
-        self._is_closed = True
 
     def _read_operator(self, word: str) -> None:
         if word in _BINARY:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.schemas import is_time, name_of
 from enrich.base.spec import Step
+from enrich.project.expressions import Scope
 from enrich.project.kinds.foreign_key import check_references
 from enrich.project.kinds.syntax import JoinSyntax
 
@@ -63,7 +64,9 @@ class AsOf(JoinSyntax):
             end = compiler.columns.named(alias, join.valid_to, "join", alias, "valid_to")
             compiler.check_types(alias, (f"{alias}.{end}", known.get(end)), start, ("join", alias, "valid_to"))
         if join.gone is not None:  # it says of a version that the thing is gone, and sees the lookup alone
-            gone = compiler.condition_on(alias, join.gone, "join", alias, "gone")
+            compiler.see(alias)
+            gone = compiler.columns.parse(join.gone, Scope(frozenset({alias})), "join", alias, "gone")
+            compiler.check_condition(gone, "join", alias, "gone")
         compiler.written[alias] = [end, gone.canonical if gone is not None else None]
         decisive = frozenset({(alias, end)} if end is not None else ())
         step = Step(alias, self.name, join.how, on=tuple(texts), at=moment, valid_to=end, gone=join.gone)
