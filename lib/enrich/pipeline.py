@@ -88,4 +88,6 @@ def compute(run: Run) -> tuple[JobResult, publish.StagedRun | None]:
     # Rules about the whole target; too much of it gone points at an emptied source.
     account = account.add(*gate.judge_target(run, judged, counted.state.rules, counted.scanned))
     account = account.add(gate.check_mass_change(run, staged.target, compared=staged.compared))
-    return account.require_accepted(), replace(staged, state=counted.state)
+    if account.closing:
+        raise gate.Closed(account.result, account.closing)
+    return account.result, replace(staged, state=counted.state)

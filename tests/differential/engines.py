@@ -67,7 +67,7 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
     search no source for two rows with one key (no table of these tests has such).
     """
     from enrich.delta import extents, sink
-    from enrich.frames import changes, columns, difference, keys
+    from enrich.frames import changes, columns, difference
     from enrich.joins import as_of, chain
     from enrich.project import compile as compiler
     from enrich.steps import rows, run
@@ -90,7 +90,7 @@ def on_other_ways(spark: SparkSession, number: int) -> Iterator[None]:
         patch.setattr(as_of, "_FEW", 2)
         patch.setattr(difference, "_SENT", -1)
         patch.setattr(chain, "_keeps_partners", lambda *_: False)
-        patch.setattr(keys, "find_known_rows", lambda *_: None)
+        patch.setattr(chain, "find_known_rows", lambda *_: None)
         patch.setattr(changes, "count_by_key", _count_one_by_one)
         patch.setattr(rows, "count_with_ranges", lambda left, _: ((left.count(),), {}))
         patch.setattr(chain, "_take_counts", lambda *_: None)

@@ -19,8 +19,8 @@ from differential.alterations import Alteration
 from differential.planting import wrap
 from enrich.base.spec import LIVE, OPERATION, WEIGHT, name_partners, quote
 from enrich.delta import reads, tables
-from enrich.frames import changes, difference, join, keys
-from enrich.joins import as_of, mirror
+from enrich.frames import changes, difference, join
+from enrich.joins import as_of, chain, mirror
 from enrich.steps import source_changes
 
 if TYPE_CHECKING:
@@ -402,7 +402,7 @@ def _moving(patch: Patch, is_mine: Mine, first: int) -> None:
         kept = [frame.where(~is_mine(F.col("__enrich_j0"))) for frame in moved[first:]]
         return affected(spec, changed, references, [*moved[:first], *kept])
 
-    wrap(patch, keys, "find_affected_right", around)
+    wrap(patch, chain, "find_affected_right", around)
 
 
 def _old_values_forgotten(patch: Patch, is_mine: Mine) -> None:

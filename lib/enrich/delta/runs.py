@@ -21,7 +21,7 @@ from enrich.base.errors import EnrichError, EnvironmentFault, HistoryError, RunF
 from enrich.base.extras import UPGRADE
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, is_denied
-from enrich.base.result import Extent, JobResult
+from enrich.base.result import Extent
 from enrich.base.stores import find_options
 from enrich.delta.extents import measure_files
 from enrich.delta.tables import query, query_rows
@@ -73,12 +73,6 @@ class RunRow:
     mode: str | None = None
     exit_code: int | None = None
     seconds: float | None = None
-
-
-def build_outcome(run_id: str, target: str, result: JobResult) -> RunRow:
-    """Return the row that keeps what became of a job."""
-    told = {name: getattr(result, name) for name in ("number", "status", "mode", "exit_code", "seconds")}
-    return RunRow(run_id, result.job, target, OUTCOME, {"enrich": FORMAT, **result.to_dict()}, **told)
 
 
 def require_known(found: Mapping[str, Any], what: str) -> None:

@@ -75,24 +75,8 @@ class Identity:
         return ours.eqNullSafe(theirs) if self.right else ours == theirs
 
 
-def keep_affected(rows: DataFrame, affected: Affected, identity: Identity) -> DataFrame:
-    """Return the rows that have an affected key. A left key stands for all its rows, a right one for that without left.
-
-    Args:
-        rows: The identity's columns.
-        affected: The keys.
-        identity: How the rows are told apart.
-    """
-    left, right = _split_keys(affected, identity)
-    kept = _join_keys(rows, left, identity, "left_semi")
-    if right is None:
-        return kept
-    lookup_only = has_null(name_left_key(len(identity.left)))
-    return kept.unionByName(_join_keys(rows.where(lookup_only), right, identity, "left_semi"))
-
-
 def drop_affected(rows: DataFrame, affected: Affected, identity: Identity) -> DataFrame:
-    """Return the rows that ``keep_affected`` leaves out."""
+    """Return the rows that have no affected key: a left one for all its rows, a right one for that without left."""
     left, right = _split_keys(affected, identity)
     kept = _join_keys(rows, left, identity, "left_anti")
     if right is None:
@@ -285,7 +269,11 @@ def _keep_affected(old: DataFrame, affected: Affected, identity: Identity) -> Da
     is_small = 0 < affected.count <= _SENT and all(isinstance(each.dataType, kinds) for each in affected.left.schema)
     if is_small and affected.right is None:
         affected = replace(affected, left=F.broadcast(affected.left))
-    kept = keep_affected(near, affected, identity)
+    left, right = _split_keys(affected, identity)
+    kept = _join_keys(near, left, identity, "left_semi")
+    if right is not None:  # a left key stands for all its rows, a right one for that without left
+        lookup_only = has_null(name_left_key(len(identity.left)))
+        kept = kept.unionByName(_join_keys(near.where(lookup_only), right, identity, "left_semi"))
     for name in [name for name in identity.names if name not in identity.keys]:
         kept = kept.unionByName(old.where(F.col(name).isNotNull()))
     return kept
@@ -391,11 +379,8 @@ def _count_holes(value: Column, kind: T.DataType, other: T.DataType) -> Column:
     pair = _pair_elements(kind, other)
     assert pair is not None  # noqa: S101 - callers have looked
 
-    def has_hole(each: Column) -> Column:
-        return _has_hole(each, *pair)
-
     elements = F.map_values(value) if isinstance(kind, T.MapType) else value
-    return F.when(value.isNotNull(), F.size(F.filter(elements, has_hole))).otherwise(0)
+    return F.when(value.isNotNull(), F.size(F.filter(elements, lambda each: _has_hole(each, *pair)))).otherwise(0)
 
 
 def _has_hole(value: Column, kind: T.DataType, other: T.DataType) -> Column:

@@ -1,11 +1,27 @@
 """A chain of joins: each of them looks up what the rows so far refer to, and adds it.
 
-What a change of any source means for the target is told by ``enrich.frames.keys``, what the joins make of rows by
-``enrich.frames.join``; here both meet the tables.
+What the joins make of rows is told by ``enrich.frames.join``; here it meets the tables, and the net changes of all
+sources tell which rows of the target may differ.
+
+A target row comes about in steps, one a join. If it differs between two versions, take the first step after which it
+does: the row before that step is the same at both versions, so what it refers to at the *new* version leads to it.
+Hence the changed keys of the driving source and of table joins, plus for every other changed lookup the rows that refer
+to a changed key *now*, cover every difference; old images are needed only for rows of a lookup that lost their last
+left row.
+
+========================  ==========================================
+changed                   affected
+========================  ==========================================
+left row ``P1``           ``P1``
+merchant ``M1``           every product that names ``M1``
+address ``a2``            every person whose list holds ``a2``
+``P1`` left ``M1`` (full)  ``P1``, and ``M1`` as a row of its own
+========================  ==========================================
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import cast
 
@@ -20,15 +36,14 @@ from enrich.base.spec import (
     Affected,
     JoinSpec,
     KnownRows,
-    Step,
     name_left_key,
     name_reference,
+    name_right_key,
 )
-from enrich.frames import join, keys
+from enrich.frames import join
 from enrich.frames.changes import count_keys_that_differ
-from enrich.frames.columns import Ranges, drop_nulls, lacks_value, mark_rows, pack_rows, take_column
+from enrich.frames.columns import Ranges, drop_nulls, has_null, lacks_value, mark_rows, pack_rows, take_column, unite
 from enrich.frames.join import Sources, sum_partners
-from enrich.frames.keys import list_sharing
 from enrich.joins import interval
 from enrich.spark import read_broadcast_limit
 from enrich.steps.rows import Rows, count_left, find_quarantined_keys
@@ -73,20 +88,24 @@ def _find_affected(run: Run, spec: JoinSpec, changed: Changes) -> Affected:
     waiting = find_quarantined_keys(run)
     now, right = run.now, spec.right_step()
     carry = not spec.sources[spec.driving].trusted
-
-    def refer(step: Step, touched: DataFrame) -> DataFrame:
-        return join.find_references(now, step, changed=touched, carry=carry)
-
-    dependent = [run.keep(frame) for frame in keys.find_dependents(spec, changed.differing, refer)]
+    # What refers to a changed key now; what is near a changed row of an interval join is found by the row's images.
+    dependent = []
+    for step in spec.steps:
+        if not step.shares_key and step.interval is None and step.alias in changed.differing:
+            touched = changed.differing[step.alias]
+            names = name_reference(len(touched.columns))
+            found = join.find_references(now, step, changed=touched, carry=carry)
+            dependent.append(found.join(touched, on=names, how="left_semi").drop(*names))
+    dependent = [run.keep(frame) for frame in dependent]
     near = spec.interval_step
     if near is not None and near.alias in changed.differing:
         dependent.append(run.keep(interval.find_near_changes(run.now, near, list(changed.images(near.alias)))))
     others = [each.left for each in waiting]
-    left = run.keep(keys.find_affected_left(spec, changed.differing, dependent, others))
+    left = run.keep(unite(_list_left_parts(spec, changed.differing, dependent, others)).distinct())
     known = {}
     for alias in list_sharing(spec):
         come = find_moved_rows(now, changed, alias, come=True)
-        rows = keys.find_known_rows(spec, alias, come, changed.differing, dependent, others)
+        rows = find_known_rows(spec, alias, come, changed.differing, dependent, others)
         if rows is not None:
             known[alias] = rows
     if right is None:
@@ -100,7 +119,83 @@ def _find_affected(run: Run, spec: JoinSpec, changed: Changes) -> Affected:
             frame.select(*[name for name in frame.columns if name.startswith("__enrich_j")]) for frame in references
         ]
     moved += [each.right for each in waiting if each.right is not None]
-    return Affected(left, run.keep(keys.find_affected_right(spec, changed.differing, dependent, moved)), known=known)
+    return Affected(left, run.keep(find_affected_right(spec, changed.differing, dependent, moved)), known=known)
+
+
+def list_sharing(spec: JoinSpec) -> list[str]:
+    """Return the sources that have the driving source's key: itself, and the lookups of table joins."""
+    return [spec.driving, *[step.alias for step in spec.steps if step.shares_key]]
+
+
+def _list_left_parts(
+    spec: JoinSpec, changed: Mapping[str, DataFrame], dependent: Sequence[DataFrame], others: Sequence[DataFrame]
+) -> list[DataFrame]:
+    names = name_left_key(len(spec.key_columns))
+    parts = [*others, *[changed[alias].toDF(*names) for alias in list_sharing(spec) if alias in changed]]
+    return parts + [drop_nulls(frame.select(*names)) for frame in dependent]
+
+
+def find_known_rows(
+    spec: JoinSpec,
+    alias: str,
+    come: DataFrame | None,
+    changed: Mapping[str, DataFrame],
+    dependent: Sequence[DataFrame],
+    others: Sequence[DataFrame] = (),
+) -> KnownRows | None:
+    """Return the affected rows of a source that need not be read again, and which ones are left to read.
+
+    A row that came in the window is what its table has at the window's end, if no two rows share a key. A driving row
+    that was read because it refers to a changed key is at hand, too.
+
+    The source is the driving one, or the lookup of a table join; ``come``: its rows that came in the window, key
+    columns and all; None when it has not changed. ``others``: left keys that are computed though nothing
+    of theirs changed.
+    """
+    names = name_left_key(len(spec.key_columns))
+    carrying = [frame for frame in dependent if alias == spec.driving and alias in frame.columns]
+    parts = [drop_nulls(frame.select(*names, alias), names) for frame in carrying]
+    read = [frame.select(*names) for frame in parts]
+    if len(parts) > 1:
+        parts = [unite(parts).dropDuplicates(names)]
+    if come is not None:
+        read.append(changed[alias].toDF(*names))
+        parts = [frame.join(read[-1], on=names, how="left_anti") for frame in parts]
+        parts.append(drop_nulls(pack_rows(come, spec.sources[alias], names), names))
+    if not parts:
+        return None
+    elsewhere = {name: keys for name, keys in changed.items() if come is None or name != alias}
+    others = _list_left_parts(spec, elsewhere, [frame for frame in dependent if frame not in carrying], others)
+    if not others:
+        return KnownRows(unite(parts))
+    unread = unite(others).distinct()
+    for frame in read:
+        unread = unread.join(frame, on=names, how="left_anti")
+    return KnownRows(unite(parts), unread)
+
+
+def find_affected_right(
+    spec: JoinSpec, changed: Mapping[str, DataFrame], dependent: Sequence[DataFrame], moved: Sequence[DataFrame]
+) -> DataFrame:
+    """Return the keys of the right or full foreign-key or interval lookup whose own rows may appear, differ or go.
+
+    ``moved``: ``__enrich_j*`` that the affected left rows refer to, or ``__enrich_r*`` that they are near, at the
+    window's start and at its end; and other keys that shall be computed.
+
+    Returns:
+        ``__enrich_r*``, distinct and without nulls.
+    """
+    right = spec.right_step()
+    assert right is not None  # noqa: S101 - callers have looked
+    names = name_right_key(len(spec.sources[right.alias].key))
+    parts = [frame.toDF(*names) for frame in moved]
+    if right.alias in changed:
+        parts.append(changed[right.alias].toDF(*names))
+    lefts = name_left_key(len(spec.key_columns))
+    parts += [
+        drop_nulls(frame.where(has_null(lefts)).select(*names)) for frame in dependent if names[0] in frame.columns
+    ]
+    return unite(parts).distinct()
 
 
 def find_moved_rows(now: join.Sources, changed: Changes, alias: str, *, come: bool) -> DataFrame | None:

@@ -75,7 +75,16 @@ def join(sources: Sources, rows: DataFrame, affected: Affected | None, step: Ste
     joined = join_referenced(sources, rows, step, search_key)
     if not step.keeps_right:
         return joined
-    return bury(joined).unionByName(_find_unreferenced(sources, affected, step), allowMissingColumns=True)
+    spec = sources.spec
+    names, rights = name_reference(len(step.on)), name_right_key(len(step.on))
+    lookup = sources.frame(step.alias, rights)
+    if affected is not None and affected.right is not None:
+        lookup = lookup.join(affected.right, on=rights, how="left_semi")
+    before = list_deciding_steps(spec, step, exact=True)
+    used = list_references(sources, apply_steps(sources, None, before), step).select(*names)
+    condition = reduce(and_, [F.col(r) == F.col(n) for r, n in zip(rights, names, strict=True)])
+    alone = lookup.join(drop_nulls(used).distinct(), on=condition, how="left_anti").withColumn(ALIVE, F.lit(True))
+    return bury(joined).unionByName(alone, allowMissingColumns=True)
 
 
 def search_key(
@@ -122,17 +131,3 @@ def join_referenced(
     if step.how in ("inner", "right"):
         added[ALIVE] = F.col(ALIVE) & matched
     return joined.withColumns(added).drop(*names, *wanted, *found, SALT, "__enrich_zero")
-
-
-def _find_unreferenced(sources: Sources, affected: Affected | None, step: Step) -> DataFrame:
-    """Return the rows of a right or full foreign-key lookup that no left row refers to."""
-    spec = sources.spec
-    names, rights = name_reference(len(step.on)), name_right_key(len(step.on))
-    lookup = sources.frame(step.alias, rights)
-    if affected is not None and affected.right is not None:
-        lookup = lookup.join(affected.right, on=rights, how="left_semi")
-    before = list_deciding_steps(spec, step, exact=True)
-    used = list_references(sources, apply_steps(sources, None, before), step).select(*names)
-    condition = reduce(and_, [F.col(r) == F.col(n) for r, n in zip(rights, names, strict=True)])
-    alone = lookup.join(drop_nulls(used).distinct(), on=condition, how="left_anti")
-    return alone.withColumn(ALIVE, F.lit(True))

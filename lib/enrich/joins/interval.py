@@ -186,7 +186,11 @@ def join(sources: Sources, rows: DataFrame, affected: Affected | None, step: Ste
         return joined
     if affected is not None and affected.right is not None:
         lookup = lookup.join(affected.right, on=affected.right.columns, how="left_semi")
-    alone = find_unpaired(_read_rows(sources, step, None), lookup, step).withColumn(ALIVE, F.lit(True))
+    # Rows of the lookup that no row is near.
+    keys, matched = [name for name in lookup.columns if name.startswith("__enrich_r")], name_matched(len(step.on))
+    asking = _read_rows(sources, step, None).select(*name_wanted(len(step.on)), AT)
+    used = find_pairs(asking, lookup.select(*keys, *matched, TIME), step).distinct()
+    alone = lookup.drop(*matched, TIME).join(used, on=keys, how="left_anti").withColumn(ALIVE, F.lit(True))
     return joined.unionByName(alone, allowMissingColumns=True)
 
 
@@ -329,21 +333,6 @@ def join_pairs(rows: DataFrame, lookup: DataFrame, step: Step, *, large: bool = 
     added = {name_partners(step.alias): partners, ALIVE: ~has_pair if keeps_left else F.lit(False)}
     own = own.withColumns(added).drop(*wanted, AT, _FOUND)
     return own.unionByName(pairs, allowMissingColumns=True)
-
-
-def find_unpaired(rows: DataFrame, lookup: DataFrame, step: Step) -> DataFrame:
-    """Return the rows of a lookup that no row is near, as ``__enrich_r*`` and its struct.
-
-    Args:
-        rows: ``name_wanted`` and ``AT`` of all rows.
-        lookup: As for ``find_pairs``, with ``__enrich_r*``.
-        step: The interval join.
-    """
-    keys = [name for name in lookup.columns if name.startswith("__enrich_r")]
-    matched = name_matched(len(step.on))
-    asking = rows.select(*name_wanted(len(step.on)), AT)
-    used = find_pairs(asking, lookup.select(*keys, *matched, TIME), step).distinct()
-    return lookup.drop(*matched, TIME).join(used, on=keys, how="left_anti")
 
 
 def find_near_changes(now: Sources, step: Step, images: Sequence[DataFrame]) -> DataFrame:

@@ -66,8 +66,8 @@ def join(sources: Sources, rows: DataFrame, _affected: Affected | None, step: St
     if step.drop_duplicates:
         # The first element of each id of a row; null ids are no duplicates of each other.
         alone = F.when(F.col("__enrich_id").isNull(), F.col("__enrich_at"))
-        same = Window.partitionBy(*identity, "__enrich_id", alone).orderBy("__enrich_at")
-        ranked = exploded.withColumn("__enrich_rank", F.row_number().over(same))
+        window = Window.partitionBy(*identity, "__enrich_id", alone).orderBy("__enrich_at")
+        ranked = exploded.withColumn("__enrich_rank", F.row_number().over(window))
         exploded = ranked.where(F.col("__enrich_rank") == 1).drop("__enrich_rank")
     spread = F.when(F.col("__enrich_id").isNull(), F.pmod(F.hash(*identity, "__enrich_at"), F.lit(SALTS)) + 1)
     exploded = exploded.withColumn("__enrich_salt", F.coalesce(spread, F.lit(0)))
@@ -77,7 +77,12 @@ def join(sources: Sources, rows: DataFrame, _affected: Affected | None, step: St
     lists = collect_elements(exploded.join(lookup, on=condition, how="left"), identity, spec.sources[step.alias], step)
     kind = lists.schema["__enrich_list"].dataType
     result = F.coalesce(F.col("__enrich_list"), F.array().cast(kind))
-    rows = join_back(rows, lists, identity)
+    renamed = {name: name.replace("__enrich_", "__enrich_of_") for name in identity}
+    pairs = [(F.col(name), F.col(theirs)) for name, theirs in renamed.items()]
+    # A row without left side has nulls in its identity, hence null-safe.
+    nullable = any(name.startswith("__enrich_r") for name in identity)
+    same = [ours.eqNullSafe(theirs) if nullable else ours == theirs for ours, theirs in pairs]
+    rows = rows.join(lists.withColumnsRenamed(renamed), on=reduce(and_, same), how="left").drop(*renamed.values())
     has_driving = F.col(spec.driving).isNotNull()
     rows = rows.withColumns(
         {
@@ -100,38 +105,20 @@ def collect_elements(elements: DataFrame, identity: Sequence[str], lookup: Sourc
     Returns:
         ``identity``, ``__enrich_list`` and ``COUNTED``; rows without elements are left out.
     """
-
-    def by_position(a: Column, b: Column) -> Column:
-        return F.when(a.getField("at") < b.getField("at"), F.lit(-1)).otherwise(F.lit(1))
-
     is_matched, is_null = F.col(step.alias).isNotNull(), F.col("__enrich_id").isNull()
-    pair = F.struct(F.col("__enrich_at").alias("at"), _build_payload(lookup, step).alias("item"))
+    # The id is named as the lookup's key; the struct's other fields and the lookup's columns follow.
+    own = [F.col("__enrich_item").getField(field).alias(field) for field in step.element_fields]
+    others = [column for column in lookup.columns if column not in lookup.key]
+    looked_up = [F.col(step.alias).getField(column).alias(column) for column in others]
+    item = F.struct(F.col("__enrich_id").alias(lookup.key[0]), *own, *looked_up)
+    pair = F.struct(F.col("__enrich_at").alias("at"), item.alias("item"))
     pair = F.when(is_matched, pair) if step.drop_unmatched else pair  # collect_list leaves nulls out
-    ordered = F.array_sort(F.collect_list(pair), by_position)
+    ordered = F.array_sort(
+        F.collect_list(pair),
+        lambda a, b: F.when(a.getField("at") < b.getField("at"), F.lit(-1)).otherwise(F.lit(1)),
+    )
     counts = (F.count("*"), F.count(F.when(is_matched, 1)), F.count(F.when(is_null, 1)))
     return elements.groupBy(*identity).agg(
         F.transform(ordered, lambda each: each.getField("item")).alias("__enrich_list"),
         *[count.alias(name) for count, name in zip(counts, COUNTED, strict=True)],
     )
-
-
-def join_back(rows: DataFrame, lists: DataFrame, identity: Sequence[str]) -> DataFrame:
-    """Attach the lists to their rows; a row without left side has nulls in its identity, hence null-safe."""
-    renamed = {name: name.replace("__enrich_", "__enrich_of_") for name in identity}
-    lists = lists.withColumnsRenamed(renamed)
-    nullable = any(name.startswith("__enrich_r") for name in identity)
-
-    def same(name: str) -> Column:
-        ours, theirs = F.col(name), F.col(renamed[name])
-        return ours.eqNullSafe(theirs) if nullable else ours == theirs
-
-    joined = rows.join(lists, on=reduce(and_, [same(name) for name in identity]), how="left")
-    return joined.drop(*renamed.values())
-
-
-def _build_payload(lookup: SourceSpec, step: Step) -> Column:
-    """Return the joined element: the id named as the lookup's key, the struct's other fields, the lookup's columns."""
-    own = [F.col("__enrich_item").getField(field).alias(field) for field in step.element_fields]
-    others = [column for column in lookup.columns if column not in lookup.key]
-    looked_up = [F.col(step.alias).getField(column).alias(column) for column in others]
-    return F.struct(F.col("__enrich_id").alias(lookup.key[0]), *own, *looked_up)

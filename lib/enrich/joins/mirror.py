@@ -56,7 +56,13 @@ def compute_rows(run: Run, changed: Changes, affected: Affected | None) -> Rows:
     spec = get_spec(run)
     frame = run.keep(derive_mirror(spec, run.snapshot(spec.driving), affected))
     found = aggregate(frame, F.count("*").alias("rows"), F.count(F.when(F.col(HOLDERS) > 1, 1)).alias("shared"))
-    nulls = _count_null_values(run, spec, changed)
+    nulls, come = 0, None
+    if run.plan.everything:
+        come = run.snapshot(spec.driving)
+    elif spec.driving in changed.net:
+        come = changed.net[spec.driving].images.where(F.col(WEIGHT) > 0)
+    if come is not None:
+        nulls = come.where(lacks_value(spec.value) & ~lacks_value(spec.key)).count()
     counts = Counts(affected_keys=affected.count if affected else found["rows"], null_values=nulls)
     values = (found["rows"], found["shared"])
     conflict = spec.conflict == "fail" and found["shared"]
@@ -82,17 +88,6 @@ def show_keyless(run: Run, rows: DataFrame) -> DataFrame:
 def list_tables_read(run: Run, _changed: Changes, _affected: Affected) -> set[str]:
     """Return the master: it tells who else holds a value."""
     return {run.plan.spec.driving}
-
-
-def _count_null_values(run: Run, spec: MirrorSpec, changed: Changes) -> int:
-    """Count the master's rows, or those that the window brought, that have a key and no value."""
-    if run.plan.everything:
-        come = run.snapshot(spec.driving)
-    elif spec.driving in changed.net:
-        come = changed.net[spec.driving].images.where(F.col(WEIGHT) > 0)
-    else:
-        return 0
-    return come.where(lacks_value(spec.value) & ~lacks_value(spec.key)).count()
 
 
 def find_affected_values(spec: MirrorSpec, images: DataFrame) -> DataFrame:

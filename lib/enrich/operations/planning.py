@@ -285,8 +285,10 @@ def _plan_job(workplace: Workplace, job: Job, before: Sequence[JobPlan]) -> JobP
         targets = [workplace.project.jobs[other.job].target.table for other in before if other.mode == BOOTSTRAP]
         places = [workplace.project.location(each) for each in targets]
         created = {identify(each) for place in places for each in (place, find_quarantine(place))}
-        if unmade := workplace.list_unmade(job, created):
-            mode = foresee_mode(job, *workplace.target(job), unmade, full_refresh=options.full_refresh)
+        absent = {alias: each.table for alias, each in job.sources.items() if not workplace.has_table(each.table)}
+        # They come if earlier jobs make all of them.
+        if absent and all(identify(workplace.project.location(each)) in created for each in absent.values()):
+            mode = foresee_mode(job, *workplace.target(job), list(absent), full_refresh=options.full_refresh)
             return JobPlan(name, mode, has_work=True, affected=None, after=after)
         plan = decide_plan(workplace.open_job(job), full_refresh=options.full_refresh, bounds=options.bounds)
         sources = {alias: SourcePlan(window) for alias, window in plan.window.items()}

@@ -16,7 +16,7 @@ from enrich.base.failpoints import pass_point
 from enrich.base.failures import describe_error
 from enrich.base.result import APPEND, CREATED, FAILED, MERGE, NOTHING, SKIPPED, UNCHANGED, JobResult, RunResult
 from enrich.delta import extents, locks
-from enrich.delta.runs import build_outcome
+from enrich.delta.runs import FORMAT, OUTCOME, RunRow
 from enrich.operations.workplace import Workplace
 from enrich.progress.decision import decide_plan
 from enrich.progress.plan import Plan
@@ -190,7 +190,14 @@ class _Running:
     def _count_held(self, result: JobResult) -> JobResult:
         """Return a result with what its quarantine, and those of the jobs that it reads, hold now."""
         workplace, job = self.workplace, self.workplace.project.jobs[result.job]
-        held = workplace.count_quarantined_upstream(job)
+        edges = find_edges(workplace.project)
+        waiting, seen = list(edges[job.job]), set[str]()  # directly or not
+        while waiting:
+            if (other := waiting.pop()) not in seen:
+                seen.add(other)
+                waiting += edges[other]
+        counted = {other: workplace.count_quarantined(workplace.project.jobs[other]) for other in sorted(seen)}
+        held = {other: found.rows for other, found in counted.items() if found is not None and found.rows}
         return replace(result, quarantine=workplace.count_quarantined(job), quarantined_upstream=held)
 
 
@@ -201,7 +208,9 @@ def record_outcome(workplace: Workplace, result: JobResult) -> JobResult:
     target = str(workplace.project.location(workplace.project.jobs[result.job].target.table))
     try:
         pass_point("outcome.before")
-        workplace.runs.append(build_outcome(workplace.run_id, target, result))
+        told = {name: getattr(result, name) for name in ("number", "status", "mode", "exit_code", "seconds")}
+        document = {"enrich": FORMAT, **result.to_dict()}
+        workplace.runs.append(RunRow(workplace.run_id, result.job, target, OUTCOME, document, **told))
         pass_point("outcome.after")
     except Exception as error:  # noqa: BLE001 - as in ``job``
         if not result.exit_code and result.status != SKIPPED:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import uuid
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, TypeVar
@@ -234,17 +234,6 @@ class Workplace:
         uri = self.uri(reference)
         return uri is not None and (isinstance(self.pins.get(identify(uri)), TableState) or tables.exists(uri))
 
-    def list_unmade(self, job: Job, created: Collection[str]) -> list[str]:
-        """Return the sources of a job that do not exist yet, if earlier jobs of a run make all of them; else none.
-
-        Args:
-            job: The job.
-            created: The tables that these jobs make, as ``identify`` names them.
-        """
-        places = {alias: source.table for alias, source in job.sources.items() if not self.has_table(source.table)}
-        made = all(identify(self.project.location(place)) in created for place in places.values())
-        return list(places) if made else []
-
     def unpin(self, job: Job) -> None:
         """Let a job read the latest versions of its sources, except those that other jobs of this operation read."""
         shared = {
@@ -313,17 +302,14 @@ class Workplace:
         try:
             return self.table(job.sources[alias].table)
         except ConfigError as error:
-            hint = self._find_maker(job.sources[alias].table) or error.hint
+            hint, jobs, place = error.hint, self.project.jobs, self.project.location(job.sources[alias].table)
+            if not isinstance(place, str) or not (tables.exists(place) or tables.is_occupied(place)):
+                writers = (
+                    name for name in jobs if identify(self.project.location(jobs[name].target.table)) == identify(place)
+                )
+                if (writer := next(writers, None)) is not None:
+                    hint = f"job {writer} writes it: run `{hints.run(writer)}` first"
             raise ConfigError(error.message, hint=hint, where=job.at("sources", alias)) from None
-
-    def _find_maker(self, reference: str) -> str | None:
-        """Return what makes a source that does not exist; None where nothing of this project does."""
-        place, jobs = self.project.location(reference), self.project.jobs
-        if isinstance(place, str) and (tables.exists(place) or tables.is_occupied(place)):
-            return None
-        makers = (name for name in jobs if identify(self.project.location(jobs[name].target.table)) == identify(place))
-        writer = next(makers, None)
-        return None if writer is None else f"job {writer} writes it: run `{hints.run(writer)}` first"
 
     def target(self, job: Job) -> tuple[TargetState, TargetPlace]:
         """Return what is at a job's target now, and where that is."""
@@ -415,17 +401,6 @@ class Workplace:
             log.warning("%s: the quarantine cannot be counted (%s)", job.job, type(error).__name__)
             return None
         return Quarantine.of(counted) if counted is not None else None
-
-    def count_quarantined_upstream(self, job: Job) -> dict[str, int]:
-        """Count the rows that jobs which this one reads, directly or not, hold in their quarantines, as above."""
-        edges = find_edges(self.project)
-        waiting, seen = list(edges[job.job]), set[str]()
-        while waiting:
-            if (other := waiting.pop()) not in seen:
-                seen.add(other)
-                waiting += edges[other]
-        counted = {other: self.count_quarantined(self.project.jobs[other]) for other in sorted(seen)}
-        return {other: found.rows for other, found in counted.items() if found is not None and found.rows}
 
     def _count_reasons(self, job: Job) -> list[tuple[tuple[str, ...], int]] | None:
         """Count the quarantine's rows by their reasons; None without a quarantine."""

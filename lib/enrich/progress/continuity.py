@@ -26,8 +26,15 @@ def check(cursor: Cursor, definition: str, tables: Mapping[str, TableState]) -> 
     """
     if cursor.definition != definition:
         raise _describe_redefined(cursor)
-    for alias in cursor.sources:
-        _check_source(cursor, alias, tables[alias])
+    for alias, mark in cursor.sources.items():
+        table, same = tables[alias], mark.table_id == tables[alias].table_id
+        if same and table.version < mark.to <= read_state(table.uri).version:
+            raise Locked(
+                f"run {cursor.run_id} has brought the target of {cursor.job!r} further than this run could",
+                hint="run again",
+            )
+        if not goes_on(table, mark):  # dropped and created again, or from a backup: its versions count something else
+            raise _describe_replaced(cursor, alias, ", or a backup of it that was written to since" if same else "")
 
 
 def describe_unmade(cursor: Cursor, unmade: Collection[str]) -> RefreshNeeded:
@@ -59,22 +66,6 @@ def _describe_replaced(cursor: Cursor, alias: str, more: str = "") -> RefreshNee
         hint=f"run `{hints.refresh(cursor.job)}`",
         instead=f"put the right table back, or {ANOTHER_TARGET}",
     )
-
-
-def _check_source(cursor: Cursor, alias: str, table: TableState) -> None:
-    """Refuse a source that was dropped and created again, or taken from a backup: its versions count something else.
-
-    A target can also be ahead of this run's pinned versions: another run has come and gone since they were read.
-    """
-    mark = cursor.sources[alias]
-    same = mark.table_id == table.table_id
-    if same and table.version < mark.to <= read_state(table.uri).version:
-        raise Locked(
-            f"run {cursor.run_id} has brought the target of {cursor.job!r} further than this run could",
-            hint="run again",
-        )
-    if not goes_on(table, mark):
-        raise _describe_replaced(cursor, alias, ", or a backup of it that was written to since" if same else "")
 
 
 def goes_on(table: TableState, mark: Mark) -> bool:

@@ -240,12 +240,17 @@ def read(uri: str, job: str, runs: RunsTable, label: str) -> TargetState:
     """Read the state of an existing target; ``label`` is its name in ``runs``, which have another copy of the cursor.
 
     Raises:
-        ConfigError: The table was never written by this job.
+        ConfigError: The table was never written by this job, or nothing tells that it was.
     """
     table, number, walked = _open_history(uri, job, NUMBER, lambda walked: walked.is_explained)
     known = None
-    if number is None:
-        number, known = _find_forgotten(runs, label, job, (table, walked))
+    if number is None:  # its log knows none any more
+        number = runs.last_number(label, committed=True)
+        known = runs.read_committed(label, number)
+        if known is None or known[0].get("job") != job:
+            raise _describe_foreign(table.uri, job, walked.entries)
+        if _find_expired(known, walked.oldest) is None and known[0].get("table_id") != table.table_id:
+            raise _describe_foreign(table.uri, job, walked.entries)
     found, others = walked.record, walked.others
     if found is not None and not walked.is_explained:
         found = None  # what came between its plan and its commit is forgotten
@@ -265,23 +270,6 @@ def _find_expired(committed: tuple[dict[str, Any], int | None] | None, oldest: i
     if committed is None or committed[1] is None:
         return None
     return committed[0] if committed[1] + 1 == oldest else None
-
-
-def _find_forgotten(
-    runs: RunsTable, label: str, job: str, there: tuple[TableState, _Walked]
-) -> tuple[int, tuple[dict[str, Any], int | None]]:
-    """Return the last number, with what the runs table says of it, of a table whose log knows no number any more.
-
-    Raises:
-        ConfigError: It was never written by this job, or nothing tells that it was.
-    """
-    (table, walked), number = there, runs.last_number(label, committed=True)
-    known = runs.read_committed(label, number)
-    if known is None or known[0].get("job") != job:
-        raise _describe_foreign(table.uri, job, walked.entries)
-    if _find_expired(known, walked.oldest) is None and known[0].get("table_id") != table.table_id:
-        raise _describe_foreign(table.uri, job, walked.entries)
-    return number, known
 
 
 def read_quarantine_state(uri: str, job: str) -> QuarantineState | None:

@@ -200,18 +200,13 @@ def make_plan(
 ) -> Plan:
     """Put a plan together; of a job that has one already, only what was open then is taken."""
     known = {each.name: getattr(opened, each.name) for each in fields(OpenJob)}
-    rewrites = mode == FULL_REFRESH and _is_of_another_job(opened)
+    target, cursor = opened.target, opened.target.cursor
+    rewrites = False
+    if mode == FULL_REFRESH and target.table is not None:
+        # Its rows have other columns or types than the job's, or are somebody else's doing.
+        same = not target.others and cursor is not None and cursor.definition == opened.definition
+        rewrites = cursor is None or not same or not continuity.fits(cursor, opened.spec)
     return Plan(**known, mode=mode, window=versions, again=again or {}, apart=apart or {}, span=span, rewrites=rewrites)
-
-
-def _is_of_another_job(opened: OpenJob) -> bool:
-    """Tell whether a target's rows have other columns or types than the job's, or are somebody else's doing."""
-    target = opened.target
-    if target.table is None:
-        return False
-    if target.cursor is None or target.others or target.cursor.definition != opened.definition:
-        return True
-    return not continuity.fits(target.cursor, opened.spec)
 
 
 def _take_all(opened: OpenJob, mode: str = FULL_REFRESH) -> Plan:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -79,10 +79,6 @@ class Span:
     start: int
     whole: bool = False
     compares: bool = False
-
-    def list_lost(self, gaps: Sequence[tuple[int, int]]) -> tuple[tuple[int, int], ...]:
-        """Return those gaps over which nothing can be computed again: they end before the feed that is read."""
-        return () if self.whole else tuple(gap for gap in gaps if gap[1] <= self.start)
 
 
 @dataclass(frozen=True)
@@ -281,7 +277,10 @@ class Plan(OpenJob):
         """Return a source's gaps after this run: the old ones and its own, unless it compares every row."""
         mark, gap = self.target.marks.get(alias), self.window[alias].gap
         if self.everything:
-            return () if mark is None or self.span is None else self.span.list_lost(mark.gaps)
+            if mark is None or self.span is None or self.span.whole:
+                return ()
+            # Over what ends before the feed that is read, nothing can be computed again.
+            return tuple(each for each in mark.gaps if each[1] <= self.span.start)
         return (*(mark.gaps if mark is not None else ()), *([gap] if gap is not None else ()))
 
     def announce(self) -> None:

@@ -98,16 +98,6 @@ class Account:
             raise Closed(found.result, found.closing)
         return found
 
-    def require_accepted(self) -> JobResult:
-        """Return the result, unless one of the job's own rules has closed the gate.
-
-        Raises:
-            Closed: As ``add``.
-        """
-        if self.closing:
-            raise Closed(self.result, self.closing)
-        return self.result
-
 
 def open_account(run: Run) -> Account:
     """Return what is known of a run's result before its first step."""

@@ -34,7 +34,7 @@ from enrich.base.spec import (
     name_left_key,
     quote,
 )
-from enrich.base.suites import MASS_CHANGE
+from enrich.base.suites import MASS_CHANGE, list_needed_columns
 from enrich.delta import extents, reads, sink, tables
 from enrich.delta.runs import INTENT, RunRow, RunsTable
 from enrich.delta.sink import Commit
@@ -50,7 +50,7 @@ from enrich.steps.gate import JudgedRows
 from enrich.steps.rows import make_no_rows
 from enrich.steps.run import Run, identify_rows, measure, read_target
 from enrich.steps.source_changes import Changes
-from enrich.steps.state import carry_state, list_remembered
+from enrich.steps.state import carry_state
 
 
 @dataclass(frozen=True)
@@ -93,6 +93,7 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
         old = _find_comparable_rows(run, verdict.good)
     is_limited = any(rule.rule == MASS_CHANGE for rule in plan.job.rules)
     repairs = plan.mode == REPAIR  # others may have written to the table
+    counts_all = plan.everything or plan.recorded_state is None  # the state is, and no old value is needed for it
     found = difference.compute_difference(
         verdict.good,
         old,
@@ -100,7 +101,7 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
         affected,
         has_copies=repairs,
         emptied_in=plan.list_recorded(plan.spec.columns) if is_limited and not repairs else (),
-        remember=list_remembered(plan),
+        remember=None if counts_all else list_needed_columns(plan.suite, plan.spec.columns),
         counted=verdict.tally.get("rows"),
     )
     beside, replaces = _stage_quarantine(run, changed, verdict, affected)

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from enrich.base.result import Lookups, LookupState, RuleState, State
 from enrich.base.spec import Affected, quote
-from enrich.base.suites import list_needed_columns, list_uncounted
+from enrich.base.suites import list_uncounted
 from enrich.frames.columns import mark_rows
 from enrich.frames.difference import Difference
 from enrich.joins import find_kind
@@ -42,13 +42,6 @@ class CountedState:
 
     state: State
     scanned: frozenset[int] = frozenset()
-
-
-def list_remembered(plan: Plan) -> frozenset[str] | None:
-    """Return the columns whose old values the state needs; None when it is counted over all rows."""
-    if plan.everything or plan.recorded_state is None:
-        return None
-    return list_needed_columns(plan.suite, plan.spec.columns)
 
 
 @measure("state")
