@@ -7,7 +7,7 @@ from weakref import WeakKeyDictionary
 import pytest
 
 import enrich
-from enrich.frames import normalise, quarantine
+from enrich.frames import difference, normalise
 from enrich.progress import continuity
 from enrich.project import settings
 from enrich.spark import session
@@ -120,7 +120,7 @@ def test_bytes_that_are_no_utf8_stay_as_they_are(lab: Lab) -> None:
 
 
 def test_texts_that_are_read_as_characters_are_found(lab: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(quarantine, "_read_as_bytes", lambda kind: kind)
+    monkeypatch.setattr(difference, "_read_as_bytes", lambda kind: kind)
     monkeypatch.setattr(normalise, "normalise", lambda column, _steps: normalise._apply(column, "visible"))
     _open_bytes(lab)
     assert lab.run("others").exit_code == 3  # both keys are one

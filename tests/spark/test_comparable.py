@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import functions as F
 
 from enrich.frames.columns import make_comparable, make_exact
-from enrich.frames.quarantine import hash_content
+from enrich.frames.difference import hash_content
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -32,7 +32,7 @@ from enrich.base.errors import ConfigError, suggest
 from enrich.base.schemas import find, name_of
 from enrich.base.spec import FAILED_COLUMN, LIVE, TEXT_TYPE, Affected, Step, name_inside, name_left_key, quote
 from enrich.delta import reads, tables
-from enrich.frames import normalise, quarantine
+from enrich.frames import difference, normalise
 from enrich.frames.columns import drop_nulls
 from enrich.joins import find_kind, interval
 from enrich.project.kinds import JOINS
@@ -190,7 +190,7 @@ def _find_rules(run: Run, side: Side, affected: Affected) -> list[str]:
     if uri is None or not tables.exists(uri):
         return []
     version, columns = tables.read_state(uri).version, [*spec.identity, *spec.right_identity, FAILED_COLUMN]
-    rows = reads.read_snapshot(run.session, uri, version, columns).where(~quarantine.is_keyless())
+    rows = reads.read_snapshot(run.session, uri, version, columns).where(~difference.is_keyless())
     parts = identify_rows(run.plan).of()
     keyed = rows.select(*[part.alias(name) for name, part in parts.items()], FAILED_COLUMN)
     keys = affected.left if side.right is None or affected.right is None else affected.right

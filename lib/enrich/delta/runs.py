@@ -182,8 +182,17 @@ class RunsTable:
 
     def _tidy(self, table: DeltaTable, *, files: bool) -> None:
         """Shorten what a reader has to list and, with ``files``, what there is to read."""
+        from deltalake import WriterProperties, write_deltalake
+
         if files:
-            _put_together(table)
+            # The latest rows, those in small files, go into one file. The table's own compaction would not do: two of
+            # them at a time both succeed, and every row is there twice (delta-rs 1.6.6). An overwrite of a range of
+            # rows conflicts with another one.
+            if small := _list_small_files(table):
+                among = f"at >= {_literal(min(file[1] for file in small))} AND at <= {_literal(small[0][0])}"
+                rows = query(table, f"SELECT * FROM this WHERE {among} ORDER BY at")  # noqa: S608 - two instants
+                dense = WriterProperties(compression="ZSTD")
+                write_deltalake(table, rows, mode="overwrite", predicate=among, writer_properties=dense)
             self._forget(table)
             table.vacuum(dry_run=False, full=True)
         table.create_checkpoint()
@@ -273,23 +282,6 @@ class RunsTable:
 def _literal(at: datetime) -> str:
     """Return an instant for a statement."""
     return f"'{at.isoformat()}'"
-
-
-def _put_together(table: DeltaTable) -> None:
-    """Write the latest rows, those in small files, into one file.
-
-    The table's own compaction would not do: two of them at a time both succeed, and every row is there twice
-    (delta-rs 1.6.6). An overwrite of a range of rows conflicts with another one.
-    """
-    from deltalake import WriterProperties, write_deltalake
-
-    small = _list_small_files(table)
-    if not small:
-        return
-    among = f"at >= {_literal(min(file[1] for file in small))} AND at <= {_literal(small[0][0])}"
-    rows = query(table, f"SELECT * FROM this WHERE {among} ORDER BY at")  # noqa: S608 - two instants
-    dense = WriterProperties(compression="ZSTD")
-    write_deltalake(table, rows, mode="overwrite", predicate=among, writer_properties=dense)
 
 
 def _list_small_files(table: DeltaTable) -> list[tuple[datetime, datetime, int]]:

@@ -340,13 +340,9 @@ def _go_back(run: Run, changed: Changes, affected: Affected) -> tuple[Sources, A
             went = drop_nulls(pack_rows(gone, spec.sources[alias], names), names)
             known[alias] = KnownRows(stayed.unionByName(went))
         else:
-            snapshots[alias] = _restore_rows(snapshots[alias], spec.sources[alias].key, net.select_changed(), gone)
+            key = spec.sources[alias].key
+            parts = dict(zip(name_reference(len(key)), map(take_column, key), strict=True))
+            stayed = snapshots[alias].withColumns(parts)
+            stayed = stayed.join(net.select_changed(), on=[*parts], how="left_anti").drop(*parts)
+            snapshots[alias] = stayed.unionByName(gone.where(~lacks_value(key)))
     return replace(now, snapshots=snapshots), replace(affected, known=known)
-
-
-def _restore_rows(rows: DataFrame, key: tuple[str, ...], changed: DataFrame, gone: DataFrame) -> DataFrame:
-    """Return a source's rows as they were before its ``changed`` keys changed."""
-    names = name_reference(len(key))
-    parts = {name: take_column(column) for column, name in zip(key, names, strict=True)}
-    stayed = rows.withColumns(parts).join(changed, on=names, how="left_anti").drop(*names)
-    return stayed.unionByName(gone.where(~lacks_value(key)))

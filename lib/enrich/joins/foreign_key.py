@@ -75,12 +75,12 @@ def join(sources: Sources, rows: DataFrame, affected: Affected | None, step: Ste
     joined = join_referenced(sources, rows, step, search_key)
     if not step.keeps_right:
         return joined
-    spec = sources.spec
+    # Rows of the lookup that no left row refers to.
     names, rights = name_reference(len(step.on)), name_right_key(len(step.on))
     lookup = sources.frame(step.alias, rights)
     if affected is not None and affected.right is not None:
         lookup = lookup.join(affected.right, on=rights, how="left_semi")
-    before = list_deciding_steps(spec, step, exact=True)
+    before = list_deciding_steps(sources.spec, step, exact=True)
     used = list_references(sources, apply_steps(sources, None, before), step).select(*names)
     condition = reduce(and_, [F.col(r) == F.col(n) for r, n in zip(rights, names, strict=True)])
     alone = lookup.join(drop_nulls(used).distinct(), on=condition, how="left_anti").withColumn(ALIVE, F.lit(True))

@@ -45,7 +45,7 @@ from enrich.base.spec import (
 )
 from enrich.delta import reads, tables
 from enrich.frames import changes as net_changes
-from enrich.frames import normalise, quarantine
+from enrich.frames import difference, normalise
 from enrich.frames.changes import Touched
 from enrich.frames.columns import (
     aggregate,
@@ -391,11 +391,11 @@ def _read_quarantined(run: Run, spec: HistorySpec, version: int | None) -> DataF
     names = run.plan.list_recorded([name for name in spec.columns if name in there.table.columns])
     if version == there.table.version:
         rows = reads.read_snapshot(run.session, there.table.uri, version, [*names, FAILED_COLUMN])
-        return rows.where(~quarantine.is_keyless()).drop(FAILED_COLUMN)
+        return rows.where(~difference.is_keyless()).drop(FAILED_COLUMN)
     try:
         like = reads.read_snapshot(run.session, there.table.uri, there.table.version, [*names, FAILED_COLUMN])
         rows = reads.read_snapshot(run.session, there.table.uri, version, [*names, FAILED_COLUMN], like=like)
-        rows = run.keep(rows.where(~quarantine.is_keyless()).drop(FAILED_COLUMN))
+        rows = run.keep(rows.where(~difference.is_keyless()).drop(FAILED_COLUMN))
         rows.count()  # here, where it can be told which files are missing
     except (PySparkException, Py4JJavaError) as error:
         if find_lack(error):

@@ -39,9 +39,9 @@ from enrich.delta import extents, reads, sink, tables
 from enrich.delta.runs import INTENT, RunRow, RunsTable
 from enrich.delta.sink import Commit
 from enrich.delta.tables import keeps_values
-from enrich.frames import difference, quarantine
+from enrich.frames import difference
 from enrich.frames.columns import is_within
-from enrich.frames.difference import Difference, Identity, complete_rows, mark_violations
+from enrich.frames.difference import Difference, Identity, QuarantineIdentity, complete_rows, mark_violations
 from enrich.joins import find_kind
 from enrich.progress import cursor
 from enrich.progress.plan import REPAIR, Plan
@@ -130,13 +130,20 @@ def _stage_quarantine(
     plan = run.plan
     before = plan.target.quarantine
     replaces = before is not None and (plan.rewrites or (plan.everything and not _can_hold(before.table, verdict.good)))
+    without_key = None
     # Without a quarantine nothing lacked its key before; then only the window can have brought such rows.
-    without_key = _find_keyless_rows(run) if before is not None or changed.may_lack_keys(plan.spec.driving) else None
+    if before is not None or changed.may_lack_keys(plan.spec.driving):
+        rows = run.keep(run.snapshot(plan.spec.driving, null_keys=True))
+        if not rows.isEmpty():
+            rows = find_kind(plan.spec).show_keyless(run, rows)
+            without_key = run.keep(rows.withColumn(FAILED_COLUMN, F.array(F.lit(KEY_NOT_NULL))))
     if before is None and verdict.bad is None and without_key is None:
         return None, False
     identity = _identify_quarantined_rows(plan, verdict.good)
     nothing = verdict.good.limit(0).withColumn(FAILED_COLUMN, F.array().cast("array<string>"))
-    bad = quarantine.stage_rows(verdict.bad if verdict.bad is not None else nothing, without_key, identity.columns)
+    bad = difference.stage_quarantined_rows(
+        verdict.bad if verdict.bad is not None else nothing, without_key, identity.columns
+    )
     table = None
     if before is not None and (not replaces or _can_hold(before.table, verdict.good)):
         names, place = [*plan.spec.columns, FAILED_COLUMN], before.table
@@ -158,20 +165,10 @@ def _can_hold(table: tables.TableState, rows: DataFrame) -> bool:
     return all(name in kinds and keeps_values(kind, kinds[name]) for name, kind in ours.items())
 
 
-def _identify_quarantined_rows(plan: Plan, rows: DataFrame) -> quarantine.QuarantineIdentity:
+def _identify_quarantined_rows(plan: Plan, rows: DataFrame) -> QuarantineIdentity:
     columns = tuple(rows.schema[name] for name in plan.spec.columns)
     keys = identify_rows(plan)
-    return quarantine.QuarantineIdentity(keys.left, keys.right, keys.has_pairs, columns)
-
-
-def _find_keyless_rows(run: Run) -> DataFrame | None:
-    """Return the driving rows with a null in their key as the quarantine holds them; None when there are none."""
-    spec = run.plan.spec
-    rows = run.keep(run.snapshot(spec.driving, null_keys=True))
-    if rows.isEmpty():
-        return None
-    found = find_kind(spec).show_keyless(run, rows)
-    return run.keep(found.withColumn(FAILED_COLUMN, F.array(F.lit(KEY_NOT_NULL))))
+    return QuarantineIdentity(keys.left, keys.right, keys.has_pairs, columns)
 
 
 @measure("write")

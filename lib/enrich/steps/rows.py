@@ -14,7 +14,7 @@ from enrich.base.result import Counts, Finding, Lookup
 from enrich.base.schemas import strip_type
 from enrich.base.spec import FAILED_COLUMN, LIVE, OPERATION, Affected, DataType, name_left_key, name_right_key, quote
 from enrich.delta import reads, tables
-from enrich.frames import quarantine
+from enrich.frames import difference
 from enrich.frames.columns import Ranges, count_with_ranges, drop_nulls, has_null
 from enrich.joins import find_kind
 from enrich.progress.plan import Plan
@@ -98,7 +98,7 @@ def find_quarantined_keys(run: Run) -> list[Affected]:
     identity = identify_rows(plan)
     names = [*identity.left, *identity.right, FAILED_COLUMN]
     found = reads.read_snapshot(run.session, uri, tables.read_state(uri).version, names)
-    found = found.where(~quarantine.is_keyless()).select(*[part.alias(name) for name, part in identity.of().items()])
+    found = found.where(~difference.is_keyless()).select(*[part.alias(name) for name, part in identity.of().items()])
     lefts, rights = name_left_key(len(identity.left)), name_right_key(len(identity.right))
     left = found.where(~has_null(lefts)).select(*lefts)
     return [Affected(left, drop_nulls(found.where(has_null(lefts)).select(*rights)) if rights else None)]
