@@ -22,7 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore:'protected_args' is deprecated:D
 PACKAGE = ROOT / "lib" / "enrich"
 _SHOWN = {"help", "description"}
 """Keyword arguments whose texts describe options and fields: they name a command, and propose none."""
-_FILES = {"demo/__init__.py", "demo/picture.py", "init/firstjob.py"}
+_FILES = {"demo/__init__.py", "init/firstjob.py"}
 """Modules that name the command in texts of files and legends."""
 
 JOB_NAME = "bestellungen-é.v2"

@@ -21,17 +21,18 @@ from enrich.base.errors import ConfigError
 from enrich.demo import (
     MARKER,
     PROJECT,
+    Row,
     add_sources,
     choose_reason,
+    draw_changes,
+    draw_table,
     job_of,
     list_aliases,
     list_columns,
-    picture,
     play,
     read_sections,
     start_over,
 )
-from enrich.demo.picture import Row
 from enrich.project.project import load_project
 from enrich.testing import Lake
 from enrich.testing.scenario import Round, Scenario, WrittenRow
@@ -131,7 +132,7 @@ def test_changes_are_shown_as_old_and_new() -> None:
     part = titles(section("consents"))
     before = {"user_2": ("user_2", None, True, True, "no_such_key"), "user_10": ("user_10", "x", True, True, "matched")}
     after = {"user_2": ("user_2", "y", True, True, "matched"), "user_3": ("user_3", "z", None, True, "matched")}
-    lines = picture.draw_changes(part, before, after | {"user_1": before["user_10"]}).splitlines()
+    lines = draw_changes(part, before, after | {"user_1": before["user_10"]}).splitlines()
     assert [line.split()[:3] for line in lines[1:]] == [
         ["+", "user_10", "x"],
         ["~", "user_2", "null"],
@@ -139,7 +140,7 @@ def test_changes_are_shown_as_old_and_new() -> None:
         ["-", "user_10", "x"],
     ]
     assert "null => y" in lines[2]
-    assert picture.draw_changes(part, before, before) == "2 rows as before"
+    assert draw_changes(part, before, before) == "2 rows as before"
 
 
 def test_readme_shows_the_table_that_the_story_ends_with() -> None:
@@ -149,7 +150,7 @@ def test_readme_shows_the_table_that_the_story_ends_with() -> None:
     def drawn(found: re.Match[str]) -> str:
         part = section(found[1])
         *_, (_, table) = compute_expected_tables(part)
-        shown = "\n".join(line.rstrip() for line in picture.draw_table(titles(part), table).splitlines())
+        shown = "\n".join(line.rstrip() for line in draw_table(titles(part), table).splitlines())
         return f"<!-- demo: {found[1]} -->\n```\n{shown}\n```\n<!-- end -->"
 
     fresh = BLOCK.sub(drawn, text)

@@ -105,7 +105,16 @@ class EnrichRunOperator(BaseOperator):
             )
             raise AirflowException(message) from error
         exit_code, stdout = self._child.follow(lambda text: self.log.info("%s", text))
-        return self._conclude(context, exit_code, read_result(stdout))
+        result, verdict = read_result(stdout), decide(exit_code)
+        if verdict == "success" and result is not None:
+            self.log.info("%s", describe_success(result))
+            return result
+        if result is not None and self.do_xcom_push:  # what a run that raises leaves is read all the same
+            context["ti"].xcom_push(key="return_value", value=result)
+        if verdict == "skip":
+            raise AirflowSkipException(f"job {self.job!r} has nothing to do")
+        message = describe_end(self.job, exit_code, result)
+        raise AirflowFailException(message) if verdict == "fail" else AirflowException(message)
 
     def on_kill(self) -> None:
         """End the process; a run that is ended leaves its target as it was."""
@@ -116,18 +125,3 @@ class EnrichRunOperator(BaseOperator):
         return Command(
             self.project_dir, self.job, self.target, self.executable, list_arguments(self.arguments, self.job)
         )
-
-    def _conclude(
-        self, context: Mapping[str, Any], exit_code: int, result: dict[str, Any] | None
-    ) -> dict[str, Any] | None:
-        """Return the result of a run that succeeded, or raise what Airflow shall do instead; both leave the XCom."""
-        verdict = decide(exit_code)
-        if verdict == "success" and result is not None:
-            self.log.info("%s", describe_success(result))
-            return result
-        if result is not None and self.do_xcom_push:
-            context["ti"].xcom_push(key="return_value", value=result)
-        if verdict == "skip":
-            raise AirflowSkipException(f"job {self.job!r} has nothing to do")
-        message = describe_end(self.job, exit_code, result)
-        raise AirflowFailException(message) if verdict == "fail" else AirflowException(message)

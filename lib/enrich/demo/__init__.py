@@ -9,19 +9,16 @@ from __future__ import annotations
 import logging
 import shutil
 import time
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from textwrap import indent
 from typing import TYPE_CHECKING, Any
 
 from enrich.answers.reasons import MATCHED, format_keys
 from enrich.base import hints
-from enrich.base.console import format_count, format_finding, format_window
+from enrich.base.console import clean, format_count, format_finding, format_table, format_window
 from enrich.base.errors import ConfigError
 from enrich.base.extras import EXPECTATIONS, SPARK, require_extra
-from enrich.base.result import JobResult
-from enrich.demo import picture
-from enrich.demo.picture import Row
 from enrich.operations.loading import load_project
 from enrich.project.project import Project
 from enrich.report import write_latest
@@ -29,7 +26,7 @@ from enrich.testing.lake import Lake
 from enrich.testing.outcome import format_difference
 from enrich.testing.play import Played, Reasons, Stage, get_session, give_tables, play_round
 from enrich.testing.reader import read_scenario
-from enrich.testing.scenario import Scenario
+from enrich.testing.scenario import Scenario, Write
 
 if TYPE_CHECKING:
     from enrich.answers.reasons import KeyReport
@@ -37,6 +34,15 @@ if TYPE_CHECKING:
 log = logging.getLogger(__name__)
 
 Say = Callable[[str], None]
+Row = tuple[Any, ...]
+"""A target row as it is shown: one value a column, then the reason in sections that tell one."""
+
+LEGEND = (
+    "why: matched, or the reason of `enrich why` why there is no partner: no_such_key (not there yet), deleted_at (it "
+    "was deleted), foreign_key_null, near_miss (there is a key that differs only by invisible characters), too_early "
+    "(its first version begins later), gone (its version says that it does not exist)"
+)
+_DONE = {"insert": "inserted", "upsert": "upserted", "update": "updated", "delete": "deleted"}
 
 MARKER = ".enrich-demo"
 _MARK = "Written by `enrich demo`, which deletes this directory's content when it starts again.\n"
@@ -62,7 +68,7 @@ def play(directory: Path, names: tuple[str, ...], say: Say) -> int:
     log.info("starting Spark, once for all rounds")
     stage = Stage(project, get_session(), Lake(home / "lake"), mend_file)
     if any(list_aliases(section) for section in chosen):
-        say(picture.LEGEND)
+        say(LEGEND)
     wrong = sum(play_section(stage, section, say) for section in chosen)
     say(f"\nThe report about all runs is {write_latest(stage.project)}")
     verdict = f"{wrong} rounds were NOT as expected" if wrong else "Every round was as expected"
@@ -86,18 +92,22 @@ def play_section(stage: Stage, section: Scenario, say: Say) -> int:
     for each in section.rounds:
         say(f"\nround {each.number}: {each.title}")
         for commit in each.commits:
-            say(f"  another system commits: {picture.format_commit(commit)}")
+            say(f"  another system commits: {format_commit(commit)}")
         played = play_round(stage, section, each)
         reasons = played.reasons.get(job, reasons)
-        after = lay_out(played, job, reasons, aliases)
+        after: dict[Any, Row] = {}
+        for row in played.tables[job].rows:
+            cells = tuple(row.values())
+            told = dict(reasons.get(cells[:1], {}))
+            after[cells[0]] = (*cells, choose_reason(told, aliases)) if aliases else cells
         tell_round(played, section, say)
-        say(indent(picture.draw_changes(titles, before, after), "  "))
+        say(indent(draw_changes(titles, before, after), "  "))
         for difference in played.differences:
             say(indent(f"FAIL {format_difference(section, difference)}", "  "))
         wrong += bool(played.differences)
         before = after
     if len(section.rounds) > 1:
-        say(indent(f"\n{job} now:\n{picture.draw_table(titles, before)}", "  "))
+        say(indent(f"\n{job} now:\n{draw_table(titles, before)}", "  "))
     return wrong
 
 
@@ -107,31 +117,16 @@ def tell_round(played: Played, section: Scenario, say: Say) -> None:
         say(f"  enrich doctor keys {played.report.job}:\n{indent(format_keys(played.report), '    ')}")
         say(f"  {played.report.file} now has these lines")
     for job in played.result.jobs if played.result is not None else ():
-        tell_job(job, say)
+        windows = ", ".join(format_window(alias, window) for alias, window in job.sources.items())
+        counts = f"{job.counts.inserted} inserted, {job.counts.updated} updated, {job.counts.deleted} deleted"
+        say(f"  enrich run {job.job}: {job.status} in {job.seconds:.1f} s; {windows}; {counts}")
+        for finding in job.findings:
+            if finding.success is not True:
+                say(f"    {format_finding(finding)}")
+        if job.error is not None:
+            say(f"    {job.error}")
         if job.job == job_of(section) and job.quarantine is not None:
             say(f"  rows in quarantine: {job.quarantine.rows}")
-
-
-def tell_job(job: JobResult, say: Say) -> None:
-    """Print what a run did with a job."""
-    windows = ", ".join(format_window(alias, window) for alias, window in job.sources.items())
-    counts = f"{job.counts.inserted} inserted, {job.counts.updated} updated, {job.counts.deleted} deleted"
-    say(f"  enrich run {job.job}: {job.status} in {job.seconds:.1f} s; {windows}; {counts}")
-    for finding in job.findings:
-        if finding.success is not True:
-            say(f"    {format_finding(finding)}")
-    if job.error is not None:
-        say(f"    {job.error}")
-
-
-def lay_out(played: Played, job: str, reasons: Reasons, aliases: list[str]) -> dict[Any, Row]:
-    """Return the job's target by key: its cells and, in parts that tell one, the reason of its key."""
-    found = {}
-    for row in played.tables[job].rows:
-        cells = tuple(row.values())
-        told = dict(reasons.get(cells[:1], {}))
-        found[cells[0]] = (*cells, choose_reason(told, aliases)) if aliases else cells
-    return found
 
 
 def mend_file(project: Project, report: KeyReport) -> Project:
@@ -195,6 +190,71 @@ def list_columns(section: Scenario) -> list[str]:
     """Return the columns of the target that a section shows, as its first round writes them."""
     (expected,) = section.rounds[0].targets.values()
     return list(expected.whole.columns if expected.whole is not None else ())
+
+
+# --- what a run changed in a table, and why its cells are null -------------------------------------------------------
+
+
+def format_cell(value: Any) -> str:
+    r"""Return a cell for people: ``null``, ``true``, ``[a1 First Street, a2 null]``; hidden characters as escapes."""
+    if value is None:
+        return "null"
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, dict):
+        return " ".join(map(format_cell, value.values()))
+    if isinstance(value, list):
+        return f"[{', '.join(map(format_cell, value))}]"
+    return clean(str(value))
+
+
+def format_commit(commit: Sequence[Write]) -> str:
+    """Return what another system committed: ``customer_accounts: 2 upserted``."""
+    counts: dict[str, list[str]] = {}
+    for write in commit:
+        told = f"{len(write.rows)} {_DONE.get(write.verb)}"
+        if write.dump is not None:
+            what = "complete dump" if write.dump.complete else "dump"
+            told = f"{what} of {format_count(len(write.dump.text.splitlines()), 'line')} loaded"
+        counts.setdefault(write.table, []).append(told)
+    return "; ".join(f"{name}: {', '.join(told)}" for name, told in counts.items())
+
+
+def split_numbers(key: Any) -> tuple[Any, ...]:
+    """Order ``user_2`` before ``user_10``."""
+    stem = str(key).rstrip("0123456789")
+    return stem, int(str(key).removeprefix(stem) or 0)
+
+
+def draw_table(titles: Sequence[str], rows: Mapping[Any, Row]) -> str:
+    """Return a target as it is."""
+    lines = [[" ", *map(format_cell, rows[key])] for key in sorted(rows, key=split_numbers)]
+    return format_table(["", *titles], lines)
+
+
+def draw_changes(titles: Sequence[str], before: Mapping[Any, Row], after: Mapping[Any, Row]) -> str:
+    """Return the rows that changed, and how many did not: ``+`` new, ``-`` gone, ``~`` changed, as ``old => new``.
+
+    ```
+       customer_id  email                     why
+    ~  user_4       null => four@example.com  no_such_key => matched
+    9 rows as before
+    ```
+    """
+    lines, same = [], 0
+    for key in sorted({*before, *after}, key=split_numbers):
+        old, new = before.get(key), after.get(key)
+        if old == new:
+            same += 1
+        elif old is None or new is None:
+            lines.append(["+" if old is None else "-", *map(format_cell, new or old or ())])
+        else:
+            steps = zip(map(format_cell, old), map(format_cell, new), strict=True)
+            lines.append(["~", *(now if was == now else f"{was} => {now}" for was, now in steps)])
+    as_before = f"{format_count(same, 'row')} as before"
+    if not lines:
+        return as_before
+    return "\n".join([format_table(["", *titles], lines), *([as_before] if same else [])])
 
 
 # --- the demo's directory: known by a marker, so that only an earlier demo is ever deleted ---------------------------

@@ -186,7 +186,11 @@ def convert_column(column: pa.Array, kind: pa.DataType) -> pa.Array:
     if pa.types.is_map(kind) and pa.types.is_map(column.type):
         return _convert_maps(column, kind)
     if pa.types.is_list(kind) and is_one(column.type, LISTS):
-        return _convert_lists(column, kind)
+        before = column.flatten()
+        items = convert_column(before, kind.value_type)
+        offsets = _add_up(pc.fill_null(pc.list_value_length(column), 0)).cast(pa.int32())
+        mask = pc.or_(column.is_null(), _find_touched(offsets, find_lost(before, items)))
+        return pa.ListArray.from_arrays(offsets, items, type=kind, mask=mask)
     if pa.types.is_nested(kind) or pa.types.is_nested(column.type):
         return pa.nulls(len(column), kind)
     return _convert_leaves(column, kind)
@@ -223,15 +227,6 @@ def _convert_structs(column: pa.StructArray, kind: pa.StructType) -> pa.Array:
         children.append(convert_column(before, field.type))
         lost.append(find_lost(before, children[-1]))
     return pa.StructArray.from_arrays(children, fields=list(kind), mask=reduce(pc.or_, lost))
-
-
-def _convert_lists(column: pa.Array, kind: pa.ListType) -> pa.Array:
-    before = column.flatten()
-    items = convert_column(before, kind.value_type)
-    lengths = pc.fill_null(pc.list_value_length(column), 0)
-    offsets = _add_up(lengths).cast(pa.int32())
-    mask = pc.or_(column.is_null(), _find_touched(offsets, find_lost(before, items)))
-    return pa.ListArray.from_arrays(offsets, items, type=kind, mask=mask)
 
 
 def _convert_maps(column: pa.MapArray, kind: pa.MapType) -> pa.Array:

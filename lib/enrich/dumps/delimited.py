@@ -22,7 +22,7 @@ from enrich.dumps.result import FIELDS, SYNTAX
 
 DELIMITERS = (",", ";", "\t", "|")
 
-_SEPARATOR = re.compile('"?sep=(.)"?', re.IGNORECASE)
+SEPARATOR = re.compile('"?sep=(.)"?', re.IGNORECASE)
 """What Excel writes, and reads, above the header."""
 LONGEST_TRIED = 1024 * 1024
 """Characters of a first record with which delimiters are tried: one with a quote that never ends is not read whole."""
@@ -60,7 +60,7 @@ class RecordReader:
         for line in self.lines:
             self.count += 1
             self.start, self.text = self.count, line.rstrip("\r\n")
-            if not self.text or self.text == ends or (self.count == 1 and _SEPARATOR.fullmatch(self.text)):
+            if not self.text or self.text == ends or (self.count == 1 and SEPARATOR.fullmatch(self.text)):
                 continue
             if dialect.goes_on(line):
                 self.text = self._join_escaped(name, line)
@@ -147,13 +147,6 @@ def read_header(file: DumpFile, encoding: str, dialect: Dialect, longest: int | 
         return records.read_header(file.name)
 
 
-def find_separator(file: DumpFile, encoding: str) -> str | None:
-    """Return the delimiter that the first line of a file names; None where it is another line."""
-    with open_lines(file, encoding) as lines:
-        found = _SEPARATOR.fullmatch(next(lines, "").rstrip("\r\n"))
-    return None if found is None else found[1]
-
-
 def read_batches(file: DumpFile, records: RecordReader, order: Sequence[int], reading: Reading) -> Iterator[Batch]:
     """Return the rows of a file whose header has been read; ``order`` has the place of each column in a record."""
     for each in gather(_read_rows(file, records, order, reading)):
@@ -161,7 +154,12 @@ def read_batches(file: DumpFile, records: RecordReader, order: Sequence[int], re
         columns, wrong = [], []
         for place, column in zip(order, reading.schema, strict=True):
             found = pa.array(fields[place], pa.string())
-            texts, there = _read_fields(found, column.type, records.dialect)
+            texts, there = records.dialect.read_column(found)
+            if not is_text(column.type):  # of another type, a text that is empty or blank around a null is null, too
+                trimmed = pc.utf8_trim_whitespace(found)
+                is_null = pc.is_in(trimmed, pa.array(records.dialect.nulls, pa.string()))
+                is_null = pc.or_(is_null, pc.fill_null(pc.equal(texts, ""), False))
+                texts, there = pc.if_else(is_null, pa.scalar(None, pa.string()), texts), pc.and_not(there, is_null)
             columns.append(convert_texts(texts, column.type))
             wrong.append(pc.and_(there, columns[-1].is_null()))
             source = (file.name, each.lines)
@@ -179,32 +177,14 @@ def _read_rows(
         if found is None or is_bad:
             reading.marks.note_bad(records.dialect, records.text, (file.name, records.start), is_torn=found is None)
         if found is not None and is_bad:
-            row = _keep_key(found, order, reading)
+            # With too many fields, the delimiter may stand in the key without quotes: `Smith, John,5`. With too few, a
+            # line break may: so the key is known when it stands first, and a delimiter behind it ends it.
+            places = sorted(order[at] for at in reading.key)
+            is_known = places == list(range(len(places))) and len(places) < len(found) < len(order)
+            row = [*found[: len(places)], *[None] * (len(order) - len(places))] if is_known else None
         if row is None:
             reading.refuse(SYNTAX if found is None else FIELDS, file.name, records.start)
             continue
         if is_bad:
             reading.faults.add(FIELDS, file.name, [records.start])
         yield row, records.start, is_bad, len(records.text)
-
-
-def _keep_key(row: list[str], order: Sequence[int], reading: Reading) -> Sequence[str | None] | None:
-    """Return the key of a record with too few fields, and nulls; None where the key may be another one.
-
-    With too many fields, the delimiter may stand in the key without quotes: ``Smith, John,5``. With
-    too few, a line break may: so the key is known when it stands first, and a delimiter behind it ends it.
-    """
-    places = sorted(order[at] for at in reading.key)
-    if places != list(range(len(places))) or not len(places) < len(row) < len(order):
-        return None
-    return [*row[: len(places)], *[None] * (len(order) - len(places))]
-
-
-def _read_fields(fields: pa.Array, kind: pa.DataType, dialect: Dialect) -> tuple[pa.Array, pa.Array]:
-    """Return what fields mean, and where there is a value: in a column of another type than text, nothing is null."""
-    texts, there = dialect.read_column(fields)
-    if is_text(kind):
-        return texts, there
-    trimmed = pc.utf8_trim_whitespace(fields)
-    is_null = pc.or_(pc.is_in(trimmed, pa.array(dialect.nulls, pa.string())), pc.fill_null(pc.equal(texts, ""), False))
-    return pc.if_else(is_null, pa.scalar(None, pa.string()), texts), pc.and_not(there, is_null)

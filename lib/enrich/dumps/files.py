@@ -57,7 +57,17 @@ def list_files(given: Sequence[str]) -> list[DumpFile]:
             inside = [f for f in named if not any(p.startswith((".", "_")) for p in f.relative_to(path).parts)]
             if not inside:
                 raise ConfigError(f"there is no file in the directory {text}", hint="name the files of the dump")
-            _refuse_partitions(text, inside)
+            for part in (part for each in inside for part in each.relative_to(path).parts[:-1]):
+                # Rows below a directory that has a column in its name would silently lack it. A file that is named
+                # itself is taken as it is. The directory's name is not told whole, for it holds a value.
+                if _PARTITION.fullmatch(part):
+                    column = part.partition("=")[0]
+                    raise ConfigError(
+                        f"{text} is partitioned: column {column!r} is in the names of directories, '{column}=...', and"
+                        " these are not read",
+                        hint="make the dump with this column in its files; to load it without the column, name the"
+                        " files",
+                    )
             found += [DumpFile(each, str(each)) for each in inside]
         elif path.exists():
             found.append(DumpFile(path, text))
@@ -83,25 +93,6 @@ def _refuse_table(place: Path) -> None:
             raise ConfigError(
                 f"{each} is a Delta table, no dump: rows that are deleted are still in its files",
                 hint="export the rows of the table and load these files, or name the table as the source of a job",
-            )
-
-
-def _refuse_partitions(text: str, found: Sequence[Path]) -> None:
-    """Refuse files below a directory that has a column in its name: their rows would silently lack it.
-
-    A file that is named itself is taken as it is: who names it sees where it is. The directory's name is not told
-    whole, for it holds a value.
-
-    Raises:
-        ConfigError: Naming the column.
-    """
-    for part in (part for each in found for part in each.relative_to(text).parts[:-1]):
-        if _PARTITION.fullmatch(part):
-            column = part.partition("=")[0]
-            raise ConfigError(
-                f"{text} is partitioned: column {column!r} is in the names of directories, '{column}=...', and these"
-                " are not read",
-                hint="make the dump with this column in its files; to load it without the column, name the files",
             )
 
 
@@ -157,17 +148,6 @@ def open_bytes(file: DumpFile) -> Iterator[IO[bytes]]:
     except OSError as error:
         told = error.strerror or type(error).__name__
         raise ConfigError(f"{file.name} cannot be read: {told}", hint="check the file and its permissions") from None
-
-
-def is_empty(file: DumpFile) -> bool:
-    """Return whether a file has no bytes, unpacked where it is gzip.
-
-    Raises:
-        ConfigError: As ``open_bytes``.
-        Blocked: As ``open_bytes``.
-    """
-    with open_bytes(file) as found:
-        return not found.read(1)
 
 
 @contextmanager

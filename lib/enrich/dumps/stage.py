@@ -15,26 +15,38 @@ A bad row is staged for its key: it is not to be deleted because its line is lef
 
 from __future__ import annotations
 
+import json
 import logging
 import re
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
 from functools import reduce
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from enrich.base.errors import Blocked, ConfigError, show_text
-from enrich.dumps import delimited, json_parquet
+from enrich.dumps import delimited
+from enrich.dumps.convert import convert_column, convert_values, find_lost, is_whole
 from enrich.dumps.delimited import DELIMITERS
 from enrich.dumps.dialect import Dialect
-from enrich.dumps.files import CSV, JSON, PARQUET, DumpFile, is_empty
-from enrich.dumps.layout import Known, Named, choose_columns, find_name, find_twice, name_columns, place_columns
-from enrich.dumps.reading import Batch, Marks, Reading
-from enrich.dumps.result import NULL_KEY, REPEATED
+from enrich.dumps.files import CSV, JSON, PARQUET, DumpFile, open_bytes, open_lines
+from enrich.dumps.layout import (
+    Known,
+    Named,
+    choose_columns,
+    find_name,
+    find_twice,
+    name_columns,
+    place_columns,
+    spell_fields,
+)
+from enrich.dumps.reading import ROWS, Batch, Marks, Reading, gather
+from enrich.dumps.result import NULL_KEY, REPEATED, SYNTAX, UNKNOWN
 
 log = logging.getLogger("enrich")
 
@@ -42,6 +54,8 @@ FILE, LINE, BAD = "__enrich_file", "__enrich_line", "__enrich_bad"
 """What is staged beside the columns: which file, which line, and whether the line is left out."""
 
 _FEW = 1_000_000
+_SAMPLE = 10_000
+"""Lines of JSON in which the names of a new table's columns are looked for."""
 _PAUSE = 5.0
 """Seconds between two lines of progress."""
 
@@ -105,8 +119,11 @@ def stage_dump(spec: DumpSpec, directory: Path, check: Callable[[], None] = lamb
 
     for file in spec.files:
         # An export that was cut off leaves a file of no bytes, and its rows would go. A Parquet file always has some.
-        if spec.complete and spec.form != PARQUET and is_empty(file):
-            raise _describe_empty(spec, file)
+        if spec.complete and spec.form != PARQUET:
+            with open_bytes(file) as content:
+                is_empty = not content.read(1)
+            if is_empty:
+                raise _describe_empty(spec, file)
     spec, named = _find_columns(spec)
     schema = choose_columns(named, spec.known)
     reading = Reading(schema, place_columns(schema.names, spec.key, "the dump"), marks=spec.marks)
@@ -157,12 +174,12 @@ def find_repeated(staged: Staged) -> None:
 def _find_columns(spec: DumpSpec) -> tuple[DumpSpec, Named]:
     """Return the dump's columns as it calls them, with the types that its files know, and how it is delimited."""
     if spec.form == PARQUET:
-        schema = json_parquet.read_parquet_schema(spec.files[0])
+        schema = read_parquet_schema(spec.files[0])
         names = [schema.names[at] for at in place_columns(schema.names, spec.columns or schema.names, "the dump")]
         return spec, Named(pa.schema([schema.field(name) for name in names]))
     names = list(spec.columns or [])
     if spec.form == JSON:
-        names = names or spec.known.names() or json_parquet.find_json_fields(spec.files[0], spec.encoding)
+        names = names or spec.known.names() or find_json_fields(spec.files[0], spec.encoding)
         if not names:
             raise ConfigError(f"{spec.files[0].name}: the first lines have no JSON object", hint="check --format")
     elif spec.header is False:
@@ -204,8 +221,10 @@ def _choose_delimiter(spec: DumpSpec, fits: Callable[[list[str]], bool]) -> Dump
         return spec
     tried = [replace(spec.dialect, delimiter=each) for each in DELIMITERS]
     for file in spec.files:
-        if named := delimited.find_separator(file, spec.encoding):
-            return replace(spec, dialect=replace(spec.dialect, delimiter=named))
+        with open_lines(file, spec.encoding) as lines:
+            named = delimited.SEPARATOR.fullmatch(next(lines, "").rstrip("\r\n"))
+        if named is not None:
+            return replace(spec, dialect=replace(spec.dialect, delimiter=named[1]))
         for each in tried:
             try:
                 found = delimited.read_header(file, spec.encoding, each, delimited.LONGEST_TRIED)
@@ -220,12 +239,18 @@ def _read_file(spec: DumpSpec, file: DumpFile, named: Named, reading: Reading) -
     """Return the rows of one file; its own header may have the same columns in another order."""
     names = named.names
     if spec.form == JSON:
-        yield from json_parquet.read_json(file, spec.encoding, names, reading)
+        for each in gather(_read_objects(file, spec.encoding, names, reading)):
+            found = [
+                convert_values([row.get(name) for row in each.rows], field_.type)
+                for name, field_ in zip(names, reading.schema, strict=True)
+            ]
+            wrong = [pa.array(marks, pa.bool_()) for _, marks in found]
+            yield Batch([column for column, _ in found], wrong, each.lines, each.bad)
         return
     if spec.form == PARQUET:
-        there = json_parquet.read_parquet_schema(file).names
+        there = read_parquet_schema(file).names
         own = [there[at] for at in place_columns(there, names, file.name)]
-        yield from json_parquet.read_parquet(file, own, reading)
+        yield from read_parquet(file, own, reading)
         return
     order: Sequence[int] = range(len(names))
     with delimited.open_records(file, spec.encoding, spec.dialect) as records:
@@ -272,6 +297,94 @@ def name_type(kind: pa.DataType) -> str:
     return {**names, "bool": "boolean"}.get(text, text)
 
 
+# --- JSON with one object a line, and Parquet, in batches ------------------------------------------------------------
+
+
+def find_json_fields(file: DumpFile, encoding: str) -> list[str]:
+    """Return the names of the fields in a file's first lines, in the order and spelling in which they come up."""
+    found: dict[str, str] = {}
+    with open_lines(file, encoding) as lines:
+        for number, line in enumerate(lines):
+            if number == _SAMPLE:
+                break
+            for name in filter(is_whole, _parse(line) or {}):
+                found.setdefault(name.lower(), name)
+    return list(found.values())
+
+
+def _parse(line: str) -> dict[str, Any] | None:
+    """Return an object, its numbers as they stand in the line; None for anything else."""
+    try:
+        found = json.loads(line, parse_int=str, parse_float=str, parse_constant=str)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def _read_objects(
+    file: DumpFile, encoding: str, names: Sequence[str], reading: Reading
+) -> Iterator[tuple[dict[str, Any], int, bool, int]]:
+    known, lower, key = set(names), {name.lower(): name for name in names}, {names[at].lower() for at in reading.key}
+    with open_lines(file, encoding) as found:
+        for number, line in enumerate(found, 1):
+            if not line.strip():
+                continue
+            each = _parse(line)
+            if each is None:
+                reading.refuse(SYNTAX, file.name, number)
+                continue
+            further: set[str] = set()
+            if not each.keys() <= known:
+                each = spell_fields(each, lower)
+                further = each.keys() - known
+            if not key.isdisjoint(name.lower() for name in further):  # which of the two is the key?
+                reading.refuse(UNKNOWN, file.name, number)
+                continue
+            if further:
+                reading.faults.add(UNKNOWN, file.name, [number])
+            yield each, number, bool(further), len(line)
+
+
+def read_parquet_schema(file: DumpFile) -> pa.Schema:
+    """Return the columns of a Parquet file.
+
+    Raises:
+        Blocked: It is none, or cut off.
+    """
+    from pyarrow import parquet
+
+    try:
+        return parquet.read_schema(file.path)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _describe_unread(file, error) from None
+
+
+def read_parquet(file: DumpFile, names: Sequence[str], reading: Reading) -> Iterator[Batch]:
+    """Return the rows of a Parquet file; lines are the numbers of its rows."""
+    from pyarrow import parquet
+
+    try:
+        # Spark and Hive write INT96, in which nanoseconds would reach from 1677 to 2262 only.
+        with parquet.ParquetFile(file.path, coerce_int96_timestamp_unit="us") as found:
+            first = 1
+            for each in found.iter_batches(ROWS, columns=list(names)):
+                before = [each.column(name) for name in names]
+                columns = [convert_column(old, field.type) for old, field in zip(before, reading.schema, strict=True)]
+                wrong = [find_lost(old, new) for old, new in zip(before, columns, strict=True)]
+                yield Batch(columns, wrong, list(range(first, first + len(each))), [False] * len(each))
+                first += len(each)
+    except (pa.ArrowInvalid, OSError) as error:
+        raise _describe_unread(file, error) from None
+
+
+def _describe_unread(file: DumpFile, error: Exception) -> Blocked | ConfigError:
+    if isinstance(error, PermissionError):
+        return ConfigError(f"{file.name} cannot be read: {error.strerror}", hint="check its permissions")
+    return Blocked(
+        f"{file.name} is not a whole Parquet file; nothing was written", hint="check --format, or make the dump again"
+    )
+
+
 # --- The first line of a delimited file: the names of the columns, or a person. What nobody has typed is never told ---
 
 HELP = (
@@ -309,16 +422,12 @@ def _check_header(found: Sequence[str], spec: DumpSpec, file: str) -> Named:
         raise ConfigError(f"fields {first} and {second} of {line} are one name (case does not count)", hint=HELP)
     if table is None and spec.header is not True:
         for at in sorted(hidden):
-            if not _is_like_a_name(found[at]):
+            text = found[at]  # rather a value than a name: an address, a number, a date, an account
+            is_long = len(text) > _LONGEST or sum(each.isdigit() for each in text) > _DIGITS
+            if is_long or text.lower() in _WORDS or _NAME.match(text) is None or "@" in text:
                 hint = f"if it is one, give --header; {HELP}"
                 raise ConfigError(f"field {at + 1} of {line} does not look like the name of a column", hint=hint)
     return name_columns(found, hidden=hidden, file=file)
-
-
-def _is_like_a_name(text: str) -> bool:
-    """Tell whether a text is rather a name than a value: an address, a number, a date, an account."""
-    is_short = len(text) <= _LONGEST and sum(each.isdigit() for each in text) <= _DIGITS
-    return is_short and text.lower() not in _WORDS and _NAME.match(text) is not None and "@" not in text
 
 
 def _rename(found: Sequence[str], columns: Sequence[str], file: str, *, is_header: bool) -> Named:

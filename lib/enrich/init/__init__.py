@@ -46,7 +46,16 @@ def write_project(directory: Path) -> list[str]:
             files["/".join([f".{first}" if first == _HIDDEN else first, *rest])] = path.read_text(encoding="utf-8")
     if not (directory / ".gitignore").exists():
         files[".gitignore"] = IGNORED
-    _refuse_mixture(directory)
+    found = [  # what a project would take for its own jobs, suites or deployments
+        path.relative_to(directory)
+        for folder, endings in (("jobs", "yml yaml"), ("conf", "yml yaml"), ("expectations", "json yml yaml"))
+        for ending in endings.split()
+        for path in sorted((directory / folder).glob(f"*.{ending}"))
+    ]
+    if found:
+        listed = ", ".join(str(directory / path) for path in found)
+        message = f"this directory has files of a project already: {listed}; nothing was written"
+        raise ConfigError(message, hint=_ELSEWHERE)
     write_files(directory, files)
     tables, lake = read_tree(_TABLES, _TABLES.name).mapping(), directory / "lake"
     made = {name: table for name, table in tables.items() if not (lake / name).exists()}
@@ -85,17 +94,3 @@ def write_files(directory: Path, files: Mapping[str, str], hint: str = _ELSEWHER
 def _refuse_file(directory: Path) -> None:
     if directory.exists() and not directory.is_dir():
         raise ConfigError(f"{directory} is a file, where a directory is needed; nothing was written")
-
-
-def _refuse_mixture(directory: Path) -> None:
-    """Refuse a directory whose files a project would take for its own jobs, suites or deployments."""
-    found = [
-        path.relative_to(directory)
-        for folder, endings in (("jobs", "yml yaml"), ("conf", "yml yaml"), ("expectations", "json yml yaml"))
-        for ending in endings.split()
-        for path in sorted((directory / folder).glob(f"*.{ending}"))
-    ]
-    if found:
-        listed = ", ".join(str(directory / path) for path in found)
-        message = f"this directory has files of a project already: {listed}; nothing was written"
-        raise ConfigError(message, hint=_ELSEWHERE)

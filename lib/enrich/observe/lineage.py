@@ -55,17 +55,6 @@ _RETRY = {"total": 2, "read": 0, "backoff_factor": 0.1}
 """An event whose answer does not come may have been taken: it is not sent again."""
 
 
-def build_transport(settings: Lineage, project: Project, api_key: str | None) -> Transport:
-    """Return what carries the events to the file or the server that the conf file names."""
-    if settings.file is not None:
-        path = project.dir / settings.file
-        path.parent.mkdir(parents=True, exist_ok=True)
-        return FileTransport(FileConfig(log_file_path=str(path), append=True))
-    auth = {} if api_key is None else {"auth": {"type": "api_key", "apiKey": api_key}}
-    address = {"url": settings.url or "", "endpoint": settings.endpoint, "timeout": float(settings.timeout)}
-    return HttpTransport(HttpConfig.from_dict({**address, "retry": _RETRY, **auth}))
-
-
 class Sender:
     """Makes and sends the events of one run."""
 
@@ -73,7 +62,16 @@ class Sender:
         self.project = project
         self.run_id = run_id
         self.namespace = settings.namespace or f"enrich/{project.deployment}"
-        self.client = OpenLineageClient(transport=build_transport(settings, project, api_key))
+        transport: Transport
+        if settings.file is not None:
+            path = project.dir / settings.file
+            path.parent.mkdir(parents=True, exist_ok=True)
+            transport = FileTransport(FileConfig(log_file_path=str(path), append=True))
+        else:
+            auth = {} if api_key is None else {"auth": {"type": "api_key", "apiKey": api_key}}
+            address = {"url": settings.url or "", "endpoint": settings.endpoint, "timeout": float(settings.timeout)}
+            transport = HttpTransport(HttpConfig.from_dict({**address, "retry": _RETRY, **auth}))
+        self.client = OpenLineageClient(transport=transport)
 
     def start(self, job: str) -> None:
         """Say that a job begins."""
@@ -83,7 +81,15 @@ class Sender:
         """Say how a job ended, with its tables as far as they are known."""
         facets: dict[str, Any] = {}
         if plan is not None:
-            facets |= self._describe_windows(result)
+            told: dict[str, object] = {"run_id": self.run_id, "mode": result.mode}
+            for alias, window in result.sources.items():
+                told |= {f"sources.{alias}.from": window.start, f"sources.{alias}.to": window.to}
+            parameters = [
+                execution_parameters_run.ExecutionParameter(key=key, value=str(value))
+                for key, value in told.items()
+                if value is not None
+            ]
+            facets["executionParameters"] = execution_parameters_run.ExecutionParametersRunFacet(parameters)
         if result.findings:
             facets["test"] = test_run.TestRunFacet([describe_test(each) for each in result.findings])
         if result.error is not None:
@@ -121,18 +127,6 @@ class Sender:
                 producer=f"urn:x-enrich:{version}",
             )
         )
-
-    def _describe_windows(self, result: JobResult) -> dict[str, Any]:
-        """Return the facet of what the run was about: its id, its mode, the versions that it took of each source."""
-        told: dict[str, object] = {"run_id": self.run_id, "mode": result.mode}
-        for alias, window in result.sources.items():
-            told |= {f"sources.{alias}.from": window.start, f"sources.{alias}.to": window.to}
-        parameters = [
-            execution_parameters_run.ExecutionParameter(key=key, value=str(value))
-            for key, value in told.items()
-            if value is not None
-        ]
-        return {"executionParameters": execution_parameters_run.ExecutionParametersRunFacet(parameters)}
 
 
 def describe_parent() -> dict[str, Any]:

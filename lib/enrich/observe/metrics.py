@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from enrich.base.files import WholeFile
-from enrich.base.result import BLOCKED, CREATED, FAILED, LOCKED, SKIPPED, UNCHANGED, UPDATED, JobResult, State
+from enrich.base.result import BLOCKED, CREATED, FAILED, LOCKED, SKIPPED, UNCHANGED, UPDATED, JobResult
 
 FAMILIES: dict[str, tuple[str, str]] = {
     "runs_total": ("counter", "Runs of the job, by how they ended."),
@@ -133,16 +133,12 @@ def update_figures(figures: JobFigures, result: JobResult, lags: Mapping[str, fl
         failing = [each.action for each in result.findings if each.is_failing]
         figures.put("findings_failing", {(("action", each),): failing.count(each) for each in _ACTIONS})
     if result.state is not None:
-        _put_state(figures, result.state)
-
-
-def _put_state(figures: JobFigures, state: State) -> None:
-    """Put what the whole target holds; a join without references has no share."""
-    figures.put("target_rows", {(): state.rows})
-    figures.put("rules_failing", {(): sum(bool(rule.failed) or rule.error is not None for rule in state.rules)})
-    references = {alias: (each.matched, each.rows - each.null_references) for alias, each in state.lookups.items()}
-    shares = {alias: matched / rows for alias, (matched, rows) in references.items() if rows > 0}
-    figures.put("match_ratio", {(("lookup", alias),): share for alias, share in shares.items()})
+        state = result.state
+        figures.put("target_rows", {(): state.rows})
+        figures.put("rules_failing", {(): sum(bool(rule.failed) or rule.error is not None for rule in state.rules)})
+        references = {alias: (each.matched, each.rows - each.null_references) for alias, each in state.lookups.items()}
+        shares = {alias: matched / rows for alias, (matched, rows) in references.items() if rows > 0}
+        figures.put("match_ratio", {(("lookup", alias),): share for alias, share in shares.items()})
 
 
 # --- the text format -------------------------------------------------------------------------------------------------
@@ -175,17 +171,13 @@ def format_figures(figures: Figures) -> str:
     """Return the file's text: a family after the other, each with its HELP and TYPE lines."""
     lines: list[str] = []
     for family, (kind, meaning) in FAMILIES.items():
-        samples = [
-            _format_sample(family, (("job", job), ("deployment", deployment), *labels), value)
-            for (deployment, job), each in sorted(figures.items())
-            for labels, value in each.samples.get(family, {}).items()
-        ]
+        name, samples = f"{_PREFIX}{family}", []
+        for (deployment, job), each in sorted(figures.items()):
+            for further, value in each.samples.get(family, {}).items():
+                labels = (("job", job), ("deployment", deployment), *further)
+                told = ",".join(f'{label}="{text.translate(_ESCAPES)}"' for label, text in labels)
+                number = int(value) if float(value).is_integer() else repr(float(value))
+                samples.append(f"{name}{{{told}}} {number}")
         if samples:
-            name = f"{_PREFIX}{family}"
             lines += [f"# HELP {name} {meaning}", f"# TYPE {name} {kind}", *samples]
     return "\n".join(lines)
-
-
-def _format_sample(family: str, labels: SampleLabels, value: float) -> str:
-    told = ",".join(f'{name}="{text.translate(_ESCAPES)}"' for name, text in labels)
-    return f"{_PREFIX}{family}{{{told}}} {int(value) if float(value).is_integer() else repr(float(value))}"

@@ -99,19 +99,19 @@ def build_event(
 
 
 def build_body(settings: Notify, event: Mapping[str, Any]) -> bytes:
-    """Return the JSON to send: the whole event, or a text where the recipient wants one."""
-    return json.dumps(event if settings.text is None else {"text": format_text(settings.text, event)}).encode()
+    """Return the JSON to send: the whole event, or the text that the recipient wants, with the event's fields put in.
 
-
-def format_text(template: str, event: Mapping[str, Any]) -> str:
-    """Return a template with the fields of an event put in; ``{jobs}`` becomes a line for each job."""
+    ``{jobs}`` becomes a line for each job.
+    """
+    if settings.text is None:
+        return json.dumps(event).encode()
     lines = [
         f"{job['job']}: {job['event']} ({job['status']})"
         + ("" if job["error"] is None else f", exit {job['exit_code']}: {job['error']}")
         for job in event["jobs"]
     ]
     known = {**event, "jobs": "\n".join(lines)}
-    return FIELD.sub(lambda match: str(known[match[1]]), template)
+    return json.dumps({"text": FIELD.sub(lambda match: str(known[match[1]]), settings.text)}).encode()
 
 
 class _NoRedirect(urllib.request.HTTPRedirectHandler):

@@ -85,21 +85,9 @@ def run(  # noqa: PLR0913 - the public interface: every keyword is an option of 
     bounds = read_window(project, names, (since, until), allow_gap=allow_gap, full_refresh=full_refresh)
     options = Options(full_refresh, dry_run, retry_quarantined, accepted, bounds)
     workplace = Workplace(project, names, options, given=spark)
-    watch = _open_watch(project, workplace.run_id, dry_run=dry_run)
+    told = project.settings.lineage or project.settings.metrics or project.settings.notify
+    watch = Watch() if dry_run or not told else Observer(project, workplace.run_id)
     return run_jobs(workplace, watch, fail_fast=fail_fast, on_result=on_result)
-
-
-def _open_watch(project: Project, run_id: str, *, dry_run: bool) -> Watch:
-    """Return who watches a run: those whom ``conf/`` names, nobody in a dry run.
-
-    Raises:
-        ConfigError: A secret is not where ``conf/`` says that it is.
-        EnvironmentFault: A package is missing.
-    """
-    settings = project.settings
-    if dry_run or not (settings.lineage or settings.metrics or settings.notify):
-        return Watch()
-    return Observer(project, run_id)
 
 
 class Observer(Watch):

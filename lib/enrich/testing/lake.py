@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from enrich.base.errors import ConfigError
 from enrich.base.names import find_quarantine, identify
@@ -17,9 +17,6 @@ from enrich.delta.tables import CHANGE_FEED, quote_name
 from enrich.project.project import Project
 from enrich.testing.cells import CellError, read_type, type_cell
 from enrich.testing.differ import assert_same_rows
-
-if TYPE_CHECKING:
-    import pyarrow as pa
 
 Row = Mapping[str, Any]
 _BARE = re.compile(r"\w[\w-]*")
@@ -162,23 +159,18 @@ class Lake:
         key = self.keys[name]
         if len({repr([row[each] for each in key]) for row in rows}) < len(rows):
             raise CommitRefused(f"two rows of one {verb} have the same key")
-        found = self._merge(log, data, verb, key)
-        if verb != "upsert" and found < len(rows):
-            raise CommitRefused(f"{len(rows) - found} of {len(rows)} keys are not in the table")
-
-    @staticmethod
-    def _merge(log: Any, data: pa.Table, verb: str, key: Sequence[str]) -> int:
-        """Merge rows by key and return how many were updated or deleted."""
         both = " AND ".join(f"t.{quote_name(each)} = s.{quote_name(each)}" for each in key)
         merge = log.merge(data, both, source_alias="s", target_alias="t")
         if verb == "delete":
-            done = merge.when_matched_delete().execute()
-            return int(done["num_target_rows_deleted"])
-        values = {quote_name(each): f"s.{quote_name(each)}" for each in data.column_names}
-        merge = merge.when_matched_update(updates=values)
-        if verb == "upsert":
-            merge = merge.when_not_matched_insert(updates=values)
-        return int(merge.execute()["num_target_rows_updated"])
+            found = merge.when_matched_delete().execute()["num_target_rows_deleted"]
+        else:
+            values = {quote_name(each): f"s.{quote_name(each)}" for each in data.column_names}
+            merge = merge.when_matched_update(updates=values)
+            if verb == "upsert":
+                merge = merge.when_not_matched_insert(updates=values)
+            found = merge.execute()["num_target_rows_updated"]
+        if verb != "upsert" and found < len(rows):
+            raise CommitRefused(f"{len(rows) - found} of {len(rows)} keys are not in the table")
 
 
 def _type_rows(rows: Sequence[Row], columns: Mapping[str, DataType], name: str) -> list[dict[str, Any]]:

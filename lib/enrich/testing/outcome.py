@@ -12,12 +12,12 @@ from textwrap import indent
 from typing import TYPE_CHECKING
 
 from enrich.base.console import clean, format_count
-from enrich.base.errors import ConfigError
+from enrich.base.errors import ConfigError, Fault
 from enrich.project.project import Project
 from enrich.report.page import Case, CaseSuite, format_suites
 from enrich.testing.compare import Mismatch
 from enrich.testing.play import Played, get_session, play, set_stage
-from enrich.testing.reader import find_files, read_scenarios
+from enrich.testing.reader import find_files, read_scenario
 from enrich.testing.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -58,7 +58,15 @@ def choose_scenarios(project: Project, paths: Collection[Path], texts: Collectio
     files = list(paths) or find_files(project)
     if not files:
         raise ConfigError("there are no scenarios; write tests/<name>.yml", hint="docs/testing.md has an example")
-    found = read_scenarios(project, files)
+    found: list[Scenario] = []
+    faults: list[Fault] = []
+    for path in files:
+        try:
+            found.append(read_scenario(project, path))
+        except ConfigError as error:
+            faults += error.faults
+    if faults:  # those of all files at once
+        raise ConfigError.of(faults)
     names = [f"{Path(each.file).name} {each.title}".casefold() for each in found]
     chosen = [
         each

@@ -32,7 +32,6 @@ from enrich.testing.scenario import (
     Scenario,
     ScenarioFile,
     Status,
-    Table,
     TypedRow,
     Write,
     WrittenRow,
@@ -47,24 +46,6 @@ def find_files(project: Project) -> list[Path]:
     """Return the scenario files of a project: ``tests/*.yml`` and ``tests/*.yaml``, by name."""
     found = [*(project.dir / FOLDER).glob("*.yml"), *(project.dir / FOLDER).glob("*.yaml")]
     return sorted(path for path in found if not path.name.startswith("."))
-
-
-def read_scenarios(project: Project, paths: Collection[Path]) -> list[Scenario]:
-    """Read files.
-
-    Raises:
-        ConfigError: With the faults of all files.
-    """
-    found: list[Scenario] = []
-    faults: list[Fault] = []
-    for path in paths:
-        try:
-            found.append(read_scenario(project, path))
-        except ConfigError as error:
-            faults += error.faults
-    if faults:
-        raise ConfigError.of(faults)
-    return found
 
 
 def read_scenario(project: Project, path: Path) -> Scenario:
@@ -141,7 +122,13 @@ class _Reader:
                 continue
             if twin := next((other for other, each in self.tables.items() if each.name == name), None):
                 self.fault(f"{reference!r} is the same table as {twin!r}", "tables", reference)
-            columns = self.read_columns(reference, table)
+            columns: dict[str, DataType] = {}
+            for column, text in table.columns.items():
+                try:
+                    columns[column] = read_type(text)
+                except ConfigError as error:
+                    self.fault(error.message, "tables", reference, "columns", column)
+                    columns[column] = "string"
             for key in table.key:
                 if key not in table.columns:
                     self.fault(
@@ -150,16 +137,6 @@ class _Reader:
             its_key = tuple(each for each in table.key if each in columns)
             rows = self.read_typed(columns, table.rows, "tables", reference, "rows")
             self.tables[reference] = Given(name, its_key, columns, rows)
-
-    def read_columns(self, reference: str, table: Table) -> dict[str, DataType]:
-        found: dict[str, DataType] = {}
-        for name, text in table.columns.items():
-            try:
-                found[name] = read_type(text)
-            except ConfigError as error:
-                self.fault(error.message, "tables", reference, "columns", name)
-                found[name] = "string"
-        return found
 
     # --- rows and keys -----------------------------------------------------------------------------------------------
 
