@@ -58,8 +58,8 @@ from enrich.operations.loading import choose_jobs
 from enrich.operations.workplace import Workplace
 from enrich.progress.plan import OpenJob, Plan
 from enrich.project.project import Project
-from enrich.quality.counting import RULE, Labels, count_rules, find_failing, label_rows
 from enrich.quality.gx import silence_gx
+from enrich.quality.judge import RULE, Labels, count_rules, find_failing, label_rows
 from enrich.steps.rows import make_no_rows
 from enrich.steps.run import identify_rows, read_target
 

@@ -77,7 +77,13 @@ def check_job(tree: Tree) -> list[Fault]:
         for option in ("key", "normalise"):
             check_list(draft, source, option, ("sources", alias))
     if kind is not None:
-        _check_parts(draft)
+        # Nothing that only jobs of other kinds have.
+        for option in ("join", "select", "where") if not kind.joins else ():
+            if option in root:
+                draft.fault(f"{option!r} is not for kind {kind.name}; a {kind.name} reads one source as it is", option)
+        for other in JOBS:
+            if other in root and other != kind.name and not JOBS[other].joins:
+                draft.fault(f"'{other}' is only for kind: {other}; add 'kind: {other}' or remove it", other)
         kind.check(draft)
         _check_joins(draft)
     _check_target_columns(draft)
@@ -134,17 +140,6 @@ def _check_references(draft: Draft) -> None:
     use = "join it or remove it" if draft.syntax.joins else f"a {draft.syntax.name} reads one source"
     for alias in unused if driving else ():
         draft.fault(f"the source {alias!r} is neither 'from' nor joined; {use}", "sources", alias)
-
-
-def _check_parts(draft: Draft) -> None:
-    """A job has nothing that only jobs of other kinds have."""
-    name = draft.syntax.name
-    for option in ("join", "select", "where") if not draft.syntax.joins else ():
-        if option in draft.root:
-            draft.fault(f"{option!r} is not for kind {name}; a {name} reads one source as it is", option)
-    for other in JOBS:
-        if other in draft.root and other != name and not JOBS[other].joins:
-            draft.fault(f"'{other}' is only for kind: {other}; add 'kind: {other}' or remove it", other)
 
 
 def _check_joins(draft: Draft) -> None:

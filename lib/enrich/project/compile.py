@@ -22,7 +22,7 @@ from enrich.base.schemas import (
 )
 from enrich.base.spec import PREFIX, TEXT_TYPE, CompiledJob, DataType, JoinSpec, Output, SourceSpec, Step, quote
 from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS, describe_reserved, suggest_rename
-from enrich.project.expressions import Expression, ExpressionError, Operand, Scope, parse_expression
+from enrich.project.expressions import Expression, ExpressionError, Scope, parse_expression
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.models import Job
 
@@ -213,18 +213,19 @@ class Columns:
         """
         if expression.comparisons is None or self.open:
             return False
-        return all(len({self._name_family(each) for each in group}) <= 1 for group in expression.comparisons)
-
-    def _name_family(self, operand: Operand) -> object:
-        """Return what is compared without a cast that can fail: the numbers, or values of one type."""
-        kind = operand if isinstance(operand, str) else self._type_path(operand)
-        if kind is None:
-            return operand  # equal to itself alone
-        if not isinstance(kind, str):  # a list, struct or map
-            return str(kind)
-        digits = re.match(r"decimal\((\d+)", kind)
-        is_number = kind in _NUMBERS or (digits is not None and int(digits[1]) <= _SHORT_DECIMAL)
-        return "number" if is_number else kind
+        for group in expression.comparisons:
+            families = set[object]()  # what is compared without a cast that can fail: numbers, or values of one type
+            for operand in group:
+                kind = operand if isinstance(operand, str) else self._type_path(operand)
+                if isinstance(kind, str):
+                    digits = re.match(r"decimal\((\d+)", kind)
+                    is_number = kind in _NUMBERS or (digits is not None and int(digits[1]) <= _SHORT_DECIMAL)
+                    families.add("number" if is_number else kind)
+                else:  # a list, struct or map; what is not known is equal to itself alone
+                    families.add(operand if kind is None else str(kind))
+            if len(families) > 1:
+                return False
+        return True
 
     def _type_path(self, path: tuple[str, ...]) -> DataType | None:
         """Return the type of what a path refers to; None where only Spark knows it."""

@@ -25,6 +25,7 @@ from enrich.project.expressions.reading import (
     COMPARISONS,
     MATCHES,
     TYPED,
+    AnyName,
     Reading,
     list_nodes,
     name_operand,
@@ -290,6 +291,7 @@ _WHOLE = ("byte", "short", "integer", "long")
 _SUFFIXES = {"l": "long", "s": "short", "y": "byte", "d": "double", "f": "float"}
 _MONTHS = split_words("year years quarter quarters month months")
 _ELEMENTS = split_words("transform filter exists forall any_match array_sort")
+_ENTRIES = split_words("map_filter transform_keys transform_values")
 _CONDITIONS = split_words("filter exists forall map_filter")
 _PREDICATES = split_words("exists forall")
 _SAME = split_words("filter map_filter array_sort array_distinct array_compact slice sort_array")
@@ -308,7 +310,7 @@ def check_types(columns: Mapping[str, DataType], expression: str) -> DataType | 
     Raises:
         ConfigError: Spark refuses the expression, as its parts have types that do not go together.
     """
-    reading = Reading(tokenize(expression), _AnyName())
+    reading = Reading(tokenize(expression), AnyName())
     types = _Types(reading, columns)
     try:
         for node in list_nodes(reading.tree):
@@ -319,15 +321,6 @@ def check_types(columns: Mapping[str, DataType], expression: str) -> DataType | 
     # Decimals and intervals are looked at without their precision.
     names = [] if found is None else _simple_names(found)
     return None if any(name == "decimal" or name.startswith("interval") for name in names) else found
-
-
-class _AnyName:
-    """The names of an expression that has been checked before."""
-
-    reserved = ()
-
-    def resolve(self, parts: tuple[str, ...], _where: str) -> tuple[str, ...]:
-        return parts
 
 
 def _simple_names(kind: DataType) -> list[str]:
@@ -409,7 +402,12 @@ class _Types:
         kind = self._columns.get(first)
         if function is not None:
             call: Any = function.parent
-            kinds = _bind(self._reading.function(call), self.get(call.expressions[0]))
+            name, given = self._reading.function(call), self.get(call.expressions[0])
+            kinds: tuple[Known, ...] = ()
+            if isinstance(given, dict) and name in _ELEMENTS and given["type"] == "array":
+                kinds = (given["elementType"], given["elementType"] if name == "array_sort" else "integer")
+            elif isinstance(given, dict) and name in _ENTRIES and given["type"] == "map":
+                kinds = (given["keyType"], given["valueType"])
             kind = dict(zip(self._reading.list_variables(function), kinds, strict=False)).get(first)
         try:
             for name in rest:
@@ -580,18 +578,13 @@ class _Types:
         if name in _COMPARING and len(arguments) == 2:
             self._check_pair("=", node, *arguments)
             return arguments[0] if name == "nullif" else "boolean"
-        self._check_arguments(node, name, arguments)
-        return _find_result(name, arguments or [None])
-
-    def _check_arguments(self, node: exp.Expr, name: str, arguments: Sequence[Known]) -> None:
         signature = SIGNATURES.get(name)
-        if signature is None:
-            return
-        if not signature.takes(len(arguments)):
+        if signature is not None and not signature.takes(len(arguments)):
             self._refuse(node, f"{name} cannot take {format_count(len(arguments), 'argument')}")
         for number, kind in enumerate(arguments):
-            if not signature.accepts(number, letter_of(kind)):
+            if signature is not None and not signature.accepts(number, letter_of(kind)):
                 self._refuse(node, f"argument {number + 1} of {name} cannot be {self._name(kind)}", "cast it")
+        return _find_result(name, arguments or [None])
 
 
 def _find_result(name: str, arguments: Sequence[Known]) -> Known:
@@ -665,15 +658,3 @@ def _widen(found: Known, kind: Known) -> Known:
         other, letter = (kind, b) if a == "s" else (found, a)
         return other if letter in set("bDtn") else None
     return "decimal" if {a, b} <= set("hilcd") else None
-
-
-def _bind(name: str, first: Known) -> tuple[Known, ...]:
-    """Return the types of a lambda's variables."""
-    if not isinstance(first, dict):
-        return ()
-    if name in _ELEMENTS and first["type"] == "array":
-        element: DataType = first["elementType"]
-        return (element, element if name == "array_sort" else "integer")
-    if name in ("map_filter", "transform_keys", "transform_values") and first["type"] == "map":
-        return (first["keyType"], first["valueType"])
-    return ()

@@ -166,7 +166,19 @@ class Bench:
         values, aborted = self.calculator.compute_metrics(list(metrics), copy.deepcopy(BOOLEAN_ONLY))
         if self.engine.failure is not None:
             raise self.engine.failure
-        return values, {key: _name_cause(info) for key, info in aborted.items()}
+        causes = {}
+        for key, info in aborted.items():
+            infos: Any = info["exception_info"]
+            has_many = isinstance(infos, dict) and "exception_traceback" not in infos
+            items = infos.values() if has_many else [infos]
+            texts = [
+                each["exception_traceback"] if isinstance(each, dict) else each.exception_traceback for each in items
+            ]
+            raised = [name for text in texts for name in _RAISED.findall(text or "")]
+            causes[key] = next(
+                (str(name) for name in raised if name != "MetricResolutionError"), "MetricResolutionError"
+            )
+        return values, causes
 
 
 def _build_engine_class() -> type[Any]:
@@ -207,18 +219,6 @@ class _NamedColumns:
 
     def __getitem__(self, names: Sequence[str]) -> _NamedColumns:
         return _NamedColumns(names)
-
-
-def _name_cause(info: Any) -> str:
-    """Return the class of the innermost exception of an aborted metric."""
-    infos = info["exception_info"]
-    has_many = isinstance(infos, dict) and "exception_traceback" not in infos
-    for item in infos.values() if has_many else [infos]:
-        text = item["exception_traceback"] if isinstance(item, dict) else item.exception_traceback
-        named = [name for name in _RAISED.findall(text or "") if name != "MetricResolutionError"]
-        if named:
-            return str(named[0])
-    return "MetricResolutionError"
 
 
 def simplify_names(frame: DataFrame) -> tuple[DataFrame, Callable[[str], str]]:

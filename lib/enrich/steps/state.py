@@ -22,9 +22,8 @@ from enrich.frames.columns import mark_rows
 from enrich.frames.difference import Difference
 from enrich.joins import find_kind
 from enrich.progress.plan import Plan
-from enrich.quality.counting import Labels, Weighted, count_marks, count_rules, label_rows
 from enrich.quality.gx import RuleError
-from enrich.quality.judge import SuiteVerdict
+from enrich.quality.judge import Labels, SuiteVerdict, Weighted, count_marks, count_rules, label_rows
 from enrich.steps.gate import JudgedRows, build_published
 from enrich.steps.rows import Rows, make_no_rows
 from enrich.steps.run import Run, measure, read_target

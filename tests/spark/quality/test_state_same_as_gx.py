@@ -26,7 +26,7 @@ from enrich.base.suites import SuiteRule
 from enrich.frames import difference
 from enrich.progress.plan import Plan
 from enrich.project.catalogue import TYPES
-from enrich.quality import counting
+from enrich.quality import judge
 from kit.lab import Lab
 
 if TYPE_CHECKING:
@@ -316,7 +316,7 @@ def _forget_old_images(patch: pytest.MonkeyPatch, _: Play) -> None:
 
 
 def _count_nulls(patch: pytest.MonkeyPatch, _: Play) -> None:
-    patch.setattr(counting, "_find_ignored", lambda *_: None)
+    patch.setattr(judge, "_find_ignored", lambda *_: None)
 
 
 def _keep_the_state_in_spite_of_a_restore(patch: pytest.MonkeyPatch, play: Play) -> None:

@@ -81,6 +81,16 @@ class NameResolver(Protocol):
         """Return the reference as a path, or raise `ExpressionError` with a suggestion."""
 
 
+class AnyName:
+    """The names of an expression that has been checked before."""
+
+    reserved = ()
+
+    def resolve(self, parts: tuple[str, ...], _where: str) -> tuple[str, ...]:
+        """Return the reference as it is."""
+        return parts
+
+
 def place_of(node: exp.Expr) -> int:
     """Return the place of the token that a literal, a name or a call begins with."""
     return int(node.name.lstrip("nf"))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from enrich.base.schemas import find
 from enrich.base.spec import CompiledJob, JoinSpec, Step
 from enrich.project.expressions import parse_expression
+from enrich.project.expressions.reading import AnyName
 from enrich.project.kinds.syntax import (
     FILTER,
     IDENTITY,
@@ -57,16 +58,6 @@ class Joins(JobSyntax):
 
 
 @dataclass(frozen=True)
-class _Anything:
-    """A scope that knows every name: the expressions were checked when the job was compiled."""
-
-    reserved: frozenset[str] = field(default_factory=frozenset)
-
-    def resolve(self, parts: tuple[str, ...], where: str) -> tuple[str, ...]:  # noqa: ARG002 - the parser's interface
-        return parts
-
-
-@dataclass(frozen=True)
 class _Tracer:
     """Traces one join job."""
 
@@ -107,7 +98,7 @@ class _Tracer:
 
     def read(self, text: str) -> Iterator[Source]:
         """Yield the columns that an expression reads."""
-        return self.follow(parse_expression(text, _Anything()).paths)
+        return self.follow(parse_expression(text, AnyName()).paths)
 
     def follow(self, paths: Iterable[tuple[str, ...]]) -> Iterator[Source]:
         """Yield the columns that are meant by what an expression refers to."""
