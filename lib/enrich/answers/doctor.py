@@ -263,7 +263,15 @@ def check_tables(project: Project) -> Iterator[Diagnosis]:
     written = {identify(project.location(job.target.table)) for job in project.jobs.values()}
     try:
         statuses = {status.job: status for status in read_status(project)}
-        pauses = _measure_pauses(project)
+        times: dict[str, list[datetime]] = {}  # target -> runs that neither failed nor were skipped
+        for row in RunsTable(project.state).read_recent(_RUNS):
+            if not row["exit_code"] and row["status"] != SKIPPED:
+                times.setdefault(row["target"], []).append(row["at"])
+        now = datetime.now(UTC)
+        pauses = {  # the longest between two of them, or since the last
+            target: max((later - earlier).total_seconds() for earlier, later in pairwise([*sorted(at), now]))
+            for target, at in times.items()
+        }
     except Exception as error:  # noqa: BLE001 - what storage raises is what a checkup is asked for
         yield describe_fault("tables", project.state, describe_error(error, "the deployment"))
         return
@@ -317,20 +325,6 @@ def _check_feeds(project: Project, job: Job, written: set[str]) -> Iterator[Diag
             message = f"source {alias!r} of {job.job!r} has no change feed"
             repair = tables.suggest_properties(table.uri, {tables.CHANGE_FEED: "true"})
             yield Diagnosis("change_feed", FAULT, source.table, message, repair, 2)
-
-
-def _measure_pauses(project: Project) -> dict[str, float]:
-    """Return target -> the longest pause in seconds between two runs, neither failed nor skipped, or since the last."""
-    times: dict[str, list[datetime]] = {}
-    for row in RunsTable(project.state).read_recent(_RUNS):
-        if not row["exit_code"] and row["status"] != SKIPPED:
-            times.setdefault(row["target"], []).append(row["at"])
-    now = datetime.now(UTC)
-    found = {}
-    for target, at in times.items():
-        ends = [*sorted(at), now]
-        found[target] = max((later - earlier).total_seconds() for earlier, later in pairwise(ends))
-    return found
 
 
 def _check_retention(project: Project, job: Job, status: JobStatus, pause: float | None) -> Iterator[Diagnosis]:

@@ -278,7 +278,16 @@ def _classify(
     for part in found:
         for row in part.rows.groupBy(RULE, _FACTS).count().collect():
             counts[row[RULE]][part.subjects[row[RULE]].explain(row[_FACTS])] += row["count"]
-    shown = _list_rows(found, most) if most else {}
+    shown: dict[int, list[FailingRow]] = {}
+    if most:
+        parts = [part.rows.withColumn(_SIDE, F.lit(number)) for number, part in enumerate(found)]
+        place = F.row_number().over(Window.partitionBy(RULE).orderBy(_SIDE, _TEXTS))
+        rows = unite(parts).withColumn(_PLACE, place).where(F.col(_PLACE) <= most)
+        for row in rows.orderBy(RULE, _PLACE).collect():
+            part = found[row[_SIDE]]
+            key = dict(zip(part.side.identity, row[_TEXTS], strict=True))
+            reason = part.subjects[row[RULE]].explain(row[_FACTS])
+            shown.setdefault(row[RULE], []).append(FailingRow(key, reason))
     return {rule.index: (sort_causes(counts[rule.index]), tuple(shown.get(rule.index, ()))) for rule in rules}
 
 
@@ -310,17 +319,3 @@ def _classify_side(run: Inquiry, side: Side, failing: DataFrame, rules: Sequence
     texts = [F.hex(name) if rows.schema[name].dataType.typeName() == "binary" else F.col(name) for name in side.names]
     key = F.array(*[text.cast("string") for text in texts]).alias(_TEXTS)
     return Classified(side, rows.select(RULE, F.coalesce(*facts).alias(_FACTS), key), subjects)
-
-
-def _list_rows(found: Sequence[Classified], most: int) -> dict[int, list[FailingRow]]:
-    """Return failing rows with their keys, by rule."""
-    parts = [part.rows.withColumn(_SIDE, F.lit(number)) for number, part in enumerate(found)]
-    place = F.row_number().over(Window.partitionBy(RULE).orderBy(_SIDE, _TEXTS))
-    rows = unite(parts).withColumn(_PLACE, place).where(F.col(_PLACE) <= most)
-    shown: dict[int, list[FailingRow]] = {}
-    for row in rows.orderBy(RULE, _PLACE).collect():
-        part = found[row[_SIDE]]
-        key = dict(zip(part.side.identity, row[_TEXTS], strict=True))
-        reason = part.subjects[row[RULE]].explain(row[_FACTS])
-        shown.setdefault(row[RULE], []).append(FailingRow(key, reason))
-    return shown

@@ -129,7 +129,14 @@ def add_forms(keys: DataFrame, texts: Sequence[bool], *, shared: bool = False) -
     referring = F.sum((F.col(REFERENCES) > 0).cast("int")).over(family)
     related = ((present > 0) & (lost > 0)) | (present > 1) | (F.lit(shared) & (referring > 1))
     keys = keys.withColumn("__enrich_related", related).where(F.col("__enrich_related"))
-    keys, parts_of = _add_all_forms(keys, names, texts)
+    parts_of: dict[tuple[str, ...], list[str]] = {(): list(names)}  # set of normalisers -> names of its parts
+    for step in NORMALISERS:  # every form of every key, each computed from the one that lacks its last step
+        added: dict[str, Column] = {}
+        for steps, parts in list(parts_of.items()):
+            forms = [f"{part}_{step}" if is_text else part for part, is_text in zip(parts, texts, strict=True)]
+            added |= {form: normalise(F.col(p), (step,)) for form, p in zip(forms, parts, strict=True) if form != p}
+            parts_of[(*steps, step)] = forms
+        keys = keys.withColumns(added)
     every = F.array(
         *[F.struct(*[F.col(p).alias(name) for p, name in zip(parts_of[each], names, strict=True)]) for each in SETS]
     )
@@ -156,25 +163,6 @@ def _build_canonical(names: Sequence[str], texts: Sequence[bool]) -> list[Column
         for name, is_text in zip(names, texts, strict=True)
     ]
     return [part.alias(f"__enrich_c{i}") for i, part in enumerate(parts)]
-
-
-def _add_all_forms(
-    keys: DataFrame, names: Sequence[str], texts: Sequence[bool]
-) -> tuple[DataFrame, dict[tuple[str, ...], list[str]]]:
-    """Add every form of every key, each computed from the one that lacks its last step.
-
-    Returns:
-        The keys with columns more, and set of normalisers -> names of its parts.
-    """
-    parts_of: dict[tuple[str, ...], list[str]] = {(): list(names)}
-    for step in NORMALISERS:
-        added: dict[str, Column] = {}
-        for steps, parts in list(parts_of.items()):
-            forms = [f"{part}_{step}" if is_text else part for part, is_text in zip(parts, texts, strict=True)]
-            added |= {form: normalise(F.col(p), (step,)) for form, p in zip(forms, parts, strict=True) if form != p}
-            parts_of[(*steps, step)] = forms
-        keys = keys.withColumns(added)
-    return keys, parts_of
 
 
 def find_near_misses(found: DataFrame, count: int) -> DataFrame:

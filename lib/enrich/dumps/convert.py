@@ -253,7 +253,17 @@ def _add_up(counts: pa.Array) -> pa.Array:
 
 def _convert_leaves(column: pa.Array, kind: pa.DataType) -> pa.Array:
     old, types = column.type, pa.types
-    if _keeps_values(old, kind):
+    pairs = (
+        ((types.is_integer,), (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)),
+        ((types.is_floating,), (types.is_integer, types.is_boolean)),
+        ((types.is_decimal,), (types.is_decimal,)),
+        ((types.is_date, types.is_timestamp), (types.is_date,)),
+        ((types.is_binary,), (types.is_binary,)),
+    )
+    keeps = any(is_one(kind, to) and is_one(old, of) for to, of in pairs)
+    if types.is_timestamp(kind) and types.is_timestamp(old):
+        keeps = kind.tz is not None or old.tz is None
+    if keeps:  # Arrow's cast keeps a value or refuses it, and never changes it
         return cast_values(column, kind)
     if types.is_floating(old) and types.is_floating(kind):
         found = cast_values(column, kind)
@@ -265,21 +275,6 @@ def _convert_leaves(column: pa.Array, kind: pa.DataType) -> pa.Array:
         found = cast_values(column, kind)
         return pc.if_else(pc.equal(found.cast(old), column), found, None)
     return convert_texts(cast_values(column, pa.string()), kind)
-
-
-def _keeps_values(old: pa.DataType, kind: pa.DataType) -> bool:
-    """Tell whether Arrow's cast keeps a value or refuses it, and never changes it."""
-    types = pa.types
-    if types.is_timestamp(kind) and types.is_timestamp(old):
-        return kind.tz is not None or old.tz is None
-    pairs = (
-        ((types.is_integer,), (types.is_integer, types.is_floating, types.is_decimal, types.is_boolean)),
-        ((types.is_floating,), (types.is_integer, types.is_boolean)),
-        ((types.is_decimal,), (types.is_decimal,)),
-        ((types.is_date, types.is_timestamp), (types.is_date,)),
-        ((types.is_binary,), (types.is_binary,)),
-    )
-    return any(is_one(kind, to) and is_one(old, of) for to, of in pairs)
 
 
 def find_lost(before: pa.Array, after: pa.Array) -> pa.Array:

@@ -103,11 +103,11 @@ class RecordReader:
                 raise Blocked(
                     f"{name}:{opened}: a quote is not closed{long}; nothing was written", hint=f"{hint}; {other}"
                 )
-            closed = dialect.find_close(line) if dialect.quote in line else None
+            closed = dialect.closes.match(line) if dialect.quote in line else None
             if closed is None:
                 continue
-            rest = line[closed:].rstrip("\r\n")
-            if rest and rest[0] == dialect.delimiter and dialect.is_open(line[closed + 1 :]):
+            rest = line[closed.end() :].rstrip("\r\n")
+            if rest and rest[0] == dialect.delimiter and dialect.is_open(line[closed.end() + 1 :]):
                 opened = self.count
                 continue
             self.text = parts.getvalue().rstrip("\r\n")

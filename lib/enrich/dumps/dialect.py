@@ -60,11 +60,6 @@ class Dialect:
         """Tell whether a text that begins with a field ends within quotes."""
         return self._opens.match(text) is not None
 
-    def find_close(self, line: str) -> int | None:
-        """Return where the quotes end that a line begins in; None when they do not."""
-        found = self._closes.match(line)
-        return None if found is None else found.end()
-
     def goes_on(self, line: str) -> bool:
         """Tell whether the end of a line is escaped, where escapes count outside of quotes."""
         if self.quote or not self.escape:
@@ -118,7 +113,8 @@ class Dialect:
         return re.compile(rf"(?:{whole})*+{quote}{self._inside}\Z", re.DOTALL)
 
     @cached_property
-    def _closes(self) -> re.Pattern[str]:
+    def closes(self) -> re.Pattern[str]:
+        """Where the quotes end that a line begins in."""
         return re.compile(self._inside + re.escape(self.quote), re.DOTALL)
 
     @property

@@ -67,8 +67,15 @@ def write_first_job(references: Sequence[str], directory: Path | None, target: s
     places = dict.fromkeys(_locate(project, text) for text in references)
     found: list[KnownTable] = []
     for place in places:
-        alias = _find_alias(place, {table.alias.lower() for table in found})
-        found.append(read_table(alias, _refer(project, place), place))
+        parent, _, end = place.rpartition("/")
+        is_bare = parent == project.lake and re.fullmatch(r"\w[\w-]*", end) is not None
+        reference = end if is_bare else place if "://" in place else _shorten(place, project.dir)
+        # The end of its path, as an identifier that no other table has.
+        stem = re.sub(r"[^A-Za-z0-9_]+", "_", place.rstrip("/").rpartition("/")[2]).strip("_")
+        stem = stem if re.match(r"[A-Za-z]", stem) and stem.lower() != "key" else f"table_{stem}"
+        taken = {table.alias.lower() for table in found}
+        alias = next(each for each in (stem, *(f"{stem}_{n}" for n in range(2, 1000))) if each.lower() not in taken)
+        found.append(read_table(alias, reference, place))
     driving, links = find_links(found)
     name = "_".join([driving.alias, *(["with", *(link.lookup.alias for link in links)] if links else ["checked"])])[:80]
     if os.path.lexists(str(project.location(name))):
@@ -124,25 +131,10 @@ def _locate(project: Project, text: str) -> str:
     return place
 
 
-def _refer(project: Project, place: str) -> str:
-    """Return how a job file of the project names the table at a place, in the shortest way."""
-    parent, _, name = place.rpartition("/")
-    if parent == project.lake and re.fullmatch(r"\w[\w-]*", name):
-        return name
-    return place if "://" in place else _shorten(place, project.dir)
-
-
 def _shorten(place: str, home: Path) -> str:
     """Return a local path relative to the project where it is inside it."""
     path = Path(place)
     return f"./{path.relative_to(home)}" if path.is_relative_to(home) and path != home else place
-
-
-def _find_alias(place: str, taken: set[str]) -> str:
-    """Return an alias for the table at a place: the end of its path, as an identifier that no other table has."""
-    name = re.sub(r"[^A-Za-z0-9_]+", "_", place.rstrip("/").rpartition("/")[2]).strip("_")
-    name = name if re.match(r"[A-Za-z]", name) and name.lower() != "key" else f"table_{name}"
-    return next(each for each in (name, *(f"{name}_{n}" for n in range(2, 1000))) if each.lower() not in taken)
 
 
 # --- the job file ----------------------------------------------------------------------------------------------------

@@ -114,31 +114,24 @@ class Sender:
     ) -> None:
         version = read_version()
         engine = processing_engine_run.ProcessingEngineRunFacet(version, "enrich")
-        known = {"processing_engine": engine, **describe_parent(), **facets}
+        known: dict[str, Any] = {"processing_engine": engine}
+        parts = os.environ.get("OPENLINEAGE_PARENT_ID", "").rsplit("/", 2)
+        if len(parts) == 3:  # the run that started this one
+            with suppress(ValueError):
+                parent = parent_run.Run(str(UUID(parts[2])))
+                known["parent"] = parent_run.ParentRunFacet(parent, parent_run.Job(parts[0], parts[1]))
         kind = job_type_job.JobTypeJobFacet("BATCH", "ENRICH", "JOB")
         self.client.emit(
             RunEvent(
                 eventTime=datetime.now(UTC).isoformat(),
                 eventType=state,
-                run=Run(str(uuid5(UUID(self.run_id), job)), known),
+                run=Run(str(uuid5(UUID(self.run_id), job)), {**known, **facets}),
                 job=Job(self.namespace, job, {"jobType": kind}),
                 inputs=inputs or [],
                 outputs=outputs or [],
                 producer=f"urn:x-enrich:{version}",
             )
         )
-
-
-def describe_parent() -> dict[str, Any]:
-    """Return the facet of the run that started this one, as ``OPENLINEAGE_PARENT_ID`` names it; empty without it."""
-    parts = os.environ.get("OPENLINEAGE_PARENT_ID", "").rsplit("/", 2)
-    if len(parts) != 3:
-        return {}
-    try:
-        run = parent_run.Run(str(UUID(parts[2])))
-    except ValueError:
-        return {}
-    return {"parent": parent_run.ParentRunFacet(run, parent_run.Job(parts[0], parts[1]))}
 
 
 def describe_test(finding: Finding) -> test_run.TestExecution:

@@ -67,7 +67,14 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
     """
     if master is None or not is_in_one_process(master):
         return Fit()
-    said = " ".join(filter(None, [given, _read_spark_defaults(), *map(os.environ.get, _FROM_OUTSIDE)]))
+    # Spark's own file of settings, where there is one, gives the JVM options of its own.
+    home = os.environ.get("SPARK_HOME")
+    folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home, "conf")) if home else None)
+    try:
+        defaults = Path(folder, "spark-defaults.conf").read_text(encoding="utf-8") if folder else ""
+    except (OSError, UnicodeDecodeError):
+        defaults = ""
+    said = " ".join(filter(None, [given, defaults, *map(os.environ.get, _FROM_OUTSIDE)]))
     names_collector = _COLLECTOR.search(said) is not None
     if size is None or size >= QUICKLY_COMPILED:
         # No pause is too long for a run, so the collector that takes the fewest CPU seconds is right.
@@ -87,16 +94,6 @@ def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
         ADAPTIVE: "false",
     }
     return Fit(options, conf)
-
-
-def _read_spark_defaults() -> str:
-    """Return Spark's own file of settings, which gives the JVM options of its own; nothing where there is none."""
-    home = os.environ.get("SPARK_HOME")
-    folder = os.environ.get("SPARK_CONF_DIR") or (str(Path(home, "conf")) if home else None)
-    try:
-        return Path(folder, "spark-defaults.conf").read_text(encoding="utf-8") if folder else ""
-    except (OSError, UnicodeDecodeError):
-        return ""
 
 
 def choose_hashed(memory: int, cores: int) -> int:

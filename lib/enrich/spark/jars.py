@@ -238,7 +238,14 @@ def _fill(folder: Path, release: Release, conf: Mapping[str, str]) -> None:
                 f"what the resolver brought is not what was released: {', '.join(strange)}",
                 hint="check the mirror, or put the jars of your choice into a directory and name it in ENRICH_JARS",
             )
-        _publish(fetched, folder, release, workspace)
+        if not _take_from_cache(folder, release):  # else another process was faster
+            with suppress(FileNotFoundError):
+                folder.rename(workspace / "broken")
+            try:
+                fetched.rename(folder)
+            except OSError:
+                if not _take_from_cache(folder, release):
+                    raise
     except OSError as error:
         raise EnvironmentFault(
             f"the Delta jars could not be stored in {str(folder)!r}: {error.strerror}",
@@ -246,18 +253,6 @@ def _fill(folder: Path, release: Release, conf: Mapping[str, str]) -> None:
         ) from error
     finally:
         shutil.rmtree(workspace, ignore_errors=True)
-
-
-def _publish(fetched: Path, folder: Path, release: Release, workspace: Path) -> None:
-    if _take_from_cache(folder, release):
-        return  # another process was faster
-    with suppress(FileNotFoundError):
-        folder.rename(workspace / "broken")
-    try:
-        fetched.rename(folder)
-    except OSError:
-        if not _take_from_cache(folder, release):
-            raise
 
 
 def _resolve(ivy: Path, release: Release, conf: Mapping[str, str]) -> None:
@@ -307,26 +302,19 @@ def require_java() -> Path:
     Raises:
         EnvironmentFault: There is none, it does not run, or it is of a version that Spark does not support.
     """
-    java = _find_java()
+    home = os.environ.get("JAVA_HOME")
+    found = str(Path(home, "bin", "java")) if home else shutil.which("java")
+    if found is None:
+        raise EnvironmentFault("no Java found: JAVA_HOME is not set and there is no java on PATH", hint=ADVICE)
+    java = Path(found)
+    if home and not os.access(java, os.X_OK):
+        raise EnvironmentFault(f"JAVA_HOME is {home!r}, which has no bin/java", hint=ADVICE)
     major = _find_major(java)
     if major not in SUPPORTED:
         raise EnvironmentFault(
             f"{_describe(java)} is Java {major}, Spark 4 runs on Java {' or '.join(map(str, SUPPORTED))}", hint=ADVICE
         )
     return java
-
-
-def _find_java() -> Path:
-    home = os.environ.get("JAVA_HOME")
-    if home:
-        java = Path(home, "bin", "java")
-        if not os.access(java, os.X_OK):
-            raise EnvironmentFault(f"JAVA_HOME is {home!r}, which has no bin/java", hint=ADVICE)
-        return java
-    found = shutil.which("java")
-    if found is None:
-        raise EnvironmentFault("no Java found: JAVA_HOME is not set and there is no java on PATH", hint=ADVICE)
-    return Path(found)
 
 
 def _find_major(java: Path) -> int:

@@ -218,7 +218,14 @@ class _Reader:
         if self.file.jobs is not None:
             chosen = self.check_jobs(self.file.jobs, self.project.jobs, "jobs")
         else:
-            chosen = _find_fed_jobs(read, written, given)
+            chosen, fed = [], set(given)
+            while more := [
+                job
+                for job, sources in read.items()
+                if job not in chosen and written[job] not in given and set(sources.values()) <= fed
+            ]:
+                chosen += more
+                fed |= {written[job] for job in more}
             if not chosen and not self.faults:
                 self.fault("the given tables are not enough for any job; give all sources of one", "tables")
         there = given | {written[job] for job in chosen}
@@ -359,18 +366,3 @@ class _Reader:
         if written.rows and not set(written.columns) & set(aliases):
             self.fault(f"the rows name none of the aliases {', '.join(aliases)}", *path)
         return written
-
-
-def _find_fed_jobs(read: Mapping[str, Mapping[str, str]], written: Mapping[str, str], given: set[str]) -> list[str]:
-    """Return the jobs whose sources are given tables or targets of such jobs; not those whose target is given."""
-    there, chosen = set(given), list[str]()
-    while True:
-        more = [
-            job
-            for job, sources in read.items()
-            if job not in chosen and written[job] not in given and set(sources.values()) <= there
-        ]
-        if not more:
-            return chosen
-        chosen += more
-        there |= {written[job] for job in more}
