@@ -34,12 +34,13 @@ def clean(text: str) -> str:
     if text.isascii() and text.replace("\n", "").isprintable():
         return text
     return "".join(
-        char if char == "\n" or unicodedata.category(char) not in _HIDDEN else _escape(char) for char in text
+        char
+        if char == "\n" or unicodedata.category(char) not in _HIDDEN
+        else f"\\x{ord(char):02x}"
+        if char.isascii()
+        else char.encode("ascii", "backslashreplace").decode()
+        for char in text
     )
-
-
-def _escape(char: str) -> str:
-    return f"\\x{ord(char):02x}" if char.isascii() else char.encode("ascii", "backslashreplace").decode()
 
 
 def measure_width(text: str) -> int:
@@ -95,16 +96,13 @@ def format_reasons(reasons: Mapping[str, int], near_misses: Mapping[str, int]) -
         reasons: Reason of ``enrich why`` -> rows.
         near_misses: Kind -> rows, of the reason ``near_miss``.
     """
-    return ", ".join(_name_reason(word, rows, near_misses) for word, rows in reasons.items())
-
-
-def _name_reason(word: str, rows: int, near_misses: Mapping[str, int]) -> str:
-    said = f"{rows} {word.removesuffix('_at').replace('_', ' ')}"
-    if word != "near_miss" or not near_misses:
-        return said
-    told = [(_DIFFERS.get(kind, kind), number) for kind, number in near_misses.items()]
-    kinds = [what if len(told) == 1 else f"{number}: {what}" for what, number in told]
-    return f"{said} ({'; '.join(kinds)})"
+    kinds = [(_DIFFERS.get(kind, kind), number) for kind, number in near_misses.items()]
+    nearly = "; ".join(what if len(kinds) == 1 else f"{number}: {what}" for what, number in kinds)
+    return ", ".join(
+        f"{rows} {word.removesuffix('_at').replace('_', ' ')}"
+        + (f" ({nearly})" if word == "near_miss" and near_misses else "")
+        for word, rows in reasons.items()
+    )
 
 
 # --- enrich run ------------------------------------------------------------------------------------------------------

@@ -123,7 +123,14 @@ def find_lack(error: Exception) -> EnvironmentFault | None:
     if missing := find_missing_extra(error):
         return missing
     if is_denied(error):
-        return deny(_find_place(error))
+        # Of the directory that it is about, values in names of partitions are cut off.
+        named, text = getattr(error, "filename", None), f"{type(error).__name__}: {error}"
+        if not isinstance(named, str):
+            denied = _DENIED.search(text)
+            said = text[denied.start() : denied.end()] + text[denied.end() :].split("\n", 1)[0] if denied else ""
+            named = next(iter(_PATH.findall(said)), "").rpartition("/")[0]
+        kept = "/".join(takewhile(lambda part: "=" not in part, named.split("/")))
+        return deny(kept or "a directory of the tables")
     text = f"{type(error).__name__}: {_tell_cause(error)}"
     for words, what, hint in _LACKS:
         if re.search(words, text, re.DOTALL):
@@ -142,17 +149,6 @@ def deny(place: str) -> EnvironmentFault:
         f"a permission is missing: {place} cannot be read or written",
         hint=f"give it to the user that runs enrich; `{hints.doctor()}` checks the directories",
     )
-
-
-def _find_place(error: Exception) -> str:
-    """Return the directory that an error without permission is about; values in names of partitions are cut off."""
-    named, text = getattr(error, "filename", None), f"{type(error).__name__}: {error}"
-    if not isinstance(named, str):
-        denied = _DENIED.search(text)
-        said = text[denied.start() : denied.end()] + text[denied.end() :].split("\n", 1)[0] if denied else ""
-        named = next(iter(_PATH.findall(said)), "").rpartition("/")[0]
-    kept = "/".join(takewhile(lambda part: "=" not in part, named.split("/")))
-    return kept or "a directory of the tables"
 
 
 def find_refusal(error: Exception, table: str) -> Blocked | None:
@@ -381,7 +377,10 @@ def find_value_fault(error: BaseException) -> ValueFault | None:
             return None
         state = _ask(cause, "getSqlState")
         if condition and (state.startswith(_DATA_EXCEPTION) or condition.startswith(_MORE)):
-            return ValueFault(condition, *_read_place(cause))
+            with suppress(Exception):  # nothing may hide the first error; what is no text of an expression has no place
+                for place in cause.getQueryContext():
+                    return ValueFault(condition, str(place.fragment()), int(place.startIndex()))
+            return ValueFault(condition)
     return None
 
 
@@ -407,11 +406,3 @@ def _ask(cause: Any, method: str) -> str:
         return str(getattr(cause, method)() or "")
     except Exception:  # noqa: BLE001 - nothing may hide the first error
         return ""
-
-
-def _read_place(cause: Any) -> tuple[str, int]:
-    """Return the part of an expression's text that failed, and where it begins."""
-    with suppress(Exception):  # as above; what is no text of an expression has no place
-        for place in cause.getQueryContext():
-            return str(place.fragment()), int(place.startIndex())
-    return "", 0

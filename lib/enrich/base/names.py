@@ -36,11 +36,6 @@ def suggest_name(name: str) -> str:
     return f"source_{_NO_LETTER.sub('_', name).strip('_') or 'column'}"
 
 
-def suggest_item(name: str, expression: str) -> str:
-    """Return an item of ``select`` under which a target can have what would be its column ``name``."""
-    return f"select: {{{suggest_name(name)}: {expression}}}"
-
-
 def name_path(alias: str, column: str) -> str:
     """Return the expression of a source's column."""
     return f"{alias}.{column}" if _PLAIN.fullmatch(column) else f"{alias}.`{column.replace('`', '``')}`"

@@ -17,16 +17,14 @@ from enrich.cli.process import report_error
 def main() -> None:
     """Run the command line and end the process with its exit code (``docs/operations.md``)."""
     if not hasattr(enrich, "load_project"):
-        sys.exit(report_error(_describe_clash()))
+        # The package's first file is not ours: docs/adr/0018-distribution.md.
+        clash = EnvironmentFault(
+            "another distribution, called 'enrich', has overwritten or removed the file enrich/__init__.py of"
+            " enrich-delta",
+            hint="run `pip uninstall enrich` and then `pip install --force-reinstall --no-deps enrich-delta`",
+        )
+        sys.exit(report_error(clash))
     cli.main(prog_name="enrich")
-
-
-def _describe_clash() -> EnvironmentFault:
-    """Return what is wrong when the package's first file is not ours: docs/adr/0018-distribution.md."""
-    return EnvironmentFault(
-        "another distribution, called 'enrich', has overwritten or removed the file enrich/__init__.py of enrich-delta",
-        hint="run `pip uninstall enrich` and then `pip install --force-reinstall --no-deps enrich-delta`",
-    )
 
 
 __all__ = ["cli", "main"]

@@ -31,7 +31,7 @@ from enrich.cli.options import (
 )
 from enrich.cli.process import answer, deliver, keep_results, log_to_stderr, say_failure, say_found, stop_if_interrupted
 from enrich.operations.maintenance import MaintainResult, Upkeep
-from enrich.operations.planning import Forecast, JobPlan, PlanResult
+from enrich.operations.planning import JobPlan, PlanResult
 
 log = logging.getLogger(__name__)
 
@@ -128,21 +128,17 @@ def _list_plan_notes(job: JobPlan) -> list[str]:
         for alias, source in job.sources.items()
         if source.window.compared
     ]
-    if job.forecast is not None and job.has_work:
-        notes.append(_describe_forecast(job.forecast))
+    if (found := job.forecast) is not None and job.has_work:
+        sizes = (("reads", found.reads), ("writes anew", found.writes))
+        told = [f"{what} at most {format_extent(each)}" for what, each in sizes if each is not None]
+        cheap = [f"a full refresh would read {format_extent(found.refresh)}"] if found.refresh is not None else []
+        due = [f"then OPTIMIZE of the target: {found.optimize}"] if found.optimize is not None else []
+        notes.append("; ".join([f"{found.strategy}: {found.why}", *told, *cheap, *due]))
     if job.after:
         notes.append(f"runs after {', '.join(job.after)}; what these jobs would change is not counted here")
     if job.refused is not None:
         notes.append(f"refused, exit {job.exit_code}: {job.refused}" if job.exit_code else job.refused)
     return notes
-
-
-def _describe_forecast(found: Forecast) -> str:
-    sizes = (("reads", found.reads), ("writes anew", found.writes))
-    told = [f"{what} at most {format_extent(each)}" for what, each in sizes if each is not None]
-    due = [f"then OPTIMIZE of the target: {found.optimize}"] if found.optimize is not None else []
-    cheap = [f"a full refresh would read {format_extent(found.refresh)}"] if found.refresh is not None else []
-    return "; ".join([f"{found.strategy}: {found.why}", *told, *cheap, *due])
 
 
 def format_verification(found: VerifyResult) -> str:
@@ -239,7 +235,11 @@ def format_maintenance(found: MaintainResult) -> str:
                 format_extent(part) if part is not None and part.files else "-"
                 for part in (each.rewritten, each.became, each.removed)
             ],
-            "-" if each.kept is None else _format_hours(each.kept),
+            "-"
+            if each.kept is None
+            else format_count(each.kept, "hour")
+            if each.kept < 48
+            else f"{each.kept / 24:.3g} days",
         )
         for each in found.tables
     ]
@@ -248,10 +248,6 @@ def format_maintenance(found: MaintainResult) -> str:
     if found.dry_run:
         notes.append("dry run: nothing was written; the numbers are those of a run without --dry-run, at most")
     return "\n".join([format_table(header, rows), *notes])
-
-
-def _format_hours(hours: int) -> str:
-    return format_count(hours, "hour") if hours < 48 else f"{hours / 24:.3g} days"
 
 
 # --- questions about rows and keys: why, failing and doctor -----------------------------------------------------------

@@ -13,8 +13,9 @@ import click
 
 import enrich
 from enrich.base import hints
-from enrich.base.console import clean, format_count, format_run
+from enrich.base.console import clean, format_count, format_run, format_table
 from enrich.base.errors import ConfigError
+from enrich.base.extras import EXPECTATIONS, has_extra, install
 from enrich.base.result import UNCHANGED, JobResult, RunResult, name_deployment
 from enrich.cli import listing
 from enrich.cli.checks import doctor, failing, maintain, plan, verify, why
@@ -26,7 +27,6 @@ from enrich.cli.options import (
     add_place_options,
     add_show_keys_option,
     add_window_options,
-    ask_for_frames,
     choose_jobs,
     complete_deployments,
     complete_jobs,
@@ -39,6 +39,7 @@ from enrich.cli.options import (
 from enrich.cli.process import (
     CommandLine,
     answer,
+    ask_for_frames,
     deliver,
     format_json_line,
     keep_results,
@@ -160,7 +161,20 @@ def ls(ctx: click.Context, /, *, output: str, **asked: Any) -> int:
     def work() -> int:
         project, names = choose_jobs(ctx, asked)
         jobs = [job for job in listing.list_jobs(project) if job["job"] in names]
-        return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, listing.format_jobs(jobs))
+        rows = [
+            (
+                clean(job["job"]),
+                job["kind"],
+                clean(
+                    ", ".join(name if name == table else f"{name}={table}" for name, table in job["sources"].items())
+                ),
+                clean(job["target"]),
+                clean(", ".join(job["after"]) or "-"),
+            )
+            for job in jobs
+        ]
+        shown = format_table(("job", "kind", "sources", "target", "after"), rows)
+        return say_found(output, {**name_deployment(ctx.obj["target"]), "jobs": jobs}, shown)
 
     return answer(ctx, output, work)
 
@@ -257,10 +271,12 @@ def validate(ctx: click.Context, /, *, offline: bool, output: str) -> int:
         head = name_deployment(ctx.obj["target"])
         say_result(format_json_line({**head, "exit_code": 2 if faults else 0, "faults": found}))
     elif project is not None and not faults:
-        good, note = listing.format_validation(project, offline=offline)
-        say_result(good)
-        if note is not None:
-            put(note, sys.stderr)
+        seen = " (offline: files alone, no table was opened)" if offline else ""
+        jobs, suites = format_count(len(project.jobs), "job"), format_count(len(project.suites), "suite")
+        say_result(f"{jobs}, {suites}, deployment {project.deployment}: no faults{seen}")
+        if project.suites and not has_extra(EXPECTATIONS):
+            unchecked = "enrich has checked the suites, Great Expectations itself has not, because it is not installed"
+            put(f"note: {unchecked}; run `{install(EXPECTATIONS)}` for that", sys.stderr)
     return report_error(ConfigError.of(faults)) if faults else 0
 
 

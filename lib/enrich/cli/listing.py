@@ -7,9 +7,8 @@ from collections.abc import Callable
 from typing import Any
 
 from enrich.answers import inspection
-from enrich.base.console import clean, format_count, format_table
+from enrich.base.console import clean, format_table
 from enrich.base.errors import ConfigError, Fault
-from enrich.base.extras import EXPECTATIONS, has_extra, install
 from enrich.cli.options import build_graph
 from enrich.project.project import Project
 
@@ -31,21 +30,6 @@ def list_jobs(project: Project) -> list[dict[str, Any]]:
     ]
 
 
-def format_jobs(jobs: list[dict[str, Any]]) -> str:
-    """Return the table of ``enrich ls``."""
-    rows = [
-        (
-            clean(job["job"]),
-            job["kind"],
-            clean(", ".join(name if name == table else f"{name}={table}" for name, table in job["sources"].items())),
-            clean(job["target"]),
-            clean(", ".join(job["after"]) or "-"),
-        )
-        for job in jobs
-    ]
-    return format_table(("job", "kind", "sources", "target", "after"), rows)
-
-
 def find_faults(load: Callable[[], Project], *, offline: bool = False) -> tuple[Project | None, tuple[Fault, ...]]:
     """Load a project and hold it against its tables' logs; return it and everything that is wrong.
 
@@ -56,18 +40,6 @@ def find_faults(load: Callable[[], Project], *, offline: bool = False) -> tuple[
     except ConfigError as error:
         return None, error.faults
     return project, (*inspection.validate(project, offline=offline), *inspection.validate_suites(project))
-
-
-def format_validation(project: Project, *, offline: bool = False) -> tuple[str, str | None]:
-    """Return the good news of ``enrich validate``, and what it has left out on this machine, if anything."""
-    seen = " (offline: files alone, no table was opened)" if offline else ""
-    jobs, suites = format_count(len(project.jobs), "job"), format_count(len(project.suites), "suite")
-    unchecked = (
-        "note: enrich has checked the suites, Great Expectations itself has not, because it is not installed; "
-        f"run `{install(EXPECTATIONS)}` for that"
-    )
-    found = f"{jobs}, {suites}, deployment {project.deployment}: no faults{seen}"
-    return found, unchecked if project.suites and not has_extra(EXPECTATIONS) else None
 
 
 def format_schema(kind: str) -> str:
@@ -142,7 +114,12 @@ def format_status(jobs: list[dict[str, Any]]) -> str:
     rows: list[tuple[str, ...]] = []
     for job in jobs:
         last = f"{job['last_status']} {job['last_run']}" if job["last_status"] else "never"
-        told = (clean(job["job"]), _format_number(job["target_version"]), *_format_state(job["state"]), last)
+        held, failing = "-", "-"
+        if (state := job["state"]) is not None:
+            counted = [rule["failed"] for rule in state["rules"] if rule["failed"] is not None]
+            held = _format_number(state["rows"])
+            failing = f"{sum(failed > 0 for failed in counted)} of {len(counted)}" if counted else "-"
+        told = (clean(job["job"]), _format_number(job["target_version"]), held, failing, last)
         for lag in job["sources"].values():
             *head, outcome = told
             lags = (lag["consumed"], lag["latest"], lag["versions_behind"])
@@ -153,15 +130,6 @@ def format_status(jobs: list[dict[str, Any]]) -> str:
     shown = format_table(_STATUS, rows, right=(1, 2, 5, 6, 7, 8, 9, 10))
     notes = [clean(f"{job['job']}: {job['note']}") for job in jobs if job["note"]]
     return "\n".join([shown, *notes])
-
-
-def _format_state(state: dict[str, Any] | None) -> tuple[str, str]:
-    """Return a target's rows, and how many of its counted rules have failing rows: ``100``, ``1 of 3``."""
-    if state is None:
-        return "-", "-"
-    counted = [rule for rule in state["rules"] if rule["failed"] is not None]
-    failing = sum(rule["failed"] > 0 for rule in counted)
-    return _format_number(state["rows"]), f"{failing} of {len(counted)}" if counted else "-"
 
 
 def _format_number(value: int | None) -> str:

@@ -16,7 +16,7 @@ import click
 from enrich.base import hints
 from enrich.base.context import work_at
 from enrich.base.errors import ConfigError, suggest
-from enrich.cli.process import show_frames
+from enrich.cli.process import ask_for_frames
 from enrich.operations.loading import load_project
 from enrich.project.models import Rule
 from enrich.project.project import Project, find_edges, find_project, sort_jobs
@@ -174,12 +174,6 @@ def add_place_options(command: Command) -> Command:
             return ctx.invoke(command, ctx, *args, **named)
 
     return placed  # type: ignore[return-value]  # the same command with two options more
-
-
-def ask_for_frames(_ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
-    """Show the frames of errors when ``--debug`` is given."""
-    if asked:
-        show_frames()
 
 
 def load_chosen_project(ctx: click.Context, *, all_suites: bool = False, needs_jobs: bool = True) -> Project:

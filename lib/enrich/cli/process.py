@@ -272,10 +272,11 @@ def logs_json() -> bool:
     return any(isinstance(each.formatter, _JsonLines) for each in log.handlers)
 
 
-def show_frames() -> None:
-    """Show where errors come from, and everything else that is logged for the search for faults."""
-    _with_frames.append(True)
-    log_to_stderr("json" if logs_json() else "text", quiet=True)
+def ask_for_frames(_ctx: click.Context, _option: click.Parameter, asked: bool) -> None:
+    """With ``--debug`` show where errors come from, and everything else that is logged for the search for faults."""
+    if asked:
+        _with_frames.append(True)
+        log_to_stderr("json" if logs_json() else "text", quiet=True)
 
 
 def log_to_stderr(log_format: str, *, quiet: bool) -> None:

@@ -106,8 +106,8 @@ def make_report(project: Project, wanted: Wanted) -> int:
     say_result(FORMATS[wanted.format](report))
     if wanted.show_keys:
         say_result("\n" + "\n\n".join(format_quarantined_keys(project, project.jobs[name]) for name in chosen))
-    if wanted.open and page_file is not None:
-        _open(page_file.path)
+    if wanted.open and page_file is not None and not webbrowser.open(page_file.path.resolve().as_uri()):
+        put(f"no browser was found; open {page_file.path} yourself", sys.stderr)
     wanting = FAIL_ON[wanted.fail_on] if wanted.fail_on is not None else ()
     for job in report.jobs:
         if job.verdict in wanting:
@@ -154,8 +154,3 @@ def _prepare_page_file(project: Project, html: Path | None, cleanup: ExitStack) 
     if html is None:
         path.parent.mkdir(parents=True, exist_ok=True)
     return cleanup.enter_context(WholeFile(path, "--html"))
-
-
-def _open(path: Path) -> None:
-    if not webbrowser.open(path.resolve().as_uri()):
-        put(f"no browser was found; open {path} yourself", sys.stderr)

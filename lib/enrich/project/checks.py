@@ -12,7 +12,7 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from enrich.base.errors import Fault, did_you_mean
-from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, suggest_item
+from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, suggest_name
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.kinds.joins import Joins
 from enrich.project.kinds.syntax import Draft, JobSyntax, JoinSyntax, check_list, list_names
@@ -195,7 +195,7 @@ def describe_reserved(name: str, user: str, kind: JobSyntax, expression: str | N
 
 def suggest_rename(kind: JobSyntax, name: str, expression: str) -> str:
     """Return how a column that no target can have gets another name."""
-    item = suggest_item(name, expression)
+    item = f"select: {{{suggest_name(name)}: {expression}}}"
     if kind.joins:
         return f"; give it another name: {item}"
     return f"; a {kind.name} keeps the names: let it read the target of a join job, which gives it another one: {item}"

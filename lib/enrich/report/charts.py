@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from enrich.report.models import RuleNow, Run
+from enrich.report.models import JobReport, RuleNow, Run
 
 LINE_WIDTH, LINE_HEIGHT, PAD = 120.0, 28.0, 3.0
 BARS_HEIGHT, BAR, GAP = 72.0, 14.0, 4.0
@@ -179,12 +179,19 @@ class TrendStep:
     checked: int | None
 
 
-def list_steps(rule: RuleNow, runs: Sequence[Run]) -> list[TrendStep]:
-    """Return the runs that changed how many rows fail, the latest first; the first count only where rows fail."""
-    found: list[TrendStep] = []
-    before = None
-    for failed, checked, run in zip(rule.trend, rule.checked_trend, runs, strict=True):
-        if failed is not None and failed != (before or 0):
-            found.append(TrendStep(run, before, failed, checked))
-        before = before if failed is None else failed
-    return found[::-1]
+def list_changes(job: JobReport) -> list[tuple[RuleNow, list[TrendStep]]]:
+    """Return the rules whose failing rows changed in the history, each with the runs that changed them.
+
+    The latest run comes first, and the first count only where rows fail.
+    """
+    found = []
+    for rule in () if job.now is None else job.now.rules:
+        steps: list[TrendStep] = []
+        before = None
+        for failed, checked, run in zip(rule.trend, rule.checked_trend, job.runs, strict=True):
+            if failed is not None and failed != (before or 0):
+                steps.append(TrendStep(run, before, failed, checked))
+            before = before if failed is None else failed
+        if steps:
+            found.append((rule, steps[::-1]))
+    return found

@@ -89,13 +89,15 @@ def build_report(
     found = tuple(
         _build_job_report(job, project.suite(job), [Outcome.of(row) for row in rows], runs) for job, rows in jobs
     )
+    counts = Counter(job.verdict for job in found)
+    told = [f"{counts[verdict]} {format_verdict(verdict)}" for verdict in _GRAVITY if counts[verdict]]
     gravest: Verdict = min((job.verdict for job in found), key=_GRAVITY.index, default="never_run")
     return Report(
         generated=format_moment(datetime.now(UTC)),
         target=project.deployment,
         deployment=project.deployment,
         verdict=gravest,
-        headline=write_project_headline(found),
+        headline=f"{format_count(len(found), 'job')}: {', '.join(told)}" if told else "no jobs",
         jobs=found,
     )
 
@@ -126,7 +128,17 @@ def _build_job_report(job: Job, suite: Suite | None, outcomes: Sequence[Outcome]
         **{name: judged.count(name) for name in ("affected_keys", "null_foreign_keys", "null_list_ids", "null_values")},
         sources=judged.windows(),
         rules=rules,
-        lookups=_build_lookups(judged, acted),
+        lookups={
+            read_name(alias): LookupReport(
+                kind=read_name(each.get("kind")),
+                rows=read_count(each.get("rows")),
+                matched=read_count(each.get("matched")),
+                null_references=read_count(each.get("null_references")),
+                share=judged.match_share(alias),
+                trend=tuple(run.match_share(alias) for run in acted),
+            )
+            for alias, each in judged.lookups().items()
+        },
         quarantine=in_quarantine,
         stages=judged.stages(),
         runs=history,
@@ -162,10 +174,11 @@ def _decide_verdict(
 
 def _build_rules(judged: Outcome, acted: Sequence[Outcome], now: Mapping[Any, RuleNow]) -> tuple[RuleReport, ...]:
     """Return the rules of a run; one that fails in the table now is warned, if it was nothing worse."""
-    trends = [each.failures() for each in acted]
+    histories = [each.rules() for each in acted]
     found = []
     for identity, each in judged.rules().items():
-        trend = tuple(trend.get(identity) for trend in trends)
+        counted = [None if run.get(identity, {}).get("success") is None else run[identity] for run in histories]
+        trend = tuple(None if entry is None else read_count(entry.get("failed")) for entry in counted)
         rule = _build_rule(each, trend, blocked=judged.status == BLOCKED)
         if identity in now and now[identity].verdict == "warned":
             rule = rule.model_copy(update={"verdict": min(rule.verdict, "warned", key=_RULE_GRAVITY.index)})
@@ -219,29 +232,8 @@ def _decide_rule_verdict(success: bool | None, error: str | None, action: str, *
     return "held" if action == "quarantine" else "warned"
 
 
-def _build_lookups(judged: Outcome, acted: Sequence[Outcome]) -> dict[str, LookupReport]:
-    return {
-        read_name(alias): LookupReport(
-            kind=read_name(each.get("kind")),
-            rows=read_count(each.get("rows")),
-            matched=read_count(each.get("matched")),
-            null_references=read_count(each.get("null_references")),
-            share=judged.match_share(alias),
-            trend=tuple(run.match_share(alias) for run in acted),
-        )
-        for alias, each in judged.lookups().items()
-    }
-
-
 _ENDS = {"failed": "the last run failed", "blocked": "the last run was blocked, the target is unchanged"}
 _STATUSES = {SKIPPED: "skipped", LOCKED: "another run had the lock"}
-
-
-def write_project_headline(jobs: Sequence[JobReport]) -> str:
-    """Return how many jobs have which verdict, the most serious first."""
-    counts = Counter(job.verdict for job in jobs)
-    told = [f"{counts[verdict]} {format_verdict(verdict)}" for verdict in get_args(Verdict) if counts[verdict]]
-    return f"{format_count(len(jobs), 'job')}: {', '.join(told)}" if told else "no jobs"
 
 
 def write_job_headline(
@@ -252,7 +244,10 @@ def write_job_headline(
     now: TableNow | None,
 ) -> str:
     """Return how the last run ended, how many rules fail in the table, what the run said, how much is quarantined."""
-    table = _tell_table(now)
+    counted = [] if now is None else [rule for rule in now.rules if rule.verdict is not None]
+    failing = sum(rule.verdict == "warned" for rule in counted)
+    fails = "fails" if 1 in (failing, len(counted)) else "fail"
+    table = f"table now: {failing} of {format_count(len(counted), 'rule')} {fails}" if counted else ""
     told = [_ENDS.get(verdict, ""), _STATUSES.get(status, ""), table]
     if rules and verdict not in ("failed", "skipped"):
         words = {"passed": "passed", "tolerated": "tolerated", "not_checked": "judged no row"}
@@ -263,16 +258,6 @@ def write_job_headline(
     if in_quarantine is not None and in_quarantine.rows:
         told.append(f"{format_count(in_quarantine.rows, 'row')} in quarantine")
     return "; ".join(part for part in told if part) or "up to date"
-
-
-def _tell_table(now: TableNow | None) -> str:
-    """Return how many of the rules that are counted over the whole table fail there; empty when none is judged."""
-    judged = [] if now is None else [rule for rule in now.rules if rule.verdict is not None]
-    failing = sum(rule.verdict == "warned" for rule in judged)
-    if not judged:
-        return ""
-    fails = "fails" if 1 in (failing, len(judged)) else "fail"
-    return f"table now: {failing} of {format_count(len(judged), 'rule')} {fails}"
 
 
 # --- the table as it is now: the last recorded state, held against the suite, with its history ------------------------
@@ -340,7 +325,11 @@ def _mark(outcome: Outcome) -> RunMark:
 
 
 def _build_rule_now(state: RuleState, finding: Mapping[str, Any], suite: Suite | None) -> RuleNow:
-    rule = _find_rule(state.index, finding, suite)
+    rule = next((each for each in suite.rules if each.index == state.index), None) if suite is not None else None
+    if rule is not None:  # which has its place, and must still be the one that the run counted
+        listed = None if rule.column_list is None else list(rule.column_list)
+        counted = (finding.get("expectation"), finding.get("column"), finding.get("column_list"))
+        rule = rule if (rule.type, rule.column, listed) == counted else None
     columns = tuple(map(read_name, read_list(finding.get("column_list"))))
     return RuleNow(
         **vars(state),
@@ -352,16 +341,6 @@ def _build_rule_now(state: RuleState, finding: Mapping[str, Any], suite: Suite |
         mostly=None if rule is None or "mostly" not in rule.kwargs else float(_read_mostly(rule)),
         tolerate=None if rule is None else rule.tolerate,
     )
-
-
-def _find_rule(index: int, finding: Mapping[str, Any], suite: Suite | None) -> SuiteRule | None:
-    """Return the rule that the suite has at this place, if it is still the one that the run counted."""
-    rule = next((each for each in suite.rules if each.index == index), None) if suite is not None else None
-    if rule is None:
-        return None
-    columns = None if rule.column_list is None else list(rule.column_list)
-    counted = (finding.get("expectation"), finding.get("column"), finding.get("column_list"))
-    return rule if (rule.type, rule.column, columns) == counted else None
 
 
 def judge_state(state: RuleState, rule: SuiteRule | None) -> RuleVerdict | None:
@@ -481,16 +460,15 @@ def add_reasons(report: Report, found: Mapping[str, Iterable[Causes]]) -> Report
             could not be answered, and stay as they are.
     """
     unknown = set(list_failing(report)) - set(found)
-    jobs = [job if job.job in unknown else _explain_job(job, found.get(job.job, ())) for job in report.jobs]
+    jobs = []
+    for job in report.jobs:
+        if job.now is None or job.job in unknown:
+            jobs.append(job)
+            continue
+        causes = {each.index: each for each in found.get(job.job, ())}
+        rules = tuple(_explain_rule(rule, causes.get(rule.index)) for rule in job.now.rules)
+        jobs.append(job.model_copy(update={"now": job.now.model_copy(update={"rules": rules})}))
     return report.model_copy(update={"jobs": tuple(jobs)})
-
-
-def _explain_job(job: JobReport, found: Iterable[Causes]) -> JobReport:
-    if job.now is None:
-        return job
-    causes = {each.index: each for each in found}
-    rules = tuple(_explain_rule(rule, causes.get(rule.index)) for rule in job.now.rules)
-    return job.model_copy(update={"now": job.now.model_copy(update={"rules": rules})})
 
 
 def _explain_rule(rule: RuleNow, causes: Causes | None) -> RuleNow:

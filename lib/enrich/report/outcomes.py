@@ -162,7 +162,24 @@ class Outcome:
     def state(self) -> State | None:
         """What the target held when the run ended; None when the document does not say."""
         found = self.document.get("state")
-        return _read_state(found) if isinstance(found, dict) and read_amount(found.get("rows")) is not None else None
+        if not isinstance(found, dict) or read_amount(found.get("rows")) is None:
+            return None
+        rules = {}
+        for each in read_list(found.get("rules")):
+            index = read_number(each.get("index")) if isinstance(each, dict) else None
+            if index is not None and index not in rules:
+                checked, failed = read_amount(each.get("checked")), read_amount(each.get("failed"))
+                rules[index] = RuleState(
+                    index=index, checked=checked, failed=failed, error=read_text(each.get("error"))
+                )
+        lookups = {
+            read_name(alias): LookupState(
+                **{name: read_count(each.get(name)) for name in ("rows", "matched", "null_references")}
+            )
+            for alias, each in read_mappings(found.get("lookups")).items()
+        }
+        nulls = {read_name(column): read_count(rows) for column, rows in read_mapping(found.get("nulls")).items()}
+        return State(rows=read_count(found.get("rows")), rules=tuple(rules.values()), lookups=lookups, nulls=nulls)
 
     @cached_property
     def counted_rules(self) -> dict[Any, RuleState]:
@@ -175,32 +192,10 @@ class Outcome:
         rules = () if self.state is None else self.state.rules
         return {places.get(each.index, ("index", each.index)): each for each in rules}
 
-    def failures(self) -> dict[Any, int]:
-        """Return the failed rows of each rule that was judged, by the rule's identity."""
-        judged = {identity: each for identity, each in self.rules().items() if each.get("success") is not None}
-        return {identity: read_count(each.get("failed")) for identity, each in judged.items()}
-
     def match_share(self, alias: str) -> float | None:
         """Return the share of the rows that the run computed that have a partner."""
         each = self.lookups().get(alias, {})
         return compute_share(read_count(each.get("matched")), read_count(each.get("rows")))
-
-
-def _read_state(found: Mapping[str, Any]) -> State:
-    rules = {}
-    for each in read_list(found.get("rules")):
-        index = read_number(each.get("index")) if isinstance(each, dict) else None
-        if index is not None and index not in rules:
-            checked, failed = read_amount(each.get("checked")), read_amount(each.get("failed"))
-            rules[index] = RuleState(index=index, checked=checked, failed=failed, error=read_text(each.get("error")))
-    lookups = {
-        read_name(alias): LookupState(
-            **{name: read_count(each.get(name)) for name in ("rows", "matched", "null_references")}
-        )
-        for alias, each in read_mappings(found.get("lookups")).items()
-    }
-    nulls = {read_name(column): read_count(rows) for column, rows in read_mapping(found.get("nulls")).items()}
-    return State(rows=read_count(found.get("rows")), rules=tuple(rules.values()), lookups=lookups, nulls=nulls)
 
 
 def select_acted(outcomes: Sequence[Outcome]) -> list[Outcome]:

@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
+from itertools import filterfalse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,7 +29,6 @@ from enrich.report.words import (
     format_number,
     format_percent,
     format_rule,
-    format_seconds,
     format_since,
     format_terms,
     format_verdict,
@@ -36,12 +36,10 @@ from enrich.report.words import (
     format_why,
     list_rules,
     select_nulls,
-    select_others,
 )
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-    from markupsafe import Markup
 
 _FORMULA = ("=", "+", "-", "@")
 
@@ -55,6 +53,7 @@ def render_page(report: Report) -> str:
 def build_environment(*, html: bool) -> Environment:
     """Return what the templates of a report share; all texts are cleaned, and those of HTML and XML are escaped."""
     from jinja2 import Environment, FileSystemLoader, StrictUndefined, select_autoescape
+    from markupsafe import Markup
 
     found = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
@@ -67,7 +66,7 @@ def build_environment(*, html: bool) -> Environment:
     found.filters |= {
         "percent": format_percent,
         "number": format_number,
-        "seconds": format_seconds,
+        "seconds": lambda value: "\u2013" if value is None else f"{value:,.1f} s",
         "word": format_verdict,
         "named": format_rule,
         "whole": format_whole,
@@ -75,10 +74,11 @@ def build_environment(*, html: bool) -> Environment:
         "allowed": format_allowed,
         "since": format_since,
         "why": format_why,
-        "changes": list_changes,
-        "breakable": break_name,
+        "changes": charts.list_changes,
+        # A narrow column may break a name after an underscore and before a bracket.
+        "breakable": lambda name: Markup("<wbr>").join(re.split(r"(?<=_)|(?=\()", show(name))),
         "null_columns": select_nulls,
-        "full_columns": select_others,
+        "full_columns": lambda now: [*filterfalse(select_nulls(now).__contains__, now.nulls)],
     }
     found.globals |= {"charts": charts, "format_percent": format_percent, "format_number": format_number}
     return found
@@ -86,19 +86,6 @@ def build_environment(*, html: bool) -> Environment:
 
 def _clean_text(value: Any) -> Any:
     return clean(value) if isinstance(value, str) and not hasattr(value, "__html__") else value
-
-
-def break_name(name: str) -> Markup:
-    """Return a name, escaped, that a narrow column may break after an underscore and before a bracket."""
-    from markupsafe import Markup
-
-    return Markup("<wbr>").join(re.split(r"(?<=_)|(?=\()", show(name)))
-
-
-def list_changes(job: JobReport) -> list[tuple[RuleNow, list[charts.TrendStep]]]:
-    """Return the rules whose failing rows changed in the history, each with the runs that changed them."""
-    rules = () if job.now is None else job.now.rules
-    return [(rule, steps) for rule in rules if (steps := charts.list_steps(rule, job.runs))]
 
 
 def show(value: Any) -> Any:
@@ -266,12 +253,12 @@ def _build_suite(job: JobReport, report: Report) -> CaseSuite:
     place = f"enrich.{report.deployment}.{job.job}"
     names: Counter[str] = Counter()
     cases = []
-    for rule in list_rules(job):
-        names[rule.name] += 1
-        name = rule.name if names[rule.name] == 1 else f"{rule.name} #{names[rule.name]}"
-        end = _OF_RULE.get(rule.verdict, "")
-        told = "; ".join(_tell_rule(rule.run, rule.now)) if end else ""
-        cases.append(Case(place, name, 0.0, end, rule.verdict, told or format_verdict(rule.verdict), told))
+    for name, verdict, run, now in list_rules(job):
+        names[name] += 1
+        unique = name if names[name] == 1 else f"{name} #{names[name]}"
+        end = _OF_RULE.get(verdict, "")
+        told = "; ".join(_tell_rule(run, now)) if end else ""
+        cases.append(Case(place, unique, 0.0, end, verdict, told or format_verdict(verdict), told))
     shown = any(case.end for case in cases)
     end = _OF_JOB.get(job.verdict) or (_FAILURE if job.verdict == "warned" and not shown else "")
     told = "\n".join(filter(None, [job.headline, job.last.error if job.last else None]))

@@ -72,15 +72,28 @@ def _format_job(job: JobReport) -> list[str]:
     body = [clean(job.headline)]
     if job.last.error:
         body += [click.style("error", fg="red") + f" {clean(line)}" for line in job.last.error.splitlines()]
-    body += [*_format_table_now(job), *_format_quarantine(job)]
+    if job.now is not None:
+        rows = format_number(job.now.rows)
+        body += [
+            f"the table now: {rows} row{'' if job.now.rows == 1 else 's'}, counted by the run of {job.now.counted.at}",
+            *_format_rules_now(job.now),
+            *_format_lookups_now(job.now),
+            *_format_nulls(job.now),
+        ]
+    if job.quarantine is not None:
+        reasons = [(reason, format_number(rows)) for reason, rows in job.quarantine.reasons.items()]
+        body.append(f"quarantined rows: {format_number(job.quarantine.rows)}")
+        body += _format_block(("reasons", "rows"), reasons, (1,))
     if job.judged is not None:
         body += [
             f"the run of {job.judged.at}, {clean(job.judged.status)}",
             *_format_rules(job),
             *_format_lookups(job),
             *_format_versions(job),
-            *_format_times(job),
         ]
+        if job.judged.seconds is not None:
+            stages = ", ".join(f"{clean(name)} {seconds:.1f}" for name, seconds in job.stages.items())
+            body.append(f"time: {job.judged.seconds:.1f} s{f' ({stages})' if stages else ''}")
     return lines + [f"  {line}" for line in body]
 
 
@@ -88,18 +101,6 @@ def _format_block(header: Sequence[str], rows: Iterable[Sequence[str]], right: S
     """Return a table whose first column moves to the right below its heading; nothing when it has no rows."""
     listed = [(f"  {clean(row[0])}", *map(clean, row[1:])) for row in rows]
     return format_table(header, listed, right).split("\n") if listed else []
-
-
-def _format_table_now(job: JobReport) -> list[str]:
-    if job.now is None:
-        return []
-    rows = format_number(job.now.rows)
-    return [
-        f"the table now: {rows} row{'' if job.now.rows == 1 else 's'}, counted by the run of {job.now.counted.at}",
-        *_format_rules_now(job.now),
-        *_format_lookups_now(job.now),
-        *_format_nulls(job.now),
-    ]
 
 
 def _format_rules_now(now: TableNow) -> list[str]:
@@ -181,29 +182,12 @@ def _format_lookups(job: JobReport) -> list[str]:
     return _format_block(("lookups", "matched", "of rows", "share", "null references"), rows, (1, 2, 3, 4))
 
 
-def _format_quarantine(job: JobReport) -> list[str]:
-    if job.quarantine is None:
-        return []
-    reasons = [(reason, format_number(rows)) for reason, rows in job.quarantine.reasons.items()]
-    return [
-        f"quarantined rows: {format_number(job.quarantine.rows)}",
-        *_format_block(("reasons", "rows"), reasons, (1,)),
-    ]
-
-
 def _format_versions(job: JobReport) -> list[str]:
     rows = [
         (alias, "start" if window.start is None else str(window.start), str(window.to), format_number(window.changes))
         for alias, window in job.sources.items()
     ]
     return _format_block(("sources", "from", "to", "changed keys"), rows, (1, 2, 3))
-
-
-def _format_times(job: JobReport) -> list[str]:
-    if job.judged is None or job.judged.seconds is None:
-        return []
-    stages = ", ".join(f"{clean(name)} {seconds:.1f}" for name, seconds in job.stages.items())
-    return [f"time: {job.judged.seconds:.1f} s{f' ({stages})' if stages else ''}"]
 
 
 def _format_percent(share: float | None) -> str:
@@ -237,23 +221,6 @@ def format_quarantined_keys(project: Project, job: Job) -> str:
         return f"{job.job}: the quarantine is a catalog table; read it with Spark"
     if not tables.exists(quarantine):
         return f"{job.job}: there is no quarantine"
-    names = _find_identity(project, job)
-    try:
-        rows = tables.read_first_rows(quarantine, (*names, FAILED_COLUMN), LIMIT + 1)
-    except Exception as error:
-        raise RunFailed(
-            f"the quarantine at {quarantine} cannot be read ({type(error).__name__})",
-            hint=f"read it with Spark: SELECT {quote(names[0])}, {FAILED_COLUMN}",
-        ) from error
-    lines = [
-        [*(_format_value(row[name]) for name in names), _format_failed(row[FAILED_COLUMN])] for row in rows[:LIMIT]
-    ]
-    shown = [format_table((*names, "rules"), lines)] if lines else []
-    return "\n".join([f"{job.job}: quarantined keys", *shown, *(["and more"] if len(rows) > LIMIT else [])])
-
-
-def _find_identity(project: Project, job: Job) -> tuple[str, ...]:
-    """Return the target's key columns."""
     columns = {}
     for alias, source in job.sources.items():
         place = project.location(source.table)
@@ -261,13 +228,23 @@ def _find_identity(project: Project, job: Job) -> tuple[str, ...]:
             raise RunFailed(f"{source.table!r} is a catalog table", hint="read the quarantine with Spark")
         columns[alias] = tables.read_state(place).columns
     spec = compile_job(job, columns).spec
-    return (*spec.identity, *spec.right_identity)
+    names = (*spec.identity, *spec.right_identity)
+    try:
+        rows = tables.read_first_rows(quarantine, (*names, FAILED_COLUMN), LIMIT + 1)
+    except Exception as error:
+        raise RunFailed(
+            f"the quarantine at {quarantine} cannot be read ({type(error).__name__})",
+            hint=f"read it with Spark: SELECT {quote(names[0])}, {FAILED_COLUMN}",
+        ) from error
+    lines = []
+    for row in rows[:LIMIT]:
+        failed = row[FAILED_COLUMN]
+        rules = clean(", ".join(map(str, failed))) if isinstance(failed, list) else "-"
+        lines.append([*(_format_value(row[name]) for name in names), rules])
+    shown = [format_table((*names, "rules"), lines)] if lines else []
+    return "\n".join([f"{job.job}: quarantined keys", *shown, *(["and more"] if len(rows) > LIMIT else [])])
 
 
 def _format_value(value: Any) -> str:
     text = "null" if value is None else clean(str(value)).replace("\n", "\\n")
     return text if len(text) <= _LONGEST else f"{text[: _LONGEST - 3]}..."
-
-
-def _format_failed(value: Any) -> str:
-    return clean(", ".join(map(str, value))) if isinstance(value, list) else "-"

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
@@ -114,11 +113,6 @@ def format_number(value: int | None) -> str:
     return "\u2013" if value is None else f"{value:,}"
 
 
-def format_seconds(value: float | None) -> str:
-    """Return ``1.2 s``; a dash for what is not known."""
-    return "\u2013" if value is None else f"{value:,.1f} s"
-
-
 def format_rule(rule: RuleReport | RuleNow) -> str:
     """Return a rule's name: type, columns, source; never its arguments."""
     columns = rule.column_list or ((rule.column,) if rule.column else ())
@@ -164,43 +158,23 @@ def select_nulls(now: TableNow) -> dict[str, NullsNow]:
     return {column: each for column, each in now.nulls.items() if each.rows or any(each.trend)}
 
 
-def select_others(now: TableNow) -> list[str]:
-    """Return the columns that are null in no row, and were in none in the history."""
-    told = select_nulls(now)
-    return [column for column in now.nulls if column not in told]
-
-
 def format_whole(rule: RuleReport) -> str:
     """Return ``yes`` or ``no``: whether a rule failed that has one verdict for all rows; a dash for no verdict."""
     return "\u2013" if rule.success is None else "yes" if rule.failed else "no"
 
 
-@dataclass(frozen=True)
-class RuleText:
-    """One rule of a job, as the run and as the table knows it.
+def list_rules(job: JobReport) -> list[tuple[str, RuleVerdict, RuleReport | None, RuleNow | None]]:
+    """Return name and verdict of each rule, what it said of the run, and what it says of the table.
 
-    Attributes:
-        run: What it said of the run; None when the run did not have it.
-        now: What it says of the table; None when it is not counted there.
-    """
-
-    name: str
-    verdict: RuleVerdict
-    run: RuleReport | None
-    now: RuleNow | None
-
-
-def list_rules(job: JobReport) -> list[RuleText]:
-    """Return the rules of the run, each with what it says of the table, and then those that only the table knows.
-
-    Rules are the same when type and columns are; of several such rules the first belongs to the first.
+    Those of the run come first, then those that only the table knows. Rules are the same when type and columns are; of
+    several such rules the first belongs to the first.
     """
     waiting: dict[tuple[object, ...], list[RuleNow]] = {}
     for now in () if job.now is None else job.now.rules:
         waiting.setdefault((now.expectation, now.column, now.column_list), []).append(now)
-    found = []
+    found: list[tuple[str, RuleVerdict, RuleReport | None, RuleNow | None]] = []
     for run in job.rules:
         same = [] if run.index is None else waiting.get((run.expectation, run.column, run.column_list), [])
-        found.append(RuleText(format_rule(run), run.verdict, run, same.pop(0) if same else None))
+        found.append((format_rule(run), run.verdict, run, same.pop(0) if same else None))
     rest = [now for each in waiting.values() for now in each]
-    return [*found, *(RuleText(format_rule(now), now.verdict or "not_checked", None, now) for now in rest)]
+    return [*found, *((format_rule(now), now.verdict or "not_checked", None, now) for now in rest)]
