@@ -157,6 +157,7 @@ def read_ledger(run: Run, spec: HistorySpec) -> Ledger:
     Raises:
         HistoryError: The feed, or a snapshot that it begins with, cannot be read.
     """
+    assert run.plan.span is not None  # noqa: S101 - a history is given one with its window
     pass_point("feed_of_source.before")
     try:
         found = _build_ledger(run, spec)
@@ -168,17 +169,12 @@ def read_ledger(run: Run, spec: HistorySpec) -> Ledger:
             found = _build_ledger(run, spec)  # it may have been a task that failed, and not the feed
         except (PySparkException, Py4JJavaError) as again:
             raise find_lack(again) or HistoryError(
-                f"the feed of source {spec.driving!r} cannot be read after version {_start(run)}:"
+                f"the feed of source {spec.driving!r} cannot be read after version {run.plan.span.start}:"
                 f" {tell_unreadable(again)}",
                 hint=f"run `{hints.plan(spec.job)}` to see what can be read",
             ) from error
     pass_point("feed_of_source.after")
     return found
-
-
-def _start(run: Run) -> int:
-    assert run.plan.span is not None  # noqa: S101 - a history is given one with its window
-    return run.plan.span.start
 
 
 def _build_ledger(run: Run, spec: HistorySpec) -> Ledger:
@@ -213,7 +209,12 @@ def _build_ledger(run: Run, spec: HistorySpec) -> Ledger:
             names = name_left_key(len(spec.key))
             keys = run.keep(unite([each.select(*names) for each in (*there, events)]).distinct())
         else:
-            wanted = keys if not run.plan.retry else keys.unionByName(_find_quarantined_keys(run, spec)).distinct()
+            wanted = keys
+            if run.plan.retry:
+                waiting = _list_quarantined_now(run, spec)
+                assert waiting is not None  # noqa: S101 - what is tried again is in a quarantine
+                waiting = waiting.select(*name_left_key(len(spec.key))).distinct()
+                wanted = keys.unionByName(waiting).distinct()
             there = [each.join(wanted, on=wanted.columns, how="left_semi") for each in there]
         recorded = there[0] = run.keep(there[0])
         base = recorded if bound is None else roll_back(recorded, bound)
@@ -336,8 +337,17 @@ def _read_recorded(run: Run, spec: HistorySpec) -> DataFrame:
 
     Versions move between the two, when they end and a rule is about that. So a quarantine that is ahead, or was
     restored, may lack one that the target has not got: only the rows that belong to the target's are taken.
+
+    Raises:
+        RefreshNeeded: These rows cannot be read any more.
     """
-    target, beside = read_target(run), _read_quarantined(run, spec, _find_belonging_version(run))
+    target, there, cursor = read_target(run), run.plan.target.quarantine, run.plan.target.cursor
+    version = None
+    if there is not None and cursor is not None and cursor.quarantine:
+        version = there.table.version if there.belongs_to(cursor) else find_quarantine_version(there.table.uri, cursor)
+        if version is None:  # the log of the quarantine has forgotten it
+            raise _refuse_without_rows(run)
+    beside = _read_quarantined(run, spec, version)
     assert target is not None  # noqa: S101 - only a first run has none
     target = target.select(*[F.col(quote(name)) for name in run.plan.list_recorded(target.columns)])
     if beside is not None:
@@ -348,24 +358,6 @@ def _read_recorded(run: Run, spec: HistorySpec) -> DataFrame:
 
 def _list_kinds(run: Run, spec: HistorySpec) -> dict[str, T.DataType]:
     return {field.name: field.dataType for field in run.read_source(spec.driving).schema.fields}
-
-
-def _find_belonging_version(run: Run) -> int | None:
-    """Return the version of the quarantine whose rows belong to the target's; None when there were none.
-
-    Raises:
-        HistoryError: The log of the quarantine has forgotten it.
-    """
-    target = run.plan.target
-    there, cursor = target.quarantine, target.cursor
-    if there is None or cursor is None or not cursor.quarantine:
-        return None
-    if there.belongs_to(cursor):
-        return there.table.version
-    found = find_quarantine_version(there.table.uri, cursor)
-    if found is None:
-        raise _refuse_without_rows(run)
-    return found
 
 
 def _refuse_without_rows(run: Run) -> RefreshNeeded:
@@ -412,12 +404,6 @@ def _list_quarantined_now(run: Run, spec: HistorySpec) -> DataFrame | None:
         return None
     beside = reads.fit_rows(beside, list_kinds(run, beside.columns))
     return take_versions(spec, beside, _list_kinds(run, spec))
-
-
-def _find_quarantined_keys(run: Run, spec: HistorySpec) -> DataFrame:
-    beside = _list_quarantined_now(run, spec)
-    assert beside is not None  # noqa: S101 - what is tried again is in a quarantine
-    return beside.select(*name_left_key(len(spec.key))).distinct()
 
 
 # --- frames -----------------------------------------------------------------------------------------------------------

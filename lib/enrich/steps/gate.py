@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from enrich.base import hints, suites
 from enrich.base.errors import Blocked
 from enrich.base.failures import ValueFault, suggest_function
-from enrich.base.result import BLOCKED, Counts, Finding, JobResult, Lookup, LookupState, RuleState
+from enrich.base.result import BLOCKED, Counts, Finding, JobResult, LookupState, RuleState
 from enrich.base.spec import FAILED_COLUMN, TEXT_TYPE, Affected, SourceSpec, name_left_key, name_partners, quote
 from enrich.base.suites import TARGET
 from enrich.frames import changes, difference, join
@@ -151,7 +151,13 @@ def check_job_rules(run: Run, rows: Rows, lookups: Mapping[str, LookupState]) ->
             found.append(suites.judge_counts(finding, *rows.values))
         elif finding.source is not None:
             how = lookups[finding.source] if finding.scope == TARGET else rows.lookups[finding.source]
-            found.append(suites.judge_counts(finding, *_count_join(run, rows, finding, how)))
+            referring = how.rows - how.null_references
+            counted = referring, referring - how.matched
+            if finding.expectation == suites.NULL_FOREIGN_KEYS:
+                counted = how.rows, how.null_references
+            elif finding.expectation == suites.NEW_ORPHANS:
+                counted = _count_new_orphans(run, rows, finding.source, counted)
+            found.append(suites.judge_counts(finding, *counted))
     return found
 
 
@@ -170,17 +176,6 @@ def _find_shared_keys(run: Run, rows: Rows) -> list[Finding]:
         for alias, counts in found.items()
         if counts.surplus
     ]
-
-
-def _count_join(run: Run, rows: Rows, finding: Finding, how: Lookup | LookupState) -> tuple[int, int]:
-    """Count what a rule about a join judges, and what it finds wanting."""
-    if finding.expectation == suites.NULL_FOREIGN_KEYS:
-        return how.rows, how.null_references
-    referring = how.rows - how.null_references
-    unmatched = referring - how.matched
-    if finding.expectation == suites.NEW_ORPHANS:
-        return _count_new_orphans(run, rows, finding.source or "", (referring, unmatched))
-    return referring, unmatched
 
 
 def _count_new_orphans(run: Run, rows: Rows, alias: str, counted: tuple[int, int]) -> tuple[int, int]:

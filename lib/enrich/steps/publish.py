@@ -193,24 +193,18 @@ def write_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) ->
     result = replace(result, status=status, counts=counts)
     if status == UNCHANGED and not plan.advances:  # what was computed again is as it was
         return _end_unmoved(run, result)
-    if found.changes:
-        _refuse_violations(run, found)
+    before, whole = plan.target.quarantine, found.whole
+    # Stop before anything is written when the target or its quarantine would refuse rows.
+    if found.changes and plan.target.table is not None:
+        rows = target.rows if whole is None else whole
+        _refuse_rows(run, ("the target", plan.target.table), rows, identify_rows(plan), replaces=whole is not None)
+    if found.quarantine is not None and before is not None and found.changes:
+        keys, replaces = _identify_quarantined_rows(plan, found.quarantine.rows), found.replaces_quarantine
+        _refuse_rows(run, ("the quarantine", before.table), found.quarantine.rows, keys, replaces=replaces)
     if plan.dry_run:
         version = plan.target.table.version if plan.target.table else None
         return replace(result, target_version=version, strategy=_name_strategy(plan, found))
     return _commit_run(run, result, found, runs)
-
-
-def _refuse_violations(run: Run, found: StagedRun) -> None:
-    """Stop before anything is written when the target or its quarantine would refuse rows."""
-    plan, before, whole = run.plan, run.plan.target.quarantine, found.whole
-    if plan.target.table is not None:
-        rows = found.target.rows if whole is None else whole
-        _refuse_rows(run, ("the target", plan.target.table), rows, identify_rows(plan), replaces=whole is not None)
-    if found.quarantine is not None and before is not None:
-        rows = found.quarantine.rows
-        keys = _identify_quarantined_rows(plan, rows)
-        _refuse_rows(run, ("the quarantine", before.table), rows, keys, replaces=found.replaces_quarantine)
 
 
 @measure("write")
