@@ -193,23 +193,22 @@ class RunsTable:
                 rows = query(table, f"SELECT * FROM this WHERE {among} ORDER BY at")  # noqa: S608 - two instants
                 dense = WriterProperties(compression="ZSTD")
                 write_deltalake(table, rows, mode="overwrite", predicate=among, writer_properties=dense)
-            self._forget(table)
+            # What is too old goes, but not what each target's last commit has consumed.
+            before = _literal(datetime.now(UTC) - timedelta(days=self.keep_days))
+            last = (
+                "SELECT target, max(number) AS number, max(at) AS at FROM this WHERE event = 'outcome' GROUP BY target"
+            )
+            stays = "this.at = last.at OR this.number >= last.number"
+            kept = query_rows(
+                table,
+                f"WITH last AS ({last}) SELECT this.at FROM this JOIN last ON this.target = last.target"  # noqa: S608
+                f" WHERE this.at < {before} AND ({stays})",
+            )
+            among = f" AND at NOT IN ({', '.join(_literal(row['at']) for row in kept)})" if kept else ""
+            table.delete(f"at < {before}{among}")
             table.vacuum(dry_run=False, full=True)
         table.create_checkpoint()
         table.cleanup_metadata()
-
-    def _forget(self, table: DeltaTable) -> None:
-        """Delete the rows that are too old, but not what each target's last commit has consumed."""
-        before = _literal(datetime.now(UTC) - timedelta(days=self.keep_days))
-        last = "SELECT target, max(number) AS number, max(at) AS at FROM this WHERE event = 'outcome' GROUP BY target"
-        stays = "this.at = last.at OR this.number >= last.number"
-        kept = query_rows(
-            table,
-            f"WITH last AS ({last}) SELECT this.at FROM this JOIN last ON this.target = last.target"  # noqa: S608
-            f" WHERE this.at < {before} AND ({stays})",
-        )
-        among = f" AND at NOT IN ({', '.join(_literal(row['at']) for row in kept)})" if kept else ""
-        table.delete(f"at < {before}{among}")
 
     def read_committed(self, target: str, number: int) -> tuple[dict[str, Any], int | None] | None:
         """Return the cursor that the run with ``number`` recorded, and the target's version that it made.

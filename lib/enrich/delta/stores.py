@@ -38,14 +38,16 @@ def open_files(uri: str) -> DeltaStorageHandler:
     return DeltaStorageHandler(uri, options=find_options(uri))
 
 
-def read_file(uri: str, name: str, size: int = -1) -> bytes | None:
-    """Read a file below a directory, or its first bytes; None where there is none.
+def read_commit_file(uri: str, version: int, size: int = -1) -> bytes | None:
+    """Read the file of a table's commit, or its first bytes; None where there is none.
 
     Raises:
         EnvironmentFault: A permission is missing.
         RunFailed: The storage did not answer.
     """
-    local = find_local_path(uri)
+    if version < 0:
+        return None
+    local, name = find_local_path(uri), f"_delta_log/{version:020d}.json"
     try:
         if local is not None:
             with (local / name).open("rb") as file:

@@ -21,7 +21,7 @@ from enrich.base.failures import deny, describe_unreadable, is_denied
 from enrich.base.schemas import Demands, read_demands
 from enrich.base.spec import DataType, quote
 from enrich.base.stores import find_options
-from enrich.delta.stores import find_local_path, list_objects, read_file
+from enrich.delta.stores import find_local_path, list_objects, read_commit_file
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -292,7 +292,7 @@ def _list_commits(log: DeltaTable, uri: str, latest: int, limit: int | None) -> 
         entries = [dict(entry) for entry in log.history(limit)]
     except DeltaError:
         return None
-    if _commit_file(uri, latest + 1, 1) is None:
+    if read_commit_file(uri, latest + 1, 1) is None:
         return entries
     head = _read_info(uri, latest)
     places = [i for i, entry in enumerate(entries) if _tell(entry) == _tell(head)]
@@ -311,7 +311,7 @@ def actions(uri: str, version: int, *kinds: str) -> list[dict[str, Any]] | None:
         HistoryError: The commit has an action, or a kind of deletion vectors, that is not known.
         RunFailed: The storage did not answer.
     """
-    text = _commit_file(uri, version)
+    text = read_commit_file(uri, version)
     wanted, count = [], 0
     try:
         for line in (text or b"").splitlines():
@@ -365,12 +365,8 @@ def fingerprint(uri: str, version: int) -> str | None:
     Raises:
         RunFailed: As ``actions``.
     """
-    text = _commit_file(uri, version, _HEAD)
+    text = read_commit_file(uri, version, _HEAD)
     return None if text is None else hashlib.sha256(text).hexdigest()[:16]
-
-
-def _commit_file(uri: str, version: int, size: int = -1) -> bytes | None:
-    return None if version < 0 else read_file(uri, f"_delta_log/{version:020d}.json", size)
 
 
 def changes_values(uri: str, version: int, columns: Sequence[str]) -> bool:

@@ -262,14 +262,26 @@ class Workplace:
         """
         latest = {alias: self._read_source(job, alias) for alias in job.sources}
         target, place = self.target(job)
-        contained = {alias: to for alias, (_, to) in target.consumed.items() if alias in latest}
-        until = contained if as_recorded else self._find_ends(job, latest, target)
+        if as_recorded:
+            until = {alias: to for alias, (_, to) in target.consumed.items() if alias in latest}
+        else:  # a table that this run has created had no version before, and is taken whole
+            until = window.find_versions(job.job, latest, self.options.bounds.until)
+            wrote = {alias for alias in until if self.spot(job.sources[alias].table) in self.wrote}
+            fresh = wrote if target.table is None else set()
+            until = {
+                alias: latest[alias].version if end < 0 and alias in fresh else end for alias, end in until.items()
+            }
         pinned = window.pin_sources(job.job, latest, until, target.consumed)
         schemas = {alias: table.columns for alias, table in pinned.items()}
         if target.cursor is not None and target.table is not None and not self.options.full_refresh:
             continuity.check_columns(job.job, schemas, target.cursor)
         compiled = compile_job(job, schemas)
-        coming = set() if as_recorded else self._list_coming_feeds(job)
+        coming: set[str] = set()
+        if self.options.dry_run and not as_recorded:  # the run would switch their change feeds on before this job
+            others = [self.project.jobs[name] for name in self.chosen if name != job.job]
+            targets = {identify(self.project.location(other.target.table)) for other in others}
+            places = {alias: identify(self.project.location(source.table)) for alias, source in job.sources.items()}
+            coming = {alias for alias, there in places.items() if there in targets}
         check_sources(job, {alias: table for alias, table in latest.items() if alias not in coming})
         suite, options = self.project.suite(job), self.options
         held = self._count_reasons(job) if options.retry_quarantined else None
@@ -281,22 +293,6 @@ class Workplace:
             optimize=self.project.settings.optimize,
             asked=options.spell_for(job),
         )
-
-    def _list_coming_feeds(self, job: Job) -> set[str]:
-        """Return the sources whose change feed the run switches on before this job, where nothing is really written."""
-        if not self.options.dry_run:
-            return set()
-        others = [self.project.jobs[name] for name in self.chosen if name != job.job]
-        targets = {identify(self.project.location(other.target.table)) for other in others}
-        places = {alias: identify(self.project.location(source.table)) for alias, source in job.sources.items()}
-        return {alias for alias, place in places.items() if place in targets}
-
-    def _find_ends(self, job: Job, latest: Mapping[str, TableState], target: TargetState) -> dict[str, int]:
-        """Return where the windows end; a table that this run has created had no version before, and is taken whole."""
-        found = window.find_versions(job.job, latest, self.options.bounds.until)
-        wrote = {alias for alias in found if self.spot(job.sources[alias].table) in self.wrote}
-        fresh = wrote if target.table is None else set()
-        return {alias: latest[alias].version if end < 0 and alias in fresh else end for alias, end in found.items()}
 
     def _read_source(self, job: Job, alias: str) -> TableState:
         try:
