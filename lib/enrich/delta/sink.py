@@ -461,8 +461,10 @@ def cluster_table(session: SparkSession, name: str, uri: str, columns: Sequence[
 
 
 def enable_change_feed(session: SparkSession, name: str) -> None:
-    """Switch the change feed of a table on, in a commit of its own; ``name`` is quoted."""
+    """Switch the change feed of a table on for its first reader, in a commit of its own; ``name`` is quoted."""
+    pass_point("feed.before")
     _alter(session, name, "SET TBLPROPERTIES", _list_properties({CHANGE_FEED: "true"}))
+    pass_point("feed.after")
 
 
 def _list_properties(properties: Mapping[str, str]) -> str:

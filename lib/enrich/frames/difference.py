@@ -460,8 +460,17 @@ def mark_violations(
     A constraint that cannot be computed here, for instance with a function that only another program has, is left to
     Delta.
     """
-    marks = {f"{_VIOLATED}{at}": (each, _tell_violated(each)) for at, each in enumerate(constraints)}
-    marks = {name: found for name, found in marks.items() if _can_compute(rows, found[1])}
+    marks = {}
+    for at, each in enumerate(constraints):
+        column = F.col(quote(*each.path)) if each.path else F.lit(None)
+        violated = {  # as Delta sees it: a CHECK that is null does not hold
+            NOT_NULL: column.isNull(),
+            LENGTH: F.coalesce(F.length(column) > each.limit, F.lit(False)) if each.type == LENGTH else column,
+            CHECK: ~F.coalesce(F.expr(each.expression or "true"), F.lit(False)),
+            GENERATED: ~column.eqNullSafe(F.expr(each.expression or "true")),
+        }[each.type]
+        if _can_compute(rows, violated):
+            marks[f"{_VIOLATED}{at}"] = (each, violated)
     if not marks:
         return rows, {}
     marked = rows.withColumns({name: violated for name, (_, violated) in marks.items()})
@@ -469,17 +478,6 @@ def mark_violations(
     return marked, {
         each: (F.col(name), count) for (name, (each, _)), count in zip(marks.items(), counts, strict=True) if count
     }
-
-
-def _tell_violated(constraint: Constraint) -> Column:
-    """Return whether a row violates a constraint, as Delta sees it: a CHECK that is null does not hold."""
-    column = F.col(quote(*constraint.path)) if constraint.path else F.lit(None)
-    return {
-        NOT_NULL: column.isNull(),
-        LENGTH: F.coalesce(F.length(column) > constraint.limit, F.lit(False)) if constraint.type == LENGTH else column,
-        CHECK: ~F.coalesce(F.expr(constraint.expression or "true"), F.lit(False)),
-        GENERATED: ~column.eqNullSafe(F.expr(constraint.expression or "true")),
-    }[constraint.type]
 
 
 def _can_compute(rows: DataFrame, condition: Column) -> bool:

@@ -245,17 +245,6 @@ def count_partners(rows: Column, matched: Column, nulls: Column) -> Column:
     return F.struct(*[F.coalesce(part.cast("int"), F.lit(0)).alias(name) for name, part in parts.items()])
 
 
-def find_partners(sources: Sources, step: Step, affected: Affected) -> DataFrame:
-    """Return how one join goes for affected driving rows, as it does on the way to the target.
-
-    Returns:
-        ``__enrich_k*``, with an interval join ``__enrich_r*``, and the step's ``name_partners``.
-    """
-    steps = leave_own_rows_out((*list_earlier_steps(sources.spec, step), step))
-    rows = apply_steps(sources, affected, steps)
-    return rows.select(*list_identity(rows), name_partners(step.alias))
-
-
 def find_references(
     sources: Sources,
     step: Step,

@@ -191,7 +191,10 @@ def _count_new_orphans(run: Run, rows: Rows, alias: str, counted: tuple[int, int
     before = None
     if unmatched and not run.plan.everything:
         among = Affected(join.find_orphans(now, alias).select(*keys).distinct())
-        before = join.find_partners(run.before, step, among)
+        were = run.before
+        earlier = join.leave_own_rows_out((*join.list_earlier_steps(were.spec, step), step))
+        before = join.apply_steps(were, among, earlier)
+        before = before.select(*join.list_identity(before), name_partners(alias))
     found = aggregate(join.find_new_orphans(now, alias, names, before), F.count("*"), F.count_if("new"))
     return int(found[0]), int(found[1])
 

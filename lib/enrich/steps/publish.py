@@ -130,10 +130,11 @@ def _stage_quarantine(
     plan = run.plan
     before = plan.target.quarantine
     replaces = before is not None and (plan.rewrites or (plan.everything and not _can_hold(before.table, verdict.good)))
-    without_key = None
+    driving, without_key = plan.spec.driving, None
     # Without a quarantine nothing lacked its key before; then only the window can have brought such rows.
-    if before is not None or changed.may_lack_keys(plan.spec.driving):
-        rows = run.keep(run.snapshot(plan.spec.driving, null_keys=True))
+    lacking = any(each.expectation == "key_not_null" and each.source == driving for each in changed.findings)
+    if before is not None or lacking or (driving in changed.net and changed.net[driving].null_images > 0):
+        rows = run.keep(run.snapshot(driving, null_keys=True))
         if not rows.isEmpty():
             rows = find_kind(plan.spec).show_keyless(run, rows)
             without_key = run.keep(rows.withColumn(FAILED_COLUMN, F.array(F.lit(KEY_NOT_NULL))))
@@ -223,7 +224,7 @@ def _end_unmoved(run: Run, result: JobResult) -> JobResult:
     table = plan.target.table
     assert table is not None  # noqa: S101 - an incremental run has a target
     if plan.needs_feed and not plan.dry_run:
-        _enable_feed(run)
+        sink.enable_change_feed(run.session, plan.place.name)
     return replace(result, status=UNCHANGED, target_version=table.version, strategy=NOTHING)
 
 
@@ -322,19 +323,12 @@ def _write_target(run: Run, found: StagedRun, commit: Commit) -> None:
         sink.create_table(run.session, _describe_table(plan, rows, quarantined=False), rows, commit)
         return
     if plan.needs_feed:
-        _enable_feed(run)
+        sink.enable_change_feed(run.session, plan.place.name)
     if found.whole is not None:
         sink.overwrite_table(run.session, _describe_table(plan, found.whole, quarantined=False), found.whole, commit)
         return
     changed = match_rows(found.target, identify_rows(plan), plan.place.uri)
     sink.write_difference(run.session, plan.place.uri, changed, commit)
-
-
-def _enable_feed(run: Run) -> None:
-    """Switch the target's change feed on for its first reader."""
-    pass_point("feed.before")
-    sink.enable_change_feed(run.session, run.plan.place.name)
-    pass_point("feed.after")
 
 
 def _write_quarantine(run: Run, found: StagedRun, record: cursor.Cursor) -> None:

@@ -119,11 +119,6 @@ class Changes:
     ledger: Ledger | None = None
     compared: Mapping[str, frozenset[tuple[int, int]]] = field(default_factory=dict)
 
-    def may_lack_keys(self, alias: str) -> bool:
-        """Return whether rows with a null key came to or left a source."""
-        lacking = any(each.expectation == "key_not_null" and each.source == alias for each in self.findings)
-        return lacking or (alias in self.net and self.net[alias].null_images > 0)
-
     def images(self, alias: str) -> Iterator[DataFrame]:
         """Yield the rows of a source that have come or gone, with more columns."""
         if alias in self.net:
