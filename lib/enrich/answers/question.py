@@ -181,21 +181,16 @@ def _explain_row(
             needed.append((step.alias, replace(lookups[step.alias], reason=word)))
     needed += [own] if live is None else []
     needed += [] if pair is None else [(pair.alias, lookups[pair.alias])]
-    return explain_row(live, needed, _find_rules(run, side, affected))
-
-
-def _find_rules(run: Run, side: Side, affected: Affected) -> list[str]:
-    """Return the rules that keep the row in quarantine."""
-    uri, spec = run.plan.place.quarantine_uri, run.plan.spec
-    if uri is None or not tables.exists(uri):
-        return []
-    version, columns = tables.read_state(uri).version, [*spec.identity, *spec.right_identity, FAILED_COLUMN]
-    rows = reads.read_snapshot(run.session, uri, version, columns).where(~difference.is_keyless())
-    parts = identify_rows(run.plan).of()
-    keyed = rows.select(*[part.alias(name) for name, part in parts.items()], FAILED_COLUMN)
-    keys = affected.left if side.right is None or affected.right is None else affected.right
-    found = keyed.join(keys, on=side.names, how="left_semi").select(FAILED_COLUMN).collect()
-    return [str(rule) for row in found for rule in row[FAILED_COLUMN]]
+    uri, rules = run.plan.place.quarantine_uri, list[str]()
+    if uri is not None and tables.exists(uri):  # what keeps the row there
+        version, columns = tables.read_state(uri).version, [*spec.identity, *spec.right_identity, FAILED_COLUMN]
+        rows = reads.read_snapshot(run.session, uri, version, columns).where(~difference.is_keyless())
+        parts = identify_rows(run.plan).of()
+        keyed = rows.select(*[part.alias(name) for name, part in parts.items()], FAILED_COLUMN)
+        keys = affected.left if side.right is None or affected.right is None else affected.right
+        found = keyed.join(keys, on=side.names, how="left_semi").select(FAILED_COLUMN).collect()
+        rules = [str(rule) for row in found for rule in row[FAILED_COLUMN]]
+    return explain_row(live, needed, rules)
 
 
 def explain_pair(run: Inquiry, step: Step, ours: DataFrame, theirs: DataFrame, asked: Reason) -> Reason:

@@ -243,7 +243,18 @@ class Loader:
                 return self.done
             if isinstance(error, EnrichError):
                 raise
-            raise _describe(error, self.label) from error
+            tell_frames(error)
+            if known := find_lack(error) or find_refusal(error, self.label):
+                raise known from error
+            if is_conflict(error):
+                raise RunFailed(
+                    f"other writers kept changing {self.label}", hint="run again when they are done"
+                ) from error
+            what = " ".join(filter(None, (type(error).__name__, find_condition(error))))
+            raise RunFailed(
+                f"{self.label} could not be loaded: {what}",
+                hint=f"run again; `{hints.doctor()}` checks the environment",
+            ) from error
 
     def _attempt(self, staged: Staged) -> LoadResult:
         is_local = (self.workplace.session().sparkContext.master or "").startswith("local")
@@ -484,18 +495,3 @@ def _read_staged(
     ]
     rows = fill_generated(found.select(*columns, FILE, LINE, BAD), generated)
     return DumpRows(rows, staged.key, staged.schema.names, BAD, (FILE, LINE))
-
-
-def _describe(error: Exception, label: str) -> EnrichError:
-    """Return what Spark or Delta raised as one line without values."""
-    tell_frames(error)
-    if lacking := find_lack(error):
-        return lacking
-    if refused := find_refusal(error, label):
-        return refused
-    if is_conflict(error):
-        return RunFailed(f"other writers kept changing {label}", hint="run again when they are done")
-    what = " ".join(filter(None, (type(error).__name__, find_condition(error))))
-    return RunFailed(
-        f"{label} could not be loaded: {what}", hint=f"run again; `{hints.doctor()}` checks the environment"
-    )

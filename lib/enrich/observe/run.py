@@ -172,24 +172,20 @@ class Observer(Watch):
         from enrich.observe.metrics import write_metrics
 
         deployment = (self.project.deployment, frozenset(self.project.jobs))
-        lags = {result.job: self._measure_lags(result) for result in self.results}
+        lags: dict[str, dict[str, float]] = {}  # how long the oldest change of each source waits, where that is known
+        for result in self.results:
+            plan, found = self.plans.get(result.job), lags.setdefault(result.job, {})
+            if plan is None:
+                continue
+            for alias, source in plan.job.sources.items():
+                mark, table = plan.target.marks.get(alias), plan.tables[alias]
+                if result.exit_code == 0 and alias in result.sources:
+                    to = result.sources[alias].to
+                    mark = Mark(table.table_id, None, to, {}, commit=table.commit if to == table.version else None)
+                seconds = measure_lag(alias, source.table, table.uri, mark).seconds
+                if seconds is not None:
+                    found[alias] = seconds
         write_metrics(file, deployment, self.results, lags)
-
-    def _measure_lags(self, result: JobResult) -> dict[str, float]:
-        """Return how long the oldest change of each source has been waiting, where that is known."""
-        plan = self.plans.get(result.job)
-        if plan is None:
-            return {}
-        found = {}
-        for alias, source in plan.job.sources.items():
-            mark, table = plan.target.marks.get(alias), plan.tables[alias]
-            if result.exit_code == 0 and alias in result.sources:
-                to = result.sources[alias].to
-                mark = Mark(table.table_id, None, to, {}, commit=table.commit if to == table.version else None)
-            seconds = measure_lag(alias, source.table, table.uri, mark).seconds
-            if seconds is not None:
-                found[alias] = seconds
-        return found
 
     def _read_previous(self) -> None:
         """Read how the jobs ended before this run."""

@@ -29,7 +29,7 @@ from enrich.testing.compare import (
     compare_target,
 )
 from enrich.testing.lake import CommitRefused, Lake, name_quarantine, redirect
-from enrich.testing.scenario import Dump, Given, Round, Scenario
+from enrich.testing.scenario import Round, Scenario
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -160,29 +160,20 @@ def _commit_all(stage: Stage, scenario: Scenario, each: Round) -> Mismatch | Non
         for write in commit:
             given = scenario.tables[write.table]
             try:
-                if write.dump is not None:
-                    _load_dump(stage, write.table, given, write.dump)
-                else:
+                if (dump := write.dump) is None:
                     stage.lake.commit(given.name, write.verb, write.rows)
+                    continue
+                header = None if dump.header else False
+                how = DumpOptions(form="csv", header=header, **dump.model_dump(exclude={"text", "header"}))
+                with tempfile.TemporaryDirectory() as directory:
+                    file = Path(directory) / f"{given.name}.csv"
+                    file.write_bytes(dump.text.encode())
+                    done = load(stage.project, write.table, [str(file)], key=given.key, options=how, spark=stage.spark)
+                if done.error is not None:
+                    raise CommitRefused(done.error)
             except (CommitRefused, DeltaError) as error:
                 return Mismatch(write.line, f"{write.verb} into {write.table}", str(error))
     return None
-
-
-def _load_dump(stage: Stage, reference: str, given: Given, dump: Dump) -> None:
-    """Load a dump as ``enrich load`` does.
-
-    Raises:
-        CommitRefused: It is refused for its rows.
-    """
-    header = None if dump.header else False
-    options = DumpOptions(form="csv", header=header, **dump.model_dump(exclude={"text", "header"}))
-    with tempfile.TemporaryDirectory() as directory:
-        file = Path(directory) / f"{given.name}.csv"
-        file.write_bytes(dump.text.encode())
-        done = load(stage.project, reference, [str(file)], key=given.key, options=options, spark=stage.spark)
-    if done.error is not None:
-        raise CommitRefused(done.error)
 
 
 def _read_target(stage: Stage, job: str, before: Any) -> FoundTable:

@@ -258,11 +258,16 @@ class _Reader:
         if each.doctor is not None:
             self.check_jobs([each.doctor], self.jobs, *path, "doctor")
         options = {name: getattr(each, name) for name in ("full_refresh", "retry_quarantined", "accept")}
+        own = tuple(self.build_writes(each, path))
+        if own and each.commits:
+            message = "give either 'commits' or 'load', 'insert', 'upsert', 'update' and 'delete'"
+            self.fault(message, *path, "commits")
+        others = [tuple(self.build_writes(one, (*path, "commits", at))) for at, one in enumerate(each.commits)]
         return Round(
             number,
             each.title,
             self.tree.line(*path),
-            tuple(self.build_commits(each, path)),
+            tuple([own, *others] if own else others),
             each.doctor,
             tuple(job for job in self.jobs if job in jobs),
             options,
@@ -273,16 +278,6 @@ class _Reader:
         )
 
     # --- what happens ------------------------------------------------------------------------------------------------
-
-    def build_commits(self, each: RoundEntry, path: tuple[PathStep, ...]) -> Iterator[tuple[Write, ...]]:
-        own = tuple(self.build_writes(each, path))
-        if own and each.commits:
-            message = "give either 'commits' or 'load', 'insert', 'upsert', 'update' and 'delete'"
-            self.fault(message, *path, "commits")
-        if own:
-            yield own
-        for index, commit in enumerate(each.commits):
-            yield tuple(self.build_writes(commit, (*path, "commits", index)))
 
     def build_writes(self, commit: Commit, path: tuple[PathStep, ...]) -> Iterator[Write]:
         for verb in (LOAD, *WRITES):
