@@ -178,11 +178,8 @@ class Columns:
         column = self.named(alias, rest[0], *path)
         if len(self.faults) > before or self.open:
             return self.open
-        kind = self.tables[alias][column]
-        return self._descend(f"{alias}.{column}", kind, rest[1:], *path) is not None
-
-    def _descend(self, where: str, kind: DataType, rest: list[str], *path: str | int) -> DataType | None:
-        for name in rest:
+        kind, where = self.tables[alias][column], f"{alias}.{column}"
+        for name in rest[1:]:
             if kind_of(kind) == "map":
                 kind = kind["valueType"]  # type: ignore[index]
                 continue
@@ -191,9 +188,9 @@ class Columns:
             if fields is None or found is None:
                 what = did_you_mean(name, fields) if fields else f"; it is of type {name_of(kind)}"
                 self.fault(f"{where} has no field {name!r}{what}", *path)
-                return None
+                return False
             kind, where = fields[found], f"{where}.{found}"
-        return kind
+        return True
 
     def is_list(self, alias: str) -> bool:
         """Return whether an alias is a list join."""

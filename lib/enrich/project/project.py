@@ -21,7 +21,7 @@ from enrich.base.suites import Suite
 from enrich.project.checks import check_job
 from enrich.project.models import Job, Settings
 from enrich.project.settings import check_lengths, load_settings, locate, parse_catalog_schema, resolve_directory
-from enrich.project.shape import build_job
+from enrich.project.shape import JOB, build_model
 from enrich.project.suitefiles import load_suite
 from enrich.project.yamlfile import PathStep, Tree, read_tree
 
@@ -107,9 +107,10 @@ def load_project(
     trees = {stem: tree for stem, name in files.items() if (tree := reader.tree(name)) is not None}
     jobs = {}
     for stem, tree in trees.items():
-        job, faults = build_job(tree)
+        job, faults = build_model(Job, tree, JOB)
         reader.faults += faults + check_job(tree)
         if job is not None:
+            job._tree = tree
             jobs[stem] = job
     suites = reader.suites(trees, all_suites=all_suites)
     reader.faults += check_references(trees, reader.base)
@@ -287,7 +288,13 @@ def check_neighbours(trees: dict[str, Tree], project: Project) -> list[Fault]:
                 targets[job] = table
             else:
                 sources[job].append(table)
-    faults = [*_check_places(targets, sources, identify(project.state)), *_check_feeds(trees, targets, sources)]
+    faults = list(_check_places(targets, sources, identify(project.state)))
+    for job, target in targets.items():  # one that another job reads has a change feed
+        if trees[job].mapping("target").get("change_feed") is False:
+            reading = [name for name, read in sources.items() if any(target.place == each.place for each in read)]
+            if reader := next((name for name in reading if name != job), None):
+                message = f"'change_feed: false' is not possible: job {reader!r} reads the change feed of this target"
+                faults.append(Fault(message, trees[job].at("target", "change_feed")))
     read = {job: [table.location for table in tables] for job, tables in sources.items()}
     if cycle := find_cycle(connect({job: table.location for job, table in targets.items()}, read)):
         faults.append(Fault(describe_cycle(cycle), trees[cycle[0]].at("sources")))
@@ -330,18 +337,6 @@ def _check_places(targets: dict[str, _Table], sources: dict[str, list[_Table]], 
 def _are_nested(*both: str) -> bool:
     outer, inner = sorted(both, key=len)
     return inner.startswith(outer.rstrip("/") + "/")
-
-
-def _check_feeds(
-    trees: dict[str, Tree], targets: dict[str, _Table], sources: dict[str, list[_Table]]
-) -> Iterator[Fault]:
-    """A target that another job reads has a change feed."""
-    for job, target in targets.items():
-        if trees[job].mapping("target").get("change_feed") is False:
-            reading = [name for name, read in sources.items() if any(target.place == each.place for each in read)]
-            if reader := next((name for name in reading if name != job), None):
-                message = f"'change_feed: false' is not possible: job {reader!r} reads the change feed of this target"
-                yield Fault(message, trees[job].at("target", "change_feed"))
 
 
 def sort_jobs(jobs: Iterable[str], project: Project) -> list[str]:

@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from enrich.base.errors import Fault, did_you_mean, show_text
-from enrich.project.models import MODELS, Job, Model, Reference, keys_of
+from enrich.project.models import MODELS, Model, Reference, keys_of
 from enrich.project.yamlfile import PathStep, Tree
 
 _WORDS = {
@@ -48,14 +48,6 @@ class FileKind:
     is_data: Callable[[tuple[PathStep, ...]], bool] = lambda _: False
 
 
-def build_job(tree: Tree) -> tuple[Job | None, list[Fault]]:
-    """Return the job of a file, or None, with the faults of its shape."""
-    job, faults = build_model(Job, tree, _JOB)
-    if job is not None:
-        job._tree = tree
-    return job, faults
-
-
 def build_model(model: type[_Model], tree: Tree, kind: FileKind) -> tuple[_Model | None, list[Fault]]:
     """Return an instance of ``model``, or None, with the faults; of what has no value there is one already."""
     values = _Values(tree, kind)
@@ -80,7 +72,7 @@ def _is_expression(path: tuple[PathStep, ...]) -> bool:
     return False
 
 
-_JOB = FileKind(MODELS["job"], {("rules", "*"): "rules"}, _is_expression)
+JOB = FileKind(MODELS["job"], {("rules", "*"): "rules"}, _is_expression)
 CONF = FileKind(MODELS["conf"], {}, lambda path: path[:2] == ("spark", "conf"))
 
 

@@ -353,29 +353,30 @@ class _Types:
 
     def add(self, node: exp.Expr) -> None:
         """Find the type of a node whose parts were added."""
-        name = type(node).__name__
-        if name in ("Column", "Identifier"):
-            found = self._type_name(node)
-        elif name == "Literal":
-            found = self._type_literal(node)
-        elif name in ("Paren", "Lambda", "Escape"):
+        name, found = type(node).__name__, None
+        if name in ("Paren", "Lambda", "Escape"):
             found = self.get(node.this)
         elif name in ("And", "Or", "Not", "Is"):
             self._check_conditions(node)
             found = "boolean"
         elif (wanted := self._reading.cast_to(node)) is not None:
-            found = self._type_cast(node, wanted)
+            given, found = self.get(node.this if name == "Bracket" else node.expressions[0]), read_ddl_type(wanted)
+            a, b = letter_of(given), letter_of(found)
+            if a is not None and b is not None and b not in OPERATORS["cast"].get(a, ""):
+                self._refuse(node, f"{self._name(given)} cannot be cast to {self._name(found)}")
         elif name == "Dot":
             found = self._descend(node, self.get(node.this), self._reading.token(node.args["expression"]).name)
-        elif name == "Between":
-            for bound in (node.args["low"], node.args["high"]):
-                self._check_pair("between", node, self.get(node.this), self.get(bound))
+        elif name in ("Between", "In"):
+            values = [node.args["low"], node.args["high"]] if name == "Between" else node.expressions
+            for each in values:
+                self._check_pair(name.lower(), node, self.get(node.this), self.get(each))
+            if name == "In":
+                self._unite("in", node, [self.get(node.this), *map(self.get, values)])
             found = "boolean"
-        elif name == "If":
-            found = None
-        else:
+        elif name != "If":
             types: dict[str, Any] = {
-                "Neg": self._type_sign, "BitwiseNot": self._type_sign, "Case": self._type_case, "In": self._type_in,
+                "Column": self._type_name, "Identifier": self._type_name, "Literal": self._type_literal,
+                "Neg": self._type_sign, "BitwiseNot": self._type_sign, "Case": self._type_case,
                 "Bracket": self._type_step, "Anonymous": self._type_call,
             }  # fmt: skip
             found = types.get(name, self._type_operator)(node)
@@ -482,14 +483,6 @@ class _Types:
             self._refuse(node, f"{'~' if is_bits else '-'!r} cannot take {self._name(kind)}", "cast it")
         return "double" if letter == "s" else kind
 
-    def _type_in(self, node: exp.Expr) -> Known:
-        left = self.get(node.this)
-        values = [self.get(each) for each in node.expressions]
-        for each in values:
-            self._check_pair("in", node, left, each)
-        self._unite("in", node, [left, *values])
-        return "boolean"
-
     def _type_case(self, node: exp.Expr) -> Known:
         subject, results = node.this, []
         for branch in node.args["ifs"]:
@@ -514,15 +507,7 @@ class _Types:
             found = _widen(found, kind)
         return found
 
-    # --- steps and casts
-
-    def _type_cast(self, node: exp.Expr, text: str) -> Known:
-        kind = self.get(node.this if type(node).__name__ == "Bracket" else node.expressions[0])
-        wanted = read_ddl_type(text)
-        a, b = letter_of(kind), letter_of(wanted)
-        if a is not None and b is not None and b not in OPERATORS["cast"].get(a, ""):
-            self._refuse(node, f"{self._name(kind)} cannot be cast to {self._name(wanted)}")
-        return wanted
+    # --- steps
 
     def _type_step(self, node: exp.Expr) -> Known:
         """Return the type of an element of a list, of a map's value, or of a struct's field."""

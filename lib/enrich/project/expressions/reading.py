@@ -235,7 +235,15 @@ class Reading:
         if kind == "Anonymous":
             self._check_call(node)
         elif kind == "Lambda":
-            self._check_lambda(node)
+            taken = {name.lower() for name in self._resolver.reserved}
+            for variable in node.expressions:
+                self._at = place_of(variable)
+                name = self._token.name
+                if name.lower() in _KEYWORDS | FUNCTIONS or len(self.paths.get(self._at, ())) != 1:
+                    self._fail(f"a lambda variable cannot be called {name!r}")
+                if name.lower() in taken or self.find_lambda(node, name) or self.find_lambda(node, name.lower()):
+                    self._fail(f"the lambda variable {name!r} hides another name")
+                taken.add(name.lower())
         elif kind == "Column" and self.find_lambda(node, self.paths[place_of(node)][0]) is None:
             place = place_of(node)
             self.columns[place] = self._resolver.resolve(self.paths[place], locate(self.tokens[place].start))
@@ -260,17 +268,6 @@ class Reading:
                 self._fail(f"expected two values beside the unit of {name}")
             if PREDICATES.intersection(map(name_operand, arguments)):
                 self._refuse_condition("beside a unit")
-
-    def _check_lambda(self, node: exp.Expr) -> None:
-        taken = {name.lower() for name in self._resolver.reserved}
-        for variable in node.expressions:
-            self._at = place_of(variable)
-            name = self._token.name
-            if name.lower() in _KEYWORDS | FUNCTIONS or len(self.paths.get(self._at, ())) != 1:
-                self._fail(f"a lambda variable cannot be called {name!r}")
-            if name.lower() in taken or self.find_lambda(node, name) or self.find_lambda(node, name.lower()):
-                self._fail(f"the lambda variable {name!r} hides another name")
-            taken.add(name.lower())
 
     # --- tokens
 
