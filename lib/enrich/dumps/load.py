@@ -288,11 +288,11 @@ class Loader:
             dump, refused_lines, refused_faults = refused
             faults, skipped = (*faults, *refused_faults), skipped + refused_lines
             found = compare_dump(dump, rows, has_bad=True, **how)
-        total = rows.count() if rows is not None and found.deleted else 0
-        if found.deleted > Fraction(str(self.how.max_delete)) * total:  # most likely the dump is cut off
+        most = self.how.max_delete
+        if rows is not None and found.deleted and found.deleted > Fraction(str(most)) * (total := rows.count()):
             raise RefusedDump(
                 f"the dump would delete {found.deleted} of the {total} rows of {self.label}, and --max-delete is"
-                f" {self.how.max_delete:g}; nothing was written",
+                f" {most:g}; nothing was written",
                 "look whether the dump is cut off; if it is whole, give a greater --max-delete",
                 read,
             )
