@@ -23,7 +23,7 @@ from enrich.delta.stores import find_local_path, write_object
 from enrich.project.project import Project
 from enrich.report import charts
 from enrich.report.document import read_report
-from enrich.report.models import JobReport, Report, RuleNow, RuleReport
+from enrich.report.models import Report, RuleNow, RuleReport
 from enrich.report.words import (
     format_allowed,
     format_number,
@@ -245,27 +245,26 @@ def format_junit(report: Report) -> str:
     The case ``job`` fails with the job, and also where a job is ``warned`` by something that is no rule's failure:
     quarantined rows.
     """
-    return format_suites(f"enrich {report.deployment}", [_build_suite(job, report) for job in report.jobs])
-
-
-def _build_suite(job: JobReport, report: Report) -> CaseSuite:
-    seconds = 0.0 if job.last is None else job.last.seconds or 0.0
-    place = f"enrich.{report.deployment}.{job.job}"
-    names: Counter[str] = Counter()
-    cases = []
-    for name, verdict, run, now in list_rules(job):
-        names[name] += 1
-        unique = name if names[name] == 1 else f"{name} #{names[name]}"
-        end = _OF_RULE.get(verdict, "")
-        told = "; ".join(_tell_rule(run, now)) if end else ""
-        cases.append(Case(place, unique, 0.0, end, verdict, told or format_verdict(verdict), told))
-    shown = any(case.end for case in cases)
-    end = _OF_JOB.get(job.verdict) or (_FAILURE if job.verdict == "warned" and not shown else "")
-    told = "\n".join(filter(None, [job.headline, job.last.error if job.last else None]))
-    message = told.partition("\n")[0] or format_verdict(job.verdict)
-    cases.append(Case(place, "job", seconds, end, job.verdict, message, told))
-    at = (job.last.at if job.last is not None else report.generated).removesuffix("Z")
-    return CaseSuite(job.job, tuple(cases), seconds, at)
+    suites = []
+    for job in report.jobs:
+        seconds = 0.0 if job.last is None else job.last.seconds or 0.0
+        place = f"enrich.{report.deployment}.{job.job}"
+        names: Counter[str] = Counter()
+        cases = []
+        for name, verdict, run, now in list_rules(job):
+            names[name] += 1
+            unique = name if names[name] == 1 else f"{name} #{names[name]}"
+            end = _OF_RULE.get(verdict, "")
+            told = "; ".join(_tell_rule(run, now)) if end else ""
+            cases.append(Case(place, unique, 0.0, end, verdict, told or format_verdict(verdict), told))
+        shown = any(case.end for case in cases)
+        end = _OF_JOB.get(job.verdict) or (_FAILURE if job.verdict == "warned" and not shown else "")
+        told = "\n".join(filter(None, [job.headline, job.last.error if job.last else None]))
+        message = told.partition("\n")[0] or format_verdict(job.verdict)
+        cases.append(Case(place, "job", seconds, end, job.verdict, message, told))
+        at = (job.last.at if job.last is not None else report.generated).removesuffix("Z")
+        suites.append(CaseSuite(job.job, tuple(cases), seconds, at))
+    return format_suites(f"enrich {report.deployment}", suites)
 
 
 def _tell_rule(run: RuleReport | None, now: RuleNow | None) -> Iterator[str]:

@@ -18,7 +18,7 @@ from enrich.delta import tables
 from enrich.project.compile import compile_job
 from enrich.project.models import Job
 from enrich.project.project import Project
-from enrich.report.models import JobReport, Report, TableNow
+from enrich.report.models import JobReport, Report, Run, TableNow
 from enrich.report.words import (
     format_allowed,
     format_number,
@@ -73,27 +73,13 @@ def _format_job(job: JobReport) -> list[str]:
     if job.last.error:
         body += [click.style("error", fg="red") + f" {clean(line)}" for line in job.last.error.splitlines()]
     if job.now is not None:
-        rows = format_number(job.now.rows)
-        body += [
-            f"the table now: {rows} row{'' if job.now.rows == 1 else 's'}, counted by the run of {job.now.counted.at}",
-            *_format_rules_now(job.now),
-            *_format_lookups_now(job.now),
-            *_format_nulls(job.now),
-        ]
+        body += _format_now(job.now)
     if job.quarantine is not None:
         reasons = [(reason, format_number(rows)) for reason, rows in job.quarantine.reasons.items()]
         body.append(f"quarantined rows: {format_number(job.quarantine.rows)}")
         body += _format_block(("reasons", "rows"), reasons, (1,))
     if job.judged is not None:
-        body += [
-            f"the run of {job.judged.at}, {clean(job.judged.status)}",
-            *_format_rules(job),
-            *_format_lookups(job),
-            *_format_versions(job),
-        ]
-        if job.judged.seconds is not None:
-            stages = ", ".join(f"{clean(name)} {seconds:.1f}" for name, seconds in job.stages.items())
-            body.append(f"time: {job.judged.seconds:.1f} s{f' ({stages})' if stages else ''}")
+        body += _format_judged(job, job.judged)
     return lines + [f"  {line}" for line in body]
 
 
@@ -103,8 +89,8 @@ def _format_block(header: Sequence[str], rows: Iterable[Sequence[str]], right: S
     return format_table(header, listed, right).split("\n") if listed else []
 
 
-def _format_rules_now(now: TableNow) -> list[str]:
-    rows = [
+def _format_now(now: TableNow) -> list[str]:
+    rules = [
         (
             format_rule(rule),
             format_verdict(rule.verdict or "unknown"),
@@ -117,13 +103,8 @@ def _format_rules_now(now: TableNow) -> list[str]:
         )
         for rule in now.rules
     ]
-    header = ("rules", "verdict", "failing", "of", "share", "failing since", "failing before", "")
     reasons = [(format_rule(rule), why) for rule in now.rules if (why := format_why(rule))]
-    return [*_format_block(header, rows, (2, 3, 4)), *_format_block(("why rows fail", ""), reasons, ())]
-
-
-def _format_lookups_now(now: TableNow) -> list[str]:
-    rows = [
+    joins = [
         (
             alias,
             format_number(each.matched),
@@ -135,24 +116,27 @@ def _format_lookups_now(now: TableNow) -> list[str]:
         )
         for alias, each in now.lookups.items()
     ]
-    header = ("joins", "matched", "of references", "match rate", "orphans", "null references", "orphans before")
-    return _format_block(header, rows, (1, 2, 3, 4, 5))
-
-
-def _format_nulls(now: TableNow) -> list[str]:
-    """Return the columns that are null somewhere, or were; of the others their number."""
     told = select_nulls(now)
-    rows = [
+    nulls = [
         (column, format_number(each.rows), _format_percent(each.share), _format_trend(each.trend[:-1]))
         for column, each in told.items()
     ]
     others = len(now.nulls) - len(told)
-    lines = _format_block(("nulls in columns", "rows", "share", "rows before"), rows, (1, 2))
-    return [*lines, *([f"no nulls in {format_count(others, 'column')}"] if others else [])]
+    of_rules = ("rules", "verdict", "failing", "of", "share", "failing since", "failing before", "")
+    of_joins = ("joins", "matched", "of references", "match rate", "orphans", "null references", "orphans before")
+    rows = f"{format_number(now.rows)} row{'' if now.rows == 1 else 's'}"
+    return [
+        f"the table now: {rows}, counted by the run of {now.counted.at}",
+        *_format_block(of_rules, rules, (2, 3, 4)),
+        *_format_block(("why rows fail", ""), reasons, ()),
+        *_format_block(of_joins, joins, (1, 2, 3, 4, 5)),
+        *_format_block(("nulls in columns", "rows", "share", "rows before"), nulls, (1, 2)),
+        *([f"no nulls in {format_count(others, 'column')}"] if others else []),
+    ]
 
 
-def _format_rules(job: JobReport) -> list[str]:
-    rows = [
+def _format_judged(job: JobReport, run: Run) -> list[str]:
+    rules = [
         (
             format_rule(rule),
             format_verdict(rule.run_verdict),
@@ -165,11 +149,7 @@ def _format_rules(job: JobReport) -> list[str]:
         )
         for rule in job.rules
     ]
-    return _format_block(("rules", "verdict", "action", "failed", "of", "share", "failed before", ""), rows, (3, 4, 5))
-
-
-def _format_lookups(job: JobReport) -> list[str]:
-    rows = [
+    lookups = [
         (
             alias,
             format_number(each.matched),
@@ -179,15 +159,20 @@ def _format_lookups(job: JobReport) -> list[str]:
         )
         for alias, each in job.lookups.items()
     ]
-    return _format_block(("lookups", "matched", "of rows", "share", "null references"), rows, (1, 2, 3, 4))
-
-
-def _format_versions(job: JobReport) -> list[str]:
-    rows = [
+    versions = [
         (alias, "start" if window.start is None else str(window.start), str(window.to), format_number(window.changes))
         for alias, window in job.sources.items()
     ]
-    return _format_block(("sources", "from", "to", "changed keys"), rows, (1, 2, 3))
+    lines = [
+        f"the run of {run.at}, {clean(run.status)}",
+        *_format_block(("rules", "verdict", "action", "failed", "of", "share", "failed before", ""), rules, (3, 4, 5)),
+        *_format_block(("lookups", "matched", "of rows", "share", "null references"), lookups, (1, 2, 3, 4)),
+        *_format_block(("sources", "from", "to", "changed keys"), versions, (1, 2, 3)),
+    ]
+    if run.seconds is not None:
+        stages = ", ".join(f"{clean(name)} {seconds:.1f}" for name, seconds in job.stages.items())
+        lines.append(f"time: {run.seconds:.1f} s{f' ({stages})' if stages else ''}")
+    return lines
 
 
 def _format_percent(share: float | None) -> str:
