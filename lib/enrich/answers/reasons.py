@@ -262,7 +262,7 @@ class JoinKeys:
 
     Attributes:
         join: The lookup's alias.
-        kind: ``table``, ``foreign_key``, ``as_of`` or ``list``.
+        kind: The join's kind.
         references: Rows (of a list: elements) that refer to a key of the lookup.
         unmatched: Those without a partner.
         near_misses: Kind -> unmatched references that nearly match.

@@ -1,10 +1,10 @@
 """A job as the engine runs it: names resolved against the sources' schemas, expressions checked, nothing left to guess.
 
-``enrich.compiler`` builds these from a job file and the tables' schemas; the verbs (``changes``, ``keys``, ``join``,
-``mirror``, ``merge``) read them and know neither configuration nor storage. Frames between the verbs carry
+``enrich.project.compile`` builds these from a job file and the tables' schemas; ``enrich.frames`` knows neither files
+nor Delta. Frames carry
 
-* ``__k0 ..``: the parts of the left key, coalesced over table joins; null in a row that has no left side,
-* ``__r0 ..``: the parts of the lookup's key in a row without left side (right and full foreign-key joins only), and
+* ``__enrich_k0 ..``: the parts of the left key, coalesced over table joins; null in a row that has no left side,
+* ``__enrich_r0 ..``: the parts of the lookup's key in a row without left side (right and full foreign-key joins), and
   in every row of an interval join that has a row of the lookup,
 * one struct column per joined alias, null where the join found no partner, and one array column per list.
 """

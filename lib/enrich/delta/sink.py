@@ -19,7 +19,7 @@ raised                                 does not                                 
 =====================================  ===========================================  ==========================
 
 Lost: ``Commit.lost`` names a faster run of the job (``Locked``, exit 4). Plans anew: ``Conflict``, and what
-``base.failures.is_conflict`` knows of Delta's errors; ``steps.commits.retry`` does it, four times at most. Failed:
+``base.failures.is_conflict`` knows of Delta's errors; ``steps.commits.retry`` does it, three times at most. Failed:
 anything else.
 """
 

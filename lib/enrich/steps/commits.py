@@ -1,6 +1,6 @@
 """Stop, or plan anew, a run whose commit would be, or is, no longer the view: another one was faster, or others wrote.
 
-The proof of a commit, and what becomes of a run by it, is the table at the top of ``storage.sink``. A run that ends
+The proof of a commit, and what becomes of a run by it, is the table at the top of ``delta.sink``. A run that ends
 between the quarantine's commit and the target's is set right by the next one's plan
 (``progress.continuity.find_contained``).
 """

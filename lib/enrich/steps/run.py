@@ -111,14 +111,14 @@ class Run:
         if affected is None or not self.are_few(affected.count):
             return self.now
         few_elements = self.are_few(_IN_A_LIST * affected.count)
-        large = frozenset(alias for alias, kind in self._large.items() if kind != "list" or few_elements)
+        large = frozenset(alias for alias, has_elements in self._large.items() if not has_elements or few_elements)
         return replace(self.now, large=large, keep=compute_once)
 
     @cached_property
-    def _large(self) -> dict[str, str]:
-        """Alias -> kind of join, of the lookups that are filtered by what few rows refer to."""
-        kinds = {step.alias: step.kind for step in self.now.spec.steps if not step.shares_key}
-        return {alias: kind for alias, kind in kinds.items() if self.measure_source(alias) >= LARGE_LOOKUP}
+    def _large(self) -> dict[str, bool]:
+        """Alias -> whether a row has many references, of the lookups that are filtered by what few rows refer to."""
+        lists = {step.alias: step.elements is not None for step in self.now.spec.steps if not step.shares_key}
+        return {alias: has for alias, has in lists.items() if self.measure_source(alias) >= LARGE_LOOKUP}
 
     def measure_source(self, alias: str) -> int:
         """Return how many bytes the files of a source have at its latest version."""
