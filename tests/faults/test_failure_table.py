@@ -495,7 +495,7 @@ def test_another_writer_writes_into_the_target(kept: Lab, how: str) -> None:
         sql(kept, "UPDATE {} SET name = 'x' WHERE id = 1", "kept")
     else:
         sql(kept, "CREATE OR REPLACE TABLE {} USING delta AS SELECT 1L id, 'x' name", "kept")
-    refused(kept, 6, "another writer", "enrich verify kept --repair", "enrich run kept --full-refresh")
+    refused(kept, 6, "another writer", "enrich verify kept --repair")
     healed(kept, full_refresh=True)
     assert kept.run().status == "unchanged"
 

@@ -105,8 +105,8 @@ def test_rules_count_what_a_run_judges_and_block_what_looks_like_an_accident(ord
     blocked = orders.run()
     assert (blocked.status, blocked.exit_code, blocked.counts.updated) == ("blocked", 3, 0)
     assert "match_rate (sellers): 6 of 6 rows" in str(blocked.error)
-    assert "`enrich run wide --accept match_rate`" in str(blocked.error)
-    assert [each.success for each in blocked.findings] == [False, True, False, True, None]
+    assert "`enrich run wide --accept match_rate --accept mass_change`" in str(blocked.error)
+    assert [each.success for each in blocked.findings] == [False, True, False, True, False]
     again = orders.run(accept=["match_rate"])
     assert (again.status, again.exit_code) == ("blocked", 3)
     assert (again.findings[0].action, again.findings[0].accepted) == ("warn", True)

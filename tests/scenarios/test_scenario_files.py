@@ -104,13 +104,14 @@ def test_the_report_says_what_differs_and_where(project: Lab, call: Call) -> Non
         "  ok   round 1: the first run is right",
     ]
     row, quarantine = "- title: a row is wrong, and so is its reason", "- title: the quarantine is wrong"
+    reason = "    - {id: u1, accounts: no_such_key}"  # the line before it names the job
     assert lines[2:14] == [
         "  FAIL round 2: a row is wrong, and so is its reason",
         f"    {at('    customers:', row)}: customers",
         "      1 of 2 rows differ, aligned by id; cells between > and < differ",
         "           expected                      | found",
         "        != id=u1 email=>one@example.com< | id=u1 email=>new@example.com<",
-        f"    {at('    customers:', row)}: why customers",
+        f"    tests/customers.yml:{wrong.index(reason)}: why customers",
         "      1 of 1 rows differ, aligned by id; cells between > and < differ",
         "           expected                     | found",
         "        != id=u1 accounts=>no_such_key< | id=u1 accounts=>matched<",
