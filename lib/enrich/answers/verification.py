@@ -270,7 +270,7 @@ class _Checking:
 
         plan = self.workplace.fit(plan, session)
         cursor, table = plan.target.cursor, plan.target.table
-        assert cursor is not None  # noqa: S101 - `reopened` has refused what has none
+        assert cursor is not None  # noqa: S101 - `decide_repair` has refused what has none
         assert table is not None  # noqa: S101 - the same
         versions = {alias: mark.to for alias, mark in cursor.sources.items()}
         gaps = {alias: [list(gap) for gap in mark.gaps] for alias, mark in cursor.sources.items() if mark.gaps}

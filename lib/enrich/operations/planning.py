@@ -267,8 +267,9 @@ def plan(  # noqa: PLR0913 - the public interface: every keyword is an option of
     workplace = Workplace(project, names, options, given=spark)
     workplace.pin()
     found: dict[str, JobPlan] = {}
+    edges = find_edges(project)
     for name in names:
-        before = [found[other] for other in find_edges(project)[name] if other in found]
+        before = [found[other] for other in edges[name] if other in found]
         found[name] = _plan_job(workplace, project.jobs[name], before)
     return PlanResult(project.deployment, tuple(found.values()))
 

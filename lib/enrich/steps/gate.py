@@ -23,7 +23,6 @@ from enrich.steps.rows import Rows, select_live_rows
 from enrich.steps.run import Run, build_finding, identify_rows, measure, read_target
 
 if TYPE_CHECKING:
-    from enrich.progress.plan import Plan
     from enrich.quality.judge import SuiteVerdict
 
 

@@ -33,6 +33,10 @@ from enrich.steps.run import Run, build_finding, measure
 if TYPE_CHECKING:
     from enrich.joins.history import Ledger
 
+log = logging.getLogger(__name__)
+
+FeedResult = TypeVar("FeedResult", NetChanges, Touched)
+
 
 def read_range(plan: Plan, alias: str, window: tuple[int, int]) -> Told:
     """Read what the commits of a range say of its feed.
@@ -92,11 +96,6 @@ def require_sound(plan: Plan, alias: str, *versions: int) -> None:
             hint=hint,
             instead="restore that file, and run again",
         )
-
-
-log = logging.getLogger(__name__)
-
-FeedResult = TypeVar("FeedResult", NetChanges, Touched)
 
 
 @dataclass(frozen=True)

@@ -29,7 +29,7 @@ _WITHOUT_PARENTHESES = frozenset(
 Operand = tuple[str, ...] | str
 """A path, or what a literal is: ``number``, ``string``, ``boolean``, ``date`` or another type as Spark writes it."""
 
-_COMPARING = COMPARISONS | split_words("And Or Not Paren In Between Is Paren Column Identifier Literal")
+_COMPARING = COMPARISONS | split_words("And Or Not In Between Is Paren Column Identifier Literal")
 _SHORT_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
