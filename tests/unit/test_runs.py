@@ -182,3 +182,10 @@ def test_settled_are_runs_that_came_to_a_verdict(tmp_path: Path) -> None:
     append_all(tmp_path, [outcome(f"r{at}", status=each, mode=mode) for at, (each, mode) in enumerate(statuses)])
     append_all(tmp_path, [outcome("u0", "u", status="locked"), outcome("v0", "v", mode="incremental")])
     assert table.read_statuses() == {"t": "blocked", "v": "unchanged"}
+
+
+def test_a_new_runs_table_forgets_its_log_and_removed_files_early(tmp_path: Path) -> None:
+    append_all(tmp_path, [outcome("r1")])
+    configuration = DeltaTable(str(tmp_path / "runs")).metadata().configuration
+    assert configuration["delta.logRetentionDuration"] == "interval 2 days"
+    assert configuration["delta.deletedFileRetentionDuration"] == "interval 1 days"
