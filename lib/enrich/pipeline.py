@@ -83,11 +83,11 @@ def compute(run: Run) -> tuple[JobResult, publish.StagedRun | None]:
 
     # The difference to the target and to the quarantine, and what it makes of the state of the whole target.
     staged = publish.stage_difference(run, changed, judged, affected)
-    counted = state.count_target(run, staged.target, judged, affected, lookups)
+    counted, scanned = state.count_target(run, staged.target.difference, judged, affected, lookups)
 
     # Rules about the whole target; too much of it gone points at an emptied source.
-    account = account.add(*gate.judge_target(run, judged, counted.state.rules, counted.scanned))
-    account = account.add(gate.check_mass_change(run, staged.target, compared=staged.compared))
+    account = account.add(*gate.judge_target(run, judged, counted.rules, scanned))
+    account = account.add(gate.check_mass_change(run, staged.target.difference, compared=staged.compared))
     if account.closing:
         raise gate.Closed(account.result, account.closing)
-    return account.result, replace(staged, state=counted.state)
+    return account.result, replace(staged, state=counted)

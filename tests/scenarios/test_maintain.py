@@ -18,7 +18,6 @@ from enrich.operations.maintenance import MaintainResult, Upkeep
 from faults.stops import Crash, Place, crash_at
 from kit.lab import Lab, Prepared
 from kit.project import CONF, SHOP
-from kit.session import forget_tables
 
 DOWNSTREAM = """job: titles
 sources: {shop: {table: shop, key: id}}
@@ -131,45 +130,6 @@ def test_what_cannot_be_kept_is_said(shop: Lab) -> None:
     with locks.hold_lock(str(Path(shop.path("_enrich"))), "shop", "other"):
         found = _maintain(shop, jobs=["shop"])
     assert (found.exit_code, _select(found, "shop").status) == (4, "locked")
-
-
-TITLES = DOWNSTREAM.replace("title: shop.title", "größe: shop.title")
-OTHERS, NONE = (", cluster_by: [id]", ["größe", "id"]), ("", ["größe"])
-
-
-@pytest.mark.parametrize(
-    ("there", "wanted"), [OTHERS, pytest.param(*NONE, marks=pytest.mark.soak)], ids=["others", "none"]
-)
-def test_a_target_is_clustered_as_its_job_says_by_now(prepared: Prepared, there: str, wanted: list[str]) -> None:
-    """Also files that OPTIMIZE has clustered by other columns already, and a name that Delta quotes."""
-
-    def build(lab: Lab) -> None:
-        lab.table("shop", "id", {"id": pa.int64(), "title": pa.string()})
-        lab.put("shop", *[{"id": each, "title": f"product {each}"} for each in range(1, 9)])
-        lab.job(TITLES.replace(", cluster_by: [id]", there))
-        assert lab.run_all().exit_code == 0
-        assert _maintain(lab).exit_code == 0
-
-    lab = prepared(f"titles by {len(wanted)}", build)
-    rows, version = lab.rows("titles"), DeltaTable(lab.path("titles")).version()
-    lab.job(TITLES.replace("[id]", f"[{', '.join(wanted)}]"))
-    lab.put("shop", {"id": 9, "title": "product 9"})
-    assert lab.run("titles").mode == "incremental", "a clustering changes no value"
-    rows.append({"id": 9, "größe": "product 9"})
-    assert _select(_maintain(lab, dry_run=True), "titles").rewritten.files == 2
-    assert DeltaTable(lab.path("titles")).version() == version + 1, "a dry run writes nothing"
-
-    done = _select(_maintain(lab), "titles")
-    assert (done.status, done.error, done.rewritten.files, lab.rows("titles")) == ("done", None, 2, rows)
-    forget_tables(lab.spark)
-    detail = lab.spark.sql(f"DESCRIBE DETAIL delta.`{lab.path('titles')}`").collect()[0]
-    assert [name.strip("`") for name in detail["clusteringColumns"]] == wanted
-    assert set(extents.find_measured_columns(lab.path("titles"))) == {"id", "größe"}
-    lab.job(TITLES.replace("größe: shop.title", "größe: shop.title, new: shop.title").replace("[id]", "[new]"))
-    assert _select(_maintain(lab), "titles").status == "nothing", "the column is not there yet"
-    lab.job(TITLES.replace("[id]", f"[{', '.join(wanted)}]"))
-    assert (lab.log("titles")[0]["operation"], _select(_maintain(lab), "titles").status) == ("OPTIMIZE", "nothing")
-    assert (lab.run("titles").status, lab.rows("titles")) == ("unchanged", rows)
 
 
 def test_a_commit_that_leaves_many_small_files_is_followed_by_optimize(

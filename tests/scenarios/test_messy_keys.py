@@ -146,8 +146,6 @@ def test_any_history_of_messy_keys_gives_what_clean_keys_would_give(history: His
     blocked = history.lab.run("pairs")
     assert (blocked.status, blocked.exit_code) == ("blocked", 3)
     assert ("key_unique", "merchants", 1) in [(each.expectation, each.source, each.failed) for each in blocked.findings]
-    query = (blocked.error or "").partition("This lists the doubled keys of merchants: ")[2].partition(" (without")[0]
-    assert [row["count"] for row in history.lab.spark.sql(query).collect()] == [2]
 
     # The list of normalisers is part of the definition.
     (history.lab.home / "jobs" / "pairs.yml").write_text(PAIRS.replace(", unpad]", "]"))

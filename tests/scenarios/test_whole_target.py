@@ -170,9 +170,9 @@ def test_a_rule_that_is_added_is_counted_once(shop: Lab) -> None:
 def test_verify_tells_a_wrong_state_and_repairs_it(shop: Lab, monkeypatch: pytest.MonkeyPatch) -> None:
     count = state.count_target
 
-    def miscount(*args: Any) -> state.CountedState:
-        found = count(*args)
-        return replace(found, state=replace(found.state, rows=found.state.rows + 1))
+    def miscount(*args: Any) -> state.Counted:
+        found, scanned = count(*args)
+        return replace(found, rows=found.rows + 1), scanned
 
     with monkeypatch.context() as patch:
         patch.setattr(state, "count_target", miscount)

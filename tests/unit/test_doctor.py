@@ -14,8 +14,7 @@ from deltalake import CommitProperties, DeltaTable, Transaction, write_deltalake
 import enrich
 from enrich.answers import doctor
 from enrich.answers.doctor import Checkup, Diagnosis, check_machine
-from enrich.base.result import Extent
-from enrich.delta import extents, runs
+from enrich.delta import extents
 from enrich.progress.cursor import name_application
 from kit.command import call, restored
 from kit.project import CONF, write_project
@@ -216,18 +215,6 @@ def test_the_command_prints_what_repairs_it_and_its_exit_code(home: Path) -> Non
         ["change_feed"],
     )
     assert "--output stands after the command" in misplaced.stderr
-
-
-def test_runs_table_is_kept_without_spark(home: Path) -> None:
-    table = runs.RunsTable(str(home / "state"))
-    assert table.maintain(dry_run=True) == (Extent(), Extent())
-    for number in range(3):
-        table.append(runs.RunRow(f"r{number}", "mails", "t", runs.OUTCOME, {}, status="unchanged"))
-    together, unused = table.maintain(dry_run=True)
-    assert (together.files, unused.files, len(DeltaTable(table.uri).file_uris())) == (3, 0, 3)
-    assert table.maintain(dry_run=False)[0] == together
-    assert len(DeltaTable(table.uri).file_uris()) < 3
-    assert {row["run_id"] for row in table.read_recent(9)} == {"r0", "r1", "r2"}
 
 
 def test_a_runs_table_that_cannot_be_read_is_a_fault(home: Path) -> None:

@@ -171,7 +171,7 @@ def test_a_document_of_a_newer_release_is_refused(tmp_path: Path, event: str) ->
 def test_settled_are_runs_that_came_to_a_verdict(tmp_path: Path) -> None:
     """Neither a run that found the job locked nor a repair is one."""
     table = RunsTable(str(tmp_path))
-    assert table.read_statuses() == {}
+    assert table.read_latest(judged=True) == {}
     statuses = [
         ("failed", None),
         ("blocked", "incremental"),
@@ -181,7 +181,8 @@ def test_settled_are_runs_that_came_to_a_verdict(tmp_path: Path) -> None:
     ]
     append_all(tmp_path, [outcome(f"r{at}", status=each, mode=mode) for at, (each, mode) in enumerate(statuses)])
     append_all(tmp_path, [outcome("u0", "u", status="locked"), outcome("v0", "v", mode="incremental")])
-    assert table.read_statuses() == {"t": "blocked", "v": "unchanged"}
+    found = {target: row["status"] for target, row in table.read_latest(judged=True).items()}
+    assert found == {"t": "blocked", "v": "unchanged"}
 
 
 def test_a_new_runs_table_forgets_its_log_and_removed_files_early(tmp_path: Path) -> None:

@@ -283,7 +283,8 @@ class _Checking:
             except gate.Closed as closed:
                 raise Blocked(str(gate.refuse_run(closed, plan).error)) from None
             assert found is not None  # noqa: S101 - a repair computes all rows
-            target, quarantine = _tell_discrepancy(found.target), _tell_discrepancy(found.quarantine)
+            target = _tell_discrepancy(found.target.difference)
+            quarantine = _tell_discrepancy(found.quarantine.difference if found.quarantine is not None else None)
             assert found.state is not None  # noqa: S101 - counted with the difference
             states = StateCheck(plan.recorded_state, state.count_present(run, found.state.lookups))
             ahead = continuity.list_apart(plan.target, cursor)

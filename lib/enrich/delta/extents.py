@@ -11,7 +11,7 @@ from urllib.parse import unquote
 from enrich.base.result import Extent
 from enrich.base.spec import quote
 from enrich.delta.stores import find_local_path, open_files
-from enrich.delta.tables import actions, exists, open_log, read_history
+from enrich.delta.tables import actions, exists, open_log
 
 if TYPE_CHECKING:
     from arro3.core import Table
@@ -30,18 +30,15 @@ SMALL_TABLE = 8 * 2**20
 WORTH = 0.5
 """Share of a table's bytes from which on skipping is worth it: Spark compares all keys in other files with bounds."""
 
-_NO_FILES = frozenset({"VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
 _EMAIL = re.compile(r"[^@\s]@[^@\s]+\.")
 """Delta cuts long texts, so the end of an address may be missing."""
 
 
 @dataclass(frozen=True)
 class Shape:
-    """The files of a table at its latest version.
+    """The files of a table at its latest version, all and those below ``SMALL_FILE``.
 
     Attributes:
-        whole: All files.
-        small: Those below ``SMALL_FILE``.
         records: Rows in the files, those that deletion vectors mark among them; None where a file does not tell.
     """
 
@@ -55,7 +52,8 @@ def measure_shape(uri: str) -> Shape:
     if not exists(uri):
         return Shape()
     files = open_log(uri).get_add_actions(flatten=True)
-    sizes, told = _read_sizes(files), _read_records(files)
+    sizes = _read_sizes(files)
+    told = files.column("num_records").to_pylist() if "num_records" in files.schema.names else [None] * len(sizes)
     small = [size for size in sizes if size < SMALL_FILE]
     return Shape(_sum(sizes), _sum(small), None if None in told else sum(told))
 
@@ -73,14 +71,8 @@ def _read_sizes(files: Table) -> list[int]:
     return [size or 0 for size in files.column("size_bytes").to_pylist()]
 
 
-def _read_records(files: Table) -> list[Any]:
-    """Return how many rows each file has, None where the log does not tell."""
-    told = "num_records" in files.schema.names
-    return list(files.column("num_records").to_pylist()) if told else [None] * files.num_rows
-
-
 def measure_feed(uri: str, version: int) -> Extent:
-    """Count the files that tell what a commit changed; nothing where the log does not hold the commit (any more)."""
+    """Count the files that tell what a commit changed; none where the log does not hold the commit."""
     found = actions(uri, version) or []
     told = [each["cdc"] for each in found if "cdc" in each]
     told = told or [each[kind] for each in found for kind in ("add", "remove") if kind in each]
@@ -88,33 +80,23 @@ def measure_feed(uri: str, version: int) -> Extent:
 
 
 def measure_commit(uri: str, version: int) -> Extent:
-    """Count the files that a commit wrote; nothing where the log does not hold the commit (any more).
+    """Count the files that a commit wrote; none where the log does not hold the commit.
 
     A commit that gives a deletion vector to a file removes the file and adds it again. It has written the vector, and
     not the file. (Delta's protocol, "Deletion Vectors".)
     """
-
-    def name(action: Mapping[str, Any]) -> tuple[Any, ...]:  # several vectors may stand in one file
-        vector = action.get("deletionVector") or {}
-        return (vector.get("pathOrInlineDv"), vector.get("offset"))
-
     found = actions(uri, version) or []
-    removed = {each["remove"]["path"]: each["remove"] for each in found if "remove" in each}
+    removed = {each["remove"]["path"]: each["remove"].get("deletionVector") for each in found if "remove" in each}
     added = [each["add"] for each in found if "add" in each]
-    told = [each["cdc"] for each in found if "cdc" in each]
-    told += [each for each in added if each["path"] not in removed]
-    known = {name(each) for each in removed.values()}
-    vectors = [each["deletionVector"] for each in added if each.get("deletionVector") and name(each) not in known]
-    written = [each for each in vectors if each.get("storageType") in ("u", "p")]
-    files = len(told) + len({each["pathOrInlineDv"] for each in written})
-    return Extent(files, sum(each.get("size") or 0 for each in told) + sum(each["sizeInBytes"] for each in written))
+    files = [each["cdc"] for each in found if "cdc" in each] + [each for each in added if each["path"] not in removed]
+    vectors = [each.get("deletionVector") or {} for each in added]
+    written = [each for each in vectors if each.get("storageType") in ("u", "p") and each not in removed.values()]
+    count = len(files) + len({each["pathOrInlineDv"] for each in written})
+    return Extent(count, sum(each.get("size") or 0 for each in files) + sum(each["sizeInBytes"] for each in written))
 
 
 def measure_files(uri: str, paths: Iterable[str]) -> Extent:
-    """Count the files among paths in a table, and their bytes; directories, or nothing at all, do not count.
-
-    The paths are relative to the table, or whole, as Delta or delta-rs list them.
-    """
+    """Count the files among paths, relative to a table or whole, as Delta or delta-rs list them, and their bytes."""
     local = find_local_path(uri)
     if local is not None:
         files = set()
@@ -137,7 +119,7 @@ def measure_files(uri: str, paths: Iterable[str]) -> Extent:
 def find_need(shape: Shape, rows: int | None, limits: Optimize) -> str | None:
     """Return why a table's files should be put in shape, with the limit; None when they need not be.
 
-    How many rows the table has may not be known. In tables up to ``SMALL_TABLE`` rows that are gone cost nothing.
+    In tables up to ``SMALL_TABLE`` rows that are gone cost nothing. ``rows``: those of the table, where that is known.
     """
     if shape.small.files >= limits.small_files:
         return f"{shape.small.files} small files (small_files is {limits.small_files})"
@@ -149,62 +131,16 @@ def find_need(shape: Shape, rows: int | None, limits: Optimize) -> str | None:
     return None
 
 
-def awaits_clusters(history: Iterable[Mapping[str, Any]]) -> bool:
-    """Return whether files may be clustered by other columns than the table is now: OPTIMIZE passes these over.
-
-    True after CLUSTER BY, until an OPTIMIZE FULL has written them anew. What the log has forgotten is long ago.
-    """
-    for entry in history:
-        how = entry.get("operationParameters") or {}
-        if entry.get("operation") == "OPTIMIZE" and str(how.get("isFull")).lower() == "true":
-            return False
-        if entry.get("operation") == "CLUSTER BY":
-            return bool(how.get("newClusteringColumns"))
-    return False
-
-
-def foresee_compaction(uri: str, *, clustered: bool, anew: bool = False) -> Extent:
-    """Measure the files that OPTIMIZE would write anew; of a clustered table, at most.
-
-    Only Delta knows which files of a clustered table are clustered. None is, unless OPTIMIZE came last; with ``anew``,
-    as the columns are others now, none is in any case.
-    """
-    log = open_log(uri)
-    files = log.get_add_actions(flatten=True)
-    sizes = _read_sizes(files)
-    if clustered:
-        history = read_history(log)
-        done = next((each for each in history if each.get("operation") not in _NO_FILES), {})
-        is_done = done.get("operation") == "OPTIMIZE" and not anew and not awaits_clusters(history)
-        return Extent() if is_done else _sum(sizes)
-    vectors = (each for batch in log.deletion_vectors() for each in batch.to_struct_array().to_pylist())
-    gone = {each["filepath"].rpartition("/")[2]: each["selection_vector"].count(False) for each in vectors}
-    has_neighbours = sum(size < SMALL_FILE for size in sizes) > 1
-    chosen = [
-        size
-        for path, size, rows in zip(files.column("path").to_pylist(), sizes, _read_records(files), strict=True)
-        if (has_neighbours and size < SMALL_FILE) or (rows and gone.get(path.rpartition("/")[2], 0) / rows > GONE)
-    ]
-    return _sum(chosen)
-
-
 # --- The least and the greatest values that a log has: of which columns, and which files they let a reader skip -----
 
 
 def list_statistics(measured: Sequence[str]) -> dict[str, str]:
-    """Return the property by which the log gets the least and the greatest values of these columns and of no other.
-
-    Without columns, this holds only where the table has no list of them.
-    """
+    """Return the property by which the log gets the least and the greatest values of these columns and of no other."""
     return {MEASURED: ",".join(map(quote, measured))} if measured else {MEASURED_FIRST: "0"}
 
 
 def find_measured_columns(uri: str) -> dict[str, bool]:
-    """Return the top-level columns of which a table's log has the smallest and greatest values.
-
-    Returns:
-        Column -> whether such a value looks like an e-mail address. No value leaves this function.
-    """
+    """Return column -> whether a least or greatest value that the log has of it looks like an e-mail address."""
     files = open_log(uri).get_add_actions(flatten=True)
     found: dict[str, bool] = {}
     for name in files.schema.names:
@@ -216,11 +152,9 @@ def find_measured_columns(uri: str) -> dict[str, bool]:
 
 
 def find_bounds(uri: str, ranges: Mapping[str, Range]) -> dict[str, Range]:
-    """Find the nearest values around ranges of columns that a table's log has of its files anyway.
+    """Find the nearest values around ranges of top-level columns that a table's log has of its files anyway.
 
-    A commit records the condition of its MERGE, and keys have no business there. But the least and greatest values of
-    files are in the log, whatever is written. Between the two, a range is whole; so the condition matches the same
-    rows, whoever has written to the table meanwhile. ``ranges``: top-level column -> what is looked for.
+    A commit records the condition of its MERGE, so keys have no business there; these values are in the log already.
 
     Returns:
         Column -> bounds by which files are skipped, without the end that the log has no value for; none where few files

@@ -1,9 +1,7 @@
-"""Keep the intents and outcomes of every run of every job, in one Delta table in the state directory.
+"""Keep the intents and outcomes of every run of every job, in one Delta table in the state directory, by delta-rs.
 
-Written and read with delta-rs, without a JVM. It is the history for reports and the second copy of each cursor, whose
-first copy lies in the target's commit. A run appends one row in one commit, and every hundredth commit tidies up: it
-puts small files together, and deletes what is older than ``keep_runs`` days, the files that nobody needs any more and
-the old part of the log. Reading reads no documents but those that are asked for.
+It is the history for reports, and the second copy of each cursor, whose first copy lies in the target's commit. A run
+appends one row in one commit, and every hundredth commit tidies up.
 """
 
 from __future__ import annotations
@@ -21,9 +19,7 @@ from enrich.base.errors import EnrichError, EnvironmentFault, HistoryError, RunF
 from enrich.base.extras import UPGRADE
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, is_denied
-from enrich.base.result import Extent
 from enrich.base.stores import find_options
-from enrich.delta.extents import measure_files
 from enrich.delta.tables import query, query_rows
 
 if TYPE_CHECKING:
@@ -34,9 +30,9 @@ log = logging.getLogger(__name__)
 
 INTENT, OUTCOME = "intent", "outcome"
 FORMAT = 1
-"""The format of records in commits and of documents in the runs table; it stands in them as ``enrich``.
+"""The format of records in commits and of documents in the runs table, as ``enrich`` in them.
 
-It grows when an older release would misread what a newer one writes: a release refuses a number that it does not know.
+It grows when an older release would misread what a newer one writes.
 """
 
 _PAUSES = (0.1, 0.3, 1.0, 3.0)
@@ -76,11 +72,7 @@ class RunRow:
 
 
 def require_known(found: Mapping[str, Any], what: str) -> None:
-    """Refuse a record or a document that a newer release has written; one without a number has the first format.
-
-    Args:
-        found: The record or document.
-        what: What messages call the place where it stands.
+    """Refuse a record or a document in a place ``what`` that a newer release has written.
 
     Raises:
         HistoryError: Its format is not known here.
@@ -94,15 +86,11 @@ def require_known(found: Mapping[str, Any], what: str) -> None:
 
 
 class RunsTable:
-    """``<state>/runs``.
+    """``<state>/runs``."""
 
-    Args:
-        uri: The state directory, absolute path or URI.
-        keep_days: For how long rows are kept; the last commit and the last outcome of each target stay for ever.
-    """
-
-    def __init__(self, uri: str, keep_days: int = 400) -> None:
-        self.uri = f"{uri.rstrip('/')}/runs"
+    def __init__(self, state: str, keep_days: int = 400) -> None:
+        """Name the table of a state directory; the last commit and outcome of each target stay beyond ``keep_days``."""
+        self.uri = f"{state.rstrip('/')}/runs"
         self.keep_days = keep_days
 
     def append(self, row: RunRow) -> None:
@@ -129,7 +117,7 @@ class RunsTable:
             ) from error
 
     def _append(self, row: RunRow) -> DeltaTable:
-        """Append a row, several times if others create, tidy or alter the table meanwhile; return the table then."""
+        """Append a row, again where others create, tidy or alter the table meanwhile; return the table then."""
         from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
         from deltalake.exceptions import CommitFailedError
 
@@ -164,30 +152,13 @@ class RunsTable:
         except TableNotFoundError:
             return None
 
-    def maintain(self, *, dry_run: bool) -> tuple[Extent, Extent]:
-        """Tidy up at once, whatever the version.
-
-        Returns:
-            The files that are, or would be, put together, and those that are, or would be, removed.
-        """
-        table = self._open()
-        if table is None:
-            return Extent(), Extent()
-        small = _list_small_files(table)
-        together = Extent(len(small), sum(file[2] for file in small))
-        unused = measure_files(self.uri, table.vacuum(dry_run=True, full=True))
-        if not dry_run:
-            self._tidy(table, files=True)
-        return together, unused
-
     def _tidy(self, table: DeltaTable, *, files: bool) -> None:
         """Shorten what a reader has to list and, with ``files``, what there is to read."""
         from deltalake import WriterProperties, write_deltalake
 
         if files:
-            # The latest rows, those in small files, go into one file. The table's own compaction would not do: two of
-            # them at a time both succeed, and every row is there twice (delta-rs 1.6.6). An overwrite of a range of
-            # rows conflicts with another one.
+            # Two compactions of delta-rs (1.6.6) at a time both succeed, and every row is there twice. Overwrites of a
+            # range of rows conflict.
             if small := _list_small_files(table):
                 among = f"at >= {_literal(min(file[1] for file in small))} AND at <= {_literal(small[0][0])}"
                 rows = query(table, f"SELECT * FROM this WHERE {among} ORDER BY at")  # noqa: S608 - two instants
@@ -235,18 +206,14 @@ class RunsTable:
         rows = self._select(f"SELECT target, max(number) AS number FROM this WHERE event = '{event}' GROUP BY target")  # noqa: S608 - a constant
         return next((row["number"] or 0 for row in rows if row["target"] == target), 0)
 
-    def read_latest(self) -> dict[str, dict[str, Any]]:
-        """Return the status of the last outcome of each target, and when it ended."""
+    def read_latest(self, *, judged: bool = False) -> dict[str, dict[str, Any]]:
+        """Return status and end of the last outcome of each target, or of the last run that came to a verdict."""
+        runs = "event = 'outcome'"
+        if judged:
+            runs += " AND status NOT IN ('skipped', 'locked') AND (mode IS NULL OR mode <> 'repair')"
         last = "max(at) AS at, last_value(status ORDER BY at) AS status"
-        rows = self._select(f"SELECT target, {last} FROM this WHERE event = 'outcome' GROUP BY target")  # noqa: S608
-        return {row["target"]: row for row in rows}
-
-    def read_statuses(self) -> dict[str, str]:
-        """Return the status of the last run of each target that came to a verdict: not skipped, nor locked."""
-        last = "last_value(status ORDER BY at) AS status"
-        runs = "event = 'outcome' AND status NOT IN ('skipped', 'locked') AND (mode IS NULL OR mode <> 'repair')"
         rows = self._select(f"SELECT target, {last} FROM this WHERE {runs} GROUP BY target")  # noqa: S608 - constants
-        return {row["target"]: row["status"] for row in rows}
+        return {row["target"]: row for row in rows}
 
     def read_recent(self, limit: int) -> list[dict[str, Any]]:
         """Return the last ``limit`` outcomes of each job, target and status, oldest first."""
@@ -256,9 +223,7 @@ class RunsTable:
         return self._select(f"SELECT * FROM this WHERE event = 'outcome' AND at IN ({wanted}) ORDER BY at")  # noqa: S608
 
     def _select(self, statement: str) -> list[dict[str, Any]]:
-        """Return a statement's rows; none where there is no table yet.
-
-        Statements hold constants, numbers and instants: targets are compared outside.
+        """Return the rows of a statement, which holds constants, numbers and instants; none where there is no table.
 
         Raises:
             EnvironmentFault: A permission is missing.
@@ -279,12 +244,11 @@ class RunsTable:
 
 
 def _literal(at: datetime) -> str:
-    """Return an instant for a statement."""
     return f"'{at.isoformat()}'"
 
 
 def _list_small_files(table: DeltaTable) -> list[tuple[datetime, datetime, int]]:
-    """Return last and first instant and bytes of the files to be put together, latest first; none where that is one."""
+    """Return last and first instant and bytes of the latest small files, latest first; none where that is one."""
     files = table.get_add_actions(flatten=True)
     ends, starts, sizes = (files.column(name).to_pylist() for name in ("max.at", "min.at", "size_bytes"))
     latest = sorted(zip(ends, starts, sizes, strict=True), reverse=True)
@@ -293,8 +257,7 @@ def _list_small_files(table: DeltaTable) -> list[tuple[datetime, datetime, int]]
 
 
 def _arrow(row: RunRow) -> Table:
-    """Return a row as an Arrow table, by arro3: importing pyarrow would take half of a run that finds nothing to do."""
-    from arro3.core import Array, DataType, Table
+    from arro3.core import Array, DataType, Table  # importing pyarrow takes half of a run that finds nothing to do
 
     text, at = DataType.string(), DataType.timestamp("us", tz="UTC")
     kinds = {

@@ -1,9 +1,7 @@
 """Write a table in one commit that carries its record, and prove from the log what became of it.
 
-All that enrich writes with Spark goes through here: targets, quarantines and the tables of ``enrich load``. A writer
-knows the recorded state (``tables.read_metadata``) and the old rows of a version (``reads.read_snapshot``), stages what
-shall differ (``Changed``) or all rows, and makes the ``Commit``. How a staged row finds the old one that it takes the
-place of, by MERGE, is known in this module alone.
+All that enrich writes with Spark goes through here: targets, quarantines and the tables of ``enrich load``. How a
+staged row finds the old one that it takes the place of, by MERGE, is known in this module alone.
 
 The answer of a call proves nothing:
 
@@ -46,7 +44,16 @@ from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, VECTOR_COLUMNS
 from enrich.base.spec import OPERATION, quote
 from enrich.delta import extents
 from enrich.delta.reads import fit_columns
-from enrich.delta.tables import CHANGE_FEED, exists, has_remains, open_log, read_history, read_metadata, read_state
+from enrich.delta.tables import (
+    CHANGE_FEED,
+    RECENT,
+    exists,
+    has_remains,
+    open_log,
+    read_history,
+    read_metadata,
+    read_state,
+)
 
 log = logging.getLogger("enrich")
 
@@ -66,9 +73,6 @@ def hold_settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[
 
 _FEW = 100_000
 """Rows that are sent to every task of a MERGE, and that are appended as one file."""
-
-_WITHOUT_ZONE = "timestampNtz"
-"""The feature of a Delta table with columns of type ``timestamp_ntz``."""
 
 _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 
@@ -103,14 +107,7 @@ class Commit:
 
 
 def commit_and_prove(commit: Commit, write: Callable[[], None]) -> int:
-    """Make a commit and find it in the log.
-
-    Args:
-        commit: The commit.
-        write: Makes it, by one of the functions below.
-
-    Returns:
-        Its version.
+    """Make a commit by one of the functions below, and return the version that it has in the log.
 
     Raises:
         Conflict: The commit's number was taken by another one.
@@ -118,35 +115,32 @@ def commit_and_prove(commit: Commit, write: Callable[[], None]) -> int:
     try:
         write()
     except BaseException as error:
-        version = _find_commit(commit)
-        if version is None:
-            commit.lost()
-            raise
-        commit.landed(version)
-        if not isinstance(error, Exception):
+        version = _prove(commit)
+        if version is None or not isinstance(error, Exception):
             raise
         log.warning(
             "%s: version %d is committed, but the call failed (%s)", commit.label, version, type(error).__name__
         )
         return version
-    version = _find_commit(commit)
+    version = _prove(commit)
     if version is None:
-        commit.lost()
         raise Conflict(f"another run is writing {commit.label}", hint="run again")
-    commit.landed(version)
     return version
 
 
-def _find_commit(commit: Commit) -> int | None:
-    """Return the version of a commit after its base; None when the log does not hold it."""
+def _prove(commit: Commit) -> int | None:
+    """Return the version of a commit after its base, None when the log does not hold it, and tell the writer."""
     pass_point("proof.before")
     uri = commit.locate()
-    if uri is None or not exists(uri):
-        return None
-    entries = read_history(open_log(uri), 20)
+    entries = read_history(open_log(uri), RECENT) if uri is not None and exists(uri) else []
     pass_point("proof.after")
     after = [each for each in entries if commit.base is None or int(each["version"]) > commit.base]
-    return next((int(each["version"]) for each in after if commit.is_ours(read_metadata(each))), None)
+    version = next((int(each["version"]) for each in after if commit.is_ours(read_metadata(each))), None)
+    if version is None:
+        commit.lost()
+    else:
+        commit.landed(version)
+    return version
 
 
 def _record_commit(session: SparkSession, commit: Commit) -> AbstractContextManager[None]:
@@ -190,8 +184,7 @@ def write_difference(session: SparkSession, uri: str, changed: Changed, commit: 
     """Apply a difference to an existing table in one commit; an empty one still records the cursor.
 
     Columns that the table lacks are added in the same commit. New rows alone are appended. All else is a MERGE with
-    only the clauses that have rows, for each of them costs: an insert makes it an outer join, which shuffles the table;
-    a condition on the last clause for matched rows makes it read all columns (docs/adr/0015-merge-by-need.md).
+    only the clauses that have rows, for each of them costs (docs/adr/0015-merge-by-need.md).
     """
     if any(field.metadata or _plain_type(field.dataType) != field.dataType for field in changed.rows.schema.fields):
         changed = replace(changed, rows=_drop_metadata(changed.rows))
@@ -290,14 +283,7 @@ def _make_value(kind: SparkType) -> Column | None:
 
 @dataclass(frozen=True)
 class NewTable:
-    """A table as it shall be created, or written anew.
-
-    Attributes:
-        name: The quoted table name, ```delta`.`/path``` or a catalog name.
-        uri: Where it will be; None when only the catalog knows.
-        properties: Table properties.
-        cluster_by: Up to four columns.
-    """
+    """A table as it shall be created, or written anew; ``name`` is quoted, and only a catalog may know the ``uri``."""
 
     name: str
     uri: str | None
@@ -308,12 +294,11 @@ class NewTable:
 def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: Commit) -> None:
     """Create a table with its rows, properties, clustering and cursor in one commit; ``rows`` have its columns alone.
 
-    ``DataFrameWriter.clusterBy`` is ignored by ``save(path)``, so this is a CREATE TABLE AS SELECT put together from
-    quoted identifiers and literals; the rows come in through a view of this session. Delta refuses a directory with
-    the files of a creation that ended early; CREATE OR REPLACE takes it, and is used for that alone.
+    ``save(path)`` ignores ``DataFrameWriter.clusterBy``, so this is SQL of quoted identifiers and literals.
     """
     view = "__enrich_staged"
     _drop_metadata(rows).createOrReplaceTempView(view)
+    # Delta refuses a directory with the files of a creation that ended early.
     create = "CREATE OR REPLACE TABLE" if table.uri is not None and has_remains(table.uri) else "CREATE TABLE"
     clusters = ["CLUSTER BY", _list_columns(table.cluster_by)] if table.cluster_by else []
     properties = ["TBLPROPERTIES", _list_properties(table.properties)]
@@ -329,10 +314,7 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
 
 
 def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: Commit) -> None:
-    """Put other rows and another schema into an existing table in one commit (full refresh of a changed definition).
-
-    Delta takes clustering away with the old schema; a commit after this one sets it.
-    """
+    """Put other rows and another schema into an existing table in one commit (full refresh of a changed definition)."""
     assert table.uri is not None  # noqa: S101 - it exists
     rows = _drop_metadata(rows)
     _allow_types(session, table.name, str(table.uri), rows)
@@ -343,24 +325,16 @@ def overwrite_table(session: SparkSession, table: NewTable, rows: DataFrame, com
         commit.require()
         writer.save(table.uri)
         pass_point("overwrite.after")
-    if table.cluster_by:
+    if table.cluster_by:  # Delta takes clustering away with the old schema
         _alter(session, table.name, "CLUSTER BY", _list_columns(table.cluster_by))
 
 
 def _allow_types(session: SparkSession, name: str, uri: str, rows: DataFrame) -> None:
     """Let an existing table have timestamps without time zone, where ``rows`` do: Delta allows new tables alone."""
-    if T.TimestampNTZType() not in _list_types(rows.schema):
+    if 'ype":"timestamp_ntz"' not in rows.schema.json():  # of a column, a field, an element, a key or a value
         return
-    if _WITHOUT_ZONE not in (open_log(uri).protocol().writer_features or []):
-        _alter(session, name, "SET TBLPROPERTIES", _list_properties({f"delta.feature.{_WITHOUT_ZONE}": "supported"}))
-
-
-def _list_types(kind: SparkType) -> list[SparkType]:
-    """Return a type and all types inside it."""
-    parts = [getattr(kind, name) for name in ("elementType", "keyType", "valueType") if hasattr(kind, name)]
-    if isinstance(kind, T.StructType):
-        parts = [each.dataType for each in kind.fields]
-    return [kind, *[inner for part in parts for inner in _list_types(part)]]
+    if "timestampNtz" not in (open_log(uri).protocol().writer_features or []):
+        _alter(session, name, "SET TBLPROPERTIES", _list_properties({"delta.feature.timestampNtz": "supported"}))
 
 
 def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFrame) -> None:
@@ -371,22 +345,16 @@ def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFra
     stays out, but for columns that the table is clustered by, which Delta wants to be measured.
     """
     old = read_state(str(table.uri))
-    if not old.properties.keys() & {
-        extents.MEASURED,
-        extents.MEASURED_FIRST,
-    }:  # somebody wants what Delta does by itself
-        return
+    if not old.properties.keys() & {extents.MEASURED, extents.MEASURED_FIRST}:
+        return  # somebody wants what Delta does by itself
     there, wanted = _read_measured(old.properties), _read_measured(table.properties)
-    kinds = {field.name: field.dataType for field in rows.schema.fields if may_be_measured(field.dataType)}
     known = {name.lower() for name in old.columns}
-    kept = [name for name in there if name in kinds]
-    come = [name for name in wanted if there and name.lower() not in known]
-    measured = list(dict.fromkeys([*kept, *come, *[name for name in table.cluster_by if name in wanted]]))
+    new = [name for name in wanted if name.lower() not in known]
+    measured = [name for name in wanted if name in {*there, *table.cluster_by} or (there and name in new)]
     if measured == there:
         return
-    if added := [name for name in measured if name.lower() not in known]:
-        columns = ", ".join(" ".join((quote(name), kinds[name].simpleString())) for name in added)
-        _alter(session, table.name, "ADD COLUMNS (", columns, ")")
+    if added := [f"{quote(name)} {rows.schema[name].dataType.simpleString()}" for name in measured if name in new]:
+        _alter(session, table.name, "ADD COLUMNS (", ", ".join(added), ")")
     _alter(session, table.name, "SET TBLPROPERTIES", _list_properties(extents.list_statistics(measured)))
     if not measured:
         _alter(session, table.name, "UNSET TBLPROPERTIES (", _quote_literal(extents.MEASURED), ")")
@@ -394,14 +362,9 @@ def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFra
 
 def choose_statistics(rows: DataFrame, wanted: Iterable[str]) -> dict[str, str]:
     """Return the property by which the log of a table with these rows gets values of the wanted columns alone."""
-    known = {field.name: field.dataType for field in rows.schema.fields}
-    measured = dict.fromkeys(name for name in wanted if name in known and may_be_measured(known[name]))
-    return extents.list_statistics(list(measured))
-
-
-def may_be_measured(kind: SparkType) -> bool:
-    """Tell whether Delta keeps statistics of a type: not of binary, boolean and nested columns."""
-    return isinstance(kind, T.NumericType | T.StringType | T.DateType | T.TimestampType | T.TimestampNTZType)
+    kinds = T.NumericType | T.StringType | T.DateType | T.TimestampType | T.TimestampNTZType  # as Delta has it
+    known = {field.name for field in rows.schema.fields if isinstance(field.dataType, kinds)}
+    return extents.list_statistics(list(dict.fromkeys(name for name in wanted if name in known)))
 
 
 def _read_measured(properties: Mapping[str, str]) -> list[str]:
@@ -412,8 +375,7 @@ def _read_measured(properties: Mapping[str, str]) -> list[str]:
 def _drop_metadata(rows: DataFrame) -> DataFrame:
     """Return rows without what belongs to the columns of a source alone, such as the length of a varchar.
 
-    With it, the table would refuse longer texts when the source's column has become longer, or fill a text in a list
-    with blanks; and where the optimiser finds it behind an expression, Spark takes the plan for a wrong one.
+    The table would refuse longer texts later, or fill a text in a list with blanks.
     """
     columns = []
     for field in rows.schema.fields:
@@ -437,31 +399,8 @@ def _alter(session: SparkSession, name: str, *words: str) -> None:
     session.sql(" ".join(["ALTER TABLE", name, *words]))
 
 
-def cluster_table(session: SparkSession, name: str, uri: str, columns: Sequence[str], *, dry_run: bool) -> bool:
-    """Cluster an existing table by these columns from the next OPTIMIZE on, and tell whether it was by others.
-
-    No row changes. Delta wants statistics of the columns; files that are there get theirs when they are written anew.
-    Nothing is done for columns that are not there yet: what brings them writes the table anew.
-    """
-    table = read_state(uri)
-    if not {each.lower() for each in columns} <= {each.lower() for each in table.columns}:
-        return False
-    detail = DeltaTable.forPath(session, uri).detail().select("clusteringColumns").collect()[0]
-    if [each.strip("`").lower() for each in detail[0]] == [each.lower() for each in columns]:
-        return False
-    if dry_run:
-        return True
-    there = _read_measured(table.properties)
-    measured = {each.lower() for each in there}
-    come = [each for each in columns if each.lower() not in measured]
-    if come and (there or table.properties.get(extents.MEASURED_FIRST) == "0"):
-        _alter(session, name, "SET TBLPROPERTIES", _list_properties(extents.list_statistics([*there, *come])))
-    _alter(session, name, "CLUSTER BY", _list_columns(columns))
-    return True
-
-
 def enable_change_feed(session: SparkSession, name: str) -> None:
-    """Switch the change feed of a table on for its first reader, in a commit of its own; ``name`` is quoted."""
+    """Switch the change feed of a table on, in a commit of its own; ``name`` is quoted."""
     pass_point("feed.before")
     _alter(session, name, "SET TBLPROPERTIES", _list_properties({CHANGE_FEED: "true"}))
     pass_point("feed.after")

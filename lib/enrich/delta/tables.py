@@ -1,7 +1,4 @@
-"""Read what a Delta table's log says: versions, identity, schema, properties, commits; with delta-rs, without a JVM.
-
-``reads`` has what is read with Spark.
-"""
+"""Read what a Delta table's log says: versions, identity, schema, properties, commits; with delta-rs, without a JVM."""
 
 from __future__ import annotations
 
@@ -10,6 +7,7 @@ import json
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 from urllib.parse import unquote
@@ -18,7 +16,7 @@ from enrich.base import hints
 from enrich.base.errors import ConfigError, HistoryError, show_text
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import deny, describe_unreadable, is_denied
-from enrich.base.schemas import Demands, read_demands
+from enrich.base.schemas import Demands, build_struct, read_demands
 from enrich.base.spec import DataType, quote
 from enrich.base.stores import find_options
 from enrich.delta.stores import find_local_path, list_objects, read_commit_file
@@ -33,7 +31,10 @@ Log: TypeAlias = "DeltaTable"
 CHANGE_FEED = "delta.enableChangeDataFeed"
 _IN_COMMIT = "delta.enableInCommitTimestamps"
 _IN_COMMIT_SINCE = "delta.inCommitTimestampEnablementVersion"
+RECENT = 20
+"""Commits that are looked at first."""
 _HEAD = 65536
+_AT_ONCE = 32
 _ACTIONS = frozenset(
     {"add", "remove", "cdc", "metaData", "protocol", "commitInfo", "txn"}
     | {"domainMetadata", "checkpointMetadata", "sidecar"}
@@ -55,12 +56,10 @@ class TableState:
         table_id: Delta's ``metaData.id``; another id is another table.
         columns: Name -> Delta type, in the table's order.
         commit: What tells the version's commit from any other that could stand in its place.
-        layout: Column -> the names in the files of itself and of the fields inside it, where they are others than the
-            visible ones (column mapping). Other names there mean other values: renamed, or dropped and added again.
-        chars: Column -> the types with a CHAR in them that it was declared with, of columns that have any. Others mean
-            that Spark reads other values, without any change of data.
-        demands: What the table demands of its rows.
-        partitions: The partition columns.
+        layout: Column -> path -> name in the files, where that is another (column mapping). Another name there means
+            other values: the column was renamed, or dropped and added again.
+        chars: Column -> the types with a CHAR in them that it was declared with; others mean that Spark reads other
+            values, without any change of data.
     """
 
     uri: str
@@ -117,13 +116,9 @@ def is_occupied(uri: str) -> bool:
 
 
 def has_remains(uri: str) -> bool:
-    """Return whether a place holds only what a creation leaves that ended before its commit.
-
-    That is data files beside a ``_delta_log`` without any commit; no version can ever read them. In an object store,
-    which has no directories, Delta leaves a mark with that name.
-    """
+    """Return whether a place holds only what a creation leaves that ended before its commit: files without a log."""
     local = find_local_path(uri)
-    if local is None:
+    if local is None:  # Delta leaves a mark with the name of a directory
         names = list_objects(uri)
         return _MARKS[0] in names and all(name in _MARKS or _PART_FILE.match(name) for name in names)
     if not (local / "_delta_log").is_dir():
@@ -144,10 +139,9 @@ def exists(uri: str) -> bool:
 
 
 def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], int]]:
-    """Return which texts the rows of a table have in an array column, and how many rows have these; without Spark.
+    """Return which texts rows have in an ``array<string>``, and how many rows have these; one empty text for none.
 
-    The column is an ``array<string>`` whose texts hold no control characters. Where it is null, as in rows of other
-    writers, there is one empty text, as where the array is empty.
+    The texts hold no control characters.
     """
     texts = f"array_to_string({quote_name(column)}, chr(31))"
     found = query_rows(open_log(uri), f"SELECT {texts} AS texts, count(*) AS count FROM this GROUP BY 1")  # noqa: S608
@@ -155,7 +149,7 @@ def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], in
 
 
 def read_first_rows(uri: str, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
-    """Return the columns of a table's first ``limit`` rows, in the order of these columns, without Spark."""
+    """Return columns of a table's first ``limit`` rows, in the order of these columns."""
     listed = ", ".join(map(quote_name, columns))
     return query_rows(open_log(uri), f"SELECT {listed} FROM this ORDER BY {listed} LIMIT {limit}")  # noqa: S608
 
@@ -207,7 +201,7 @@ def _locate(log: DeltaTable) -> str:
 
 
 def _type_of(field: Mapping[str, Any]) -> DataType:
-    """Return a field's type with the collations in it that Delta keeps beside it: ``string collate UTF8_LCASE``."""
+    """Return a type with its collations, which Delta keeps beside it: ``string collate UTF8_LCASE``."""
     known = (field.get("metadata") or {}).get("__COLLATIONS", {})
 
     def typed(kind: Any, path: str) -> Any:
@@ -251,61 +245,30 @@ def read_metadata(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:
-    """Return the commits up to the version of ``log`` that the table still holds, latest first; at most ``limit``."""
+    """Return the commits up to the version of ``log`` that the table still holds, latest first; at most ``limit``.
+
+    The files are read here: delta-rs counts versions down from the one that it has opened, over commits that are
+    missing, that say nothing of themselves or that were made since.
+    """
     uri, latest = _locate(log), log.version()
-    entries = _list_commits(log, uri, latest, limit)
-    if entries is not None and (len(entries) == limit or actions(uri, latest - len(entries)) is None):
-        oldest = _read_info(uri, latest - len(entries) + 1) if entries else {}
-        if not entries or _tell(oldest) == _tell(entries[-1]):  # none is missing between them
-            return entries
-    entries = []
-    for version in range(latest, -1 if limit is None else max(-1, latest - limit), -1):
-        info = _read_info(uri, version)
-        if info is None:
-            break
-        entries.append({**info, "version": version})
+    end = -1 if limit is None else max(-1, latest - limit)
+    entries: list[dict[str, Any]] = []
+    with ThreadPoolExecutor(_AT_ONCE) as pool:  # an object store answers each of them late
+        for start in range(latest, end, -_AT_ONCE):
+            versions = range(start, max(end, start - _AT_ONCE), -1)
+            for version, found in zip(
+                versions, pool.map(lambda each: actions(uri, each, "commitInfo"), versions), strict=True
+            ):
+                if found is None:
+                    return entries
+                entries.append({**next((each["commitInfo"] for each in found), {}), "version": version})
     return entries
 
 
-def _read_info(uri: str, version: int) -> dict[str, Any] | None:
-    """Return what a commit says of itself, which may be nothing; None when the log does not hold it (any more)."""
-    found = actions(uri, version, "commitInfo")
-    return None if found is None else next((dict(each["commitInfo"]) for each in found), {})
-
-
-def _tell(info: Mapping[str, Any] | None) -> list[Any]:
-    """Return what tells a commit from others."""
-    return [(info or {}).get(name) for name in ("timestamp", "operation", "userMetadata", "txnId")]
-
-
-def _list_commits(log: DeltaTable, uri: str, latest: int, limit: int | None) -> list[dict[str, Any]] | None:
-    """Return what delta-rs lists of the commits up to ``latest``; None where it cannot, or their numbers are not sure.
-
-    It numbers the commits from the version that it has opened down, but lists those made since, too, and leaves out
-    commits without ``commitInfo``, which no writer has to write. So where something was committed meanwhile, the one
-    that says what ``latest`` says is looked for; the caller counts whether one is missing. delta-rs cannot read what
-    Delta writes of a CONVERT or CLONE, which name -1 as the version that they have read.
-    """
-    from deltalake.exceptions import DeltaError
-
-    try:
-        entries = [dict(entry) for entry in log.history(limit)]
-    except DeltaError:
-        return None
-    if read_commit_file(uri, latest + 1, 1) is None:
-        return entries
-    head = _read_info(uri, latest)
-    places = [i for i, entry in enumerate(entries) if _tell(entry) == _tell(head)]
-    if not head or len(places) != 1:
-        return None
-    return [{**entry, "version": latest - i} for i, entry in enumerate(entries[places[0] :][:limit])]
-
-
 def actions(uri: str, version: int, *kinds: str) -> list[dict[str, Any]] | None:
-    """Return what a commit consists of; None when the log does not hold it (any more).
+    """Return the actions of a commit, those of ``kinds`` if there are any; None when the log does not hold it.
 
-    A file without any action, or with something else in it, holds none: copies that are not complete leave such files.
-    Without ``kinds``, all actions are wanted.
+    A file without any action, or with something else in it, holds no commit: incomplete copies leave such files.
 
     Raises:
         HistoryError: The commit has an action, or a kind of deletion vectors, that is not known.
@@ -341,11 +304,7 @@ def _require_known(uri: str, version: int, action: Mapping[str, Any]) -> None:
 
 
 def list_log(uri: str) -> tuple[set[int], list[int]]:
-    """Return the versions of which a log has commits, and those of which it has whole checkpoints.
-
-    Raises:
-        RunFailed: The storage did not answer.
-    """
+    """Return the versions of which a log has commits, and those of which it has whole checkpoints."""
     local = find_local_path(uri)
     if local is not None:
         names = [each.name for each in (local / "_delta_log").iterdir()]
@@ -360,11 +319,7 @@ def list_log(uri: str) -> tuple[set[int], list[int]]:
 
 
 def fingerprint(uri: str, version: int) -> str | None:
-    """Return a hash of a commit's head, which says who made it and when; None when the log does not hold it (any more).
-
-    Raises:
-        RunFailed: As ``actions``.
-    """
+    """Return a hash of a commit's head, which says who made it and when; None when the log does not hold it."""
     text = read_commit_file(uri, version, _HEAD)
     return None if text is None else hashlib.sha256(text).hexdigest()[:16]
 
@@ -372,8 +327,7 @@ def fingerprint(uri: str, version: int) -> str | None:
 def changes_values(uri: str, version: int, columns: Sequence[str]) -> bool:
     """Return whether a commit changed the values in some columns of a table, whatever it calls itself.
 
-    Files that come and go without new values (OPTIMIZE, REORG, backfills) are marked in the log; a column that is
-    renamed or dropped takes its values with it, and no file comes or goes.
+    A column that is renamed or dropped takes its values with it, and no file comes or goes.
     """
     found = actions(uri, version)
     if found is None:
@@ -391,8 +345,7 @@ def changes_values(uri: str, version: int, columns: Sequence[str]) -> bool:
 def read_commits(log: DeltaTable) -> dict[int, int]:
     """Return version -> milliseconds since 1970, ascending, of the commits that a log still holds.
 
-    Writers' clocks disagree: like Delta, a commit that seems no later than the one before it counts a millisecond
-    later. In-commit timestamps ascend by themselves, but not over the commits from before they were switched on.
+    As in Delta, a commit that seems no later than the one before it counts a millisecond later: writers' clocks differ.
     """
     properties = log.metadata().configuration
     own = str(properties.get(_IN_COMMIT, "false")).lower() == "true"
@@ -417,7 +370,7 @@ _CHAR = re.compile(r"(?i)\bchar\s*\(")
 
 
 def _find_physical_names(fields: Sequence[dict[str, Any]], path: str = "") -> dict[str, str]:
-    """Return the names of fields in the files, where these are others than their own; fields inside them, too."""
+    """Return path -> name in the files, of the fields for which that is another, and of those inside them."""
     found = {}
     for each in fields:
         inside = f"{path}.{quote(each['name'])}"
@@ -429,21 +382,15 @@ def _find_physical_names(fields: Sequence[dict[str, Any]], path: str = "") -> di
 
 
 def _find_char_types(column: dict[str, Any]) -> list[str]:
-    """Return the types with a CHAR in them that a column, and the fields inside it, were declared with.
-
-    A VARCHAR is left out: its length decides what may be written, and not what is read.
-    """
+    """Return the types with a CHAR in them that a column, and the fields inside it, were declared with."""
     declared = str((column.get("metadata") or {}).get(_DECLARED, ""))
     inside = [each for part in _fields_inside(column["type"]) for each in _find_char_types(part)]
     return [declared, *inside] if _CHAR.search(declared) else inside
 
 
 def keeps_values(before: DataType, after: DataType) -> bool:
-    """Return whether a column that gets another type keeps its values.
-
-    Structs in it may gain fields, which are null in what is old. What was always null, and so had no type, may get any.
-    """
-    if before == "void":
+    """Return whether a column that gets another type keeps its values; structs in it may gain fields."""
+    if before == "void":  # it was always null
         return True
     if isinstance(before, str) or isinstance(after, str):
         return before == after
@@ -474,16 +421,13 @@ _SECONDS = {"week": 604800, "day": 86400, "hour": 3600, "minute": 60, "second": 
 
 
 def compute_retention(properties: Mapping[str, str]) -> int | None:
-    """Return for how many seconds a table's past stays readable; None where its properties cannot be understood.
-
-    Removed files stay for a week and the log for thirty days unless the table says otherwise; the shorter one counts.
-    """
+    """Return for how many seconds a table's past, its files and log, stays; None if its properties are not clear."""
     files, log = compute_file_retention(properties), _read_interval(properties.get(KEEPS_LOG, "interval 30 days"))
     return None if files is None or log is None else min(files, log)
 
 
 def compute_file_retention(properties: Mapping[str, str]) -> int | None:
-    """Return for how many seconds VACUUM has to leave removed files; None where the property cannot be understood."""
+    """Return for how many seconds VACUUM has to leave removed files; None if the property is not clear."""
     return _read_interval(properties.get(KEEPS_FILES, "interval 1 week"))
 
 
@@ -495,7 +439,7 @@ def _read_interval(text: str) -> int | None:
 
 
 def make_arrow_schema(columns: Mapping[str, DataType]) -> pa.Schema:
-    """Return Delta columns as Arrow columns; a collation is no part of an Arrow type, and everything may be null.
+    """Return Delta columns as Arrow columns, without collations; everything may be null.
 
     Raises:
         ConfigError: A column has a type that no file of a dump can hold (variant).
@@ -506,23 +450,19 @@ def make_arrow_schema(columns: Mapping[str, DataType]) -> pa.Schema:
     fields = []
     for name, kind in columns.items():
         try:
-            column = {"name": name, "type": _plain_type_of(kind), "nullable": True, "metadata": {}}
-            found = pa.schema(Schema.from_json(json.dumps({"type": "struct", "fields": [column]})).to_arrow())
+            found = pa.schema(Schema.from_json(json.dumps(build_struct({name: _drop_collations(kind)}))).to_arrow())
         except Exception:  # noqa: BLE001 - whatever delta-rs raises for a type that it does not know
             raise ConfigError(f"column {name!r} has a type that no dump can hold") from None
         fields.append(found.field(0))
     return pa.schema(fields)
 
 
-def _plain_type_of(kind: Any) -> Any:
+def _drop_collations(kind: Any) -> Any:
+    if kind == "variant":
+        raise ValueError(kind)
     if isinstance(kind, str):
-        if kind == "variant":
-            raise ValueError(kind)
         return kind.split(" collate ")[0]
-    parts = {part: _plain_type_of(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind}
     if "fields" in kind:
-        parts["fields"] = [
-            {**each, "type": _plain_type_of(each["type"]), "nullable": True, "metadata": {}} for each in kind["fields"]
-        ]
-    nulls = {part: True for part in ("containsNull", "valueContainsNull") if part in kind}
-    return {**kind, **parts, **nulls}
+        return build_struct({each["name"]: _drop_collations(each["type"]) for each in kind["fields"]})
+    parts = {part: _drop_collations(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind}
+    return {**kind, **parts, **{part: True for part in ("containsNull", "valueContainsNull") if part in kind}}

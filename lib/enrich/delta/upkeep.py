@@ -1,24 +1,22 @@
 """Put tables in the shape that targets need, by OPTIMIZE and VACUUM of Spark; neither changes a row.
 
 Not by delta-rs (1.6.6): its VACUUM removes deletion vectors that are in use, it refuses clustered tables, and two
-compactions of its at a time write every row twice. ``enrich.delta.runs`` keeps the runs table.
+compactions of its at a time write every row twice.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from pyspark.sql import SparkSession
 
 from enrich.base.failpoints import pass_point
 from enrich.base.result import Compaction, Extent
 from enrich.base.spec import quote
-from enrich.delta.extents import GONE, SMALL_FILE, awaits_clusters, measure_files
+from enrich.delta.extents import GONE, SMALL_FILE, measure_files
 from enrich.delta.sink import hold_settings
-from enrich.delta.tables import open_log, read_history
+from enrich.delta.tables import open_log
 
 _OPTIMIZE = "spark.databricks.delta.optimize."
 _DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
@@ -32,11 +30,7 @@ _CUBE = 2**30
 
 @dataclass(frozen=True)
 class Author:
-    """For whom a table's files are put in shape; it stands in the commit.
-
-    Attributes:
-        deleted_rows: The share of rows that are gone from which on that is done.
-    """
+    """For whom a table's files are put in shape, which stands in the commit, and from which share of rows gone on."""
 
     run_id: str
     job: str
@@ -46,11 +40,7 @@ class Author:
 def optimize_table(session: SparkSession, uri: str, author: Author, why: str) -> Compaction | None:
     """Put small files together, write files anew of which many rows are gone, and cluster where the table has it.
 
-    The commit changes no row (``dataChange`` is false), so it is no drift, and no change in the feed of the
-    table. It has no transaction number: the cursor stays where it is. ``why``: the reason, for the result.
-
-    Returns:
-        What was done; None when there was nothing to do and no commit.
+    The commit has no transaction number: the cursor stays where it is. None: nothing was to be done.
     """
     settings = {
         f"{_OPTIMIZE}minFileSize": str(SMALL_FILE),
@@ -64,20 +54,12 @@ def optimize_table(session: SparkSession, uri: str, author: Author, why: str) ->
     }
     with hold_settings(session, settings):
         pass_point("optimize.before")
-        # Delta's Python API has no FULL, which also writes files anew that are clustered by other columns.
-        words = ["OPTIMIZE", quote("delta", uri), *(["FULL"] if awaits_clusters(read_history(open_log(uri))) else [])]
-        answer = session.sql(" ".join(words)).select("metrics.*").collect()
+        metrics = session.sql(f"OPTIMIZE {quote('delta', uri)}").select("metrics.*").collect()[0]
         pass_point("optimize.after")
-    metrics: list[dict[str, Any]] = [row.asDict() for row in answer]
-    removed = sum((_measure(each, "Removed") for each in metrics), Extent())
-    added = sum((_measure(each, "Added") for each in metrics), Extent())
-    if not removed.files and not added.files:
-        return None
-    return Compaction(open_log(uri).version(), removed, added, why)
-
-
-def _measure(metrics: Mapping[str, Any], what: str) -> Extent:
-    return Extent(int(metrics[f"numFiles{what}"]), int(metrics[f"files{what}"]["totalSize"] or 0))
+    removed, added = (
+        Extent(metrics[f"numFiles{what}"], metrics[f"files{what}"]["totalSize"] or 0) for what in ("Removed", "Added")
+    )
+    return Compaction(open_log(uri).version(), removed, added, why) if removed.files or added.files else None
 
 
 def vacuum_table(session: SparkSession, uri: str, *, dry_run: bool) -> Extent:

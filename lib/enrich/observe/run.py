@@ -189,10 +189,10 @@ class Observer(Watch):
 
     def _read_previous(self) -> None:
         """Read how the jobs ended before this run."""
-        settled = RunsTable(self.project.state).read_statuses()
+        settled = RunsTable(self.project.state).read_latest(judged=True)
         for name, job in self.project.jobs.items():
             if (target := str(self.project.location(job.target.table))) in settled:
-                self.previous[name] = settled[target]
+                self.previous[name] = settled[target]["status"]
 
     def _notify(self, recipient: Recipient) -> None:
         """Tell one recipient what it wants to know of this run, if there is anything."""

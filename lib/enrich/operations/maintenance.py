@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("enrich")
 
-TARGET, QUARANTINE, SOURCE, RUNS = "target", "quarantine", "source", "runs"
+TARGET, QUARANTINE, SOURCE = "target", "quarantine", "source"
 DONE, NOTHING, FAILED, LOCKED = "done", "nothing", "failed", "locked"
 
 MARGIN = 24
@@ -44,6 +44,7 @@ USUAL = 7 * 24
 """Hours for which a table keeps removed files that says nothing of it."""
 
 _HOUR = 3_600_000
+_NO_FILES = frozenset({"VACUUM START", "VACUUM END", "SET TBLPROPERTIES", "UNSET TBLPROPERTIES"})
 
 
 @dataclass(frozen=True)
@@ -65,11 +66,10 @@ class Upkeep:
     """What was done for one table, or would be.
 
     Attributes:
-        job: The job that writes the table; None for sources and for the runs table.
-        role: ``target quarantine source runs``.
+        job: The job that writes the table; None for sources.
+        role: ``target quarantine source``.
         status: ``done nothing failed locked``; a dry run says ``done`` of what would be done.
-        engine: What worked on it: ``spark``, or ``delta-rs`` for the runs table.
-        rewritten: The files that OPTIMIZE has written anew; in a dry run of a clustered table: at most.
+        rewritten: The files that OPTIMIZE has written anew; in a dry run, the small ones.
         became: The files that stand in their place; None in a dry run.
         version: The version that OPTIMIZE made; None when it made none.
         removed: The files that VACUUM has removed.
@@ -81,7 +81,6 @@ class Upkeep:
     table: str
     role: str
     status: str = NOTHING
-    engine: str = "spark"
     rewritten: Extent = field(default_factory=Extent)
     became: Extent | None = None
     version: int | None = None
@@ -98,7 +97,6 @@ class Upkeep:
             "table": self.table,
             "role": self.role,
             "status": self.status,
-            "engine": self.engine,
             "optimize": {**vars(self.rewritten), "into": became, "version": self.version},
             "vacuum": {**vars(self.removed), "kept_hours": self.kept},
             "error": self.error,
@@ -193,14 +191,6 @@ class _Keeper:
         for job in jobs:
             with context.work_on(job.job):
                 yield from self._keep_job(job)
-        runs = self.workplace.runs
-        found = Upkeep(None, runs.uri, RUNS, engine="delta-rs")
-        try:
-            together, unused = runs.maintain(dry_run=self.dry_run)
-            found = replace(found, rewritten=together, removed=unused)
-        except Exception as error:  # noqa: BLE001 - the sources are kept all the same
-            found = found.settle(describe_error(error, "the runs table"))
-        yield found.settle()
         for job in jobs if sources else ():
             yield from self._keep_sources(job)
 
@@ -215,35 +205,28 @@ class _Keeper:
                     continue
                 state = self.workplace.project.state
                 with locks.hold_lock(state, job.job, self.workplace.run_id):
-                    _, known = self.workplace.target(job)  # refuses a table that this job never wrote
-                    found = self._optimize(found, job, uri, known.name)
+                    self.workplace.target(job)  # refuses a table that this job never wrote
+                    found = self._optimize(found, job, uri)
                     found = self._vacuum(found, uri)
             except Exception as error:  # noqa: BLE001 - the other tables are kept all the same
                 found = found.settle(describe_error(error, job.job))
             yield found.settle()
 
-    def _optimize(self, found: Upkeep, job: Job, uri: str, name: str) -> Upkeep:
-        """Write files anew that are due: all, where a target is not yet clustered as its job says."""
-        from enrich.delta.sink import cluster_table
+    def _optimize(self, found: Upkeep, job: Job, uri: str) -> Upkeep:
+        """Write files anew that are due; none where OPTIMIZE was the last to write any."""
         from enrich.delta.upkeep import Author, optimize_table
-
-        keys = job.target.cluster_by if found.role == TARGET else ()
-        anew = False
-
-        def cluster(own: SparkSession) -> bool:
-            if not self.dry_run:
-                self.workplace.require_safe_commits(uri, own)
-            return cluster_table(own, name, uri, keys, dry_run=self.dry_run)
 
         def optimize(own: SparkSession) -> Compaction | None:
             self.workplace.require_safe_commits(uri, own)
             return optimize_table(own, uri, Author(self.workplace.run_id, job.job), "enrich maintain")
 
-        if keys:
-            anew = self.workplace.work_inside(cluster)
-        due = extents.foresee_compaction(uri, clustered=bool(keys), anew=anew)
-        if self.dry_run or not due.files:
-            return replace(found, rewritten=due)
+        history = tables.read_history(tables.open_log(uri))
+        last = next((each.get("operation") for each in history if each.get("operation") not in _NO_FILES), None)
+        if last == "OPTIMIZE":
+            return found
+        if self.dry_run:
+            small = extents.measure_shape(uri).small
+            return replace(found, rewritten=small) if small.files > 1 else found
         log.info("%s: OPTIMIZE of %s", job.job, found.table)
         done = self.workplace.work_inside(optimize)
         if done is None:

@@ -23,6 +23,7 @@ from enrich.base.result import State
 from enrich.base.spec import DataType
 from enrich.delta.runs import FORMAT, RunsTable, require_known
 from enrich.delta.tables import (
+    RECENT,
     Log,
     TableState,
     changes_values,
@@ -33,7 +34,6 @@ from enrich.delta.tables import (
     read_open_state,
 )
 
-_RECENT = 20
 NUMBER, BESIDE = "number", "quarantine_number"
 """Where a record has the number of the commit that it stands in: a target's, a quarantine's."""
 UPKEEP = frozenset({"OPTIMIZE", "VACUUM START", "VACUUM END", "SET TBLPROPERTIES"})
@@ -337,7 +337,7 @@ def _open_history(
     The latest commits are read; all of them where these are not enough.
     """
     log = open_log(uri)
-    walked = _walk(read_history(log, _RECENT), job)
+    walked = _walk(read_history(log, RECENT), job)
     return (
         read_open_state(log),
         find_number(log, job, name),

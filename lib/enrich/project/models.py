@@ -214,7 +214,7 @@ class Target(Model):
     table: Text = Field(description="The table: a bare name, a catalog name, or a path.")
     cluster_by: Names = Field(
         (),
-        description="At most four target columns to cluster by. For a target that exists, `enrich maintain` does it.",
+        description="At most four target columns to cluster by, when the target is created or written anew.",
     )
     change_feed: StrictBool | None = Field(
         None, description="true: the target has a change feed even if no job of the project reads it."

@@ -53,7 +53,7 @@ def _find_winner(plan: Plan, uri: str | None, name: str, planned: int) -> str | 
     log = tables.open_log(uri)
     if cursor.find_number(log, plan.job.job, name) in (None, planned):
         return None
-    return cursor.find_writer(tables.read_history(log, 20))
+    return cursor.find_writer(tables.read_history(log, tables.RECENT))
 
 
 def refuse_drift(plan: Plan, version: int) -> None:

@@ -1,4 +1,4 @@
-"""Expectations before publishing: which rows may go to the target, which wait in quarantine, and what stops the run."""
+"""Judge rows before publishing: which may go to the target, which wait in quarantine, and what stops the run."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from enrich.base import hints, suites
 from enrich.base.errors import Blocked
 from enrich.base.failures import ValueFault, suggest_function
 from enrich.base.result import BLOCKED, Counts, Finding, JobResult, LookupState, RuleState
-from enrich.base.spec import FAILED_COLUMN, TEXT_TYPE, Affected, SourceSpec, name_left_key, name_partners, quote
+from enrich.base.spec import FAILED_COLUMN, Affected, name_left_key, name_partners, quote
 from enrich.base.suites import TARGET
 from enrich.frames import changes, difference, join
 from enrich.frames.columns import aggregate
@@ -50,27 +50,18 @@ class JudgedRows:
 
 
 class Closed(Exception):
-    """Rules have closed the gate: nothing may be written.
+    """Rules have closed the gate: nothing may be written."""
 
-    Attributes:
-        result: What is known of the run by then.
-        findings: What has closed it.
-    """
-
-    def __init__(self, result: JobResult, findings: Iterable[Finding]) -> None:
+    def __init__(self, result: JobResult, findings: Sequence[Finding]) -> None:
+        """Note what is known of the run by then, and what has closed the gate."""
         self.result = result
-        self.findings = tuple(findings)
-        super().__init__(", ".join(dict.fromkeys(each.expectation for each in self.findings)))
+        self.findings = findings
+        super().__init__(", ".join(dict.fromkeys(each.expectation for each in findings)))
 
 
 @dataclass(frozen=True)
 class Account:
-    """What is known of a run's result so far; each step's findings make another one.
-
-    Attributes:
-        result: The result; ``blocked`` until something is written.
-        closing: What has closed the gate so far.
-    """
+    """What is known of a run's result so far, ``blocked`` until something is written, and what has closed the gate."""
 
     result: JobResult
     closing: tuple[Finding, ...] = ()
@@ -79,7 +70,7 @@ class Account:
         """Note findings, and stop the run when one of them closes the gate.
 
         The job's own rules can be accepted, so one of them does not stop the run: what the later ones say is told with
-        it, or each acceptance would lead to the next refusal. ``require_accepted`` stops it in the end.
+        it, or each acceptance would lead to the next refusal.
 
         Args:
             findings: What the rules found.
@@ -87,7 +78,7 @@ class Account:
             known: Fields of the result that are known by now.
 
         Raises:
-            Closed: Naming the findings that close the gate; it is caught once, in ``pipeline``.
+            Closed: Naming the findings that close the gate.
         """
         findings = tuple(findings)
         if closing is None:
@@ -116,7 +107,17 @@ def refuse_run(closed: Closed, plan: Plan) -> JobResult:
     else:
         again = hints.run(result.job, plan.asked)
         hint = f"the target is unchanged: correct the rows or the rule, then run `{again}`"
-    hint += suggest_queries(plan, closed_by)
+    # For people: the rows that it shows stay theirs. SQL would count forms of a key apart that ``normalise`` makes one.
+    for alias in dict.fromkeys(each.source for each in closed_by if each.expectation == "key_unique" and each.source):
+        table, source = plan.tables[alias], plan.spec.sources[alias]
+        if not source.normalise:
+            keys = [quote(name) for name in source.key]
+            parts = (
+                f". This lists the doubled keys of {alias}: SELECT {', '.join(keys)}, count(*) AS count",
+                f"FROM delta.{quote(table.uri)} VERSION AS OF {table.version}",
+                f"WHERE {' AND '.join(f'{key} IS NOT NULL' for key in keys)} GROUP BY ALL HAVING count(*) > 1",
+            )
+            hint += " ".join(parts)
     return replace(
         result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=Blocked.exit_code
     )
@@ -134,15 +135,9 @@ def _describe(finding: Finding) -> str:
 
 @measure("rules")
 def check_job_rules(run: Run, rows: Rows, lookups: Mapping[str, LookupState]) -> list[Finding]:
-    """Hold the job's own rules against the rows, all but ``mass_change``, which needs the difference to the target.
+    """Hold the job's own rules against the affected rows, all but ``mass_change``, which needs the difference.
 
-    Args:
-        run: The job's run.
-        rows: The affected rows.
-        lookups: How each join goes over all driving rows, for rules of scope ``target``.
-
-    Returns:
-        What they find, conflicts that a mirror may not have and rows that share a key among it.
+    ``lookups``: how each join goes over all driving rows, for rules of scope ``target``.
     """
     found = [*rows.findings, *_find_shared_keys(run, rows)]
     for finding in suites.list_unjudged(run.plan.job.rules, run.plan.accepted):
@@ -202,10 +197,7 @@ def _count_new_orphans(run: Run, rows: Rows, alias: str, counted: tuple[int, int
 def check_mass_change(run: Run, target: difference.Difference, *, compared: bool) -> list[Finding]:
     """Hold the difference against the rules about how much of the target a run may delete or empty.
 
-    Args:
-        run: The job's run.
-        target: The difference to the target.
-        compared: False when old and new rows cannot be compared; then only how many there are tells what is lost.
+    Where old and new rows cannot be ``compared``, only how many there are tells what is lost.
     """
     rules = suites.list_unjudged(run.plan.job.rules, run.plan.accepted)
     asked = [finding for finding in rules if finding.expectation == suites.MASS_CHANGE]
@@ -244,7 +236,7 @@ def judge_rows(run: Run, rows: Rows, affected: Affected | None) -> JudgedRows:
 def judge_target(
     run: Run, judged: JudgedRows, entries: Sequence[RuleState], scanned: Collection[int]
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
-    """Judge the rules of the suite about the whole target by its state as it will be.
+    """Judge the rules of the suite about the whole target by the entries of its state as it will be.
 
     Args:
         run: The job's run.
@@ -283,45 +275,3 @@ def _order_columns(run: Run) -> list[str]:
     plan = run.plan
     there = () if plan.target.table is None or plan.rewrites else plan.target.table.columns
     return list(dict.fromkeys([*(name for name in there if name in plan.spec.columns), *plan.spec.columns]))
-
-
-# --- The query that lists the doubled keys of a source, for people: its rows stay theirs, and no message shows one ---
-
-KEY_UNIQUE = "key_unique"
-
-_FORMS = {
-    "visible": r"regexp_replace({}, '[\\p{{Cc}}\\p{{Cf}}]+', '')",
-    "trim": r"regexp_replace({}, '^\\p{{IsWhite_Space}}+|\\p{{IsWhite_Space}}+\\z', '')",
-    "lower": "lower({})",
-    "integer": r"regexp_replace({}, '^(-?[0-9]+)\\.0+\\z', '$1')",
-    "unpad": "regexp_replace({}, '(?s)^0+(?=.)', '')",
-}
-"""Normalisers as Spark SQL writes them, after ``enrich.frames.normalise``; ``nfc`` has no function there."""
-
-
-def suggest_queries(plan: Plan, findings: Iterable[Finding]) -> str:
-    """Return the end of a sentence that lists the doubled keys of each source in which there are some; or nothing."""
-    told = ""
-    for alias in dict.fromkeys(each.source for each in findings if each.expectation == KEY_UNIQUE and each.source):
-        table, source = plan.tables[alias], plan.spec.sources[alias]
-        keys = ", ".join(_write_key(source, name) for name in source.key)
-        filled = " AND ".join(f"{quote(name)} IS NOT NULL" for name in source.key)
-        parts = (
-            f". This lists the doubled keys of {alias}: SELECT {keys}, count(*) AS count",
-            f"FROM delta.{quote(table.uri)} VERSION AS OF {table.version}",
-            f"WHERE {filled}",
-            "GROUP BY ALL HAVING count(*) > 1",
-        )
-        lacks = " (without the normaliser nfc, for which SQL has nothing)" if "nfc" in source.normalise else ""
-        told += " ".join(parts) + lacks
-    return told
-
-
-def _write_key(source: SourceSpec, name: str) -> str:
-    """Return a key column as the engine sees it, after the normalisers of its source."""
-    text = quote(name)
-    if source.columns[name] != TEXT_TYPE or not source.normalise:
-        return text
-    for step in source.normalise:
-        text = _FORMS[step].format(text) if step in _FORMS else text
-    return f"{text} AS {quote(name)}"

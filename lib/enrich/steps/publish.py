@@ -1,7 +1,8 @@
-"""The difference -> the quarantine's commit, the target's commit with the cursor, and the proof that it is there."""
+"""Stage the difference, and write it: the quarantine's commit, the target's with the cursor, and their proof."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
@@ -54,31 +55,60 @@ from enrich.steps.state import carry_state
 
 
 @dataclass(frozen=True)
+class StagedTable:
+    """What is about to be written to one table.
+
+    Attributes:
+        difference: What is to be done to its rows.
+        identity: How they are told apart.
+        table: The table as it is; None: it is created.
+        whole: All rows, where they are written in place of the table's: of another job, or of other types.
+    """
+
+    difference: Difference
+    identity: Identity
+    table: tables.TableState | None
+    whole: DataFrame | None = None
+
+    @property
+    def is_quarantine(self) -> bool:
+        """True for the quarantine, False for the target."""
+        return isinstance(self.identity, QuarantineIdentity)
+
+    @property
+    def strategy(self) -> str:
+        """What is done to the table, as a result names it."""
+        if self.table is None:
+            return CREATE
+        if self.whole is not None:
+            return REWRITE
+        if not self.difference.operations:
+            return CURSOR
+        return MERGE if sink.touches_rows(self.difference.operations) else APPEND
+
+
+@dataclass(frozen=True)
 class StagedRun:
     """What a run is about to write.
 
     Attributes:
-        target: The difference to the target.
-        quarantine: The difference to the quarantine; None when there is nothing to write.
-        replaces_quarantine: True when the rows of ``quarantine`` are all rows, written in place of a table that cannot
-            hold them as it is.
-        whole: All rows, when the target is written anew because its old rows are not this job's.
+        target: To the target.
+        quarantine: To the quarantine; None when there is nothing to write.
         compared: False when the target's rows have another key or other types than the new ones.
         state: What the target will hold; None until it is counted.
     """
 
-    target: Difference
-    quarantine: Difference | None = None
-    replaces_quarantine: bool = False
-    whole: DataFrame | None = None
+    target: StagedTable
+    quarantine: StagedTable | None = None
     compared: bool = True
     state: State | None = None
 
     @property
     def changes(self) -> bool:
         """True when target or quarantine are not yet as they should be."""
-        differs = self.quarantine is not None and (not self.quarantine.is_empty or self.replaces_quarantine)
-        return differs or not self.target.is_empty
+        beside = self.quarantine
+        differs = beside is not None and (not beside.difference.is_empty or beside.whole is not None)
+        return differs or not self.target.difference.is_empty
 
 
 @measure("difference")
@@ -104,9 +134,10 @@ def stage_difference(run: Run, changed: Changes, verdict: JudgedRows, affected: 
         remember=None if counts_all else list_needed_columns(plan.suite, plan.spec.columns),
         counted=verdict.tally.get("rows"),
     )
-    beside, replaces = _stage_quarantine(run, changed, verdict, affected)
+    target = StagedTable(found, identity, plan.target.table, whole)
+    beside = _stage_quarantine(run, changed, verdict, affected)
     pass_point("staged.after")
-    return StagedRun(found, beside, replaces, whole, compared=old is not None)
+    return StagedRun(target, beside, compared=old is not None)
 
 
 def _find_comparable_rows(run: Run, rows: DataFrame) -> DataFrame | None:
@@ -119,17 +150,11 @@ def _find_comparable_rows(run: Run, rows: DataFrame) -> DataFrame | None:
     return table if same else None
 
 
-def _stage_quarantine(
-    run: Run, changed: Changes, verdict: JudgedRows, affected: Affected | None
-) -> tuple[Difference | None, bool]:
-    """Compare what is quarantined, with a key and without, with the quarantine table.
-
-    Returns:
-        The difference, None when there is nothing to write; and whether it replaces all rows of the table.
-    """
-    plan = run.plan
-    before = plan.target.quarantine
-    replaces = before is not None and (plan.rewrites or (plan.everything and not _can_hold(before.table, verdict.good)))
+def _stage_quarantine(run: Run, changed: Changes, verdict: JudgedRows, affected: Affected | None) -> StagedTable | None:
+    """Compare what is quarantined, with a key and without, with the quarantine; None when there is nothing to write."""
+    plan, before = run.plan, run.plan.target.quarantine
+    fits = before is None or _can_hold(before.table, verdict.good)
+    replaces = before is not None and (plan.rewrites or (plan.everything and not fits))
     driving, without_key = plan.spec.driving, None
     # Without a quarantine nothing lacked its key before; then only the window can have brought such rows.
     lacking = any(each.expectation == "key_not_null" and each.source == driving for each in changed.findings)
@@ -139,15 +164,17 @@ def _stage_quarantine(
             rows = find_kind(plan.spec).show_keyless(run, rows)
             without_key = run.keep(rows.withColumn(FAILED_COLUMN, F.array(F.lit(KEY_NOT_NULL))))
     if before is None and verdict.bad is None and without_key is None:
-        return None, False
-    identity = _identify_quarantined_rows(plan, verdict.good)
+        return None
+    keys, names = identify_rows(plan), [*plan.spec.columns, FAILED_COLUMN]
+    columns = tuple(verdict.good.schema[name] for name in plan.spec.columns)
+    identity = QuarantineIdentity(keys.left, keys.right, keys.has_pairs, columns)
     nothing = verdict.good.limit(0).withColumn(FAILED_COLUMN, F.array().cast("array<string>"))
     bad = difference.stage_quarantined_rows(
         verdict.bad if verdict.bad is not None else nothing, without_key, identity.columns
     )
     table = None
-    if before is not None and (not replaces or _can_hold(before.table, verdict.good)):
-        names, place = [*plan.spec.columns, FAILED_COLUMN], before.table
+    if before is not None and (fits or not replaces):
+        place = before.table
         table = run.keep(reads.read_snapshot(run.session, place.uri, place.version, names, like=verdict.good))
     found = difference.compute_difference(bad, None if replaces else table, identity, affected, has_copies=True)
     if replaces and table is not None:  # all rows are written, but those that were there before are not new
@@ -155,8 +182,10 @@ def _stage_quarantine(
         found = replace(found, inserted=counted.inserted)
     # A quarantine of which nobody knows what it contains gets a record that says so, whether its rows are right or not.
     if found.is_empty and not replaces and (before is None or before.present is not None):
-        return None, False
-    return replace(found, rows=found.rows.withColumn(RUN_ID_COLUMN, F.lit(plan.run_id))), replaces
+        return None
+    staged = found.rows.withColumn(RUN_ID_COLUMN, F.lit(plan.run_id))
+    whole = staged.select(*[F.col(quote(name)) for name in (*names, RUN_ID_COLUMN)]) if replaces else None
+    return StagedTable(replace(found, rows=staged), identity, None if before is None else before.table, whole)
 
 
 def _can_hold(table: tables.TableState, rows: DataFrame) -> bool:
@@ -166,45 +195,30 @@ def _can_hold(table: tables.TableState, rows: DataFrame) -> bool:
     return all(name in kinds and keeps_values(kind, kinds[name]) for name, kind in ours.items())
 
 
-def _identify_quarantined_rows(plan: Plan, rows: DataFrame) -> QuarantineIdentity:
-    columns = tuple(rows.schema[name] for name in plan.spec.columns)
-    keys = identify_rows(plan)
-    return QuarantineIdentity(keys.left, keys.right, keys.has_pairs, columns)
-
-
 @measure("write")
 def write_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) -> JobResult:
     """Count what is staged and, unless this is a dry run, write it and prove that the commit is ours.
 
-    Args:
-        run: The job's run.
-        result: What is known of its result.
-        found: What is to be written.
-        runs: Where the intent is written before the target is touched.
+    ``result`` is what is known so far; ``runs`` get the intent before the target is touched.
     """
-    plan, target = run.plan, found.target
+    plan, target = run.plan, found.target.difference
     counts = replace(
         result.counts,
         inserted=target.inserted,
         updated=target.updated,
         deleted=target.deleted,
-        quarantined=found.quarantine.inserted if found.quarantine is not None else 0,
+        quarantined=found.quarantine.difference.inserted if found.quarantine is not None else 0,
     )
     status = CREATED if plan.target.table is None else UPDATED if found.changes else UNCHANGED
     result = replace(result, status=status, counts=counts)
     if status == UNCHANGED and not plan.advances:  # what was computed again is as it was
         return _end_unmoved(run, result)
-    before, whole = plan.target.quarantine, found.whole
-    # Stop before anything is written when the target or its quarantine would refuse rows.
-    if found.changes and plan.target.table is not None:
-        rows = target.rows if whole is None else whole
-        _refuse_rows(run, ("the target", plan.target.table), rows, identify_rows(plan), replaces=whole is not None)
-    if found.quarantine is not None and before is not None and found.changes:
-        keys, replaces = _identify_quarantined_rows(plan, found.quarantine.rows), found.replaces_quarantine
-        _refuse_rows(run, ("the quarantine", before.table), found.quarantine.rows, keys, replaces=replaces)
+    for staged in (found.target, found.quarantine):
+        if staged is not None and found.changes:
+            _refuse_rows(run, staged)
     if plan.dry_run:
         version = plan.target.table.version if plan.target.table else None
-        return replace(result, target_version=version, strategy=_name_strategy(plan, found))
+        return replace(result, target_version=version, strategy=found.target.strategy)
     return _commit_run(run, result, found, runs)
 
 
@@ -214,8 +228,8 @@ def write_cursor(run: Run, result: JobResult, runs: RunsTable) -> JobResult:
     plan = run.plan
     if plan.dry_run or not plan.advances:
         return _end_unmoved(run, result)
-    nothing = StagedRun(Difference(make_no_rows(run)), state=carry_state(run))
-    return _commit_run(run, replace(result, status=UNCHANGED), nothing, runs)
+    nothing = StagedTable(Difference(make_no_rows(run)), identify_rows(plan), plan.target.table)
+    return _commit_run(run, replace(result, status=UNCHANGED), StagedRun(nothing, state=carry_state(run)), runs)
 
 
 def _end_unmoved(run: Run, result: JobResult) -> JobResult:
@@ -230,44 +244,25 @@ def _end_unmoved(run: Run, result: JobResult) -> JobResult:
 
 def _commit_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) -> JobResult:
     """Write intent, quarantine and target, in this order, and find both commits in the logs."""
-    plan, table = run.plan, run.plan.target.table
+    plan = run.plan
     record = _write_intent(plan, found, runs)
-    if found.quarantine is not None:
-        _write_quarantine(run, found, record)
-    result = replace(result, number=record.number, strategy=_name_strategy(plan, found), state=found.state)
+    if found.quarantine is not None:  # a run that ends before the target's commit leaves one with later versions
+        pass_point("quarantine.before")
+        commits.refuse_if_beaten(plan)
+        _commit(run, found.quarantine, record)
+        pass_point("quarantine.after")
+    result = replace(result, number=record.number, strategy=found.target.strategy, state=found.state)
 
     def landed(version: int) -> None:
         commits.refuse_drift(plan, version)
         run.committed(replace(result, target_version=version))
 
-    commit = Commit(
-        plan.place.label,
-        lambda: _locate(run, quarantined=False),
-        None if table is None else table.version,
-        cursor.name_application(plan.job.job),
-        record.number,
-        record.to_json(),
-        lambda written: cursor.is_of_run(written, plan.run_id),
-        require=lambda: commits.refuse_if_beaten(plan),
-        lost=lambda: commits.refuse_if_beaten(plan),
-        landed=landed,
-    )
-    version = sink.commit_and_prove(commit, lambda: _write_target(run, found, commit))
-    result, uri = replace(result, target_version=version), _locate(run, quarantined=False)
+    pass_point("target.before")
+    version = _commit(run, found.target, record, landed)
+    result, uri = replace(result, target_version=version), _locate(run, found.target)
     with suppress(EnrichError):  # where the log cannot be read, the commit is made all the same, and the run is done
         return replace(result, written=extents.measure_commit(uri, version) if uri is not None else None)
     return result
-
-
-def _name_strategy(plan: Plan, found: StagedRun) -> str:
-    """Return what is done to the target, as a result names it."""
-    if plan.target.table is None:
-        return CREATE
-    if found.whole is not None:
-        return REWRITE
-    if not found.target.operations:
-        return CURSOR
-    return MERGE if sink.touches_rows(found.target.operations) else APPEND
 
 
 def _write_intent(plan: Plan, found: StagedRun, runs: RunsTable) -> cursor.Cursor:
@@ -295,86 +290,70 @@ def _write_intent(plan: Plan, found: StagedRun, runs: RunsTable) -> cursor.Curso
     return record
 
 
-def _locate(run: Run, *, quarantined: bool) -> str | None:
+def _commit(
+    run: Run, staged: StagedTable, record: cursor.Cursor, landed: Callable[[int], None] = lambda _: None
+) -> int:
+    """Write one of the two tables in one commit with the record, and return its version."""
+    plan, table, beside = run.plan, staged.table, staged.is_quarantine
+    commit = Commit(
+        f"the quarantine of {plan.job.job!r}" if beside else plan.place.label,
+        lambda: _locate(run, staged),
+        None if table is None else table.version,
+        cursor.name_application(plan.job.job),
+        record.quarantine if beside else record.number,
+        record.to_json(),
+        lambda written: cursor.is_of_run(written, plan.run_id),
+        require=lambda: commits.refuse_if_beaten_beside(plan) if beside else commits.refuse_if_beaten(plan),
+        lost=lambda: commits.refuse_if_beaten(plan),
+        landed=landed,
+    )
+    return sink.commit_and_prove(commit, lambda: _write(run, staged, commit))
+
+
+def _locate(run: Run, staged: StagedTable) -> str | None:
     """Return where the target or its quarantine is by now; None when the catalog does not know it."""
-    place = run.plan.place
-    location = find_quarantine(place.location) if quarantined else place.location
+    location = run.plan.place.location
+    location = find_quarantine(location) if staged.is_quarantine else location
     return location if isinstance(location, str) else reads.find_catalog_location(run.session, location.parts)
 
 
-def _describe_table(plan: Plan, rows: DataFrame, *, quarantined: bool) -> sink.NewTable:
-    """Return how the target or its quarantine is made: deletion vectors, statistics of key and clustering columns."""
-    place, target = plan.place, plan.job.target
+def _write(run: Run, staged: StagedTable, commit: Commit) -> None:
+    """Create a table, write all rows in its place, or apply the difference."""
+    found, identity, table = staged.difference, staged.identity, staged.table
+    if table is None:
+        names = [name for name in found.rows.columns if name not in (*identity.names, OPERATION)]
+        rows = found.rows.select(*[F.col(quote(name)) for name in names])
+        sink.create_table(run.session, _describe_table(run.plan, staged, rows), rows, commit)
+        return
+    if run.plan.needs_feed and not staged.is_quarantine:
+        sink.enable_change_feed(run.session, run.plan.place.name)
+    if staged.whole is not None:
+        sink.overwrite_table(run.session, _describe_table(run.plan, staged, staged.whole), staged.whole, commit)
+        return
+    if isinstance(identity, QuarantineIdentity):
+        identity = replace(identity, stored=reads.fit_columns(run.session, table.uri, identity.columns, "t."))
+    sink.write_difference(run.session, table.uri, _match_rows(found, identity, table.uri), commit)
+
+
+def _describe_table(plan: Plan, staged: StagedTable, rows: DataFrame) -> sink.NewTable:
+    """Return how a table is made: deletion vectors, statistics of key and clustering columns."""
+    place, target, table = plan.place, plan.job.target, staged.table
     properties = {"delta.enableDeletionVectors": "true", "delta.checkpointInterval": "50"}
     wanted = [*plan.spec.identity, *plan.spec.right_identity, *target.cluster_by]
     properties |= sink.choose_statistics(rows, wanted)
-    if quarantined:
-        return sink.NewTable(place.quarantine_name, place.quarantine_uri, properties)
+    if staged.is_quarantine:
+        uri = place.quarantine_uri if table is None else table.uri
+        return sink.NewTable(place.quarantine_name, uri, properties)
     if place.change_feed:
         properties[tables.CHANGE_FEED] = "true"
-    return sink.NewTable(place.name, place.uri, properties, target.cluster_by)
+    return sink.NewTable(place.name, place.uri if table is None else table.uri, properties, target.cluster_by)
 
-
-def _write_target(run: Run, found: StagedRun, commit: Commit) -> None:
-    plan = run.plan
-    pass_point("target.before")
-    if plan.target.table is None or plan.place.uri is None:
-        rows = found.target.rows.select(*[F.col(quote(name)) for name in plan.spec.columns])
-        sink.create_table(run.session, _describe_table(plan, rows, quarantined=False), rows, commit)
-        return
-    if plan.needs_feed:
-        sink.enable_change_feed(run.session, plan.place.name)
-    if found.whole is not None:
-        sink.overwrite_table(run.session, _describe_table(plan, found.whole, quarantined=False), found.whole, commit)
-        return
-    changed = match_rows(found.target, identify_rows(plan), plan.place.uri)
-    sink.write_difference(run.session, plan.place.uri, changed, commit)
-
-
-def _write_quarantine(run: Run, found: StagedRun, record: cursor.Cursor) -> None:
-    """Write the quarantine, ahead of the target: a run that ends in between leaves one that contains later versions."""
-    plan, before = run.plan, run.plan.target.quarantine
-    pass_point("quarantine.before")
-    commits.refuse_if_beaten(plan)
-    own = Commit(
-        f"the quarantine of {plan.job.job!r}",
-        lambda: _locate(run, quarantined=True),
-        before.table.version if before is not None else None,
-        cursor.name_application(plan.job.job),
-        record.quarantine,
-        record.to_json(),
-        lambda written: cursor.is_of_run(written, plan.run_id),
-        require=lambda: commits.refuse_if_beaten_beside(plan),
-        lost=lambda: commits.refuse_if_beaten(plan),
-    )
-    sink.commit_and_prove(own, lambda: _put_quarantine(run, found, own))
-    pass_point("quarantine.after")
-
-
-def _put_quarantine(run: Run, found: StagedRun, own: Commit) -> None:
-    plan, before, beside = run.plan, run.plan.target.quarantine, found.quarantine
-    assert beside is not None  # noqa: S101 - callers have looked
-    rows = beside.rows.select(*[F.col(quote(name)) for name in (*plan.spec.columns, FAILED_COLUMN, RUN_ID_COLUMN)])
-    if before is None:
-        sink.create_table(run.session, _describe_table(plan, rows, quarantined=True), rows, own)
-    elif found.replaces_quarantine:
-        table = replace(_describe_table(plan, rows, quarantined=True), uri=before.table.uri)
-        sink.overwrite_table(run.session, table, rows, own)
-    else:
-        identity = _identify_quarantined_rows(plan, beside.rows)
-        stored = reads.fit_columns(run.session, before.table.uri, identity.columns, "t.")
-        identity = replace(identity, stored=stored)
-        changed = match_rows(beside, identity, before.table.uri)
-        sink.write_difference(run.session, before.table.uri, changed, own)
-
-
-# --- Which rows of its table a staged row matches, and between which keys the table is looked into for them ----------
 
 _MATCHES = "__enrich_matches"
 
 
-def match_rows(found: Difference, identity: Identity, uri: str) -> sink.Changed:
-    """Return the staged rows and what they match in the table at ``uri``, below ``t``.
+def _match_rows(found: Difference, identity: Identity, uri: str) -> sink.Changed:
+    """Return the staged rows, what they match in the table below ``t``, and between which keys that is looked for.
 
     Where rows may have copies, inserts match none: beside one there may be a ``D`` that takes all rows of its key.
     """
@@ -390,38 +369,28 @@ def match_rows(found: Difference, identity: Identity, uri: str) -> sink.Changed:
     return replace(changed, near=[is_within(F.col("t." + quote(column)), ends) for column, ends in bounds.items()])
 
 
-# --- What a table demands of its rows, looked at before anything is written: Delta would tell the values ------------
-
-
-def _refuse_rows(
-    run: Run, written: tuple[str, tables.TableState], rows: DataFrame, identity: Identity, *, replaces: bool
-) -> None:
-    """Stop before a commit that a table would refuse.
-
-    Args:
-        run: The job's run.
-        written: The table as messages name it, and as it is.
-        rows: The identity's columns, ``OPERATION`` and the columns; all columns alone where they replace the table.
-        identity: How rows are told apart.
-        replaces: Whether all rows and the schema are written anew, which keeps no other constraints than CHECK.
+def _refuse_rows(run: Run, staged: StagedTable) -> None:
+    """Stop before a commit that a table would refuse: Delta would tell the values.
 
     Raises:
         Blocked: Naming the constraints and how many rows each refuses.
     """
-    what, table = written
-    if not table.demands.constraints:
+    table, rows, stored = staged.table, staged.whole, None
+    if table is None or not table.demands.constraints:
         return
-    constraints = [each for each in table.demands.constraints if not (replaces and each.path)]
-    stored = None
-    if not replaces:
+    constraints = table.demands.constraints
+    if rows is None:
+        rows = staged.difference.rows
         stored = reads.read_snapshot(run.session, table.uri, table.version, list(table.columns))
-    rows = complete_rows(rows, stored, identity, table.demands)
-    _, found = mark_violations(rows, constraints)
+    else:  # with the schema, only CHECK stays
+        constraints = tuple(each for each in constraints if not each.path)
+    _, found = mark_violations(complete_rows(rows, stored, staged.identity, table.demands), constraints)
     if found:
         told = "; ".join(f"{each} ({count} {'row' if count == 1 else 'rows'})" for each, (_, count) in found.items())
+        what = "quarantine" if staged.is_quarantine else "target"
         drop = "ALTER COLUMN ... DROP NOT NULL" if next(iter(found)).type == NOT_NULL else "DROP CONSTRAINT ..."
         raise Blocked(
-            f"{what} refuses rows of {run.plan.job.job!r}, nothing was written: {told}",
+            f"the {what} refuses rows of {run.plan.job.job!r}, nothing was written: {told}",
             hint=f"correct the rows in the sources, leave them out with where: or a rule that quarantines, or take the"
             f" constraint away with ALTER TABLE delta.`{table.uri}` {drop}; then run again",
         )

@@ -1,4 +1,4 @@
-"""What the windows of a job's sources bring, read and netted."""
+"""Read and net what the windows of a job's sources bring."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from enrich.base import hints
-from enrich.base.errors import Conflict, HistoryError, RefreshNeeded, RunFailed, SourceMoved
+from enrich.base.errors import Conflict, EnrichError, HistoryError, RefreshNeeded, RunFailed, SourceMoved
 from enrich.base.failpoints import pass_point
 from enrich.base.failures import find_lack, is_damaged, is_gone, tell_unreadable
 from enrich.base.result import Finding, SourceWindow
@@ -39,11 +39,7 @@ FeedResult = TypeVar("FeedResult", NetChanges, Touched)
 
 
 def read_range(plan: Plan, alias: str, window: tuple[int, int]) -> Told:
-    """Read what the commits of a range say of its feed.
-
-    Raises:
-        HistoryError: A commit holds what is not known.
-    """
+    """Read what the commits of a range say of its feed; errors as ``feeds.read_range``."""
     table, cursor = plan.tables[alias], plan.target.cursor
     mark = None if cursor is None else cursor.sources.get(alias)
     known = mark.partitions if mark is not None and mark.to == window[0] else None
@@ -58,23 +54,21 @@ def _keeps_layout(plan: Plan, alias: str, window: tuple[int, int]) -> bool:
     """
     table, used = plan.tables[alias], plan.spec.sources[alias].columns
     known = {table.version: table.layout}
-    if plan.target.cursor is not None:
+    if plan.target.cursor is not None:  # the log may have forgotten that version
         mark = plan.target.cursor.sources[alias]
         known.setdefault(mark.to, mark.layout)
-    ends = []
     for version in window:
-        state = None if version in known else tables.state_at(table.uri, version)
-        if version not in known and state is None:
-            return False
-        ends.append(known[version] if state is None else state.layout)
-    before, after = ends
+        if version not in known:
+            state = tables.state_at(table.uri, version)
+            if state is None:
+                return False
+            known[version] = state.layout
+    before, after = (known[version] for version in window)
     return all(after.get(name) == there for name, there in before.items() if name in used)
 
 
 def require_sound(plan: Plan, alias: str, *versions: int) -> None:
-    """Refuse versions of a source that seem to be readable, but lack what an empty commit file should tell.
-
-    A full refresh takes them as they are read now.
+    """Refuse versions of a source that lack what an empty commit file should tell; a full refresh takes them so.
 
     Raises:
         HistoryError: A version lacks a commit; or a commit holds what is not known.
@@ -88,12 +82,11 @@ def require_sound(plan: Plan, alias: str, *versions: int) -> None:
         if plan.mode == FULL_REFRESH:
             log.warning("%s: its changes are missing in what is read now", said)
             continue
-        hint = f"restore that file and run again, or run `{hints.refresh(name)}` to go on without it"
         if plan.target.table is None:
             raise HistoryError(f"{said}, and version {version} is read without it", hint="restore that file")
         raise RefreshNeeded(
             f"{said}, and version {version} would be read without it",
-            hint=hint,
+            hint=f"restore that file and run again, or run `{hints.refresh(name)}` to go on without it",
             instead="restore that file, and run again",
         )
 
@@ -189,7 +182,7 @@ def read_windows(run: Run) -> Changes:
 
 
 def describe_window(plan: Plan, alias: str, count: int, *, compared: bool = False) -> SourceWindow:
-    """Return a source's window as the result shows it: from where ``--since`` widened it to."""
+    """Return a source's window as the result shows it, widened by ``--since``."""
     at = plan.window[alias]
     again = [start for start, _ in plan.again.get(alias, ())]
     start = max(min(again), 0) if again else at.start
@@ -197,13 +190,12 @@ def describe_window(plan: Plan, alias: str, count: int, *, compared: bool = Fals
 
 
 def _count_source(run: Run, alias: str) -> RowCounts:
-    """Count a source's rows, those that share their key, and those without one."""
     source = run.plan.spec.sources[alias]
     return net_changes.count_rows(run.read_source(alias), source, search=not source.trusted)
 
 
 def _read_again(run: Run, alias: str) -> Touched:
-    """Find the keys that a source's commits changed in the ranges that are taken again, each read by itself."""
+    """Find the keys that a source's commits changed in the ranges that are taken again."""
     found = [_read(run, alias, window, net_changes.find_touched_keys) for window in run.plan.again[alias]]
     if len(found) == 1:
         return found[0]
@@ -239,18 +231,13 @@ def _read(
             if find_lack(error):
                 raise
             check_ends(run, [alias])
-            losses = [
-                (version, find_loss(partial(run.snapshot, alias, version), f"source {alias!r} at version {version}"))
-                for version in window
-            ]
+            said = f"source {alias!r} cannot be read from version {window[0]} to {window[1]}"
+            losses = [(version, find_loss(partial(run.snapshot, alias, version), said)) for version in window]
             told = "; ".join(f"version {version}: {loss}" for version, loss in losses if loss)
             if not isinstance(error, AnalysisException) and not told:
                 raise  # both ends are there: another attempt may succeed, and a full refresh is not needed
-            raise HistoryError(
-                f"source {alias!r} cannot be read from version {window[0]} to {window[1]}:"
-                f" {told or tell_unreadable(error)}",
-                hint=f"run `{hints.refresh(run.plan.job.job)}`",
-            ) from error
+            hint = f"run `{hints.refresh(run.plan.job.job)}`"
+            raise HistoryError(f"{said}: {told or tell_unreadable(error)}", hint=hint) from error
     pass_point("feed_of_source.after")
     for frame in found.persisted:
         run.cleanup.callback(frame.unpersist)
@@ -265,16 +252,24 @@ def explain_losses(run: Run) -> Iterator[None]:
     """Find out, when files of a version are gone or damaged, whether a fresh plan would read other ones.
 
     Raises:
-        Conflict: The pinned version of a source, the target or the quarantine was vacuumed, and later ones have come.
-        HistoryError: The pinned version was chosen with ``--until``, or files are damaged.
-        RunFailed: A source's latest version, the target or the quarantine has lost files.
+        EnrichError: As ``check_ends``, also of target and quarantine.
     """
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
         if is_gone(error) or is_damaged(error):
             check_ends(run, run.plan.window)
-            _check_results(run)
+            target, beside = run.plan.target.table, run.plan.target.quarantine
+            for what, table in (("target", target), ("quarantine", beside.table if beside else None)):
+                if table is None:
+                    continue
+                said = f"the {what} of {run.plan.job.job!r} cannot be read at version {table.version}"
+                read = partial(reads.read_snapshot, run.session, table.uri, table.version, list(table.columns))
+                # A full refresh would not help: it compares with the same tables.
+                hint = f"restore them from a backup, or drop the {what}; then run again, and the run computes it anew"
+                if loss := find_loss(read, said):
+                    is_latest = tables.read_state(table.uri).version <= table.version
+                    raise _describe_loss(said, loss, hint, is_latest=is_latest) from error
         raise
 
 
@@ -282,66 +277,50 @@ def check_ends(run: Run, aliases: Iterable[str]) -> None:
     """Read sources at the ends of their windows, which is done only after something went wrong.
 
     Raises:
-        EnrichError: As ``explain_losses``, for the first that cannot be read.
+        Conflict: The pinned version was vacuumed, and later ones have come.
+        HistoryError: The pinned version was chosen with ``--until``, or files are damaged.
+        RunFailed: The latest version has lost files.
     """
     plan, name = run.plan, run.plan.job.job
     for alias in aliases:
         end = plan.window[alias].to
-        loss = find_loss(partial(run.snapshot, alias), f"source {alias!r} at version {end}")
+        said = f"source {alias!r} cannot be read at version {end}"
+        loss = find_loss(partial(run.snapshot, alias), said)
         if loss is None:
             continue
-        said = f"source {alias!r} cannot be read at version {end}: {loss}"
         if plan.mode == REPAIR:
             hint = f"run `{hints.refresh(name)}`"
             instead = f"run `{hints.run(name)}`, which goes on to the latest version, and verify then"
-            raise RefreshNeeded(f"{said}, and the target was computed from it", hint=hint, instead=instead)
+            raise RefreshNeeded(f"{said}: {loss}, and the target was computed from it", hint=hint, instead=instead)
         if alias in plan.until:
-            raise HistoryError(f"{said}, and --until ends there", hint="name a later version")
-        if tables.read_state(plan.tables[alias].uri).version > end:
-            raise SourceMoved(f"{said}, and later versions have come", hint="run again")
-        kind = HistoryError if loss == DAMAGED else RunFailed
-        raise kind(said, hint=f"restore the source, and run `{hints.run(name)}` again")
+            raise HistoryError(f"{said}: {loss}, and --until ends there", hint="name a later version")
+        hint = f"restore the source, and run `{hints.run(name)}` again"
+        is_latest = tables.read_state(plan.tables[alias].uri).version <= end
+        raise _describe_loss(said, loss, hint, is_latest=is_latest, moved=SourceMoved)
 
 
-def _check_results(run: Run) -> None:
-    """Read the target and its quarantine. A full refresh would not help here: it compares with the same tables.
-
-    Raises:
-        EnrichError: One of them cannot be read.
-    """
-    target, beside = run.plan.target.table, run.plan.target.quarantine
-    for what, table in (("target", target), ("quarantine", beside.table if beside else None)):
-        if table is None:
-            continue
-        named = f"the {what} of {run.plan.job.job!r}"
-        read = partial(reads.read_snapshot, run.session, table.uri, table.version, list(table.columns))
-        loss = find_loss(read, f"{named} at version {table.version}")
-        if loss is None:
-            continue
-        said = f"{named} cannot be read at version {table.version}: {loss}"
-        if tables.read_state(table.uri).version > table.version:  # by OPTIMIZE and VACUUM, for instance
-            raise Conflict(f"{said}, and later versions have come", hint="run again")
-        kind = HistoryError if loss == DAMAGED else RunFailed
-        hint = f"restore them from a backup, or drop the {what}; then run again, and the run computes it anew"
-        raise kind(said, hint=hint)
+def _describe_loss(
+    said: str, loss: str, hint: str, *, is_latest: bool, moved: type[Conflict] = Conflict
+) -> EnrichError:
+    """Return the error of a version that has lost files; later ones may come from OPTIMIZE and VACUUM, for instance."""
+    if not is_latest:
+        return moved(f"{said}: {loss}, and later versions have come", hint="run again")
+    return (HistoryError if loss == DAMAGED else RunFailed)(f"{said}: {loss}", hint=hint)
 
 
-def find_loss(read: Callable[[], DataFrame], what: str) -> str | None:
+def find_loss(read: Callable[[], DataFrame], said: str) -> str | None:
     """Read all values of a table, which is done only after something went wrong; return what is lost of it, or None.
-
-    A sink that takes nothing would do, but that is refused for tables with deletion vectors.
 
     Raises:
         EnvironmentFault: Something else is lacking.
-        RunFailed: The storage does not answer.
+        RunFailed: The storage does not answer; the message begins with ``said``.
     """
-    try:
+    try:  # a sink that takes nothing would do, but that is refused for tables with deletion vectors
         read().agg(F.max(F.length(F.to_json(F.struct("*"))))).collect()
     except (PySparkException, Py4JJavaError) as error:
         if lacking := find_lack(error):
             raise lacking from error
         if is_gone(error) or is_damaged(error):
             return GONE if is_gone(error) else DAMAGED
-        told = f"{what} cannot be read ({type(error).__name__})"
-        raise RunFailed(told, hint="check the storage, and run again") from error
+        raise RunFailed(f"{said} ({type(error).__name__})", hint="check the storage, and run again") from error
     return None

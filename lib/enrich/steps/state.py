@@ -1,16 +1,16 @@
-"""What a run makes of the state of its target: recorded, less what the old rows say, and what the new rows say added.
+"""Count the state of a target: as recorded, less what the old rows say, and what the new rows say added.
 
     recorded                      changed rows                         the next record
     rows 100, email null in 12    2 come, one without e-mail; 1 goes   rows 101, email null in 13
 
-What no record tells is counted over all rows once: at first runs, when everything is computed anew, and for a rule that
-the suite has gained.
+What no record tells is counted over all rows once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from typing import TypeAlias
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -23,24 +23,14 @@ from enrich.frames.difference import Difference
 from enrich.joins import find_kind
 from enrich.progress.plan import Plan
 from enrich.quality.gx import RuleError
-from enrich.quality.judge import Labels, SuiteVerdict, Weighted, count_marks, count_rules, label_rows
+from enrich.quality.judge import Labels, Weighted, count_marks, count_rules, label_rows
 from enrich.steps.gate import JudgedRows, build_published
 from enrich.steps.rows import Rows, make_no_rows
 from enrich.steps.run import Run, measure, read_target
 from enrich.steps.source_changes import Changes
 
-
-@dataclass(frozen=True)
-class CountedState:
-    """A state that was counted.
-
-    Attributes:
-        state: What the target will hold.
-        scanned: Rules for which the whole target was read, by index.
-    """
-
-    state: State
-    scanned: frozenset[int] = frozenset()
+Counted: TypeAlias = tuple[State, frozenset[int]]
+"""What the target will hold, and the rules for which all of it was read, by index."""
 
 
 @measure("state")
@@ -60,26 +50,22 @@ def count_lookups(run: Run, changed: Changes, affected: Affected | None, rows: R
 @measure("state")
 def count_target(
     run: Run, target: Difference, judged: JudgedRows, affected: Affected | None, lookups: Lookups
-) -> CountedState:
+) -> Counted:
     """Return the target's state as it will be after the run.
 
-    Args:
-        run: The job's run.
-        target: The difference to the target, with images of the changed rows unless all rows are counted.
-        judged: The rows for the target, and what the suite says of a row.
-        affected: The affected keys.
-        lookups: How each join goes over all driving rows.
+    ``target`` has images of the changed rows unless all rows are counted; ``lookups``: how each join goes over all.
     """
     plan, columns = run.plan, [F.col(quote(name)) for name in run.plan.spec.columns]
     good, recorded = judged.good.select(*columns), plan.recorded_state
     if plan.everything:
-        return CountedState(_take_counts(plan, judged, lookups) or _count_rows(plan, good, lookups))
+        return _take_counts(plan, judged, lookups) or _count_rows(plan, good, lookups), frozenset()
     if recorded is None:
-        scanned = _count_rows(plan, build_published(run, judged.good, affected, None), lookups)
-        return CountedState(scanned, frozenset(each.index for each in scanned.rules))
+        state = _count_rows(plan, build_published(run, judged.good, affected, None), lookups)
+        return state, frozenset(each.index for each in state.rules)
     known = [each for each in recorded.rules if each.is_counted]
     images = () if target.is_empty else target.images
-    added = {each.index: each for each in _count_entries(images, plan, known, judged.verdict)}
+    labels = judged.verdict.labels if judged.verdict is not None else None
+    added = _count(images, plan, known, labels=labels)[0] if images and known else {}
     kept = [_add(each, added[each.index]) if each.index in added else each for each in recorded.rules]
     before = {name: recorded.nulls.get(name, recorded.rows) for name in plan.spec.columns}
     nulls = {name: count + target.nulls[name] for name, count in before.items()}
@@ -116,7 +102,7 @@ def carry_state(run: Run) -> State:
         lookups = find_kind(plan.spec).recount_lookups(run) if plan.spec.steps else {}
         return _count_rows(plan, table, lookups)
     nulls = {name: recorded.nulls.get(name, recorded.rows) for name in plan.spec.columns}
-    return _complete(run, replace(recorded, nulls=nulls), lambda: table).state
+    return _complete(run, replace(recorded, nulls=nulls), lambda: table)[0]
 
 
 def count_present(run: Run, lookups: Lookups) -> State:
@@ -126,18 +112,17 @@ def count_present(run: Run, lookups: Lookups) -> State:
     return _count_rows(run.plan, table, lookups)
 
 
-def _complete(run: Run, state: State, published: Callable[[], DataFrame]) -> CountedState:
+def _complete(run: Run, state: State, published: Callable[[], DataFrame]) -> Counted:
     """Count the rules that have no counts yet, and those that raised, over the whole target."""
     lacking = [each for each in state.rules if not each.is_counted]
     if not lacking:
-        return CountedState(state)
-    counted = {each.index: each for each in _count_entries([(published(), 1)], run.plan, lacking)}
+        return state, frozenset()
+    counted = _count([(published(), 1)], run.plan, lacking)[0]
     rules = tuple(counted.get(each.index, each) for each in state.rules)
-    return CountedState(replace(state, rules=rules), frozenset(counted))
+    return replace(state, rules=rules), frozenset(counted)
 
 
 def _count_rows(plan: Plan, rows: DataFrame, lookups: Lookups) -> State:
-    """Count all rows of a target: those of its columns that are null, and what the rules say."""
     names = [name for name in plan.spec.columns if name in rows.columns]
     entries, marks = list_uncounted(plan.suite), mark_rows(names)
     if entries:
@@ -148,17 +133,6 @@ def _count_rows(plan: Plan, rows: DataFrame, lookups: Lookups) -> State:
     return State(counts["rows"], tuple(said[each.index] for each in entries), lookups, nulls)
 
 
-def _count_entries(
-    rows: Weighted, plan: Plan, entries: Sequence[RuleState], verdict: SuiteVerdict | None = None
-) -> list[RuleState]:
-    """Count what the rules of some entries say of rows, by the labels of a verdict if there is one."""
-    if not rows or not entries:
-        return []
-    labels = verdict.labels if verdict is not None else None
-    said, _ = _count(rows, plan, entries, labels=labels)
-    return [said[each.index] for each in entries]
-
-
 def _count(
     rows: Weighted,
     plan: Plan,
@@ -166,6 +140,7 @@ def _count(
     marks: Mapping[str, Column] | None = None,
     labels: Mapping[int, Labels | RuleError] | None = None,
 ) -> tuple[dict[int, RuleState], dict[str, int]]:
+    """Count what the rules of some entries say of rows, by labels if there are any, and other marks."""
     assert plan.suite is not None  # noqa: S101 - entries are of its rules
     chosen = {each.index for each in entries}
     rules = [rule for rule in plan.suite.row_rules if rule.index in chosen]
