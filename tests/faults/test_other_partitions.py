@@ -178,7 +178,7 @@ def test_a_window_that_ends_before_the_overwrite_is_read_as_the_table_was_then(o
 def read_by_the_latest(patch: pytest.MonkeyPatch) -> None:
     """Plant the bug: a feed is read as Delta does, and nobody looks at partition columns."""
     patch.setattr(source_changes, "read_range", lambda *_: Told())
-    patch.setattr(feeds, "_repartitions", lambda *_: False)
+    patch.setattr(feeds, "read_range", lambda *_: Told())
     patch.setattr(reads, "_find_snapshot", lambda _, latest, __: latest)
 
 

@@ -91,7 +91,7 @@ def test_a_server_with_conditional_writes_is_asked_once_and_accepted(server: Ser
 
 def test_a_server_that_ignores_conditions_is_refused(server: Server) -> None:
     server.knows_conditions = False
-    with pytest.raises(EnvironmentFault, match="does not know conditional writes"):
+    with pytest.raises(EnvironmentFault, match="has no conditional writes"):
         require_conditional_writes(TABLE)
     assert server.objects == {}
 

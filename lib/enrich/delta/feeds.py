@@ -1,11 +1,8 @@
 """Find from which version on the change feed of a table is whole: read off its log, and asked of the storage.
 
 A commit leads back to the version before it when the log holds it, the table recorded its changes, no column got
-another type or other files' values, and the files in which it tells what it changed are still there.
-
-Delta reads a feed with the partition columns of one version. Files that were written under other ones do not have the
-values where it looks for them, and it says null. So a commit that changes them is not read from the feed: it leads back
-when both snapshots beside it can be read.
+another type or other files' values, and the files in which it tells what it changed are still there. One that changes
+the partition columns is not read from the feed, where Delta would say null: both snapshots beside it must be there.
 """
 
 from __future__ import annotations
@@ -25,18 +22,11 @@ from enrich.delta.tables import TableState, keeps_values
 _Z85 = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ.-:+=^!/*?&<>()[]{}@%$#"
 _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-;<=>?@^_`{|}~"
 _TO_B85 = str.maketrans(_Z85, _B85)
-_UUID_LETTERS = 20
 
 
 @dataclass(frozen=True)
 class Told:
-    """What the commits of a range say of its feed.
-
-    Attributes:
-        lost: Versions that the log does not hold: missing, or a file that is no commit; nothing else says so where a
-            checkpoint hides them.
-        repartitioned: Versions with other partition columns than the one before.
-    """
+    """What the commits of a range say of its feed: versions that the log lacks, and those with other partitions."""
 
     lost: tuple[int, ...] = ()
     repartitioned: tuple[int, ...] = ()
@@ -48,12 +38,7 @@ class Told:
 
 
 def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | None = None) -> Told:
-    """Read the commits after ``window[0]`` up to ``window[1]``.
-
-    Args:
-        uri: The table.
-        window: The range.
-        partitions: The partition columns at its start; None: as the log says.
+    """Read the commits after ``window[0]`` up to ``window[1]``; ``partitions``: those at its start, if not the log's.
 
     Raises:
         HistoryError: A commit holds what is not known.
@@ -80,7 +65,6 @@ class Snapshots:
     """Which versions of a table can be read, as far as its log can say; each commit is looked at once."""
 
     uri: str
-
     _held: dict[int, bool] = field(default_factory=dict)
 
     @cached_property
@@ -90,12 +74,7 @@ class Snapshots:
     def find_damage(self, version: int) -> int | None:
         """Return the first commit, of those that a version is read from, whose file is empty or holds something else.
 
-        A reader passes over an empty one in silence, and shows rows as if it had never been. A commit that is missing
-        ends each reader with an error.
-
-        Raises:
-            HistoryError: A commit holds what is not known.
-            RunFailed: The storage did not answer.
+        A reader passes over an empty one in silence; a commit that is missing ends each reader with an error.
         """
         commits, checkpoints = self._names
         base = max((each for each in checkpoints if each <= version), default=-1)
@@ -121,9 +100,6 @@ def find_feed_start(
         stop: How far to look back.
         readable: Whether rows and time of ``stop`` itself must be there, too; those of later versions always must.
         used: The columns whose values are read; None: all.
-
-    Raises:
-        RunFailed: The storage did not answer.
     """
     uri, version, snapshots = table.uri, table.version, Snapshots(table.uri)
     missing: set[str] = set()
@@ -134,9 +110,10 @@ def find_feed_start(
             break
         gone = {path for path in list_files(found, "remove") if not _exist(uri, [path])}
         before = (missing - set(list_files(found, "add"))) | gone
-        if any("metaData" in each for each in found) and not _keeps_columns(uri, version, used):
+        has_schema = any("metaData" in each for each in found)
+        if has_schema and not _keeps_columns(uri, version, used):
             break
-        if _repartitions(uri, version, found):  # the rows at both sides of it are compared
+        if has_schema and read_range(uri, (version - 1, version)).repartitioned:  # both sides of it are compared
             if missing or before or not all(map(snapshots.can_open, (version - 1, version))):
                 break
         elif not _has_files(uri, found):
@@ -151,17 +128,8 @@ def find_feed_start(
     return next((each for each in has_rows if tables.actions(uri, each) is not None), table.version)
 
 
-def _repartitions(uri: str, version: int, found: Sequence[Mapping[str, Any]]) -> bool:
-    """Return whether a commit changes the partition columns."""
-    return any("metaData" in each for each in found) and bool(read_range(uri, (version - 1, version)).repartitioned)
-
-
 def has_lost_changes(uri: str, consumed: int, latest: int) -> bool:
-    """Return whether files or commits are gone in which the versions after ``consumed`` tell what they changed.
-
-    Raises:
-        RunFailed: The storage did not answer.
-    """
+    """Return whether files or commits are gone in which the versions after ``consumed`` tell what they changed."""
     commits = (tables.actions(uri, version) for version in range(consumed + 1, latest + 1))
     return any(found is None or not _has_files(uri, found) for found in commits)
 
@@ -176,9 +144,9 @@ def _has_files(uri: str, found: Sequence[Mapping[str, Any]]) -> bool:
 def _keeps_columns(uri: str, version: int, used: Collection[str] | None) -> bool:
     """Return whether the feed was on before a commit too, and all columns kept their values."""
     before, after = tables.state_at(uri, version - 1), tables.state_at(uri, version)
-    if before is None or after is None or not before.has_change_feed or not after.has_change_feed:
+    if before is None or after is None or before.table_id != after.table_id:
         return False
-    if before.table_id != after.table_id:
+    if not before.has_change_feed or not after.has_change_feed:
         return False
     kept = all(
         name in after.columns and keeps_values(kind, after.columns[name]) for name, kind in before.columns.items()
@@ -192,15 +160,12 @@ def list_files(found: Iterable[Mapping[str, Any]], kind: str) -> Iterator[str]:
     for each in found:
         if kind in each:
             yield unquote(each[kind]["path"])
-            vector = each[kind].get("deletionVector")
-            kind_of_place = vector.get("storageType") if vector else None
-            if kind_of_place == "u":
-                # The log holds an optional prefix, and a UUID in Z85.
-                text = vector["pathOrInlineDv"]
-                prefix, letters = text[:-_UUID_LETTERS], text[-_UUID_LETTERS:]
+            vector = each[kind].get("deletionVector") or {}
+            if vector.get("storageType") == "u":  # an optional prefix, and a UUID in Z85
+                prefix, letters = vector["pathOrInlineDv"][:-20], vector["pathOrInlineDv"][-20:]
                 name = f"deletion_vector_{uuid.UUID(bytes=base64.b85decode(letters.translate(_TO_B85)))}.bin"
                 yield f"{prefix}/{name}" if prefix else name
-            elif kind_of_place == "p":  # a whole path, as clones have it
+            elif vector.get("storageType") == "p":  # a whole path, as clones have it
                 yield unquote(vector["pathOrInlineDv"])
 
 

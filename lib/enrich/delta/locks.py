@@ -5,7 +5,6 @@ Between machines, and where there are no locks, the transaction number of the co
 
 from __future__ import annotations
 
-import json
 import logging
 import os
 import socket
@@ -30,10 +29,7 @@ log = logging.getLogger("enrich")
 
 @contextmanager
 def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> Iterator[None]:
-    """Hold the lock of a job in its state directory; an object store has none.
-
-    The run's id is noted in the lock's file for whoever is refused. ``table``: what messages call the table that is
-    loaded under the lock ``job``; None: a job has it.
+    """Hold the lock of a job in its state directory; an object store has none. ``table``: what is loaded under it.
 
     Raises:
         Locked: Another process holds it.
@@ -64,15 +60,16 @@ def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> It
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             does = f"has the lock of job {job!r}" if table is None else f"is loading table {table}"
-            raise Locked(f"{_describe_holder(path)} {does}", hint="run again when it has ended") from None
+            holder = path.read_text(errors="replace") or "another run"
+            raise Locked(f"{holder} {does}", hint="run again when it has ended") from None
         except OSError as error:  # a mount that knows no locks
             log.warning("%s: the file system of %s has no locks (%s)", table or job, path, type(error).__name__)
         pass_point("lock.taken")
         if writable:
             since = datetime.now(UTC).isoformat(timespec="seconds")
-            note = {"run_id": run_id, "host": socket.gethostname(), "pid": os.getpid(), "since": since}
+            note = f"run {run_id} (host {socket.gethostname()}, pid {os.getpid()}, since {since})"
             os.ftruncate(handle, 0)
-            os.pwrite(handle, json.dumps(note).encode(), 0)
+            os.pwrite(handle, note.encode(), 0)
             noted = True
         pass_point("lock.noted")
         yield
@@ -84,20 +81,11 @@ def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> It
 
 
 def _open(path: Path) -> tuple[int, bool]:
-    """Open a lock's file, made if need be; return its handle, and whether it can be written.
+    """Open a lock's file, made if need be; return its handle, and whether it can be written: reading it suffices.
 
-    Operators who share a state directory share its locks: the umask alone says who may write a new one. A file that
-    may only be read locks as well. A link is refused: what it points to would be emptied.
+    A link is refused: what it points to would be emptied.
     """
     try:
         return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), True
     except PermissionError:
         return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), False
-
-
-def _describe_holder(path: Path) -> str:
-    try:
-        note = json.loads(path.read_text())
-        return f"run {note['run_id']} (host {note['host']}, pid {int(note['pid'])}, since {note['since']})"
-    except (OSError, ValueError, KeyError, TypeError):
-        return "another run"

@@ -1,8 +1,7 @@
 """Look at rows of tables without Spark, to guess which columns are keys and which refer to them.
 
-Memory is bounded by what is looked at: of each table the first ``SAMPLED_ROWS`` rows, one column or two at a time, and
-of a reference at most ``SAMPLED_VALUES`` different values. These are looked up in the whole key column of the other
-table, which is read in batches. No value leaves this module.
+Of each table the first rows are looked at, and of a reference some values, which are looked up in the whole key column
+of the other table. No value leaves this module.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ class Matches(NamedTuple):
 
 def count_rows(uri: str) -> int:
     """Return how many rows a table has."""
-    return _count(uri, "SELECT count(*) AS rows FROM this")["rows"]
+    return _count("SELECT count(*) AS rows FROM this", this=uri)["rows"]
 
 
 def measure_uniqueness(uri: str, columns: Sequence[str]) -> Uniqueness:
@@ -48,11 +47,11 @@ def measure_uniqueness(uri: str, columns: Sequence[str]) -> Uniqueness:
     listed, filled = ", ".join(names), " AND ".join(f"{name} IS NOT NULL" for name in names)
     value = names[0] if len(names) == 1 else f"struct({listed})"
     found = _count(
-        uri,
         f"SELECT count(*) AS rows, count(DISTINCT CASE WHEN {filled} THEN {value} END) AS keys"  # noqa: S608
         f" FROM (SELECT {listed} FROM this LIMIT {SAMPLED_ROWS})",
+        this=uri,
     )
-    return Uniqueness(found["rows"], found["keys"])
+    return Uniqueness(**found)
 
 
 def measure_matches(
@@ -62,9 +61,6 @@ def measure_matches(
 
     A column may hold lists of keys, or of structs with a field that holds the key.
     """
-    from deltalake import QueryBuilder
-    from deltalake.exceptions import DeltaError
-
     name, (place, key) = quote_name(column), lookup
     text = "'" + (field or "").replace("'", "''") + "'"
     reference = f"unnest({name})" if is_list else name
@@ -75,26 +71,18 @@ def measure_matches(
         f" (SELECT {reference} AS r FROM a LIMIT {SAMPLED_ROWS}))"
         f" WHERE r IS NOT NULL LIMIT {SAMPLED_VALUES}) LEFT JOIN (SELECT {quote_name(key)} AS k FROM b) ON r = k"
     )
-    builder = QueryBuilder().register("a", open_log(uri)).register("b", open_log(place))
-    try:
-        row = builder.execute(statement).read_all().to_struct_array().to_pylist()[0]
-    except (DeltaError, OSError, ValueError) as error:
-        raise _refuse(uri, error) from None
-    return Matches(int(row["values"]), int(row["found"]))
+    return Matches(**_count(statement, a=uri, b=place))
 
 
-def _count(uri: str, statement: str) -> dict[str, int]:
+def _count(statement: str, **places: str) -> dict[str, int]:
+    """Return the row of a statement over tables, by the names that it has for them."""
     from deltalake.exceptions import DeltaError
 
-    log = open_log(uri)
+    logs = {name: open_log(uri) for name, uri in places.items()}
     try:
-        return query_rows(log, statement)[0]
+        return query_rows(statement, **logs)[0]
     except (DeltaError, OSError, ValueError) as error:
-        raise _refuse(uri, error) from None
-
-
-def _refuse(uri: str, error: Exception) -> RunFailed:
-    message = f"the rows of {uri} cannot be read without Spark ({type(error).__name__})"
-    return RunFailed(
-        message, hint=f"write the job file by hand; `{hints.init('examples')}` writes some into a directory"
-    )
+        raise RunFailed(
+            f"the rows of {next(iter(places.values()))} cannot be read without Spark ({type(error).__name__})",
+            hint=f"write the job file by hand; `{hints.init('examples')}` writes some into a directory",
+        ) from None

@@ -37,7 +37,7 @@ def find_catalog_location(spark: SparkSession, name: Sequence[str]) -> str | Non
 def read_snapshot(
     spark: SparkSession, uri: str, version: int, columns: Sequence[str], *, like: DataFrame | None = None
 ) -> DataFrame:
-    """Return the rows of ``columns`` at ``version``, under their names in frames; nothing else is looked at.
+    """Return the rows of ``columns`` at ``version``, under their names in frames.
 
     A column that this version does not have yet is null, in the type that it has in ``like``, which has them all.
     """
@@ -78,7 +78,6 @@ def fit_columns(spark: SparkSession, uri: str, wanted: Sequence[StructField], pr
 
 
 def _has_other_fields(have: SparkType, want: SparkType) -> bool:
-    """Tell whether nested types differ, in more than that a value may be null."""
     return isinstance(have, T.StructType | T.ArrayType | T.MapType) and have.simpleString() != want.simpleString()
 
 
@@ -112,10 +111,7 @@ _CHANGE, _VERSION = "_change_type", "_commit_version"
 def read_change_feed(spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]) -> DataFrame:
     """Return what the commits after ``window[0]`` up to ``window[1]`` removed and added.
 
-    Both ends are pinned: Delta clamps an open end silently and resolves it anew at each action.
-
-    Returns:
-        ``columns``, ``WEIGHT`` (-1 for a removed row, +1 for an added one) and ``COMMIT``.
+    Out: ``columns``, ``WEIGHT`` (-1 for a removed row, +1 for an added one) and ``COMMIT``.
     """
     feed = _open_feed(spark, uri, (window[0] + 1, window[1]), [*columns, _CHANGE, _VERSION])
     weight = F.when(F.col(_CHANGE).isin(*_GONE), F.lit(-1)).otherwise(F.lit(1))
@@ -126,10 +122,8 @@ def read_change_feed(spark: SparkSession, uri: str, window: tuple[int, int], col
 def _open_feed(spark: SparkSession, uri: str, ends: tuple[int, int], columns: Sequence[str]) -> DataFrame:
     """Return columns of the change feed of the commits between two ends with the values that the snapshots have.
 
-    Delta's reader hands each row of a feed through objects of Java, which changes some of them: the entries of a map
-    with more than four come in the order of their hashes, the days that the calendar skipped in October 1582 become the
-    15th, and bytes in a text that are no UTF-8 become U+FFFD. So the reader only checks the range and chooses the
-    schema; the rows are read by what it reads them with itself.
+    Delta's reader hands each row through objects of Java, which changes some (docs/adr/0029-rows-of-feeds.md). So it
+    only checks the range and chooses the schema; the rows are read by what it reads them with itself.
 
     Raises:
         EnvironmentFault: This is another Delta than those that are known.
@@ -168,8 +162,7 @@ def _open_feed(spark: SparkSession, uri: str, ends: tuple[int, int], columns: Se
 def _find_snapshot(relation: Any, latest: Any, last: int) -> Any:
     """Return the snapshot by which a feed is read that ends with the commit ``last``.
 
-    The files of the feed have their values where the partition columns of that time say. Delta takes the table's latest
-    ones, and gives null where these are others.
+    Its files have their values where the partition columns of that time say; Delta takes the table's latest ones.
     """
     if latest.version() == last:
         return latest
@@ -195,15 +188,12 @@ def _know_delta(uri: str) -> Iterator[None]:
 
 
 def _take_as(rows: DataFrame, wanted: StructField, *, is_latest: bool) -> Column:
-    """Return a column as the table's latest schema has it; what the version of ``rows`` does not have is null.
-
-    It is without what Delta notes about it in its own tables: a target must not inherit that.
-    """
+    """Return a column as the table's latest schema has it, without what Delta notes about it in its own tables."""
     there = next((each for each in rows.schema.fields if each.name.lower() == wanted.name.lower()), None)
     column = F.lit(None) if there is None else F.col(quote(there.name))
     if there is not None and not is_latest:
         column = give_fields(column, there.dataType, wanted.dataType)
-    if there is None or not is_latest or there.dataType != wanted.dataType:  # the cast copies no value
+    if there is None or not is_latest or there.dataType != wanted.dataType:
         column = column.cast(wanted.dataType)
     return column.alias(wanted.name, metadata=wanted.metadata)
 
@@ -214,7 +204,7 @@ def read_snapshot_difference(
     """Return the same as ``read_change_feed`` from the two snapshots, for ranges whose feed cannot be read.
 
     Unchanged rows stand in it twice, with weights that cancel. What a version does not have yet, of what ``latest``
-    has, is null in its rows, a field of a struct too; None: the end of the window.
+    (None: the end of the window) has, is null in its rows.
     """
     like = read_snapshot(spark, uri, window[1] if latest is None else latest, columns)
     before, after = (

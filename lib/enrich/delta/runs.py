@@ -161,7 +161,7 @@ class RunsTable:
             # range of rows conflict.
             if small := _list_small_files(table):
                 among = f"at >= {_literal(min(file[1] for file in small))} AND at <= {_literal(small[0][0])}"
-                rows = query(table, f"SELECT * FROM this WHERE {among} ORDER BY at")  # noqa: S608 - two instants
+                rows = query(f"SELECT * FROM this WHERE {among} ORDER BY at", this=table)  # noqa: S608 - two instants
                 dense = WriterProperties(compression="ZSTD")
                 write_deltalake(table, rows, mode="overwrite", predicate=among, writer_properties=dense)
             # What is too old goes, but not what each target's last commit has consumed.
@@ -171,9 +171,9 @@ class RunsTable:
             )
             stays = "this.at = last.at OR this.number >= last.number"
             kept = query_rows(
-                table,
                 f"WITH last AS ({last}) SELECT this.at FROM this JOIN last ON this.target = last.target"  # noqa: S608
                 f" WHERE this.at < {before} AND ({stays})",
+                this=table,
             )
             among = f" AND at NOT IN ({', '.join(_literal(row['at']) for row in kept)})" if kept else ""
             table.delete(f"at < {before}{among}")
@@ -231,7 +231,7 @@ class RunsTable:
         """
         try:
             table = self._open()
-            return [] if table is None else query_rows(table, statement)
+            return [] if table is None else query_rows(statement, this=table)
         except EnrichError:
             raise
         except Exception as error:

@@ -76,13 +76,7 @@ def write_object(uri: str, name: str, content: str | Path) -> None:
 
 
 def list_objects(uri: str, folder: str = "") -> list[str]:
-    """Return the paths of what is below a folder of a directory of an object store, relative to the directory.
-
-    Marks of directories are among them.
-
-    Raises:
-        RunFailed: The storage did not answer.
-    """
+    """Return the paths below a folder of a directory of an object store, relative to it, marks of directories too."""
     from pyarrow.fs import FileSelector
 
     try:
@@ -93,11 +87,7 @@ def list_objects(uri: str, folder: str = "") -> list[str]:
 
 
 def open_store(uri: str) -> Any:
-    """Open a directory of an object store for writes with a condition; None where the scheme has none (``hdfs``).
-
-    Raises:
-        EnvironmentFault: The package that does it is not installed.
-    """
+    """Open a directory of an object store for writes with a condition; None where the scheme has none (``hdfs``)."""
     if not uri.startswith(("s3a://", "gs://", "abfs://", "abfss://")):
         return None
     require_extra(STORES)
@@ -111,10 +101,8 @@ def open_store(uri: str) -> Any:
 def require_conditional_writes(uri: str) -> None:
     """Check that the store of a table refuses to write an object that exists, if it is asked to.
 
-    A server that does not know conditions ignores them, and commits to the table would overwrite each other.
-
     Raises:
-        EnvironmentFault: It does not, or it cannot be asked.
+        EnvironmentFault: It ignores conditions, or it cannot be asked.
     """
     import obstore
     from obstore.exceptions import AlreadyExistsError, NotSupportedError
@@ -136,19 +124,14 @@ def require_conditional_writes(uri: str) -> None:
     with suppress(Exception):
         obstore.delete(store, _PROBE)
     raise EnvironmentFault(
-        f"the object store of {uri} does not know conditional writes (If-None-Match), so two runs could overwrite each"
-        " other's commits",
+        f"the object store of {uri} has no conditional writes (If-None-Match): runs could overwrite commits",
         hint="use a server that has them",
     )
 
 
 @contextmanager
 def share_file(path: Path, state: str, run_id: str, *, is_local: bool) -> Iterator[str]:
-    """Give a staged file on this machine a place that executors can read, and remove it from there afterwards.
-
-    That is in the state directory, which a cluster shares; ``run_id`` names the copy. Where Spark runs in this process,
-    it reads the file where it is.
-    """
+    """Copy a staged file into the state directory, where executors read it, unless Spark is local; then remove it."""
     if is_local:
         yield str(path)
         return

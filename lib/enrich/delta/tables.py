@@ -144,26 +144,30 @@ def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], in
     The texts hold no control characters.
     """
     texts = f"array_to_string({quote_name(column)}, chr(31))"
-    found = query_rows(open_log(uri), f"SELECT {texts} AS texts, count(*) AS count FROM this GROUP BY 1")  # noqa: S608
+    statement = f"SELECT {texts} AS texts, count(*) AS count FROM this GROUP BY 1"  # noqa: S608
+    found = query_rows(statement, this=open_log(uri))
     return [(tuple((row["texts"] or "").split("\x1f")), row["count"]) for row in found]
 
 
 def read_first_rows(uri: str, columns: Sequence[str], limit: int) -> list[dict[str, Any]]:
     """Return columns of a table's first ``limit`` rows, in the order of these columns."""
     listed = ", ".join(map(quote_name, columns))
-    return query_rows(open_log(uri), f"SELECT {listed} FROM this ORDER BY {listed} LIMIT {limit}")  # noqa: S608
+    return query_rows(f"SELECT {listed} FROM this ORDER BY {listed} LIMIT {limit}", this=open_log(uri))  # noqa: S608
 
 
-def query_rows(log: DeltaTable, statement: str) -> list[dict[str, Any]]:
-    """Return the rows of a statement over one table, which it calls ``this``."""
-    return list(query(log, statement).to_struct_array().to_pylist())
+def query_rows(statement: str, **logs: DeltaTable) -> list[dict[str, Any]]:
+    """Return the rows of a statement over tables, by the names that it has for them."""
+    return list(query(statement, **logs).to_struct_array().to_pylist())
 
 
-def query(log: DeltaTable, statement: str) -> Table:
+def query(statement: str, **logs: DeltaTable) -> Table:
     """Return the same as ``query_rows``, in Arrow."""
     from deltalake import QueryBuilder
 
-    return QueryBuilder().register("this", log).execute(statement).read_all()
+    builder = QueryBuilder()
+    for name, log in logs.items():
+        builder = builder.register(name, log)
+    return builder.execute(statement).read_all()
 
 
 def quote_name(column: str) -> str:

@@ -1,7 +1,6 @@
 """Stop, or plan anew, a run whose commit would be, or is, no longer the view: another one was faster, or others wrote.
 
-The proof of a commit, and what becomes of a run by it, is the table at the top of ``delta.sink``. A run that ends
-between the quarantine's commit and the target's is set right by the next one's plan
+The proof of a commit is ``delta.sink``. A run that ends between its two commits is set right by the next one's plan
 (``progress.continuity.find_contained``).
 """
 
@@ -25,8 +24,8 @@ log = logging.getLogger(__name__)
 def refuse_if_beaten(plan: Plan) -> None:
     """Stop when the target has a newer number than the one that this run was planned on.
 
-    Delta skips or refuses a number that it knows, in the same instant as it commits. But it forgets it where a table
-    has a ``delta.setTransactionRetentionDuration``: so this is asked right before each commit, too.
+    Delta refuses a number that it knows, as it commits; but it forgets it after
+    ``delta.setTransactionRetentionDuration``, so this is asked right before each commit, too.
 
     Raises:
         Locked: Naming the run that was faster.
@@ -47,7 +46,6 @@ def refuse_if_beaten_beside(plan: Plan) -> None:
 
 
 def _find_winner(plan: Plan, uri: str | None, name: str, planned: int) -> str | None:
-    """Return the run that has written a table since this one was planned; None when none has."""
     if uri is None or not tables.exists(uri):
         return None
     log = tables.open_log(uri)
@@ -57,9 +55,7 @@ def _find_winner(plan: Plan, uri: str | None, name: str, planned: int) -> str | 
 
 
 def refuse_drift(plan: Plan, version: int) -> None:
-    """Stop when somebody else's rows came between this run's plan and its commit.
-
-    Delta sees what overlaps with a commit; what came shortly before it, only the log shows.
+    """Stop when somebody else's rows came between this run's plan and its commit: Delta sees only what overlaps.
 
     Raises:
         DriftError: The target is the view no more; the next run says the same.
@@ -86,13 +82,8 @@ PAUSES = (0.5, 1.5, 4.0)
 def retry(attempt: Callable[[], T], job: str, run_id: str, is_final: Callable[[], bool]) -> T:
     """Make attempts until one succeeds, is the last, or fails for a reason that a fresh plan does not heal.
 
-    Rows that got lost are computed anew once: where it happens again, executors die of the job itself.
-
-    Args:
-        attempt: Plans and does the job.
-        job: The job's name.
-        run_id: Decides how long this run waits: two of them do not wait in step.
-        is_final: Tells whether the job is done in spite of the error.
+    Rows that got lost are computed anew once: where it happens again, executors die of the job itself. ``run_id``
+    decides how long this run waits, so that two do not wait in step; ``is_final``: the job is done despite the error.
     """
     losses = 0
     for pause in PAUSES:

@@ -59,7 +59,7 @@ def select_live_rows(run: Run, rows: Rows) -> DataFrame:
 
 
 def find_types(plan: Plan, session: SparkSession) -> dict[str, DataType]:
-    """Return the types of the job's columns; nothing is read but logs."""
+    """Return the types of the job's columns, without a look at rows."""
     with ExitStack() as cleanup:
         rows = make_no_rows(Run(plan, session, cleanup))
     return {field.name: strip_type(field.dataType.jsonValue()) for field in rows.schema.fields}

@@ -31,7 +31,6 @@ LARGE_LOOKUP = 2**20
 FEW = 100_000
 """Affected rows whose references are sent to every task that reads a large lookup, and that need no adaptive plans."""
 
-
 _IN_A_LIST = 10
 """References that a list is taken to have: nobody has counted them when it is decided whether they are sent."""
 
@@ -41,7 +40,6 @@ class Run:
     """One job's run inside Spark.
 
     Attributes:
-        session: The job's own session.
         cleanup: Releases what the stages persisted.
         committed: Told the result as soon as the log shows the job's commit, whatever becomes of the process then.
         seconds: Stage -> how long it took; fills as the stages end.
@@ -77,7 +75,7 @@ class Run:
         return frame
 
     def snapshot(self, alias: str, version: int | None = None, *, null_keys: bool = False) -> DataFrame:
-        """Return the rows of a source, at the window's end unless told otherwise, with or only without a whole key."""
+        """Return the rows of a source, at the window's end unless told otherwise, with a whole key or without."""
         is_null = lacks_value(self.plan.spec.sources[alias].key)
         return self.read_source(alias, version).where(is_null if null_keys else ~is_null)
 
@@ -128,8 +126,7 @@ class Run:
 def compute_once(frame: DataFrame) -> DataFrame:
     """Return a frame that is computed once, when it is first read, and whose plan does not grow with its past.
 
-    A persisted frame would do the first alone: the plan of what reads it twice contains its plan twice, so with each
-    join of a chain the plans would grow several times.
+    The plan of what reads a persisted frame twice contains its plan twice: with each join of a chain it would grow.
     """
     return frame.localCheckpoint(eager=False)
 
@@ -141,9 +138,7 @@ def build_finding(rule: str, action: str, counts: tuple[int, int], alias: str | 
 
 def identify_rows(plan: Plan) -> Identity:
     """Return how the target's rows are told apart."""
-    spec = plan.spec
-    has_pairs = spec.interval_step is not None
-    return Identity(spec.identity, spec.right_identity, has_pairs)
+    return Identity(plan.spec.identity, plan.spec.right_identity, plan.spec.interval_step is not None)
 
 
 def read_target(run: Run) -> DataFrame | None:
@@ -176,8 +171,7 @@ def measure(stage: str) -> Callable[[Callable[Concatenate[Run, P], R]], Callable
             try:
                 return step(run, *args, **kwargs)
             finally:
-                spent = run.seconds.get(stage, 0.0) + time.monotonic() - started
-                run.seconds[stage] = round(spent, 3)
+                run.seconds[stage] = round(run.seconds.get(stage, 0.0) + time.monotonic() - started, 3)
 
         return measured
 
