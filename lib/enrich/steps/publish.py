@@ -26,15 +26,7 @@ from enrich.base.result import (
     State,
 )
 from enrich.base.schemas import NOT_NULL
-from enrich.base.spec import (
-    FAILED_COLUMN,
-    KEY_NOT_NULL,
-    OPERATION,
-    RUN_ID_COLUMN,
-    Affected,
-    name_left_key,
-    quote,
-)
+from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL, OPERATION, RUN_ID_COLUMN, Affected, name_left_key, quote
 from enrich.base.suites import MASS_CHANGE, list_needed_columns
 from enrich.delta import extents, reads, sink, tables
 from enrich.delta.runs import INTENT, RunRow, RunsTable
