@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -192,7 +192,7 @@ def read_open_state(log: DeltaTable) -> TableState:
         columns={each["name"]: _type_of(each) for each in fields},
         properties=properties,
         commit=fingerprint(uri, version),
-        layout={each["name"]: _find_physical_names([each]) for each in fields},
+        layout={each["name"]: _find_physical_names(each) for each in fields},
         chars={each["name"]: found for each in fields if (found := _find_char_types(each))},
         demands=read_demands(fields, properties),
         partitions=tuple(metadata.partition_columns),
@@ -373,23 +373,32 @@ _DECLARED = "__CHAR_VARCHAR_TYPE_STRING"
 _CHAR = re.compile(r"(?i)\bchar\s*\(")
 
 
-def _find_physical_names(fields: Sequence[dict[str, Any]], path: str = "") -> dict[str, str]:
-    """Return path -> name in the files, of the fields for which that is another, and of those inside them."""
-    found = {}
-    for each in fields:
+def _walk_fields(kind: DataType, path: str = "") -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the fields of a struct, and those inside them, in arrays and maps too, each with its path."""
+    if isinstance(kind, str):
+        return
+    for each in kind.get("fields", []):
         inside = f"{path}.{quote(each['name'])}"
+        yield inside, each
+        yield from _walk_fields(each["type"], inside)
+    for name in ("elementType", "keyType", "valueType"):
+        yield from _walk_fields(kind.get(name, ""), path)
+
+
+def _find_physical_names(column: dict[str, Any]) -> dict[str, str]:
+    """Return path -> name in the files, of the column and the fields inside it for which that is another."""
+    found = {}
+    for path, each in _walk_fields({"fields": [column]}):
         physical = (each.get("metadata") or {}).get(_PHYSICAL, each["name"])
         if physical != each["name"]:
-            found[inside] = physical
-        found |= _find_physical_names(_fields_inside(each["type"]), inside)
+            found[path] = physical
     return found
 
 
 def _find_char_types(column: dict[str, Any]) -> list[str]:
     """Return the types with a CHAR in them that a column, and the fields inside it, were declared with."""
-    declared = str((column.get("metadata") or {}).get(_DECLARED, ""))
-    inside = [each for part in _fields_inside(column["type"]) for each in _find_char_types(part)]
-    return [declared, *inside] if _CHAR.search(declared) else inside
+    fields = [each.get("metadata") or {} for _, each in _walk_fields({"fields": [column]})]
+    return [each[_DECLARED] for each in fields if _CHAR.search(each.get(_DECLARED, ""))]
 
 
 def keeps_values(before: DataType, after: DataType) -> bool:
@@ -406,14 +415,6 @@ def keeps_values(before: DataType, after: DataType) -> bool:
         return all(now is not None and keeps_values(was, now) for was, now in fields)
     parts = [part for part in ("elementType", "keyType", "valueType") if part in before]
     return all(keeps_values(before[part], after[part]) for part in parts)
-
-
-def _fields_inside(kind: DataType) -> list[dict[str, Any]]:
-    """Return the fields of a struct, and those of the structs in arrays and maps."""
-    if isinstance(kind, str):
-        return []
-    kinds = [kind[name] for name in ("elementType", "keyType", "valueType") if name in kind]
-    return [*kind.get("fields", []), *[inner for each in kinds for inner in _fields_inside(each)]]
 
 
 # --- For how long a table's past stays readable, as its properties say ----------------------------------------------
