@@ -12,7 +12,7 @@ from deltalake import DeltaTable, write_deltalake
 from enrich.base.errors import ConfigError, HistoryError
 from enrich.base.result import Compaction, Extent, JobResult
 from enrich.cli.checks import format_maintenance
-from enrich.delta.extents import Shape, find_need, measure_files
+from enrich.delta.extents import find_need, measure_files
 from enrich.delta.tables import read_state
 from enrich.operations.maintenance import MaintainResult, Need, Upkeep, _Keeper
 from enrich.operations.workplace import Options, Workplace
@@ -21,9 +21,6 @@ from enrich.project.project import load_project
 from kit.command import call, restored
 from kit.commits import age_commit, find_commit
 from kit.project import CONF, SHOP, write_project
-
-LIMITS = Optimize(after_commit=True, small_files=100, deleted_rows=0.1)
-MANY, LARGE = Extent(500, 10**9), Extent(3, 10**9)
 
 
 @pytest.fixture
@@ -52,20 +49,11 @@ def test_the_table_says_what_was_done() -> None:
     assert lines[3:] == ["/lake/s__quarantine: no space"]
 
 
-@pytest.mark.parametrize(
-    ("shape", "rows", "why"),
-    [
-        (Shape(), 0, None),
-        (Shape(LARGE, Extent(99, 10**6), 1000), 901, None),
-        (Shape(MANY, Extent(100, 10**6), 1000), 1000, "100 small files (small_files is 100)"),
-        (Shape(LARGE, Extent(), 1000), 900, "10% of the rows in its files are gone (deleted_rows is 0.1)"),
-        (Shape(LARGE, Extent(), 1000), None, None),
-        (Shape(LARGE, Extent(), None), 10, None),
-        (Shape(Extent(3, 10**6), Extent(3, 10**6), 1000), 10, None),
-    ],
-)
-def test_when_a_target_is_out_of_shape(shape: Shape, rows: int | None, why: str | None) -> None:
-    assert find_need(shape, rows, LIMITS) == why
+@pytest.mark.parametrize(("limit", "why"), [(3, None), (2, "2 small files (small_files is 2)")])
+def test_when_a_target_is_out_of_shape(tmp_path: Path, limit: int, why: str | None) -> None:
+    for _ in range(2):
+        write_deltalake(tmp_path / "t", pa.table({"id": [1]}), mode="append")
+    assert find_need(str(tmp_path / "t"), Optimize(after_commit=True, small_files=limit)) == why
 
 
 def test_files_are_measured_however_they_are_listed(tmp_path: Path) -> None:

@@ -295,7 +295,7 @@ def _check_job(
         return
     well = "no log shows e-mail addresses, nor values of columns that are no keys"
     yield from settle("statistics", name, _check_statistics(project, job), well)
-    well = "few small files, and few rows that deletion vectors mark as gone"
+    well = "few small files"
     yield from settle("shape", name, _check_shape(project, job, status), well)
 
 
@@ -389,12 +389,14 @@ def _check_shape(project: Project, job: Job, status: JobStatus) -> Iterator[Diag
     place = str(project.location(job.target.table))
     if status.target_version is None:
         return
-    measured, table = extents.measure_shape(place), tables.read_state(place)
-    if measured.whole.bytes > extents.SMALL_TABLE and table.properties.get(_VECTORS, "false").lower() != "true":
+    table = tables.read_state(place)
+    if (
+        extents.measure_table(place).bytes > extents.SMALL_TABLE
+        and table.properties.get(_VECTORS, "false").lower() != "true"
+    ):
         message = "deletion vectors are off: a run writes every file anew in which a row changes"
         yield Diagnosis("shape", ADVICE, place, message, tables.suggest_properties(place, {_VECTORS: "true"}))
-    rows = status.state["rows"] if status.state is not None else None
-    if why := extents.find_need(measured, rows, project.settings.optimize):
+    if why := extents.find_need(place, project.settings.optimize):
         yield Diagnosis("shape", ADVICE, place, why, hints.maintain(job.job))
 
 

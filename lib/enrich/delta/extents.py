@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
@@ -23,8 +23,6 @@ MEASURED, MEASURED_FIRST = "delta.dataSkippingStatsColumns", "delta.dataSkipping
 """Which columns have statistics in the log; where there is no such list, how many of the first do."""
 SMALL_FILE = 32 * 2**20
 """Bytes below which a file is put together with others."""
-GONE = 0.05
-"""Share of a file's rows that are gone from which on it is written anew, whatever its size; Delta's own."""
 SMALL_TABLE = 8 * 2**20
 """Bytes of a table up to which a MERGE writes its files anew: deletion vectors take seven more Spark jobs."""
 WORTH = 0.5
@@ -34,33 +32,10 @@ _EMAIL = re.compile(r"[^@\s]@[^@\s]+\.")
 """Delta cuts long texts, so the end of an address may be missing."""
 
 
-@dataclass(frozen=True)
-class Shape:
-    """The files of a table at its latest version, all and those below ``SMALL_FILE``.
-
-    Attributes:
-        records: Rows in the files, those that deletion vectors mark among them; None where a file does not tell.
-    """
-
-    whole: Extent = field(default_factory=Extent)
-    small: Extent = field(default_factory=Extent)
-    records: int | None = 0
-
-
-def measure_shape(uri: str) -> Shape:
-    """Measure a table's files; all is 0 where there is no table yet."""
-    if not exists(uri):
-        return Shape()
-    files = open_log(uri).get_add_actions(flatten=True)
-    sizes = _read_sizes(files)
-    told = files.column("num_records").to_pylist() if "num_records" in files.schema.names else [None] * len(sizes)
-    small = [size for size in sizes if size < SMALL_FILE]
-    return Shape(_sum(sizes), _sum(small), None if None in told else sum(told))
-
-
-def measure_table(uri: str) -> Extent:
-    """Count the files, and their bytes, that a table has at its latest version; none where there is no table yet."""
-    return measure_shape(uri).whole
+def measure_table(uri: str, below: int | None = None) -> Extent:
+    """Count the files of a table, all or those of fewer bytes, and their bytes; none where there is no table yet."""
+    sizes = _read_sizes(open_log(uri).get_add_actions(flatten=True)) if exists(uri) else []
+    return _sum([size for size in sizes if below is None or size < below])
 
 
 def _sum(sizes: Sequence[int]) -> Extent:
@@ -113,22 +88,10 @@ def measure_files(uri: str, paths: Iterable[str]) -> Extent:
     return _sum([info.size or 0 for info in infos if info.type == FileType.File])
 
 
-# --- Whether a table's files should be put in shape, and which of them that would be --------------------------------
-
-
-def find_need(shape: Shape, rows: int | None, limits: Optimize) -> str | None:
-    """Return why a table's files should be put in shape, with the limit; None when they need not be.
-
-    In tables up to ``SMALL_TABLE`` rows that are gone cost nothing. ``rows``: those of the table, where that is known.
-    """
-    if shape.small.files >= limits.small_files:
-        return f"{shape.small.files} small files (small_files is {limits.small_files})"
-    if rows is None or not shape.records or shape.whole.bytes <= SMALL_TABLE:
-        return None
-    gone = max(0, shape.records - rows) / shape.records
-    if gone >= limits.deleted_rows:
-        return f"{gone:.0%} of the rows in its files are gone (deleted_rows is {limits.deleted_rows})"
-    return None
+def find_need(uri: str, limits: Optimize) -> str | None:
+    """Return why a table's files should be put together, with the limit; None when they need not be."""
+    small = measure_table(uri, SMALL_FILE).files
+    return f"{small} small files (small_files is {limits.small_files})" if small >= limits.small_files else None
 
 
 # --- The least and the greatest values that a log has: of which columns, and which files they let a reader skip -----

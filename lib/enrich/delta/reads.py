@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from typing import Any
 from urllib.parse import urlparse
 
@@ -109,18 +108,9 @@ _CHANGE, _VERSION = "_change_type", "_commit_version"
 
 
 def read_change_feed(spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str]) -> DataFrame:
-    """Return what the commits after ``window[0]`` up to ``window[1]`` removed and added.
+    """Return what the commits after ``window[0]`` up to ``window[1]`` removed and added, as the snapshots have it.
 
     Out: ``columns``, ``WEIGHT`` (-1 for a removed row, +1 for an added one) and ``COMMIT``.
-    """
-    feed = _open_feed(spark, uri, (window[0] + 1, window[1]), [*columns, _CHANGE, _VERSION])
-    weight = F.when(F.col(_CHANGE).isin(*_GONE), F.lit(-1)).otherwise(F.lit(1))
-    commit = F.col(_VERSION).alias(COMMIT)
-    return feed.select(*[F.col(quote(name)).alias(name_inside(name)) for name in columns], weight.alias(WEIGHT), commit)
-
-
-def _open_feed(spark: SparkSession, uri: str, ends: tuple[int, int], columns: Sequence[str]) -> DataFrame:
-    """Return columns of the change feed of the commits between two ends with the values that the snapshots have.
 
     Delta's reader hands each row through objects of Java, which changes some (docs/adr/0029-rows-of-feeds.md). So it
     only checks the range and chooses the schema; the rows are read by what it reads them with itself.
@@ -129,32 +119,46 @@ def _open_feed(spark: SparkSession, uri: str, ends: tuple[int, int], columns: Se
         EnvironmentFault: This is another Delta than those that are known.
     """
     reader = spark.read.format("delta").option("readChangeFeed", "true")
-    feed = reader.option("startingVersion", ends[0]).option("endingVersion", ends[1]).load(uri)
+    feed = reader.option("startingVersion", window[0] + 1).option("endingVersion", window[1]).load(uri)
     if os.environ.get("DATABRICKS_RUNTIME_VERSION"):  # Delta has other classes there: docs/limits.md
-        state = tables.state_at(uri, ends[1])
+        state = tables.state_at(uri, window[1])
         if state is None or set(state.partitions) != set(tables.read_state(uri).partitions):
-            raise PySparkException(f"{uri} has other partition columns since version {ends[1]}")
-        return feed
-    with _know_delta(uri):
-        read: Any = feed._jdf
-        relation = read.queryExecution().analyzed().collectLeaves().head().relation()
-        if relation.startingVersion().isEmpty():
-            return feed  # there are no such commits: nothing is in it
-        jvm: Any = spark._jvm
-        latest = relation.snapshotForBatchSchema()
-        then = _find_snapshot(relation, latest, ends[1])
-        found = jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader.changesToBatchDF(
-            relation.deltaLog(),
-            relation.startingVersion().get(),
-            relation.endingVersion().get(),
-            spark._jsparkSession,
-            relation.catalogTableOpt(),
-            jvm.scala.Some(then),
-            False,  # only what the commits recorded
-            jvm.scala.Option.empty(),
-        )
-        is_latest = then.version() == latest.version()
-    rows = ClassicDataFrame(found, spark)
+            raise PySparkException(f"{uri} has other partition columns since version {window[1]}")
+    else:
+        try:
+            feed = _read_behind(spark, feed, window[1], [*columns, _CHANGE, _VERSION])
+        except (Py4JJavaError, Py4JNetworkError):
+            raise
+        except (Py4JError, TypeError) as error:  # TypeError: what is called as a class of Java is none
+            raise EnvironmentFault(
+                f"this release of Delta reads the change feed of {uri} in a way that enrich does not know",
+                hint=f"`{hints.doctor()}` shows the versions; docs/install.md says which ones work together",
+            ) from error
+    weight = F.when(F.col(_CHANGE).isin(*_GONE), F.lit(-1)).otherwise(F.lit(1))
+    commit = F.col(_VERSION).alias(COMMIT)
+    return feed.select(*[F.col(quote(name)).alias(name_inside(name)) for name in columns], weight.alias(WEIGHT), commit)
+
+
+def _read_behind(spark: SparkSession, feed: DataFrame, last: int, columns: Sequence[str]) -> DataFrame:
+    """Return columns of a feed that ends with the commit ``last``, by the classes of Delta behind its reader."""
+    read: Any = feed._jdf
+    relation = read.queryExecution().analyzed().collectLeaves().head().relation()
+    if relation.startingVersion().isEmpty():
+        return feed  # there are no such commits: nothing is in it
+    jvm: Any = spark._jvm
+    latest = relation.snapshotForBatchSchema()
+    then = _find_snapshot(relation, latest, last)
+    found = jvm.org.apache.spark.sql.delta.commands.cdc.CDCReader.changesToBatchDF(
+        relation.deltaLog(),
+        relation.startingVersion().get(),
+        relation.endingVersion().get(),
+        spark._jsparkSession,
+        relation.catalogTableOpt(),
+        jvm.scala.Some(then),
+        False,  # only what the commits recorded
+        jvm.scala.Option.empty(),
+    )
+    rows, is_latest = ClassicDataFrame(found, spark), then.version() == latest.version()
     wanted = feed.select(*[F.col(quote(name)) for name in columns])
     return rows.select(*[_take_as(rows, each, is_latest=is_latest) for each in wanted.schema.fields])
 
@@ -173,27 +177,15 @@ def _find_snapshot(relation: Any, latest: Any, last: int) -> Any:
     return latest if same else then
 
 
-@contextmanager
-def _know_delta(uri: str) -> Iterator[None]:
-    """Refuse a Delta whose classes have not the methods that are called in the block; pass on what these raise."""
-    try:
-        yield
-    except (Py4JJavaError, Py4JNetworkError):
-        raise
-    except (Py4JError, TypeError) as error:  # TypeError: what is called as a class of Java is none
-        raise EnvironmentFault(
-            f"this release of Delta reads the change feed of {uri} in a way that enrich does not know",
-            hint=f"`{hints.doctor()}` shows the versions; docs/install.md says which ones work together",
-        ) from error
-
-
 def _take_as(rows: DataFrame, wanted: StructField, *, is_latest: bool) -> Column:
     """Return a column as the table's latest schema has it, without what Delta notes about it in its own tables."""
     there = next((each for each in rows.schema.fields if each.name.lower() == wanted.name.lower()), None)
-    column = F.lit(None) if there is None else F.col(quote(there.name))
-    if there is not None and not is_latest:
+    if there is None:
+        return F.lit(None).cast(wanted.dataType).alias(wanted.name, metadata=wanted.metadata)
+    column = F.col(quote(there.name))
+    if not is_latest:
         column = give_fields(column, there.dataType, wanted.dataType)
-    if there is None or not is_latest or there.dataType != wanted.dataType:
+    if not is_latest or there.dataType != wanted.dataType:
         column = column.cast(wanted.dataType)
     return column.alias(wanted.name, metadata=wanted.metadata)
 

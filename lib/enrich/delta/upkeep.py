@@ -7,14 +7,13 @@ compactions of its at a time write every row twice.
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 
 from pyspark.sql import SparkSession
 
 from enrich.base.failpoints import pass_point
 from enrich.base.result import Compaction, Extent
 from enrich.base.spec import quote
-from enrich.delta.extents import GONE, SMALL_FILE, measure_files
+from enrich.delta.extents import SMALL_FILE, measure_files
 from enrich.delta.sink import hold_settings
 from enrich.delta.tables import open_log
 
@@ -28,28 +27,19 @@ _CUBE = 2**30
 """Bytes of clustered files that are not clustered again. Delta's 100 GB would write most tables anew every time."""
 
 
-@dataclass(frozen=True)
-class Author:
-    """For whom a table's files are put in shape, which stands in the commit, and from which share of rows gone on."""
-
-    run_id: str
-    job: str
-    deleted_rows: float = 2 * GONE
-
-
-def optimize_table(session: SparkSession, uri: str, author: Author, why: str) -> Compaction | None:
+def optimize_table(session: SparkSession, uri: str, author: tuple[str, str], why: str) -> Compaction | None:
     """Put small files together, write files anew of which many rows are gone, and cluster where the table has it.
 
-    The commit has no transaction number: the cursor stays where it is. None: nothing was to be done.
+    The commit names the ``author``, run and job. It has no transaction number: the cursor stays where it is. None:
+    nothing was to be done.
     """
     settings = {
         f"{_OPTIMIZE}minFileSize": str(SMALL_FILE),
         f"{_OPTIMIZE}maxFileSize": str(_LARGE_FILE),
-        f"{_OPTIMIZE}maxDeletedRowsRatio": str(min(GONE, author.deleted_rows / 2)),
         f"{_OPTIMIZE}clustering.mergeStrategy.minCubeSize.threshold": str(_CUBE),
         f"{_OPTIMIZE}clustering.mergeStrategy.minCubeSize.targetCubeSize": str(_CUBE + _CUBE // 2),
         "spark.databricks.delta.commitInfo.userMetadata": json.dumps(
-            {"enrich_upkeep": 1, "run_id": author.run_id, "job": author.job}, sort_keys=True, separators=(",", ":")
+            {"enrich_upkeep": 1, "run_id": author[0], "job": author[1]}, sort_keys=True, separators=(",", ":")
         ),
     }
     with hold_settings(session, settings):

@@ -214,18 +214,18 @@ class _Keeper:
 
     def _optimize(self, found: Upkeep, job: Job, uri: str) -> Upkeep:
         """Write files anew that are due; none where OPTIMIZE was the last to write any."""
-        from enrich.delta.upkeep import Author, optimize_table
+        from enrich.delta.upkeep import optimize_table
 
         def optimize(own: SparkSession) -> Compaction | None:
             self.workplace.require_safe_commits(uri, own)
-            return optimize_table(own, uri, Author(self.workplace.run_id, job.job), "enrich maintain")
+            return optimize_table(own, uri, (self.workplace.run_id, job.job), "enrich maintain")
 
         history = tables.read_history(tables.open_log(uri))
         last = next((each.get("operation") for each in history if each.get("operation") not in _NO_FILES), None)
         if last == "OPTIMIZE":
             return found
         if self.dry_run:
-            small = extents.measure_shape(uri).small
+            small = extents.measure_table(uri, extents.SMALL_FILE)
             return replace(found, rewritten=small) if small.files > 1 else found
         log.info("%s: OPTIMIZE of %s", job.job, found.table)
         done = self.workplace.work_inside(optimize)

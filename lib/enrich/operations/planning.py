@@ -130,11 +130,11 @@ def foresee(run: Run, changed: Changes, affected: Affected | None) -> Forecast:
 
 
 def _foresee_upkeep(plan: Plan) -> str | None:
-    """Return why a run that writes rows would run OPTIMIZE, going by the files and rows that the target has now."""
-    table, state = plan.target.table, plan.recorded_state
+    """Return why a run that writes rows would run OPTIMIZE, going by the files that the target has now."""
+    table = plan.target.table
     if table is None or plan.optimize is None or not plan.optimize.after_commit:
         return None
-    return extents.find_need(extents.measure_shape(table.uri), state.rows if state is not None else None, plan.optimize)
+    return extents.find_need(table.uri, plan.optimize)
 
 
 def _measure_feeds(run: Run, changed: Changes) -> Extent:

@@ -234,14 +234,12 @@ def keep_in_shape(plan: Plan, session: SparkSession, result: JobResult) -> JobRe
     try:
         from enrich.delta import upkeep
 
-        rows = result.state.rows if result.state is not None else None
-        why = extents.find_need(extents.measure_shape(uri), rows, limits)
+        why = extents.find_need(uri, limits)
         if why is None:
             return result
         started = time.monotonic()
         log.info("%s: OPTIMIZE of the target: %s", result.job, why)
-        author = upkeep.Author(plan.run_id, result.job, limits.deleted_rows)
-        done = upkeep.optimize_table(session, uri, author, why)
+        done = upkeep.optimize_table(session, uri, (plan.run_id, result.job), why)
         spent = {**result.stages, "optimize": round(time.monotonic() - started, 3)}
         return replace(result, optimized=done, stages=spent)
     except Exception as error:  # noqa: BLE001 - the job is done, and another run or `enrich maintain` can do this

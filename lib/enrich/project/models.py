@@ -342,13 +342,6 @@ class Optimize(Model):
         le=1_000_000,
         description="Files below 32 MB are put together when there are at least so many.",
     )
-    deleted_rows: float = Field(
-        0.2,
-        gt=0,
-        le=1,
-        description="The share of the rows in the files that may be gone before files are written anew, in tables above"
-        " 8 MB.",
-    )
 
 
 class Settings(Model):
@@ -364,7 +357,7 @@ class Settings(Model):
     lineage: Lineage | None = Field(None, description="OpenLineage events of every run.")
     metrics: Metrics | None = Field(None, description="Figures of every run, for Prometheus.")
     notify: dict[StrictStr, Notify] = Field({}, description="Who is told about failures, by a name of your choice.")
-    optimize: Optimize = Optimize(after_commit=True, small_files=100, deleted_rows=0.2)
+    optimize: Optimize = Optimize(after_commit=True, small_files=100)
 
 
 MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {

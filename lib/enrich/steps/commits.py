@@ -35,11 +35,7 @@ def refuse_if_beaten(plan: Plan) -> None:
 
 
 def refuse_if_beaten_beside(plan: Plan) -> None:
-    """Stop when the quarantine has a newer number than this run was planned on, as ``refuse_if_beaten``.
-
-    Raises:
-        Conflict: Another run is between its two commits, or has ended there.
-    """
+    """Stop when another run is between its two commits, or has ended there: the quarantine has a newer number."""
     beside = plan.target.quarantine
     if beside is not None and _find_winner(plan, beside.table.uri, cursor.BESIDE, beside.number):
         raise Conflict(f"another run is writing the quarantine of {plan.job.job!r}", hint="run again")

@@ -125,12 +125,12 @@ def refuse_run(closed: Closed, plan: Plan) -> JobResult:
 
 def _describe(finding: Finding) -> str:
     where = finding.source or finding.column or ",".join(finding.column_list or ())
-    what = f"{finding.expectation}{f' ({where})' if where else ''}"
-    if finding.error:
-        condition = finding.error.partition("[")[2].rstrip("]")
-        remedy = f"; {ValueFault(condition).suggest()}" if suggest_function(condition) else ""
-        return f"{f'{finding.where}: ' if finding.where else ''}{what}: {finding.error}{remedy}"
-    return f"{what}: {finding.failed} of {finding.checked} rows"
+    what = f"{finding.expectation} ({where})" if where else finding.expectation
+    if not finding.error:
+        return f"{what}: {finding.failed} of {finding.checked} rows"
+    condition = finding.error.partition("[")[2].rstrip("]")
+    remedy = f"; {ValueFault(condition).suggest()}" if suggest_function(condition) else ""
+    return f"{f'{finding.where}: ' if finding.where else ''}{what}: {finding.error}{remedy}"
 
 
 @measure("rules")
@@ -164,12 +164,8 @@ def _find_shared_keys(run: Run, rows: Rows) -> list[Finding]:
     counted = changes.count_by_key(select_live_rows(run, rows).select(*identity))
     if counted.where(F.col(changes.ROWS) > F.col(changes.KEYS)).isEmpty():
         return []
-    found = {each.alias: changes.count_rows(run.read_source(each.alias), each, search=True) for each in sources}
-    return [
-        build_finding("key_unique", "fail", (counts.rows, counts.surplus), alias)
-        for alias, counts in found.items()
-        if counts.surplus
-    ]
+    found = [(each.alias, changes.count_rows(run.read_source(each.alias), each, search=True)) for each in sources]
+    return [build_finding("key_unique", "fail", (at.rows, at.surplus), alias) for alias, at in found if at.surplus]
 
 
 def _count_new_orphans(run: Run, rows: Rows, alias: str, counted: tuple[int, int]) -> tuple[int, int]:

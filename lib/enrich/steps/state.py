@@ -55,12 +55,15 @@ def count_target(
 
     ``target`` has images of the changed rows unless all rows are counted; ``lookups``: how each join goes over all.
     """
-    plan, columns = run.plan, [F.col(quote(name)) for name in run.plan.spec.columns]
-    good, recorded = judged.good.select(*columns), plan.recorded_state
+    plan, recorded = run.plan, run.plan.recorded_state
+
+    def publish() -> DataFrame:
+        return build_published(run, judged.good, affected, None)
+
     if plan.everything:
-        return _take_counts(plan, judged, lookups) or _count_rows(plan, good, lookups), frozenset()
+        return _take_counts(plan, judged, lookups) or _count_rows(plan, publish(), lookups), frozenset()
     if recorded is None:
-        state = _count_rows(plan, build_published(run, judged.good, affected, None), lookups)
+        state = _count_rows(plan, publish(), lookups)
         return state, frozenset(each.index for each in state.rules)
     known = [each for each in recorded.rules if each.is_counted]
     images = () if target.is_empty else target.images
@@ -70,7 +73,7 @@ def count_target(
     before = {name: recorded.nulls.get(name, recorded.rows) for name in plan.spec.columns}
     nulls = {name: count + target.nulls[name] for name, count in before.items()}
     state = State(recorded.rows + target.inserted - target.deleted, tuple(kept), lookups, nulls)
-    return _complete(run, state, lambda: build_published(run, judged.good, affected, None))
+    return _complete(run, state, publish)
 
 
 def _take_counts(plan: Plan, judged: JudgedRows, lookups: Lookups) -> State | None:
