@@ -9,7 +9,6 @@ from typing import Any
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, EnrichError, Fault, Locked
-from enrich.base.extras import EXPECTATIONS, has_extra
 from enrich.base.failures import describe_error
 from enrich.base.names import CatalogName, find_quarantine
 from enrich.base.schemas import name_of
@@ -242,15 +241,3 @@ def _check_conditions(suite: Suite, kinds: Mapping[str, DataType]) -> list[Fault
             if kind not in (None, "boolean"):
                 faults.append(Fault(f"{rule.type}: row_condition is {name_of(kind)}; it must be a condition", place))
     return faults
-
-
-def validate_suites(project: Project) -> list[Fault]:
-    """Let Great Expectations itself build every rule of every suite; importing it takes seconds.
-
-    Where it is not installed, the check of the suites when the project was loaded stands alone.
-    """
-    if not project.suites or not has_extra(EXPECTATIONS):
-        return []
-    from enrich.quality.gx import check_with_gx
-
-    return [fault for suite in project.suites.values() for fault in check_with_gx(suite)]

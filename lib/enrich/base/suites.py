@@ -49,7 +49,6 @@ class Type:
         judges: ``column``, ``pair``, ``multi`` (rules that judge rows) or ``aggregate`` (one verdict for all rows).
         required: Arguments that must be given, with what they take.
         optional: Arguments that may be left out or null.
-        refused: Why enrich does not run this type; None for those it runs.
         verdict_only: True for row types that GX answers from the schema, without counts.
         either: At least one of these must be given.
         windowed: True when the condition looks at other rows through a window.
@@ -60,7 +59,6 @@ class Type:
     judges: str
     required: Mapping[str, Kind] = field(default_factory=dict)
     optional: Mapping[str, Kind] = field(default_factory=dict)
-    refused: str | None = None
     verdict_only: bool = False
     either: tuple[str, ...] = ()
     windowed: bool = False

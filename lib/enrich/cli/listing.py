@@ -39,7 +39,7 @@ def find_faults(load: Callable[[], Project], *, offline: bool = False) -> tuple[
         project = load()
     except ConfigError as error:
         return None, error.faults
-    return project, (*inspection.validate(project, offline=offline), *inspection.validate_suites(project))
+    return project, tuple(inspection.validate(project, offline=offline))
 
 
 def format_schema(kind: str) -> str:

@@ -20,7 +20,7 @@ from enrich.project.yamlfile import PathStep, Tree
 _WORDS = {
     type(None): "nothing", bool: "true or false", int: "a number", float: "a number", str: "text", list: "a list",
 }  # fmt: skip
-_LISTS = ("rules", "rounds", "commits")
+_LISTS = ("rules", "rounds", "commits", "expectations")
 _Model = TypeVar("_Model", bound=Model)
 _CONTROL = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")
 _EXPRESSION_CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u2028\u2029]")
@@ -57,7 +57,7 @@ def build_model(model: type[_Model], tree: Tree, kind: FileKind) -> tuple[_Model
     except ValidationError as error:
         for item in error.errors(include_url=False, include_context=True):
             if item["type"] == "missing" or item["input"] is not None:
-                values.fault(_describe_error(item, item["loc"], kind), item["loc"])
+                values.fault(describe_error(item, item["loc"], kind), item["loc"])
         return None, values.faults
     return (None if values.faults else built), values.faults
 
@@ -127,8 +127,8 @@ def _describe_path(path: tuple[PathStep, ...]) -> str:
     return f"'{dotted}'{item}" if names else "the file"
 
 
-def _describe_error(item: Any, path: tuple[PathStep, ...], kind: FileKind) -> str:
-    """Return one pydantic error in our words."""
+def describe_error(item: Any, path: tuple[PathStep, ...], kind: FileKind) -> str:
+    """Return one pydantic error, of the node at ``path``, in our words."""
     value, name = item["input"], _describe_path(path)
     is_text = isinstance(value, str)
     match item["type"]:

@@ -17,11 +17,10 @@ from dataclasses import replace
 from functools import reduce
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from enrich.base.errors import Fault
 from enrich.base.failures import find_condition, is_no_verdict
 from enrich.base.result import Finding
 from enrich.base.spec import quote
-from enrich.base.suites import Condition, Suite, SuiteRule, resolve_column
+from enrich.base.suites import Condition, SuiteRule, resolve_column
 
 if TYPE_CHECKING:
     from great_expectations.expectations.row_conditions import Condition as GxCondition
@@ -70,22 +69,6 @@ def name_error(error: BaseException) -> str:
         return error.cause
     code = find_condition(error)
     return f"{type(error).__name__}[{code}]" if code else type(error).__name__
-
-
-def check_with_gx(suite: Suite) -> list[Fault]:
-    """Return a fault for each rule that GX's own models refuse although our table let it pass."""
-    faults: list[Fault] = []
-    with silence_gx():
-        for rule in suite.rules:
-            try:
-                build_expectation(rule, rule.kwargs)
-            except Exception as error:  # noqa: BLE001 - whatever GX raises is its refusal
-                listed = getattr(error, "errors", None)  # arguments and kinds of error; the texts hold values
-                items = listed() if callable(listed) else []
-                found = [f"{'.'.join(map(str, item['loc']))} ({item['type']})" for item in items]
-                said = ", ".join(dict.fromkeys(found)) or type(error).__name__
-                faults.append(Fault(f"Great Expectations refuses {rule.type}: {said}", rule.where))
-    return faults
 
 
 def build_expectation(rule: SuiteRule, kwargs: Mapping[str, Any]) -> Any:
