@@ -120,7 +120,7 @@ def test_what_keeps_several_commits_is_no_hole(notes: Lab, monkeypatch: pytest.M
         patched.setattr(tables, "find_local_path", lambda _: None)
         assert tables.list_log(f"file://{notes.path('notes')}/") == (set(range(6)), [])
     assert feeds.read_range(notes.path("notes"), (1, 5)) == Told()
-    assert feeds.Snapshots(notes.path("notes")).find_damage(5) is None
+    assert feeds.find_damage(notes.path("notes"), 5) is None
     (log / f"{4:020d}.checkpoint.{1:010d}.{2:010d}.parquet").unlink()
     assert [each.error for each in notes.run_all().jobs] == [None] * 3
     assert list_differing(notes) == []

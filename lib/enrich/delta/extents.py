@@ -57,8 +57,7 @@ def measure_feed(uri: str, version: int) -> Extent:
 def measure_commit(uri: str, version: int) -> Extent:
     """Count the files that a commit wrote; none where the log does not hold the commit.
 
-    A commit that gives a deletion vector to a file removes the file and adds it again. It has written the vector, and
-    not the file. (Delta's protocol, "Deletion Vectors".)
+    A file that gets a deletion vector is removed and added again: only the vector was written. (Delta's protocol.)
     """
     found = actions(uri, version) or []
     removed = {each["remove"]["path"]: each["remove"].get("deletionVector") for each in found if "remove" in each}
@@ -115,13 +114,10 @@ def find_measured_columns(uri: str) -> dict[str, bool]:
 
 
 def find_bounds(uri: str, ranges: Mapping[str, Range]) -> dict[str, Range]:
-    """Find the nearest values around ranges of top-level columns that a table's log has of its files anyway.
+    """Return bounds around ranges of columns by which files are skipped; none where few are, or the table is small.
 
-    A commit records the condition of its MERGE, so keys have no business there; these values are in the log already.
-
-    Returns:
-        Column -> bounds by which files are skipped, without the end that the log has no value for; none where few files
-        are skipped, or the table is small.
+    A commit records the condition of its MERGE, so keys have no business there. These are the nearest values that the
+    log has of its files already; an end for which it has none is left out.
     """
     if not ranges:
         return {}

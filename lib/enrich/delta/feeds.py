@@ -10,9 +10,7 @@ from __future__ import annotations
 import base64
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any
+from typing import Any, NamedTuple
 from urllib.parse import unquote, urlparse
 
 from enrich.base.errors import RunFailed
@@ -24,8 +22,7 @@ _B85 = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz!#$%&()*+-
 _TO_B85 = str.maketrans(_Z85, _B85)
 
 
-@dataclass(frozen=True)
-class Told:
+class Told(NamedTuple):
     """What the commits of a range say of its feed: versions that the log lacks, and those with other partitions."""
 
     lost: tuple[int, ...] = ()
@@ -60,34 +57,19 @@ def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | No
     return Told(tuple(lost), tuple(changed))
 
 
-@dataclass
-class Snapshots:
-    """Which versions of a table can be read, as far as its log can say; each commit is looked at once."""
+def find_damage(uri: str, version: int) -> int | None:
+    """Return the first commit, of those that a version is read from, whose file is empty or holds something else.
 
-    uri: str
-    _held: dict[int, bool] = field(default_factory=dict)
+    A reader passes over an empty one in silence; a commit that is missing ends each reader with an error.
+    """
+    commits, checkpoints = tables.list_log(uri)
+    base = max((each for each in checkpoints if each <= version), default=-1)
+    read_from = [each for each in range(base + 1, version + 1) if each in commits]
+    return next((each for each in read_from if tables.actions(uri, each, "commitInfo") is None), None)
 
-    @cached_property
-    def _names(self) -> tuple[set[int], list[int]]:
-        return tables.list_log(self.uri)
 
-    def find_damage(self, version: int) -> int | None:
-        """Return the first commit, of those that a version is read from, whose file is empty or holds something else.
-
-        A reader passes over an empty one in silence; a commit that is missing ends each reader with an error.
-        """
-        commits, checkpoints = self._names
-        base = max((each for each in checkpoints if each <= version), default=-1)
-        for each in range(base + 1, version + 1):
-            if each in commits and each not in self._held:
-                self._held[each] = tables.actions(self.uri, each, "commitInfo") is not None
-            if not self._held.get(each, True):
-                return each
-        return None
-
-    def can_open(self, version: int) -> bool:
-        """Return whether the log has all that a version is read from."""
-        return tables.state_at(self.uri, version) is not None and self.find_damage(version) is None
+def _can_open(uri: str, version: int) -> bool:
+    return tables.state_at(uri, version) is not None and find_damage(uri, version) is None
 
 
 def find_feed_start(
@@ -101,7 +83,7 @@ def find_feed_start(
         readable: Whether rows and time of ``stop`` itself must be there, too; those of later versions always must.
         used: The columns whose values are read; None: all.
     """
-    uri, version, snapshots = table.uri, table.version, Snapshots(table.uri)
+    uri, version = table.uri, table.version
     missing: set[str] = set()
     whole = [version]
     while table.has_change_feed and version > stop:
@@ -114,7 +96,7 @@ def find_feed_start(
         if has_schema and not _keeps_columns(uri, version, used):
             break
         if has_schema and read_range(uri, (version - 1, version)).repartitioned:  # both sides of it are compared
-            if missing or before or not all(map(snapshots.can_open, (version - 1, version))):
+            if missing or before or not (_can_open(uri, version - 1) and _can_open(uri, version)):
                 break
         elif not _has_files(uri, found):
             break
@@ -124,7 +106,7 @@ def find_feed_start(
             whole.append(version)
     if version == stop and not readable:
         return version
-    has_rows = (each for each in sorted(whole) if snapshots.can_open(each))
+    has_rows = (each for each in sorted(whole) if _can_open(uri, each))
     return next((each for each in has_rows if tables.actions(uri, each) is not None), table.version)
 
 

@@ -11,7 +11,6 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
-from pathlib import Path
 from types import ModuleType
 
 from enrich.base.errors import EnvironmentFault, Locked
@@ -47,9 +46,14 @@ def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> It
         return
     pass_point("lock.before")
     path = local / "locks" / f"{job}.lock"
+    flags = os.O_NOFOLLOW | os.O_CLOEXEC  # a link is refused: what it points to would be emptied
+    writable = True
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        handle, writable = _open(path)
+        try:
+            handle = os.open(path, flags | os.O_RDWR | os.O_CREAT, 0o666)
+        except PermissionError:  # another operator's; whoever may read it can lock it
+            handle, writable = os.open(path, flags | os.O_RDONLY), False
     except OSError as error:
         raise EnvironmentFault(
             f"cannot open {path}: {error.strerror}", hint="check the permissions of the state directory"
@@ -67,9 +71,10 @@ def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> It
         pass_point("lock.taken")
         if writable:
             since = datetime.now(UTC).isoformat(timespec="seconds")
-            note = f"run {run_id} (host {socket.gethostname()}, pid {os.getpid()}, since {since})"
             os.ftruncate(handle, 0)
-            os.pwrite(handle, note.encode(), 0)
+            os.pwrite(
+                handle, f"run {run_id} (host {socket.gethostname()}, pid {os.getpid()}, since {since})".encode(), 0
+            )
             noted = True
         pass_point("lock.noted")
         yield
@@ -78,14 +83,3 @@ def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> It
             os.ftruncate(handle, 0)
         os.close(handle)
     pass_point("lock.released")
-
-
-def _open(path: Path) -> tuple[int, bool]:
-    """Open a lock's file, made if need be; return its handle, and whether it can be written: reading it suffices.
-
-    A link is refused: what it points to would be emptied.
-    """
-    try:
-        return os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o666), True
-    except PermissionError:
-        return os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), False

@@ -1,7 +1,6 @@
-"""Look at rows of tables without Spark, to guess which columns are keys and which refer to them.
+"""Look at the first rows of tables, without Spark, to guess which columns are keys and which refer to them.
 
-Of each table the first rows are looked at, and of a reference some values, which are looked up in the whole key column
-of the other table. No value leaves this module.
+No value leaves this module.
 """
 
 from __future__ import annotations
@@ -57,10 +56,7 @@ def measure_uniqueness(uri: str, columns: Sequence[str]) -> Uniqueness:
 def measure_matches(
     uri: str, column: str, lookup: tuple[str, str], *, is_list: bool = False, field: str | None = None
 ) -> Matches:
-    """Count how many of the first different values of a column are keys of a lookup, a place and its key column.
-
-    A column may hold lists of keys, or of structs with a field that holds the key.
-    """
+    """Count how many of the first values of a column, or in its lists, are keys of a lookup, a place and its key."""
     name, (place, key) = quote_name(column), lookup
     text = "'" + (field or "").replace("'", "''") + "'"
     reference = f"unnest({name})" if is_list else name

@@ -193,10 +193,9 @@ def _take_as(rows: DataFrame, wanted: StructField, *, is_latest: bool) -> Column
 def read_snapshot_difference(
     spark: SparkSession, uri: str, window: tuple[int, int], columns: Sequence[str], latest: int | None = None
 ) -> DataFrame:
-    """Return the same as ``read_change_feed`` from the two snapshots, for ranges whose feed cannot be read.
+    """Return the same as ``read_change_feed`` from two snapshots; unchanged rows are there twice, with both weights.
 
-    Unchanged rows stand in it twice, with weights that cancel. What a version does not have yet, of what ``latest``
-    (None: the end of the window) has, is null in its rows.
+    What a version does not have yet, of what ``latest`` (None: the end of the window) has, is null in its rows.
     """
     like = read_snapshot(spark, uri, window[1] if latest is None else latest, columns)
     before, after = (

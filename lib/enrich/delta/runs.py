@@ -30,10 +30,7 @@ log = logging.getLogger(__name__)
 
 INTENT, OUTCOME = "intent", "outcome"
 FORMAT = 1
-"""The format of records in commits and of documents in the runs table, as ``enrich`` in them.
-
-It grows when an older release would misread what a newer one writes.
-"""
+"""The format of records in commits and of documents here, as ``enrich``; it grows when older releases would misread."""
 
 _PAUSES = (0.1, 0.3, 1.0, 3.0)
 """Seconds before another attempt to append, where another run's tidying came between."""
@@ -51,13 +48,7 @@ _PROPERTIES = {"delta.logRetentionDuration": "interval 2 days", "delta.deletedFi
 
 @dataclass(frozen=True)
 class RunRow:
-    """One row of the runs table.
-
-    Attributes:
-        event: ``intent``, written before the target is touched, or ``outcome``.
-        number: The run's transaction number; null for outcomes that committed nothing.
-        document: The cursor of an intent, the job's result of an outcome, as JSON.
-    """
+    """One row: a cursor as intent before the target is touched, or a result as outcome; number: the transaction's."""
 
     run_id: str
     job: str
@@ -72,11 +63,7 @@ class RunRow:
 
 
 def require_known(found: Mapping[str, Any], what: str) -> None:
-    """Refuse a record or a document in a place ``what`` that a newer release has written.
-
-    Raises:
-        HistoryError: Its format is not known here.
-    """
+    """Raise ``HistoryError`` for a record or a document in a place ``what`` that a newer release has written."""
     number = found.get("enrich")
     if isinstance(number, int) and number > FORMAT:
         raise HistoryError(
@@ -94,11 +81,7 @@ class RunsTable:
         self.keep_days = keep_days
 
     def append(self, row: RunRow) -> None:
-        """Write one row in one commit, and tidy up when it is time; tidying that fails is left to a later run.
-
-        Raises:
-            EnvironmentFault: The state directory cannot be written.
-        """
+        """Write one row in one commit, and tidy up when it is time; tidying that fails is left to a later run."""
         try:
             pass_point("runs.before")
             table = self._append(row)
@@ -117,14 +100,13 @@ class RunsTable:
             ) from error
 
     def _append(self, row: RunRow) -> DeltaTable:
-        """Append a row, again where others create, tidy or alter the table meanwhile; return the table then."""
         from deltalake import DeltaTable, PostCommitHookProperties, write_deltalake
         from deltalake.exceptions import CommitFailedError
 
         rows, options = _arrow(row), find_options(self.uri)
         # Checkpoints and cleanup come with tidying: an error of theirs must not look like one of the commit.
         plain = PostCommitHookProperties(create_checkpoint=False, cleanup_expired_logs=False)
-        for pause in (*_PAUSES, None):
+        for pause in (*_PAUSES, None):  # others create, tidy or alter the table meanwhile
             try:
                 table = self._open()
                 write_deltalake(
@@ -143,7 +125,6 @@ class RunsTable:
         raise AssertionError
 
     def _open(self) -> DeltaTable | None:
-        """Return the table at its latest version; None where there is none yet."""
         from deltalake import DeltaTable
         from deltalake.exceptions import TableNotFoundError
 
@@ -159,20 +140,21 @@ class RunsTable:
         if files:
             # Two compactions of delta-rs (1.6.6) at a time both succeed, and every row is there twice. Overwrites of a
             # range of rows conflict.
-            if small := _list_small_files(table):
+            parts = table.get_add_actions(flatten=True)
+            ends, starts, sizes = (parts.column(name).to_pylist() for name in ("max.at", "min.at", "size_bytes"))
+            latest = sorted(zip(ends, starts, sizes, strict=True), reverse=True)
+            small = list(takewhile(lambda file: file[2] < _SMALL, latest))
+            if len(small) > 1:
                 among = f"at >= {_literal(min(file[1] for file in small))} AND at <= {_literal(small[0][0])}"
                 rows = query(f"SELECT * FROM this WHERE {among} ORDER BY at", this=table)  # noqa: S608 - two instants
                 dense = WriterProperties(compression="ZSTD")
                 write_deltalake(table, rows, mode="overwrite", predicate=among, writer_properties=dense)
             # What is too old goes, but not what each target's last commit has consumed.
             before = _literal(datetime.now(UTC) - timedelta(days=self.keep_days))
-            last = (
-                "SELECT target, max(number) AS number, max(at) AS at FROM this WHERE event = 'outcome' GROUP BY target"
-            )
-            stays = "this.at = last.at OR this.number >= last.number"
             kept = query_rows(
-                f"WITH last AS ({last}) SELECT this.at FROM this JOIN last ON this.target = last.target"  # noqa: S608
-                f" WHERE this.at < {before} AND ({stays})",
+                "WITH last AS (SELECT target, max(number) AS number, max(at) AS at FROM this WHERE event = 'outcome'"  # noqa: S608
+                " GROUP BY target) SELECT this.at FROM this JOIN last ON this.target = last.target"
+                f" WHERE this.at < {before} AND (this.at = last.at OR this.number >= last.number)",
                 this=table,
             )
             among = f" AND at NOT IN ({', '.join(_literal(row['at']) for row in kept)})" if kept else ""
@@ -185,9 +167,6 @@ class RunsTable:
         """Return the cursor that the run with ``number`` recorded, and the target's version that it made.
 
         Runs that did not commit leave intents with the same number; an outcome with it tells which one became true.
-
-        Raises:
-            HistoryError: A newer release has written one of the documents.
         """
         found = self._select(f"SELECT * FROM this WHERE number = {int(number)} ORDER BY at")  # noqa: S608 - a number
         rows = [row for row in found if row["target"] == target]
@@ -223,12 +202,7 @@ class RunsTable:
         return self._select(f"SELECT * FROM this WHERE event = 'outcome' AND at IN ({wanted}) ORDER BY at")  # noqa: S608
 
     def _select(self, statement: str) -> list[dict[str, Any]]:
-        """Return the rows of a statement, which holds constants, numbers and instants; none where there is no table.
-
-        Raises:
-            EnvironmentFault: A permission is missing.
-            RunFailed: The table cannot be read.
-        """
+        """Return the rows of a statement, which holds constants, numbers and instants; none where there is no table."""
         try:
             table = self._open()
             return [] if table is None else query_rows(statement, this=table)
@@ -245,15 +219,6 @@ class RunsTable:
 
 def _literal(at: datetime) -> str:
     return f"'{at.isoformat()}'"
-
-
-def _list_small_files(table: DeltaTable) -> list[tuple[datetime, datetime, int]]:
-    """Return last and first instant and bytes of the latest small files, latest first; none where that is one."""
-    files = table.get_add_actions(flatten=True)
-    ends, starts, sizes = (files.column(name).to_pylist() for name in ("max.at", "min.at", "size_bytes"))
-    latest = sorted(zip(ends, starts, sizes, strict=True), reverse=True)
-    small = list(takewhile(lambda file: file[2] < _SMALL, latest))
-    return small if len(small) > 1 else []
 
 
 def _arrow(row: RunRow) -> Table:

@@ -60,7 +60,7 @@ log = logging.getLogger("enrich")
 
 @contextmanager
 def hold_settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[None]:
-    """Let a session have other settings inside the block; what is set there under these names is undone as well."""
+    """Let a session have other settings inside the block; what the block sets under these names is undone as well."""
     before = {name: session.conf.get(name, None) for name in values}
     for name, value in values.items():
         session.conf.set(name, value)
@@ -164,8 +164,7 @@ class Changed:
         identity: Column of ``rows`` -> what it equals over the table's columns below ``t``; inserts match no row.
         has_nulls: Whether a part of the identity may be null, and then equals null.
         operations: Operation -> number of rows, where there are any.
-        near: Conditions over the table's columns below ``t`` that all rows meet which ``rows`` may match: by them files
-            are skipped. They are written to the log.
+        near: Conditions below ``t`` by which files are skipped; they are written to the log.
     """
 
     rows: DataFrame
@@ -181,10 +180,9 @@ class Changed:
 
 
 def write_difference(session: SparkSession, uri: str, changed: Changed, commit: Commit) -> None:
-    """Apply a difference to an existing table in one commit; an empty one still records the cursor.
+    """Apply a difference, and columns that the table lacks, in one commit; an empty one still records the cursor.
 
-    Columns that the table lacks are added in the same commit. New rows alone are appended. All else is a MERGE with
-    only the clauses that have rows, for each of them costs (docs/adr/0015-merge-by-need.md).
+    New rows alone are appended. All else is a MERGE of the clauses that have rows (docs/adr/0015-merge-by-need.md).
     """
     if any(field.metadata or _plain_type(field.dataType) != field.dataType for field in changed.rows.schema.fields):
         changed = replace(changed, rows=_drop_metadata(changed.rows))
@@ -292,10 +290,8 @@ class NewTable:
 
 
 def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit: Commit) -> None:
-    """Create a table with its rows, properties, clustering and cursor in one commit; ``rows`` have its columns alone.
-
-    ``save(path)`` ignores ``DataFrameWriter.clusterBy``, so this is SQL of quoted identifiers and literals.
-    """
+    """Create a table with rows of its columns, properties, clustering and cursor in one commit."""
+    # ``save(path)`` ignores ``DataFrameWriter.clusterBy``, so this is SQL of quoted identifiers and literals.
     view = "__enrich_staged"
     _drop_metadata(rows).createOrReplaceTempView(view)
     # Delta refuses a directory with the files of a creation that ended early.
@@ -338,11 +334,10 @@ def _allow_types(session: SparkSession, name: str, uri: str, rows: DataFrame) ->
 
 
 def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFrame) -> None:
-    """Give a table other columns with statistics, where ``rows`` cannot have any in one that it has them of.
+    """Give a table other columns with statistics: Delta refuses ``rows`` that lack one of them.
 
-    Delta refuses the rows otherwise. Without the setting, the log would get the least and the greatest value of every
-    column. So it is never away: new columns are added beforehand, empty. What somebody has taken out of the statistics
-    stays out, but for columns that the table is clustered by, which Delta wants to be measured.
+    Without the setting, the log would get values of every column. So it is never away: new columns are added before,
+    empty. What somebody has taken out stays out, but for columns that the table is clustered by, as Delta wants it.
     """
     old = read_state(str(table.uri))
     if not old.properties.keys() & {extents.MEASURED, extents.MEASURED_FIRST}:
@@ -373,10 +368,7 @@ def _read_measured(properties: Mapping[str, str]) -> list[str]:
 
 
 def _drop_metadata(rows: DataFrame) -> DataFrame:
-    """Return rows without what belongs to the columns of a source alone, such as the length of a varchar.
-
-    The table would refuse longer texts later, or fill a text in a list with blanks.
-    """
+    """Return rows without what is noted of a source's columns: by a varchar's length, longer texts would be refused."""
     columns = []
     for field in rows.schema.fields:
         column, plain = F.col(quote(field.name)), _plain_type(field.dataType)
@@ -385,7 +377,6 @@ def _drop_metadata(rows: DataFrame) -> DataFrame:
 
 
 def _plain_type(kind: SparkType) -> SparkType:
-    """Return a type without the metadata of the fields inside it."""
     if isinstance(kind, T.StructType):
         return T.StructType([T.StructField(each.name, _plain_type(each.dataType), each.nullable) for each in kind])
     if isinstance(kind, T.ArrayType):
@@ -416,5 +407,4 @@ def _list_columns(names: Sequence[str]) -> str:
 
 
 def _quote_literal(text: str) -> str:
-    """Return a SQL string literal."""
     return "'" + text.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -39,12 +39,7 @@ def open_files(uri: str) -> DeltaStorageHandler:
 
 
 def read_commit_file(uri: str, version: int, size: int = -1) -> bytes | None:
-    """Read the file of a table's commit, or its first bytes; None where there is none.
-
-    Raises:
-        EnvironmentFault: A permission is missing.
-        RunFailed: The storage did not answer.
-    """
+    """Read the file of a table's commit, or its first bytes; None where there is none."""
     if version < 0:
         return None
     local, name = find_local_path(uri), f"_delta_log/{version:020d}.json"
@@ -61,11 +56,7 @@ def read_commit_file(uri: str, version: int, size: int = -1) -> bytes | None:
 
 
 def write_object(uri: str, name: str, content: str | Path) -> None:
-    """Put a text, or a copy of a file, below a directory of an object store; it appears whole, over what was there.
-
-    Raises:
-        EnvironmentFault: The scheme has none, or the package that does it is not installed.
-    """
+    """Put a text, or a copy of a file, below a directory of an object store; it appears whole, over what was there."""
     import obstore
 
     store = open_store(uri)
@@ -99,11 +90,7 @@ def open_store(uri: str) -> Any:
 
 
 def require_conditional_writes(uri: str) -> None:
-    """Check that the store of a table refuses to write an object that exists, if it is asked to.
-
-    Raises:
-        EnvironmentFault: It ignores conditions, or it cannot be asked.
-    """
+    """Raise ``EnvironmentFault`` unless the store of a table refuses to write an object that exists, if it is asked."""
     import obstore
     from obstore.exceptions import AlreadyExistsError, NotSupportedError
 

@@ -29,8 +29,6 @@ if TYPE_CHECKING:
 Log: TypeAlias = "DeltaTable"
 """A table's log, opened at a version."""
 CHANGE_FEED = "delta.enableChangeDataFeed"
-_IN_COMMIT = "delta.enableInCommitTimestamps"
-_IN_COMMIT_SINCE = "delta.inCommitTimestampEnablementVersion"
 RECENT = 20
 """Commits that are looked at first."""
 _HEAD = 65536
@@ -52,12 +50,10 @@ class TableState:
     """One table at one version, as its log says.
 
     Attributes:
-        uri: Absolute path or object-store URI.
         table_id: Delta's ``metaData.id``; another id is another table.
         columns: Name -> Delta type, in the table's order.
         commit: What tells the version's commit from any other that could stand in its place.
-        layout: Column -> path -> name in the files, where that is another (column mapping). Another name there means
-            other values: the column was renamed, or dropped and added again.
+        layout: Column -> path -> name in the files, where that is another; another one then means other values.
         chars: Column -> the types with a CHAR in them that it was declared with; others mean that Spark reads other
             values, without any change of data.
     """
@@ -84,8 +80,7 @@ def open_log(uri: str) -> DeltaTable:
 
     Raises:
         ConfigError: There is no table, or what is there is not Delta.
-        EnvironmentFault: A permission is missing.
-        RunFailed: The storage did not answer, or the log cannot be read.
+        EnrichError: A permission is missing, or the log cannot be read.
     """
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
@@ -139,10 +134,7 @@ def exists(uri: str) -> bool:
 
 
 def count_labelled_rows(uri: str, column: str) -> list[tuple[tuple[str, ...], int]]:
-    """Return which texts rows have in an ``array<string>``, and how many rows have these; one empty text for none.
-
-    The texts hold no control characters.
-    """
+    """Return which texts rows have in an ``array<string>``, and how many rows have these; one empty text for none."""
     texts = f"array_to_string({quote_name(column)}, chr(31))"
     statement = f"SELECT {texts} AS texts, count(*) AS count FROM this GROUP BY 1"  # noqa: S608
     found = query_rows(statement, this=open_log(uri))
@@ -249,11 +241,8 @@ def read_metadata(entry: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def read_history(log: DeltaTable, limit: int | None = None) -> list[dict[str, Any]]:
-    """Return the commits up to the version of ``log`` that the table still holds, latest first; at most ``limit``.
-
-    The files are read here: delta-rs counts versions down from the one that it has opened, over commits that are
-    missing, that say nothing of themselves or that were made since.
-    """
+    """Return the commits up to the version of ``log`` that the table still holds, latest first; at most ``limit``."""
+    # delta-rs numbers commits by counting down, over those that are missing, that say nothing of themselves or are new.
     uri, latest = _locate(log), log.version()
     end = -1 if limit is None else max(-1, latest - limit)
     entries: list[dict[str, Any]] = []
@@ -276,7 +265,6 @@ def actions(uri: str, version: int, *kinds: str) -> list[dict[str, Any]] | None:
 
     Raises:
         HistoryError: The commit has an action, or a kind of deletion vectors, that is not known.
-        RunFailed: The storage did not answer.
     """
     text = read_commit_file(uri, version)
     wanted, count = [], 0
@@ -295,11 +283,10 @@ def actions(uri: str, version: int, *kinds: str) -> list[dict[str, Any]] | None:
 
 
 def _require_known(uri: str, version: int, action: Mapping[str, Any]) -> None:
-    """Refuse what the protocol does not have: to pass over it may mean to pass over changes."""
     for name, told in action.items():
         vector = (told.get("deletionVector") or {}) if name in _ACTIONS and told else {}
         kind = vector.get("storageType", "u")
-        if name not in _ACTIONS or kind not in _VECTORS:
+        if name not in _ACTIONS or kind not in _VECTORS:  # to pass over it may mean to pass over changes
             what = f"deletion vectors of a kind {kind!r}" if name in _ACTIONS else f"an action {name!r}"
             raise HistoryError(
                 f"version {version} of {uri} has {show_text(what)}, which this release of enrich does not know",
@@ -329,10 +316,7 @@ def fingerprint(uri: str, version: int) -> str | None:
 
 
 def changes_values(uri: str, version: int, columns: Sequence[str]) -> bool:
-    """Return whether a commit changed the values in some columns of a table, whatever it calls itself.
-
-    A column that is renamed or dropped takes its values with it, and no file comes or goes.
-    """
+    """Return whether a commit changed the values in some columns of a table, whatever it calls itself."""
     found = actions(uri, version)
     if found is None:
         return True
@@ -343,23 +327,22 @@ def changes_values(uri: str, version: int, columns: Sequence[str]) -> bool:
     before, after = state_at(uri, version - 1), state_at(uri, version)
     if before is None or after is None:
         return True
+    # A column that is renamed or dropped takes its values with it, and no file comes or goes.
     return any(after.layout.get(name) != there for name, there in before.layout.items() if name in columns)
 
 
 def read_commits(log: DeltaTable) -> dict[int, int]:
-    """Return version -> milliseconds since 1970, ascending, of the commits that a log still holds.
-
-    As in Delta, a commit that seems no later than the one before it counts a millisecond later: writers' clocks differ.
-    """
+    """Return version -> milliseconds since 1970, ascending, of the commits that a log still holds."""
     properties = log.metadata().configuration
-    own = str(properties.get(_IN_COMMIT, "false")).lower() == "true"
-    since = int(properties.get(_IN_COMMIT_SINCE) or 0)
+    own = str(properties.get("delta.enableInCommitTimestamps", "false")).lower() == "true"
+    since = int(properties.get("delta.inCommitTimestampEnablementVersion") or 0)
     times: dict[int, int] = {}
     last: int | None = None
     for entry in reversed(read_history(log)):
         version, at = int(entry["version"]), entry.get("inCommitTimestamp")
         if not own or version < since or at is None:
             at = entry.get("timestamp") or 0
+        # As in Delta, a commit that seems no later than the one before it counts a millisecond later: clocks differ.
         last = times[version] = int(at) if last is None else max(int(at), last + 1)
     return times
 
@@ -444,11 +427,7 @@ def _read_interval(text: str) -> int | None:
 
 
 def make_arrow_schema(columns: Mapping[str, DataType]) -> pa.Schema:
-    """Return Delta columns as Arrow columns, without collations; everything may be null.
-
-    Raises:
-        ConfigError: A column has a type that no file of a dump can hold (variant).
-    """
+    """Return Delta columns as Arrow columns that may be null; ``ConfigError`` for what no dump can hold (variant)."""
     import pyarrow as pa
     from deltalake import Schema
 

@@ -1,8 +1,4 @@
-"""Put tables in the shape that targets need, by OPTIMIZE and VACUUM of Spark; neither changes a row.
-
-Not by delta-rs (1.6.6): its VACUUM removes deletion vectors that are in use, it refuses clustered tables, and two
-compactions of its at a time write every row twice.
-"""
+"""Put tables in shape, by OPTIMIZE and VACUUM of Spark: delta-rs (1.6.6) removes deletion vectors that are in use."""
 
 from __future__ import annotations
 
@@ -28,10 +24,9 @@ _CUBE = 2**30
 
 
 def optimize_table(session: SparkSession, uri: str, author: tuple[str, str], why: str) -> Compaction | None:
-    """Put small files together, write files anew of which many rows are gone, and cluster where the table has it.
+    """Put small files together, write those anew of which many rows are gone, and cluster; None: nothing was to do.
 
-    The commit names the ``author``, run and job. It has no transaction number: the cursor stays where it is. None:
-    nothing was to be done.
+    The commit names the ``author``, run and job. It has no transaction number: the cursor stays where it is.
     """
     settings = {
         f"{_OPTIMIZE}minFileSize": str(SMALL_FILE),
@@ -53,11 +48,9 @@ def optimize_table(session: SparkSession, uri: str, author: tuple[str, str], why
 
 
 def vacuum_table(session: SparkSession, uri: str, *, dry_run: bool) -> Extent:
-    """Remove the files that were removed longer ago than the table promises, and return how much that is, or would be.
-
-    Nothing is committed: a version that changes nothing would still make every job that reads the table start Spark.
-    """
+    """Remove the files that went longer ago than the table promises, and return how much that is, or would be."""
     settings = {
+        # A version that changes nothing would still make every job that reads the table start Spark.
         "spark.databricks.delta.vacuum.logging.enabled": "false",
         _DISCOVERY: str(4 * session.sparkContext.defaultParallelism),
     }

@@ -22,20 +22,16 @@ log = logging.getLogger(__name__)
 
 
 def refuse_if_beaten(plan: Plan) -> None:
-    """Stop when the target has a newer number than the one that this run was planned on.
+    """Raise ``Locked`` when the target has a newer number than the one that this run was planned on.
 
-    Delta refuses a number that it knows, as it commits; but it forgets it after
-    ``delta.setTransactionRetentionDuration``, so this is asked right before each commit, too.
-
-    Raises:
-        Locked: Naming the run that was faster.
+    Delta refuses a number that it knows; but ``delta.setTransactionRetentionDuration`` may let it forget numbers.
     """
     if winner := _find_winner(plan, plan.place.uri, cursor.NUMBER, plan.target.number):
         raise Locked(f"run {winner} has written the target of {plan.job.job!r} meanwhile", hint="run again")
 
 
 def refuse_if_beaten_beside(plan: Plan) -> None:
-    """Stop when another run is between its two commits, or has ended there: the quarantine has a newer number."""
+    """Raise ``Conflict`` when another run is between its two commits: the quarantine has a newer number."""
     beside = plan.target.quarantine
     if beside is not None and _find_winner(plan, beside.table.uri, cursor.BESIDE, beside.number):
         raise Conflict(f"another run is writing the quarantine of {plan.job.job!r}", hint="run again")
@@ -51,11 +47,7 @@ def _find_winner(plan: Plan, uri: str | None, name: str, planned: int) -> str | 
 
 
 def refuse_drift(plan: Plan, version: int) -> None:
-    """Stop when somebody else's rows came between this run's plan and its commit: Delta sees only what overlaps.
-
-    Raises:
-        DriftError: The target is the view no more; the next run says the same.
-    """
+    """Raise ``DriftError`` when others' rows came between plan and commit; Delta sees only what overlaps."""
     table = plan.target.table
     if table is None or plan.place.uri is None:
         return

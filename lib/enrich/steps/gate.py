@@ -28,12 +28,11 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class JudgedRows:
-    """Rows with their verdict.
+    """Rows with their verdict, None without a suite.
 
     Attributes:
         good: The identity's columns and the target's columns, for the target.
         bad: The same and ``_failed``, for the quarantine; None when no rule quarantines.
-        verdict: What the suite says; None without one.
         tally: What ``mark_rows`` counts over ``good``, where that is known already.
     """
 
@@ -67,18 +66,10 @@ class Account:
     closing: tuple[Finding, ...] = ()
 
     def add(self, findings: Iterable[Finding], closing: Iterable[Finding] | None = None, **known: Any) -> Account:
-        """Note findings, and stop the run when one of them closes the gate.
+        """Note findings and what else is known, and raise ``Closed`` when one of them closes the gate.
 
-        The job's own rules can be accepted, so one of them does not stop the run: what the later ones say is told with
-        it, or each acceptance would lead to the next refusal.
-
-        Args:
-            findings: What the rules found.
-            closing: Those that close the gate; None: those of action ``fail`` that failed.
-            known: Fields of the result that are known by now.
-
-        Raises:
-            Closed: Naming the findings that close the gate.
+        ``closing``: those that do; None: those of action ``fail`` that failed. The job's own rules can be accepted, so
+        one of them does not stop the run: each acceptance would lead to the next refusal.
         """
         findings = tuple(findings)
         if closing is None:
@@ -135,10 +126,7 @@ def _describe(finding: Finding) -> str:
 
 @measure("rules")
 def check_job_rules(run: Run, rows: Rows, lookups: Mapping[str, LookupState]) -> list[Finding]:
-    """Hold the job's own rules against the affected rows, all but ``mass_change``, which needs the difference.
-
-    ``lookups``: how each join goes over all driving rows, for rules of scope ``target``.
-    """
+    """Hold the job's own rules but ``mass_change`` against rows, those of scope ``target`` against all ``lookups``."""
     found = [*rows.findings, *_find_shared_keys(run, rows)]
     for finding in suites.list_unjudged(run.plan.job.rules, run.plan.accepted):
         if finding.expectation == suites.VALUE_CONFLICTS:
@@ -191,16 +179,14 @@ def _count_new_orphans(run: Run, rows: Rows, alias: str, counted: tuple[int, int
 
 @measure("rules")
 def check_mass_change(run: Run, target: difference.Difference, *, compared: bool) -> list[Finding]:
-    """Hold the difference against the rules about how much of the target a run may delete or empty.
-
-    Where old and new rows cannot be ``compared``, only how many there are tells what is lost.
-    """
+    """Hold the difference against the rules about how much of the target a run may delete or empty."""
     rules = suites.list_unjudged(run.plan.job.rules, run.plan.accepted)
     asked = [finding for finding in rules if finding.expectation == suites.MASS_CHANGE]
     table = read_target(run) if asked else None
     if table is None:
         return []
     rows = table.count()
+    # Where old and new rows cannot be compared, only how many there are tells what is lost.
     lost = target.deleted + target.emptied if compared else max(0, rows - target.inserted)
     return [suites.judge_counts(finding, rows, lost) for finding in asked]
 
@@ -234,14 +220,7 @@ def judge_target(
 ) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """Judge the rules of the suite about the whole target by the entries of its state as it will be.
 
-    Args:
-        run: The job's run.
-        judged: What ``judge_rows`` gave.
-        entries: The rules of that state.
-        scanned: Rules for which the whole target was read, by index.
-
-    Returns:
-        What the suite finds, and what of it closes the gate; nothing when no rule is about the whole target.
+    ``scanned``: those for which the whole target was read. Returns what is found, and what of it closes the gate.
     """
     from enrich.quality.judge import judge_state
 

@@ -51,8 +51,6 @@ class StagedTable:
     """What is about to be written to one table.
 
     Attributes:
-        difference: What is to be done to its rows.
-        identity: How they are told apart.
         table: The table as it is; None: it is created.
         whole: All rows, where they are written in place of the table's: of another job, or of other types.
     """
@@ -81,11 +79,9 @@ class StagedTable:
 
 @dataclass(frozen=True)
 class StagedRun:
-    """What a run is about to write.
+    """What a run is about to write: to the target, and to the quarantine if there is anything.
 
     Attributes:
-        target: To the target.
-        quarantine: To the quarantine; None when there is nothing to write.
         compared: False when the target's rows have another key or other types than the new ones.
         state: What the target will hold; None until it is counted.
     """
@@ -189,10 +185,7 @@ def _can_hold(table: tables.TableState, rows: DataFrame) -> bool:
 
 @measure("write")
 def write_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) -> JobResult:
-    """Count what is staged and, unless this is a dry run, write it and prove that the commit is ours.
-
-    ``result`` is what is known so far; ``runs`` get the intent before the target is touched.
-    """
+    """Count what is staged and, unless this is a dry run, write it after the intent, and prove the commits."""
     plan, target = run.plan, found.target.difference
     counts = replace(
         result.counts,
@@ -261,8 +254,7 @@ def _write_intent(plan: Plan, found: StagedRun, runs: RunsTable) -> cursor.Curso
     """Write the intent under the next number, and return it: the record of both commits.
 
     The number is one more than the planned state's, so that Delta skips a run that wakes up after another one has
-    committed. A target that is created has no such state: its number is beyond those of all intents. The quarantine's
-    commits are counted by themselves, from 1 when it is created: with its number goes the run that wrote it.
+    committed; without a target, beyond those of all intents. The quarantine's commits are counted by themselves.
     """
     pass_point("intent.before")
     before = plan.target.quarantine
@@ -345,11 +337,8 @@ _MATCHES = "__enrich_matches"
 
 
 def _match_rows(found: Difference, identity: Identity, uri: str) -> sink.Changed:
-    """Return the staged rows, what they match in the table below ``t``, and between which keys that is looked for.
-
-    Where rows may have copies, inserts match none: beside one there may be a ``D`` that takes all rows of its key.
-    """
-    if found.has_copies:
+    """Return the staged rows, what they match in the table below ``t``, and between which keys that is looked for."""
+    if found.has_copies:  # an insert matches no row: beside it there may be a ``D`` that takes all rows of its key
         rows = found.rows.withColumn(_MATCHES, F.col(OPERATION) != "I")
         return sink.Changed(rows, {**identity.of("t."), _MATCHES: F.lit(True)}, True, found.operations)
     changed = sink.Changed(found.rows, identity.of("t."), bool(identity.right), found.operations)

@@ -27,11 +27,9 @@ class Rows:
     """The affected rows, computed anew.
 
     Attributes:
-        frame: The identity's columns, ``LIVE``, one ``name_partners`` a join, and the target's columns; kept, unless
-            it is cheaper to compute them again.
+        frame: The identity's columns, ``LIVE``, one ``name_partners`` a join, and the target's columns.
         counts: Affected keys and nulls in references.
-        findings: Conflicting mirror values.
-        lookups: Alias -> how its join went; empty for mirrors.
+        lookups: Alias -> how its join went.
         values: A mirror's values, and those with several holders.
         tally: What ``mark_rows`` counts, over the live rows; empty where they are not the whole target.
     """

@@ -40,7 +40,6 @@ class Run:
     """One job's run inside Spark.
 
     Attributes:
-        cleanup: Releases what the stages persisted.
         committed: Told the result as soon as the log shows the job's commit, whatever becomes of the process then.
         seconds: Stage -> how long it took; fills as the stages end.
         adapts: Whether the run chooses adaptive execution by the number of rows that it is about.

@@ -21,7 +21,7 @@ from enrich.base.failures import find_lack, is_damaged, is_gone, tell_unreadable
 from enrich.base.result import Finding, SourceWindow
 from enrich.base.spec import SourceSpec
 from enrich.delta import feeds, reads, tables
-from enrich.delta.feeds import Snapshots, Told
+from enrich.delta.feeds import Told, find_damage
 from enrich.frames import changes as net_changes
 from enrich.frames import normalise
 from enrich.frames.changes import NetChanges, RowCounts, Touched
@@ -68,14 +68,10 @@ def _keeps_layout(plan: Plan, alias: str, window: tuple[int, int]) -> bool:
 
 
 def require_sound(plan: Plan, alias: str, *versions: int) -> None:
-    """Refuse versions of a source that lack what an empty commit file should tell; a full refresh takes them so.
-
-    Raises:
-        HistoryError: A version lacks a commit; or a commit holds what is not known.
-    """
-    name, snapshots = plan.job.job, Snapshots(plan.tables[alias].uri)
+    """Raise ``HistoryError`` for versions that lack what an empty commit file should tell, but in a full refresh."""
+    name = plan.job.job
     for version in versions:
-        damaged = snapshots.find_damage(version)
+        damaged = find_damage(plan.tables[alias].uri, version)
         if damaged is None:
             continue
         said = f"the file of commit {damaged} in the log of source {alias!r} of {name!r} is empty or damaged"
@@ -97,7 +93,6 @@ class Changes:
 
     Attributes:
         net: Alias -> net changes, of the sources that moved; empty when everything is computed anew.
-        window: The windows with their counts of changes.
         findings: Null and ambiguous keys in the sources.
         again: Alias -> what changed before the cursor and is computed anew because the run was told so.
         ledger: What a history is computed from; None for other jobs.
@@ -249,11 +244,7 @@ GONE, DAMAGED = "files of it are gone", "files of it are damaged"
 
 @contextmanager
 def explain_losses(run: Run) -> Iterator[None]:
-    """Find out, when files of a version are gone or damaged, whether a fresh plan would read other ones.
-
-    Raises:
-        EnrichError: As ``check_ends``, also of target and quarantine.
-    """
+    """Find out, when files of a version are gone or damaged, whether a fresh plan would read other ones."""
     try:
         yield
     except (PySparkException, Py4JJavaError) as error:
@@ -309,11 +300,10 @@ def _describe_loss(
 
 
 def find_loss(read: Callable[[], DataFrame], said: str) -> str | None:
-    """Read all values of a table, which is done only after something went wrong; return what is lost of it, or None.
+    """Read all values of a table after something went wrong; return what is lost of it, or None.
 
     Raises:
-        EnvironmentFault: Something else is lacking.
-        RunFailed: The storage does not answer; the message begins with ``said``.
+        EnrichError: Something else is lacking, or the storage does not answer: what is ``said``.
     """
     try:  # a sink that takes nothing would do, but that is refused for tables with deletion vectors
         read().agg(F.max(F.length(F.to_json(F.struct("*"))))).collect()

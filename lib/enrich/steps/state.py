@@ -51,10 +51,7 @@ def count_lookups(run: Run, changed: Changes, affected: Affected | None, rows: R
 def count_target(
     run: Run, target: Difference, judged: JudgedRows, affected: Affected | None, lookups: Lookups
 ) -> Counted:
-    """Return the target's state as it will be after the run.
-
-    ``target`` has images of the changed rows unless all rows are counted; ``lookups``: how each join goes over all.
-    """
+    """Return the target's state as it will be after the run; its difference has images unless all rows are counted."""
     plan, recorded = run.plan, run.plan.recorded_state
 
     def publish() -> DataFrame:
