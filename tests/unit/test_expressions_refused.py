@@ -115,6 +115,11 @@ REFUSED: dict[str, list[str]] = {
         "decode(a.i, 1, 'to' || 'day', a.d)",
         "try_add('to' || 'day', interval 1 day)",
         "aggregate(a.xs, a.d, (acc, x) -> coalesce('to' || 'day', acc))",
+        "date_format('to' || 'day', a.s)",
+        "'a' || 'to' || 'day' - a.d || 'x'",
+        "upper('x')",
+        "a.s like lower('X%')",
+        "array_contains(split('x,y', ','), a.s)",
     ],
     "escapes a quote": [
         "'it\\'s'",

@@ -1,15 +1,4 @@
-"""Read Delta's types and constraints as its log writes them: fields, names for messages, and what rows must fulfil.
-
-====================================  ==========================  ===========================================
-in the log                            a row violates it           Delta calls it
-====================================  ==========================  ===========================================
-a field that is not nullable          null, also in a null struct  NOT NULL
-``delta.constraints.NAME``            false or null               CHECK constraint NAME
-``delta.invariants`` of a field       false or null               the older form of a CHECK
-``delta.generationExpression``        another value               generated column
-``varchar(n)``, ``char(n)``           more characters             length
-====================================  ==========================  ===========================================
-"""
+"""Read Delta's types and constraints as its log writes them: fields, names for messages, and what rows must fulfil."""
 
 from __future__ import annotations
 
@@ -21,13 +10,9 @@ from typing import Any
 
 from enrich.base.spec import DataType
 
-_NO_KEYS = frozenset({"map", "array", "struct", "void"})
-_COMPARABLE = frozenset(
-    {"boolean", "byte", "short", "integer", "long", "float", "double", "string", "binary", "date", "timestamp"}
-    | {"timestamp_ntz", "void"}
-)
-
-_TIMES = frozenset({"date", "timestamp", "timestamp_ntz", "byte", "short", "integer", "long", "float", "double"})
+_NUMBERS = frozenset({"byte", "short", "integer", "long", "float", "double"})
+_TIMES = frozenset({"date", "timestamp", "timestamp_ntz"})
+_COMPARABLE = _NUMBERS | _TIMES | {"boolean", "string", "binary", "void"}
 
 
 def kind_of(kind: DataType) -> str:
@@ -35,14 +20,12 @@ def kind_of(kind: DataType) -> str:
     return kind if isinstance(kind, str) else str(kind["type"])
 
 
-def fields_of(kind: DataType) -> dict[str, DataType] | None:
+def fields_of(kind: DataType) -> dict[str, DataType]:
     """Return the fields of a struct, or of the structs in an array (Spark reads ``array.field`` as an array)."""
-    if isinstance(kind, str):
-        return None
+    if isinstance(kind, str) or kind["type"] == "map":
+        return {}
     if kind["type"] == "array":
         return fields_of(kind["elementType"])
-    if kind["type"] != "struct":
-        return None
     return {field["name"]: field["type"] for field in kind["fields"]}
 
 
@@ -56,55 +39,52 @@ def name_of(kind: DataType) -> str:
     """Return a type as Spark writes it in DDL: ``array<struct<id:string>>``."""
     if isinstance(kind, str):
         return {"integer": "int", "long": "bigint", "short": "smallint", "byte": "tinyint"}.get(kind, kind)
-    found: dict[str, Any] = kind
-    if found["type"] == "array":
-        return f"array<{name_of(found['elementType'])}>"
-    if found["type"] == "map":
-        return f"map<{name_of(found['keyType'])},{name_of(found['valueType'])}>"
-    return "struct<" + ",".join(f"{f['name']}:{name_of(f['type'])}" for f in found["fields"]) + ">"
+    if kind["type"] == "array":
+        return f"array<{name_of(kind['elementType'])}>"
+    if kind["type"] == "map":
+        return f"map<{name_of(kind['keyType'])},{name_of(kind['valueType'])}>"
+    return "struct<" + ",".join(f"{f['name']}:{name_of(f['type'])}" for f in kind["fields"]) + ">"
 
 
 def strip_type(kind: DataType) -> DataType:
     """Return a type without nullability and metadata: two types are one when their shapes are equal."""
     if isinstance(kind, str):
         return kind
-    if kind["type"] == "array":
-        return {"type": "array", "elementType": strip_type(kind["elementType"])}
-    if kind["type"] == "map":
-        return {"type": "map", "keyType": strip_type(kind["keyType"]), "valueType": strip_type(kind["valueType"])}
-    fields = [{"name": field["name"], "type": strip_type(field["type"])} for field in kind["fields"]]
-    return {"type": "struct", "fields": fields}
+    if kind["type"] == "struct":
+        fields = [{"name": field["name"], "type": strip_type(field["type"])} for field in kind["fields"]]
+        return {"type": "struct", "fields": fields}
+    parts: dict[str, Any] = {
+        part: strip_type(kind[part]) for part in ("elementType", "keyType", "valueType") if part in kind
+    }
+    return {"type": kind["type"], **parts}
 
 
 def incomparable(kind: DataType) -> list[str]:
     """Return the simple types within a type, such as variants and intervals, that a target cannot hold and compare."""
-    return sorted(name for name in _simple(kind) if name not in _COMPARABLE and not name.startswith("decimal"))
+    return sorted(name for name in _list_simple(kind) if name not in _COMPARABLE and not name.startswith("decimal"))
 
 
 def holds_void(kind: DataType) -> bool:
     """Return whether a type has a part that is always null, as in ``array()``."""
-    return "void" in _simple(kind)
+    return "void" in _list_simple(kind)
 
 
-def _simple(kind: DataType) -> set[str]:
-    match kind:
-        case str():
-            return {kind}
-        case {"type": "array", "elementType": element}:
-            return _simple(element)
-        case {"type": "map", "keyType": key, "valueType": value}:
-            return _simple(key) | _simple(value)
-    return set().union(*(_simple(field["type"]) for field in kind["fields"]))
+def _list_simple(kind: DataType) -> set[str]:
+    if isinstance(kind, str):
+        return {kind}
+    parts = [kind[part] for part in ("elementType", "keyType", "valueType") if part in kind]
+    parts += [field["type"] for field in kind.get("fields", ())]
+    return {name for part in parts for name in _list_simple(part)}
 
 
 def may_be_key(kind: DataType) -> bool:
     """Return whether values of the type can be keys."""
-    return kind_of(kind) not in _NO_KEYS
+    return isinstance(kind, str) and kind != "void"
 
 
 def is_time(kind: DataType) -> bool:
     """Return whether a type can be a time: a date, a timestamp or a number."""
-    return isinstance(kind, str) and (kind in _TIMES or kind.startswith("decimal"))
+    return isinstance(kind, str) and (kind in _TIMES | _NUMBERS or kind.startswith("decimal"))
 
 
 def find(name: str, names: Collection[str]) -> str | None:
@@ -115,12 +95,32 @@ def find(name: str, names: Collection[str]) -> str | None:
     return same[0] if len(same) == 1 else None
 
 
+def step_into(kind: DataType, name: str) -> DataType:
+    """Return the type of a field of a struct, of a field of the structs in a list, or of a map's value.
+
+    Raises:
+        LookupError: There is no such field.
+    """
+    if isinstance(kind, dict) and kind["type"] == "map":
+        return kind["valueType"]  # type: ignore[no-any-return]
+    fields = fields_of(kind)
+    found = find(name, fields)
+    if found is None:
+        known = f"; it has {', '.join(fields)}" if fields else ""
+        raise LookupError(f"{name_of(kind)} has no field {name!r}{known}")
+    field_type = fields[found]
+    return (
+        {"type": "array", "elementType": field_type, "containsNull": True} if kind_of(kind) == "array" else field_type
+    )
+
+
 # --- what a table demands of its rows ---------------------------------------------------------------------------------
 
 NOT_NULL, CHECK, GENERATED, LENGTH = "NOT NULL", "CHECK", "GENERATED", "LENGTH"
 
 _CHECKS = "delta.constraints."
 _LIMITED = re.compile(r"((?:var)?char)\((\d+)\)")
+_GENERATION, _DEFAULT, _IDENTITY = "delta.generationExpression", "CURRENT_DEFAULT", "delta.identity."
 
 
 @dataclass(frozen=True)
@@ -176,9 +176,6 @@ def read_demands(fields: Sequence[Mapping[str, Any]], properties: Mapping[str, s
     return Demands((*_list_fields(fields, ()), *checks), generated, {**defaults, **counted})
 
 
-_GENERATION, _DEFAULT, _IDENTITY = "delta.generationExpression", "CURRENT_DEFAULT", "delta.identity."
-
-
 def _list_fields(fields: Sequence[Mapping[str, Any]], above: tuple[str, ...]) -> Iterator[Constraint]:
     """List what fields demand, those inside of structs too; Delta does not look into arrays and maps."""
     for each in fields:
@@ -186,7 +183,7 @@ def _list_fields(fields: Sequence[Mapping[str, Any]], above: tuple[str, ...]) ->
         name, kind = ".".join(path), each["type"]
         if not each.get("nullable", True):
             yield Constraint(NOT_NULL, name, path)
-        if "delta.invariants" in metadata:
+        if "delta.invariants" in metadata:  # the older form of a CHECK
             yield Constraint(CHECK, name, path, json.loads(metadata["delta.invariants"])["expression"]["expression"])
         if _GENERATION in metadata:
             yield Constraint(GENERATED, name, path, metadata[_GENERATION])

@@ -384,7 +384,7 @@ def _list_references(source: KnownTable) -> Iterator[tuple[str, str | None, Data
         if isinstance(element, str):
             yield column, None, element
         elif kind_of(element) == "struct":
-            yield from ((column, name, each) for name, each in (fields_of(element) or {}).items())
+            yield from ((column, name, each) for name, each in fields_of(element).items())
 
 
 def _compare_names(column: str, lookup: KnownTable, *, is_list: bool) -> str | None:

@@ -306,8 +306,7 @@ def describe_schema(columns: dict[str, DataType]) -> dict[str, Any]:
 def _describe_fields(columns: Mapping[str, DataType]) -> list[schema_dataset.SchemaDatasetFacetFields]:
     """Return columns, and the fields of structs; arrays and maps are told by their type alone."""
     inside = {
-        name: _describe_fields(fields_of(kind) or {}) if kind_of(kind) == "struct" else None
-        for name, kind in columns.items()
+        name: _describe_fields(fields_of(kind)) if kind_of(kind) == "struct" else None for name, kind in columns.items()
     }
     return [
         schema_dataset.SchemaDatasetFacetFields(name, name_of(kind), fields=inside[name])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
@@ -11,13 +10,12 @@ from typing import Any, cast
 from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.schemas import (
     build_struct,
-    fields_of,
     find,
     holds_void,
     incomparable,
-    kind_of,
     may_be_key,
     name_of,
+    step_into,
     strip_type,
 )
 from enrich.base.spec import PREFIX, TEXT_TYPE, CompiledJob, DataType, JoinSpec, Output, SourceSpec, Step, quote
@@ -25,6 +23,7 @@ from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS, describe_rese
 from enrich.project.expressions import Expression, ExpressionError, Scope, parse_expression
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.models import Job
+from enrich.project.statictypes import only_compares
 
 Typer = Callable[[Mapping[str, DataType], str], DataType | None]
 """Column -> type of a frame, and an expression over it -> its type, as Spark finds it; raises ConfigError.
@@ -71,11 +70,6 @@ def list_target_columns(job: Job) -> tuple[str, ...] | None:
     if part is None:
         return None
     return tuple(part) if kind.joins else kind.compile(Compiler(job, Columns(job, None))).spec.columns
-
-
-_NUMBERS = frozenset({"number", "byte", "short", "integer", "long", "float", "double"})
-_SHORT_DECIMAL = 18
-"""Digits of decimals that Spark brings to one scale with each other, and with all whole numbers, without loss."""
 
 
 class Columns:
@@ -178,18 +172,13 @@ class Columns:
         column = self.named(alias, rest[0], *path)
         if len(self.faults) > before or self.open:
             return self.open
-        kind, where = self.tables[alias][column], f"{alias}.{column}"
+        kind = self.tables[alias][column]
         for name in rest[1:]:
-            if kind_of(kind) == "map":
-                kind = kind["valueType"]  # type: ignore[index]
-                continue
-            fields = fields_of(kind)
-            found = find(name, fields) if fields is not None else None
-            if fields is None or found is None:
-                what = did_you_mean(name, fields) if fields else f"; it is of type {name_of(kind)}"
-                self.fault(f"{where} has no field {name!r}{what}", *path)
+            try:
+                kind = step_into(kind, name)
+            except LookupError as error:
+                self.fault(f"{alias}.{column}: {error.args[0]}", *path)
                 return False
-            kind, where = fields[found], f"{where}.{found}"
         return True
 
     def is_list(self, alias: str) -> bool:
@@ -203,27 +192,6 @@ class Columns:
             return None
         return self._type_path(next(iter(expression.paths)))
 
-    def only_compares(self, expression: Expression) -> bool:
-        """Return whether an expression does nothing but compare values of one type, and so cannot fail.
-
-        Where types differ, Spark casts one of the two, and a text may be no number.
-        """
-        if expression.comparisons is None or self.open:
-            return False
-        for group in expression.comparisons:
-            families = set[object]()  # what is compared without a cast that can fail: numbers, or values of one type
-            for operand in group:
-                kind = operand if isinstance(operand, str) else self._type_path(operand)
-                if isinstance(kind, str):
-                    digits = re.match(r"decimal\((\d+)", kind)
-                    is_number = kind in _NUMBERS or (digits is not None and int(digits[1]) <= _SHORT_DECIMAL)
-                    families.add("number" if is_number else kind)
-                else:  # a list, struct or map; what is not known is equal to itself alone
-                    families.add(operand if kind is None else str(kind))
-            if len(families) > 1:
-                return False
-        return True
-
     def _type_path(self, path: tuple[str, ...]) -> DataType | None:
         """Return the type of what a path refers to; None where only Spark knows it."""
         alias, *rest = path
@@ -233,13 +201,10 @@ class Columns:
             return self.tables[self.job.from_].get(name or "")
         if self.is_list(alias):
             return None
-        column = find(rest[0], self.tables[alias])
-        kind: DataType = self.tables[alias][column or rest[0]]
+        table = self.tables[alias]
+        kind = table[find(rest[0], table) or rest[0]]
         for name in rest[1:]:
-            if kind_of(kind) in ("array", "map"):
-                return None
-            fields = fields_of(kind) or {}
-            kind = fields[find(name, fields) or name]
+            kind = step_into(kind, name)
         return strip_type(kind)
 
 
@@ -428,7 +393,7 @@ class Compiler:
             identity,
             right,
             read_whole=frozenset(p[0] for t in texts for p in t.paths if len(p) == 1 and self.columns.is_list(p[0])),
-            where_is_plain=where is None or self.columns.only_compares(where),
+            where_is_plain=where is None or (not self.columns.open and only_compares(self.frame, where.text)),
         )
         self.check_names(
             {name: each.text for name, each in outputs.items()}, "select" if job.select is not None else "target"

@@ -1,36 +1,28 @@
 """Read and check expressions in job files and conditions in suites, and find their columns, without a JVM.
 
-Spark gets the original text, so the text itself is what is checked: cut by ``lexer``, read by sqlglot against the
-allow-lists in ``reading`` and ``functions``, and guarded against the time of the run here.
+Spark gets the original text, so that is what is checked: cut by ``lexer``, read by sqlglot against the allow-lists in
+``reading`` and ``functions``, and guarded against the time of the run here.
 """
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from enum import IntEnum
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from enrich.base.errors import suggest
-from enrich.project.expressions.functions import FUNCTIONS, GROUPS, explain_function, split_words
+from enrich.project.expressions.functions import FUNCTIONS, GROUPS, RESULTS, explain_function, split_words
 from enrich.project.expressions.lexer import ExpressionError, locate, tokenize
-from enrich.project.expressions.reading import COMPARISONS, MATCHES, TYPED, NameResolver, Reading, list_nodes, place_of
+from enrich.project.expressions.reading import NameResolver, Reading, list_nodes
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-__all__ = ["FUNCTIONS", "Expression", "ExpressionError", "Operand", "Scope", "check_condition", "parse_expression"]
+__all__ = ["FUNCTIONS", "Expression", "ExpressionError", "Scope", "check_condition", "parse_expression"]
 
-
-_WITHOUT_PARENTHESES = frozenset(
-    {"current_date", "current_time", "current_timestamp", "current_user", "localtimestamp", "session_user", "user"}
+_WITHOUT_PARENTHESES = split_words(
+    "current_date current_time current_timestamp current_user localtimestamp session_user user"
 )
-Operand = tuple[str, ...] | str
-"""A path, or what a literal is: ``number``, ``string``, ``boolean``, ``date`` or another type as Spark writes it."""
-
-_COMPARING = COMPARISONS | split_words("And Or Not In Between Is Paren Column Identifier Literal")
-_SHORT_NUMBER = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 
 
 @dataclass(frozen=True)
@@ -44,14 +36,12 @@ class Expression:
         paths: Every column reference: ``(alias, column, field…)``, ``("key",)``, ``("key", column)``, or ``(alias,)``
             for a list.
         is_path: Whether the whole expression is one dotted reference without function, operator or subscript.
-        comparisons: What is compared with what, where comparing is all that it does; None otherwise.
     """
 
     text: str
     canonical: str
     paths: frozenset[tuple[str, ...]]
     is_path: bool
-    comparisons: tuple[frozenset[Operand], ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -134,7 +124,7 @@ def parse_expression(text: str, scope: NameResolver) -> Expression:
     for at in reading.names:
         words[at] = "`" + tokens[at].name.replace("`", "``") + "`"
     is_path = type(reading.tree).__name__ == "Column"
-    return Expression(text, " ".join(words), frozenset(reading.columns.values()), is_path, _list_comparisons(reading))
+    return Expression(text, " ".join(words), frozenset(reading.columns.values()), is_path)
 
 
 def check_condition(text: str, columns: Collection[str]) -> Expression:
@@ -142,177 +132,70 @@ def check_condition(text: str, columns: Collection[str]) -> Expression:
     return parse_expression(text, _Columns(frozenset(columns)))
 
 
-def _list_comparisons(reading: Reading) -> tuple[frozenset[Operand], ...] | None:
-    """Return the operands of each comparison, as far as casts among them are concerned; None for other expressions.
-
-        o.n > 5 and (o.kind in ('a', 'b') or o.day is null)    ->    {o.n, number}, {o.kind, text}, {o.day}
-        cast(o.text as int) > 5                                ->    None: it does something else
-
-    Values of one type are compared without a cast, and so such an expression cannot fail on any row.
-    """
-    for node in reading.tree.walk():
-        is_group = type(node).__name__ == "Anonymous" and reading.function(node) == "("
-        if not is_group and type(node).__name__ not in _COMPARING:
-            return None
-    found = []
-    waiting = [reading.tree]
-    while waiting:
-        node = waiting.pop()
-        if type(node).__name__ in ("And", "Or", "Not", "Paren", "Anonymous") and len(node.expressions) < 2:
-            waiting += node.iter_expressions()
-            continue
-        operands = set[Operand | None]()
-        for leaf in node.walk():
-            if type(leaf).__name__ == "Column":
-                operands.add(reading.columns[place_of(leaf)])
-            elif type(leaf).__name__ == "Literal" and reading.token(leaf).lower not in ("null", "unknown"):
-                operands.add(_name_literal(reading, place_of(leaf)))
-        if None in operands:
-            return None
-        found.append(frozenset(each for each in operands if each is not None))
-    return tuple(found)
-
-
-def _name_literal(reading: Reading, place: int) -> Operand | None:
-    """Return what a literal is; None for one of which only Spark knows the type."""
-    token = reading.tokens[place]
-    if token.type == "number":
-        return "number" if _SHORT_NUMBER.fullmatch(token.text) else None
-    if token.type == "string":
-        return None if token.text[0] in "xX" else "string"
-    known = {"true": "boolean", "false": "boolean", **{each: each.replace("_ltz", "") for each in TYPED}}
-    return known.get(token.lower)
-
-
-# --- the clock
-
-
-class _Kind(IntEnum):
-    """What a part of an expression is; of several parts together, the greatest."""
-
-    FIXED = 0
-    """No column and no text but literals, which the lexer has checked."""
-    BYTES = 1
-    """The same with a binary literal, which becomes a text when it is cast."""
-    BUILT = 2
-    """A text, or something that holds one, which is put together although no column is read."""
-    OPEN = 3
-    """Something that reads a column or a lambda variable: never the clock."""
-
-
-_NO_TEXT = split_words(
-    """
-    ascii bit_length char char_length character_length chr contains endswith find_in_set instr is_valid_utf8 len length
-    levenshtein locate luhn_check octet_length position regexp_count regexp_instr regexp_like soundex space startswith
-    to_number try_to_number is_variant_null json_array_length
-    """
-)
-"""Functions of the groups below whose values are never words."""
-
-_BUILDERS = (
-    split_words(f"{GROUPS['Text']} {GROUPS['JSON and variants']}")
-    | split_words("array_join conv date_format from_unixtime reverse str_to_map")
-) - _NO_TEXT
-
-_CASTING = split_words(
-    f"{GROUPS['Conditions']} {GROUPS['Dates and times']} array date decode map sequence timestamp try_add try_subtract"
-)
-"""Functions that may cast an argument to a date or a timestamp, or compare it with one."""
-
-_MOMENTS = split_words("date timestamp timestamp_ltz timestamp_ntz")
-_CARRIERS = split_words("string binary variant array map struct")
-_COMPARED = COMPARISONS | split_words("Add Sub In Between")
-"""Nodes that compare or join their operands, with casts where these differ."""
-_CONDITIONS = COMPARISONS | MATCHES | split_words("In Between Is Escape And Or Not")
+_BUILDERS = frozenset(
+    name
+    for name in split_words(f"{GROUPS['Text']} {GROUPS['JSON and variants']} array_join conv date_format from_unixtime")
+    | split_words("reverse str_to_map")
+    if RESULTS[name] not in ("int", "boolean")
+) - split_words("char chr soundex space to_number try_to_number")
+"""Functions that may put a word together."""
+_KEEPERS = _BUILDERS - split_words("date_format decode from_unixtime")
+"""Those of them that cast no argument to a date."""
+_CARRIERS = split_words("string variant array map struct")
+"""What bytes become readable in, or in a part of it, when they are cast to it."""
 
 
 def _check_clock(reading: Reading) -> None:
-    """Refuse an expression whose value Spark could take from the clock.
+    """Refuse a text that Spark can compute before it sees a row, unless another text is made of it.
 
-    Where a text that Spark can compute beforehand is cast to a date or a timestamp, openly or because it stands beside
-    one, and is ``now``, ``today``, ``tomorrow`` or ``yesterday``, Spark puts the time of the run there (its optimizer's
-    rule ``SpecialDatetimeValues``). It never does so with a column's value. The lexer refuses such literals; this finds
-    texts that no literal shows, where Spark might cast them.
-
-    Raises:
-        ExpressionError: A text that is put together without a column stands where it may be read as a moment.
+    Where such a text is cast to a date or a timestamp, openly or because it stands beside one, and is ``now``,
+    ``today``, ``tomorrow`` or ``yesterday``, Spark puts the time of the run there (its optimizer's rule
+    ``SpecialDatetimeValues``). It never does so with a column's value. The lexer refuses such literals.
     """
-    kinds: dict[int, _Kind] = {}
     for node in list_nodes(reading.tree):
-        parts = [kinds[id(each)] for each in node.iter_expressions()]
-        kinds[id(node)] = _find_kind(reading, node, parts)
+        parts = [node]
+        if type(node).__name__ == "DPipe" and type(after := node.expression).__name__ in ("Add", "Sub"):
+            # Spark joins first in a || b - c.
+            while type(after).__name__ in ("Add", "Sub"):
+                after = after.this
+            parts = [node.this, after]
+        elif not _builds_text(reading, node) or _keeps_text(reading, node.parent):
+            continue
+        if not any(_reads_row(reading, part) for part in parts):
+            where = locate(reading.tokens[reading.start(node)].start)
+            raise ExpressionError(
+                f"a text {where} of the expression is put together without a column; beside a date Spark might read it"
+                " as the time of the run",
+                hint="write the whole text in quotes",
+            )
 
 
-def _find_kind(reading: Reading, node: exp.Expr, parts: list[_Kind]) -> _Kind:
-    """Return what a node is, given what its parts are."""
-    name, kind = type(node).__name__, max(parts, default=_Kind.FIXED)
-    if name in ("Column", "Identifier"):
-        return _Kind.OPEN
-    if name == "Literal":
-        token = reading.token(node)
-        return _Kind.BYTES if token.type == "string" and token.text[0] in "xX" else _Kind.FIXED
-    if (wanted := reading.cast_to(node)) is not None:
-        return _cast(reading, node, wanted, parts[0])
-    if name == "Anonymous":
-        return _find_call(reading, node, parts)
-    if name == "Dot":
-        return parts[0]
-    checked = {"Bracket": parts[1:], "Case": parts, "If": parts}.get(name, parts if name in _COMPARED else [])
-    if _Kind.BUILT in checked:
-        _refuse(reading, node)
-    if name == "DPipe":
-        return _find_pipe(reading, node, parts)
-    if name in _CONDITIONS:
-        return _Kind.OPEN if kind is _Kind.OPEN else _Kind.FIXED
-    return kind
+def _keeps_text(reading: Reading, node: exp.Expr | None) -> bool:
+    """Return whether a node makes another text of its parts, which is judged itself."""
+    if node is None or type(node).__name__ != "Anonymous":
+        return type(node).__name__ == "DPipe"
+    return reading.function(node) in _KEEPERS
 
 
-def _find_pipe(reading: Reading, node: exp.Expr, parts: list[_Kind]) -> _Kind:
-    """Return what ``a || b`` is. In ``a || b - c`` Spark joins a and b first, sqlglot b and c."""
-    together = max(*parts, _Kind.BUILT)
-    if together is _Kind.BUILT or type(node.expression).__name__ not in ("Add", "Sub"):
-        return together
-    first = node.expression
-    while type(first).__name__ in ("Add", "Sub"):
-        first = first.this
-    if parts[0] is not _Kind.OPEN and not any(type(each).__name__ == "Column" for each in first.walk()):
-        _refuse(reading, node)
-    return together
+def _builds_text(reading: Reading, node: exp.Expr) -> bool:
+    wanted, name = reading.cast_to(node), type(node).__name__
+    function = reading.function(node) if name == "Anonymous" else ""
+    if function == "string" or (wanted is not None and wanted.split()[0].lower() in _CARRIERS):
+        return any(_holds_bytes(reading, each) for each in node.walk())
+    return name == "DPipe" or function in _BUILDERS
 
 
-def _find_call(reading: Reading, node: exp.Expr, parts: list[_Kind]) -> _Kind:
-    """Return what the call of a function is, given its arguments."""
-    function, kind = reading.function(node), max(parts, default=_Kind.FIXED)
-    if _Kind.BUILT in parts and function in _CASTING:
-        _refuse(reading, node)
-    if function == "typeof":  # a type's name, known without a row
-        return _Kind.FIXED
-    if function == "unhex":  # as a binary literal is
-        return max(kind, _Kind.BYTES)
-    if function == "string" and kind is _Kind.BYTES:
-        return _Kind.BUILT
-    return max(kind, _Kind.BUILT) if function in _BUILDERS else kind
+def _holds_bytes(reading: Reading, node: exp.Expr) -> bool:
+    if type(node).__name__ == "Anonymous":
+        return reading.function(node) == "unhex"
+    return type(node).__name__ == "Literal" and reading.token(node).text[:2].lower() in ("x'", 'x"')
 
 
-def _cast(reading: Reading, node: exp.Expr, wanted: str, operand: _Kind) -> _Kind:
-    """Return what a cast to the type ``wanted`` is."""
-    wanted = wanted.split(maxsplit=1)[0].lower()
-    if operand is _Kind.OPEN:
-        return operand
-    if wanted in _MOMENTS:
-        if operand is _Kind.BUILT:
-            _refuse(reading, node)
-        return _Kind.FIXED
-    if wanted not in _CARRIERS:
-        return _Kind.FIXED
-    # An array, a struct or a map may have texts in it, whose bytes are read here.
-    return _Kind.BUILT if operand is _Kind.BYTES and wanted != "binary" else operand
-
-
-def _refuse(reading: Reading, node: exp.Expr) -> NoReturn:
-    where = locate(reading.tokens[reading.start(node)].start)
-    raise ExpressionError(
-        f"a text {where} of the expression is put together without a column; beside a date Spark might read it as the"
-        " time of the run",
-        hint="write the whole text in quotes",
-    )
+def _reads_row(reading: Reading, node: exp.Expr) -> bool:
+    """Return whether a node reads a column or a lambda variable; a type's name is known without a row."""
+    found = node.walk(prune=lambda each: type(each).__name__ == "Anonymous" and reading.function(each) == "typeof")
+    for each in found:
+        is_field = type(each.parent).__name__ == "Dot" and each.arg_key == "expression"
+        if type(each).__name__ == "Identifier" and not is_field:
+            return True
+    return False

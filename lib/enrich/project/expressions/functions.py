@@ -14,61 +14,92 @@ def split_words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
-GROUPS: dict[str, str] = {
-    "Conditions": """
-        coalesce equal_null greatest if ifnull isnan isnotnull isnull least nanvl nullif nullifzero nvl nvl2
-        zeroifnull""",
-    "Casts": """
-        bigint binary boolean cast date decimal double float int smallint string timestamp tinyint try_cast
-        typeof""",
-    "Text": """
-        ascii base64 bit_length btrim char char_length character_length chr concat concat_ws contains decode
-        elt encode endswith find_in_set format_number format_string initcap instr is_valid_utf8 lcase left
-        len length levenshtein locate lower lpad ltrim luhn_check make_valid_utf8 mask octet_length overlay
-        parse_url position printf quote regexp_count regexp_extract regexp_extract_all regexp_instr
-        regexp_like regexp_replace regexp_substr repeat replace right rpad rtrim soundex space split
-        split_part startswith substr substring substring_index to_binary to_char to_number to_varchar
-        translate trim try_parse_url try_to_binary try_to_number try_url_decode try_validate_utf8 ucase
-        unbase64 upper url_decode url_encode validate_utf8""",
-    "Numbers": """
-        abs acos acosh asin asinh atan atan2 atanh bin bround cbrt ceil ceiling conv cos cosh cot csc
-        degrees e exp expm1 factorial floor hex hypot ln log log10 log1p log2 mod negative pi pmod positive
-        pow power radians rint round sec sign signum sin sinh sqrt tan tanh try_add try_divide try_mod
-        try_multiply try_subtract unhex width_bucket""",
-    "Bits and hashes": """
-        bit_count bit_get crc32 getbit hash md5 sha sha1 sha2 shiftleft shiftright shiftrightunsigned
-        xxhash64""",
-    "Dates and times": """
-        add_months convert_timezone date_add date_diff date_format date_from_unix_date date_part date_sub
-        date_trunc dateadd datediff datepart day dayname dayofmonth dayofweek dayofyear extract
-        from_unixtime from_utc_timestamp hour last_day make_date make_dt_interval make_interval
-        make_timestamp make_timestamp_ltz make_timestamp_ntz make_ym_interval minute month monthname
-        months_between next_day quarter second timestamp_micros timestamp_millis timestamp_seconds
-        timestampadd timestampdiff to_date to_timestamp to_timestamp_ltz to_timestamp_ntz to_unix_timestamp
-        to_utc_timestamp trunc try_make_interval try_make_timestamp try_make_timestamp_ltz
-        try_make_timestamp_ntz try_to_date try_to_timestamp unix_date unix_micros unix_millis unix_seconds
-        unix_timestamp weekday weekofyear year""",
-    "Arrays": """
-        array array_append array_compact array_contains array_distinct array_except array_insert
-        array_intersect array_join array_max array_min array_position array_prepend array_remove
-        array_repeat array_size array_sort array_union arrays_overlap arrays_zip cardinality element_at
-        flatten get reverse sequence size slice sort_array try_element_at""",
-    "Maps and structs": """
-        map map_concat map_contains_key map_entries map_from_arrays map_from_entries map_keys map_values
-        named_struct str_to_map struct""",
-    "Functions of functions": """
-        aggregate exists filter forall map_filter map_zip_with reduce transform transform_keys
-        transform_values zip_with""",
-    "JSON and variants": """
-        from_csv from_json get_json_object is_variant_null json_array_length json_object_keys parse_json
-        schema_of_variant to_csv to_json to_variant_object try_parse_json try_variant_get variant_get""",
-}
-"""The allowed functions by the heading they have in the documentation."""
+_TABLE = """
+    Conditions | boolean | equal_null isnan isnotnull isnull
+    Conditions | common | coalesce greatest ifnull least nvl
+    Conditions | double | nanvl
+    Conditions | first | nullif
+    Conditions | rest | if nvl2
+    Conditions | ? | nullifzero zeroifnull
+    Casts | name | bigint binary boolean date double float int smallint string timestamp tinyint
+    Casts | string | typeof
+    Casts | ? | cast decimal try_cast
+    Text | array<string> | regexp_extract_all split
+    Text | binary | encode to_binary try_to_binary unbase64
+    Text | boolean | contains endswith is_valid_utf8 luhn_check regexp_like startswith
+    Text | int | ascii bit_length char_length character_length find_in_set instr len length levenshtein locate
+    Text | int | octet_length position regexp_count regexp_instr
+    Text | string | base64 btrim char chr concat_ws format_number format_string initcap lcase lower ltrim
+    Text | string | make_valid_utf8 overlay parse_url printf quote regexp_extract regexp_replace regexp_substr repeat
+    Text | string | replace right rtrim soundex space split_part substring_index to_char to_varchar translate trim
+    Text | string | try_parse_url try_url_decode try_validate_utf8 ucase upper url_decode url_encode validate_utf8
+    Text | text | concat left lpad rpad substr substring
+    Text | ? | decode elt mask to_number try_to_number
+    Numbers | bigint | factorial width_bucket
+    Numbers | binary | unhex
+    Numbers | double | acos acosh asin asinh atan atan2 atanh cbrt cos cosh cot csc degrees e exp expm1 hypot ln log
+    Numbers | double | log10 log1p log2 pi pow power radians rint sec sign signum sin sinh sqrt tan tanh try_divide
+    Numbers | string | bin conv hex
+    Numbers | ? | abs bround ceil ceiling floor mod negative pmod positive round try_add try_mod try_multiply
+    Numbers | ? | try_subtract
+    Bits and hashes | bigint | crc32 xxhash64
+    Bits and hashes | int | bit_count hash
+    Bits and hashes | string | md5 sha sha1 sha2
+    Bits and hashes | tinyint | bit_get getbit
+    Bits and hashes | ? | shiftleft shiftright shiftrightunsigned
+    Dates and times | bigint | to_unix_timestamp unix_micros unix_millis unix_seconds unix_timestamp
+    Dates and times | date | add_months date_add date_from_unix_date date_sub dateadd last_day make_date next_day
+    Dates and times | date | to_date trunc try_to_date
+    Dates and times | double | months_between
+    Dates and times | int | date_diff datediff day dayofmonth dayofweek dayofyear hour minute month quarter second
+    Dates and times | int | unix_date weekday weekofyear year
+    Dates and times | string | date_format dayname from_unixtime monthname
+    Dates and times | timestamp | date_trunc from_utc_timestamp make_timestamp make_timestamp_ltz timestamp_micros
+    Dates and times | timestamp | timestamp_millis timestamp_seconds to_timestamp to_timestamp_ltz to_utc_timestamp
+    Dates and times | timestamp | try_make_timestamp try_make_timestamp_ltz try_to_timestamp
+    Dates and times | timestamp_ntz | convert_timezone make_timestamp_ntz to_timestamp_ntz try_make_timestamp_ntz
+    Dates and times | ? | date_part datepart extract make_dt_interval make_interval make_ym_interval timestampadd
+    Dates and times | ? | timestampdiff try_make_interval
+    Arrays | bigint | array_position
+    Arrays | boolean | array_contains arrays_overlap
+    Arrays | first | array_compact array_distinct array_sort slice sort_array
+    Arrays | int | array_size cardinality size
+    Arrays | string | array_join
+    Arrays | text | reverse
+    Arrays | ? | array array_append array_except array_insert array_intersect array_max array_min array_prepend
+    Arrays | ? | array_remove array_repeat array_union arrays_zip element_at flatten get sequence try_element_at
+    Maps and structs | boolean | map_contains_key
+    Maps and structs | ? | map map_concat map_entries map_from_arrays map_from_entries map_keys map_values named_struct
+    Maps and structs | ? | str_to_map struct
+    Functions of functions | boolean | exists forall
+    Functions of functions | first | filter map_filter
+    Functions of functions | ? | aggregate map_zip_with reduce transform transform_keys transform_values zip_with
+    JSON and variants | array<string> | json_object_keys
+    JSON and variants | boolean | is_variant_null
+    JSON and variants | int | json_array_length
+    JSON and variants | string | get_json_object schema_of_variant to_csv to_json
+    JSON and variants | ? | from_csv from_json parse_json to_variant_object try_parse_json try_variant_get variant_get
+"""
+"""Heading in the documentation | type of the result, or how it follows from the arguments | functions.
 
-FUNCTIONS: frozenset[str] = frozenset(name for names in GROUPS.values() for name in names.split())
+common: the type that all arguments have; rest: all but the first. first: the first one's. name: the function's name.
+text: string, unless an argument is a list or binary. ?: only Spark knows it.
+"""
+
+GROUPS: dict[str, str] = {}
+"""Heading in the documentation -> the functions below it."""
+RESULTS: dict[str, str] = {}
+"""Function -> its result, as in the table."""
+
+for _line in _TABLE.strip().splitlines():
+    _heading, _result, _names = _line.strip().split(" | ")
+    GROUPS[_heading] = f"{GROUPS.get(_heading, '')} {_names}"
+    RESULTS |= dict.fromkeys(_names.split(), _result)
+
+FUNCTIONS = frozenset(RESULTS)
 """Every function that an expression may call, in lower case."""
 
-LAMBDAS: frozenset[str] = split_words("array_sort " + GROUPS["Functions of functions"])
+LAMBDAS = split_words("array_sort " + GROUPS["Functions of functions"])
 """The functions that take ``x -> …``."""
 
 SEPARATORS: dict[str, frozenset[str]] = {

@@ -70,7 +70,7 @@ def _find_id(compiler: Compiler, alias: str, join: Join, kind: DataType) -> tupl
     if wanted is None:
         fault(f"the elements of {join.elements} are structs; name the field with the id as element_key", *place)
         return None, {}
-    fields = fields_of(element) or {}
+    fields = fields_of(element)
     found = find(wanted, fields)
     if found is None:
         names = ", ".join(sorted(fields))
