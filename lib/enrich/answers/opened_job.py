@@ -122,7 +122,7 @@ class Side:
 
 def build_left_side(spec: JobSpec) -> Side:
     """Return the rows with a left key; of a mirror, all; of a history, those of a key of its source."""
-    return Side(spec.driving, spec.key_columns, spec.asked_by)
+    return Side(spec.driving, spec.key_columns, spec.identity[: len(spec.key_columns)])
 
 
 def build_right_side(spec: JobSpec, step: Step | None) -> Side | None:

@@ -10,22 +10,17 @@ import os
 import re
 from dataclasses import dataclass
 
+# In a change feed, or in its files, beside the columns of the table.
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp", "__is_cdc")
-"""What stands in a change feed, or in its files, beside the columns of the table."""
+# A MERGE, and its reading of deletion vectors, adds these to the rows of the target: it fails where that has them.
 MERGE_COLUMNS = (
-    "_row_id_",
-    "_file_name_",
-    "_source_row_present_",
-    "_target_row_present_",
-    "_row_dropped_",
+    *("_row_id_", "_file_name_", "_source_row_present_", "_target_row_present_", "_row_dropped_"),
     "__delta_internal_is_row_deleted",
 )
-"""What a MERGE, and its reading of deletion vectors, adds to the rows of the target: it fails where this has them."""
+# A MERGE adds these only where it writes deletion vectors.
 VECTOR_COLUMNS = ("_metadata", "filepath", "dvfilepath", "rowindexcol", "deletionvectorid")
-"""What a MERGE adds only where it writes deletion vectors."""
 
 QUARANTINE_SUFFIX = "__quarantine"
-"""What the name of a target's quarantine ends in."""
 SCHEME = re.compile(r"([A-Za-z][A-Za-z0-9+.-]*):(?=/)")
 _NO_LETTER = re.compile(r"\W+", re.ASCII)
 _PLAIN = re.compile(r"[A-Za-z_]\w*", re.ASCII)
@@ -43,11 +38,7 @@ def name_path(alias: str, column: str) -> str:
 
 @dataclass(frozen=True)
 class CatalogName:
-    """A table that a catalog knows.
-
-    Attributes:
-        parts: The name's parts without quotes: two (schema, table) or three (catalog, schema, table).
-    """
+    """A table that a catalog knows, by two or three parts without quotes: catalog, schema, table."""
 
     parts: tuple[str, ...]
 

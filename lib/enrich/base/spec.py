@@ -1,7 +1,4 @@
-"""A job as the engine runs it: names resolved against the sources' schemas, expressions checked, nothing left to guess.
-
-``enrich.project.compile`` builds these from a job file and the tables' schemas; ``enrich.frames`` knows neither files
-nor Delta. Frames carry
+"""A job as the engine runs it: names resolved against the sources' schemas, expressions checked. Frames carry
 
 * ``__enrich_k0 ..``: the parts of the left key, coalesced over table joins; null in a row that has no left side,
 * ``__enrich_r0 ..``: the parts of the lookup's key in a row without left side (right and full foreign-key joins), and
@@ -33,31 +30,20 @@ PREFIX = "__enrich_"
 
 
 def name_inside(column: str) -> str:
-    """Return what a source's column is called in frames beside those of enrich; within structs it keeps its own name.
-
-    A source may have any column. One that begins like enrich's own gets a beginning that none of these has.
-    """
+    """Return what a source's column is called in frames beside those of enrich; within structs it keeps its name."""
     return f"{PREFIX}own_{column}" if column.lower().startswith(PREFIX) else column
 
 
-LIVE = "__enrich_live"
-"""True when the row belongs to the target (before quality rules)."""
-WEIGHT = "__enrich_weight"
-"""How often a row image came (> 0) or went (< 0)."""
-COMMIT = "__enrich_commit"
-"""The version of the commit that a row image comes from."""
-OPERATION = "__enrich_op"
-"""What leads from the old row to the new one: ``I``, ``U`` or ``D``."""
-COPIES = "__enrich_copies"
-"""How often a row shall stand in a table."""
-HOLDERS = "__enrich_holders"
-"""How many keys of the master hold a mirror's value."""
+LIVE = "__enrich_live"  # true when the row belongs to the target (before quality rules)
+WEIGHT = "__enrich_weight"  # how often a row image came (> 0) or went (< 0)
+COMMIT = "__enrich_commit"  # the version of the commit that a row image comes from
+OPERATION = "__enrich_op"  # what leads from the old row to the new one: I, U or D
+COPIES = "__enrich_copies"  # how often a row shall stand in a table
+HOLDERS = "__enrich_holders"  # how many keys of the master hold a mirror's value
 
+# In the order in which each leaves nothing to the ones before it.
 NORMALISERS = ("visible", "nfc", "trim", "lower", "integer", "unpad")
-"""All of them, in the order in which each leaves nothing to the ones before it."""
-
-TEXT_TYPE = "string"
-"""The type of the keys that can be normalised."""
+TEXT_TYPE = "string"  # of the keys that can be normalised
 
 FAILED_COLUMN, RUN_ID_COLUMN = "_failed", "_run_id"
 KEY_NOT_NULL = "key_not_null"
@@ -106,10 +92,7 @@ class KnownRows:
 class Range:
     """The least and the greatest value of a column whose kind is exact in logs: whole numbers, short decimals, dates.
 
-    Attributes:
-        least: The least value; of dates, the days since 1970, because Python has not all dates. None: no such end.
-        most: The greatest; None: no such end.
-        is_day: Whether they are dates.
+    None is no such end. Dates are days since 1970, because Python has not all dates.
     """
 
     least: Any
@@ -142,8 +125,6 @@ class SourceSpec:
     """One alias of a job.
 
     Attributes:
-        alias: The name in the job file.
-        key: The key columns.
         columns: The used columns with their types, key columns first.
         trusted: True when the search for two rows with one key is switched off.
         normalise: What brings text keys into one form, in this order; see ``enrich.frames.normalise``.
@@ -181,7 +162,6 @@ class Step:
 
     Attributes:
         alias: The lookup.
-        kind: What the job file calls the kind of join.
         how: ``inner``, ``left``, ``right`` or ``full``.
         on: The foreign key's expressions, one per key column of the lookup; of an as-of join, without the last one; of
             an interval join, one per ``match``.
@@ -197,7 +177,6 @@ class Step:
         decisive: The columns, with their aliases, on whose values it depends which partners a row has: those that
             ``on``, ``at``, ``elements`` or ``gone`` read, ``valid_to``, and what an interval join compares.
         is_plain: True when ``on``, ``at``, ``gone`` or ``elements`` only names columns, and so cannot fail.
-        interval: What an interval join has beside ``on``.
         module: The module that does what the kind does; empty: the one of ``enrich.joins`` that has the kind's name.
     """
 
@@ -256,10 +235,7 @@ class JoinSpec:
     """A join job.
 
     Attributes:
-        job: The job's name.
         sources: Every alias; the driving one is ``driving``.
-        steps: The joins, in order.
-        outputs: The target's columns, in order.
         where: The condition after all joins, or None.
         identity: Target columns that hold the left key, in the driving key's order.
         right_identity: Target columns that hold the lookup's key of a right or full foreign-key join, or of an interval
@@ -267,7 +243,6 @@ class JoinSpec:
         read_whole: The lists that an expression reads as a whole, all columns of their lookups: an output, the
             condition, or what a later join refers by.
         where_is_plain: True when the condition only compares values of one type, and so cannot fail.
-        kind: The name by which ``enrich.joins`` finds what such a job does.
         remembers: Whether the target holds what its source may have forgotten: it is computed anew only where all of
             that can still be read.
     """
@@ -295,11 +270,6 @@ class JoinSpec:
     def key_columns(self) -> tuple[str, ...]:
         """The names of the left key's parts: the driving source's key columns."""
         return self.sources[self.driving].key
-
-    @property
-    def asked_by(self) -> tuple[str, ...]:
-        """The target's columns that name a left row, for those who ask about one; ``key_columns`` are its source's."""
-        return self.identity
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -362,15 +332,8 @@ class MirrorSpec(WithoutJoins):
         """The target's key: the value columns."""
         return self.value
 
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """The master's columns that hold the target's key."""
-        return self.value
-
-    @property
-    def asked_by(self) -> tuple[str, ...]:
-        """The target's columns that name a row, for those who ask about one."""
-        return self.value
+    key_columns = identity
+    """The master's columns that hold the target's key."""
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -411,20 +374,12 @@ class HistorySpec(WithoutJoins):
         """The source's key columns."""
         return self.source.key
 
+    key_columns = key
+
     @property
     def identity(self) -> tuple[str, ...]:
         """The target's key: the source's key, and the time from which a version holds."""
         return (*self.key, self.valid_from)
-
-    @property
-    def key_columns(self) -> tuple[str, ...]:
-        """The source's key columns; the time from which a version holds is no column of it."""
-        return self.key
-
-    @property
-    def asked_by(self) -> tuple[str, ...]:
-        """The target's columns that name the versions of a key, for those who ask about it."""
-        return self.key
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -1,8 +1,4 @@
-"""Say what rules are: those of a suite, which ``suitefiles`` reads, and those of a job about its joins and changes.
-
-    rule of a job                                   counts of a run              finding
-    match_rate accounts, at_least 0.8               7 of 10 with a partner       checked 10, failed 3, false
-    mass_change, at_most 0.5                        4 of 10 rows would go        checked 10, failed 4, true
+"""Say what rules are: those of a suite, and those of a job about its joins and changes.
 
 Those of a job never decide where a row goes, only whether the run may write: they are no part of its definition.
 """
@@ -67,7 +63,7 @@ class Type:
 
     @property
     def is_row(self) -> bool:
-        """True for row expectations: those whose failures are counted by row, and the two types GX files with them."""
+        """True for those whose failures are counted by row, and the two types GX files with them."""
         return self.judges != AGGREGATE
 
     @property
@@ -86,11 +82,8 @@ class SuiteRule:
 
     Attributes:
         index: Its position in the suite, from 0.
-        type: GX's type; ``spec`` is what is known of it.
         kwargs: GX's arguments, without the row condition and without what decides nothing (``result_format`` ...).
-        action: ``warn``, ``quarantine`` or ``fail``.
         tolerate: Rows (int) or share of the checked rows (float) that may fail; None: none.
-        scope: ``changed`` or ``target``.
         row_condition: Which rows are judged, in GX's mapping form; None: all.
         where: ``expectations/x.json:7``.
         places: ``file:line`` of single arguments, by name.
@@ -119,9 +112,8 @@ class SuiteRule:
     @property
     def column_list(self) -> tuple[str, ...] | None:
         """The rule's columns, when it has several."""
-        if "column_A" in self.kwargs:
-            return self.kwargs["column_A"], self.kwargs["column_B"]
-        columns = self.kwargs.get("column_list")
+        names = [self.kwargs[key] for key in ("column_A", "column_B") if key in self.kwargs]
+        columns = names or self.kwargs.get("column_list")
         return None if columns is None else tuple(str(name) for name in columns)
 
     @property
@@ -149,12 +141,12 @@ class SuiteRule:
 
     @property
     def fingerprint(self) -> str:
-        """What tells the rule from those with other counts: type, row condition and all arguments but ``mostly``."""
+        """What tells the rule from those with other counts."""
         return hashlib.sha256(_write_canonically(self.meaning).encode()).hexdigest()[:16]
 
     @property
     def meaning(self) -> dict[str, Any]:
-        """What decides which rows the rule judges and finds wanting."""
+        """What decides which rows the rule judges and finds wanting: not ``mostly``."""
         kwargs = {name: value for name, value in self.kwargs.items() if name != "mostly"}
         return {"type": self.type, "kwargs": kwargs, "row_condition": self.row_condition}
 
@@ -179,28 +171,22 @@ class Suite:
 
 def list_unjudged(rules: Sequence[Rule], accepted: Collection[str]) -> tuple[Finding, ...]:
     """Return the findings of a run that judged no row; rules named in ``accepted`` do not block it."""
-    found = []
-    for position, rule in enumerate(rules):
-        is_accepted = rule.blocks and rule.rule in accepted
-        action = "fail" if rule.blocks and not is_accepted else "warn"
-        scope = "target" if rule.rule == MASS_CHANGE else rule.scope or "changed"
-        at_most = None if rule.at_least is not None else rule.at_most or 0
-        found.append(
-            Finding(
-                None, rule.rule, None, action, 0, 0, success=None,
-                source=rule.join, rule=position, at_least=rule.at_least, at_most=at_most, accepted=is_accepted,
-                scope=scope,
-            )
-        )  # fmt: skip
-    return tuple(found)
+    return tuple(
+        Finding(
+            None, rule.rule, None, FAIL if rule.blocks and rule.rule not in accepted else WARN, 0, 0, success=None,
+            source=rule.join, rule=position, accepted=rule.blocks and rule.rule in accepted,
+            at_least=rule.at_least, at_most=None if rule.at_least is not None else rule.at_most or 0,
+            scope=TARGET if rule.rule == MASS_CHANGE else rule.scope or CHANGED,
+        )
+        for position, rule in enumerate(rules)
+    )  # fmt: skip
 
 
 def judge_counts(finding: Finding, checked: int, failed: int) -> Finding:
     """Return a rule's finding with its counts and its verdict; no verdict over no rows."""
+    passed = failed <= resolve_threshold(finding.at_most or 0, checked)
     if finding.at_least is not None:
         passed = checked - failed >= resolve_threshold(finding.at_least, checked)
-    else:
-        passed = failed <= resolve_threshold(finding.at_most or 0, checked)
     return replace(finding, checked=checked, failed=failed, success=passed if checked else None)
 
 

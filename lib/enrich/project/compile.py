@@ -144,68 +144,10 @@ class Columns:
                 self.fault(message, "sources", alias, "normalise")
         return found
 
-    def parse(self, text: str, scope: Scope, *path: str | int) -> Expression | None:
-        """Read an expression and note the columns that it uses; None when it has a fault."""
-        try:
-            expression = parse_expression(text, scope)
-        except ExpressionError as error:
-            self.fault(str(error), *path)
-            return None
-        sound = [self._resolve(parts, *path) for parts in sorted(expression.paths)]
-        return expression if all(sound) else None
-
-    def _resolve(self, parts: tuple[str, ...], *path: str | int) -> bool:
-        """Check one reference down to its last nested field."""
-        alias, *rest = parts
-        if alias == "key":
-            names = self.job.sources[self.job.from_].key
-            if not rest and len(names) > 1:
-                self.fault("the key is composite; write key." + ", key.".join(names), *path)
-                return False
-            if len(names) > 1 and find(rest[0], names) is None:
-                self.fault(f"{rest[0]!r} is not a column of the key{did_you_mean(rest[0], names)}", *path)
-                return False
-            return True
-        if self.is_list(alias):
-            return True
-        before = len(self.faults)
-        column = self.named(alias, rest[0], *path)
-        if len(self.faults) > before or self.open:
-            return self.open
-        kind = self.tables[alias][column]
-        for name in rest[1:]:
-            try:
-                kind = step_into(kind, name)
-            except LookupError as error:
-                self.fault(f"{alias}.{column}: {error.args[0]}", *path)
-                return False
-        return True
-
     def is_list(self, alias: str) -> bool:
         """Return whether an alias is a list join."""
         join = self.job.join.get(alias)
         return join is not None and JOINS[join.kind].gives_list
-
-    def type_of(self, expression: Expression) -> DataType | None:
-        """Return the type of a path; None for anything that only Spark can type."""
-        if not expression.is_path or self.open:
-            return None
-        return self._type_path(next(iter(expression.paths)))
-
-    def _type_path(self, path: tuple[str, ...]) -> DataType | None:
-        """Return the type of what a path refers to; None where only Spark knows it."""
-        alias, *rest = path
-        if alias == "key":
-            driving = self.job.sources[self.job.from_]
-            name = find(rest[0], driving.key) if rest else driving.key[0]
-            return self.tables[self.job.from_].get(name or "")
-        if self.is_list(alias):
-            return None
-        table = self.tables[alias]
-        kind = table[find(rest[0], table) or rest[0]]
-        for name in rest[1:]:
-            kind = step_into(kind, name)
-        return strip_type(kind)
 
 
 class Compiler:
@@ -234,8 +176,8 @@ class Compiler:
         self.referring: dict[str, list[Expression]] = {}
         self.written: dict[str, list[Any]] = {}
         self.kinds: dict[str, DataType] = {}
+        # False when the joins have a fault, so that types after them are not known; None while they are read.
         self._is_sound: bool | None = None
-        """False when the joins have a fault, so that types after them are not known; None while they are read."""
 
     # --- for kinds of jobs -----------------------------------------------------------------------------------------
 
@@ -302,18 +244,55 @@ class Compiler:
         self.frame[alias] = build_struct({name: kind for name, kind in columns if not incomparable(kind)})
 
     def expression(self, text: str, *path: str | int) -> Expression | None:
-        """Read an expression over what has been joined so far."""
+        """Read an expression over what has been joined so far; None when it has a fault."""
         lists = frozenset(alias for alias in self.frame if self.columns.is_list(alias))
-        scope = Scope(frozenset(self.frame) - lists - {"key"}, lists, "key" in self.frame)
-        return self.columns.parse(text, scope, *path)
+        return self.parse(text, Scope(frozenset(self.frame) - lists - {"key"}, lists, "key" in self.frame), *path)
+
+    def parse(self, text: str, scope: Scope, *path: str | int) -> Expression | None:
+        """Read an expression and note the columns that it uses; None when it has a fault."""
+        try:
+            expression = parse_expression(text, scope)
+        except ExpressionError as error:
+            self.columns.fault(str(error), *path)
+            return None
+        before = len(self.columns.faults)
+        for parts in sorted(expression.paths):
+            self._check_reference(parts, *path)
+        return expression if len(self.columns.faults) == before else None
+
+    def _check_reference(self, parts: tuple[str, ...], *path: str | int) -> None:
+        """Check one reference down to its last nested field."""
+        alias, *rest = parts
+        before, fault = len(self.columns.faults), self.columns.fault
+        if alias == "key":
+            names = self.job.sources[self.job.from_].key
+            if len(names) == 1 and rest:
+                fault("the key is one column; write key", *path)
+            elif len(names) > 1 and not rest:
+                fault("the key is composite; write key." + ", key.".join(names), *path)
+            elif rest and find(rest[0], names) is None:
+                fault(f"{rest[0]!r} is not a column of the key{did_you_mean(rest[0], names)}", *path)
+        elif not self.columns.is_list(alias):
+            self.columns.named(alias, rest[0], *path)
+        if len(self.columns.faults) == before and not self.columns.open:
+            try:
+                self._type_path(parts)
+            except LookupError as error:
+                fault(f"{'.'.join(parts)}: {error.args[0]}", *path)
+
+    def _type_path(self, parts: tuple[str, ...]) -> DataType:
+        """Return the type of what a reference names; raise LookupError where a field of it does not exist."""
+        kind: DataType = build_struct(self.frame)
+        for name in parts:
+            kind = step_into(kind, name)
+        return strip_type(kind)
 
     def type_of(self, expression: Expression, *path: str | int) -> DataType | None:
         """Return an expression's type; None when it needs a session that is not there."""
-        known = self.columns.type_of(expression)
-        if known is not None:
-            return known
         if self.columns.open:
             return None
+        if expression.is_path:
+            return self._type_path(next(iter(expression.paths)))
         is_sound = not self.columns.faults if self._is_sound is None else self._is_sound
         if self.typer is None or not is_sound:
             self.complete = False

@@ -6,27 +6,17 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import ConfigError, show_text
-from enrich.base.schemas import build_struct
+from enrich.base.schemas import build_struct, fields_of
 from enrich.base.spec import DataType
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
 _NAMES = {
-    "TEXT": "string",
-    "BOOLEAN": "boolean",
-    "TINYINT": "byte",
-    "SMALLINT": "short",
-    "INT": "integer",
-    "BIGINT": "long",
-    "FLOAT": "float",
-    "DOUBLE": "double",
-    "DATE": "date",
-    "TIMESTAMPTZ": "timestamp",
-    "TIMESTAMPLTZ": "timestamp",
-    "TIMESTAMPNTZ": "timestamp_ntz",
-    "BINARY": "binary",
-}
+    "TEXT": "string", "BOOLEAN": "boolean", "BINARY": "binary", "DATE": "date",
+    "TINYINT": "byte", "SMALLINT": "short", "INT": "integer", "BIGINT": "long", "FLOAT": "float", "DOUBLE": "double",
+    "TIMESTAMPTZ": "timestamp", "TIMESTAMPLTZ": "timestamp", "TIMESTAMPNTZ": "timestamp_ntz",
+}  # fmt: skip
 """sqlglot's name of a type -> Delta's."""
 _NO_TYPE = re.compile(r"(?i);|--|/\*|,\s*[,>)]|\scollate\s")
 """What sqlglot passes over: a second statement, comments, commas with nothing after them, and collations."""
@@ -55,47 +45,19 @@ def read_columns(text: str) -> dict[str, DataType]:
     """Return the columns that a text declares: name -> type, in order.
 
     Raises:
-        ConfigError: A part is not a name and a type, or a name stands twice.
+        ConfigError: It is no list of names and types, or a name stands twice.
     """
-    found: dict[str, DataType] = {}
-    for part in _split(text):
-        # A column's name, which may stand in backticks, and its type.
-        if part.strip().startswith("`"):
-            name, _, kind = part.strip()[1:].partition("`")
-        else:
-            words = part.split(None, 1)
-            name, kind = (words[0].rstrip(":"), words[1]) if len(words) == 2 else (part.strip(), "")
-        read = read_ddl_type(kind.strip()) if kind.strip() else None
-        if not name or read is None:
-            raise ConfigError(
-                f"--types: {show_text(part.strip())!r} is not a column and its type",
-                hint="write it as Spark SQL does: --types 'id bigint, at timestamp, amount decimal(10,2)'",
-            )
-        if name.lower() in map(str.lower, found):
-            raise ConfigError(f"--types names the column {show_text(name)!r} twice")
-        found[name] = read
-    return found
-
-
-def _split(text: str) -> list[str]:
-    """Split at the commas that are in no brackets and no backticks."""
-    parts, depth, quoted = [""], 0, False
-    for each in text:
-        quoted ^= each == "`"
-        depth += 0 if quoted else (each in "(<") - (each in ")>")
-        if each == "," and not depth and not quoted:
-            parts.append("")
-        else:
-            parts[-1] += each
-    return parts
+    found = read_ddl_type(f"struct<{text}>")
+    if found is None:
+        raise ConfigError(
+            f"--types: {show_text(text)!r} does not name columns, each once, and their types",
+            hint="write it as Spark SQL does: --types 'id bigint, at timestamp, amount decimal(10,2), `a b` string'",
+        )
+    return fields_of(found)
 
 
 def _take_only(node: exp.Expr, wanted: str, *known: str) -> Any:
-    """Return one part of what sqlglot has read.
-
-    Raises:
-        ValueError: It has parts beside that one and the known ones.
-    """
+    """Return one part of what sqlglot has read; raise ValueError where it has more than that and the known ones."""
     if more := {name for name, part in node.args.items() if part} - {wanted, *known}:
         raise ValueError(more)
     return node.args[wanted]

@@ -1,7 +1,6 @@
-"""Build models from a file's plain values, with every fault at its line.
+"""Build models from a file's plain values, with every fault at its line: pydantic's errors, in our words.
 
-Pydantic checks the shape; its errors are put into our words here. A value that is missing, empty or unprintable is
-found before, so that it is one fault and not two.
+A value that is missing, empty or unprintable is found before, so that it is one fault and not two.
 """
 
 from __future__ import annotations
@@ -64,12 +63,9 @@ def build_model(model: type[_Model], tree: Tree, kind: FileKind) -> tuple[_Model
 
 def _is_expression(path: tuple[PathStep, ...]) -> bool:
     """Return True for what the job file writes in Spark SQL, where ``1`` and ``true`` are texts as well."""
-    match path:
-        case ("where",) | ("select", _):
-            return True
-        case ("join", _, "on" | "elements" | "at" | "gone") | ("join", _, "on", _):
-            return True
-    return False
+    if path[:1] == ("join",):
+        return path[2:3] == ("on",) or path[2:] in (("elements",), ("at",), ("gone",))
+    return path == ("where",) or (path[:1] == ("select",) and len(path) == 2)
 
 
 JOB = FileKind(MODELS["job"], {("rules", "*"): "rules"}, _is_expression)
@@ -121,30 +117,28 @@ class _Values:
 
 def _describe_path(path: tuple[PathStep, ...]) -> str:
     """Return how a message names the node at ``path``: ``'join.accounts.on'``, ``'key' (item 2)``."""
-    names = [step for step in path if isinstance(step, str)]
     item = f" (item {path[-1] + 1})" if path and isinstance(path[-1], int) else ""
-    dotted = show_text(".".join(names))
-    return f"'{dotted}'{item}" if names else "the file"
+    dotted = show_text(".".join(step for step in path if isinstance(step, str)))
+    return f"'{dotted}'{item}" if dotted else "the file"
 
 
 def describe_error(item: Any, path: tuple[PathStep, ...], kind: FileKind) -> str:
     """Return one pydantic error, of the node at ``path``, in our words."""
     value, name = item["input"], _describe_path(path)
-    is_text = isinstance(value, str)
     match item["type"]:
         case "missing":
             where = f" in {_describe_path(path[:-1])}" if len(path) > 1 else ""
             return f"'{path[-1]}' is missing{where}"
         case "extra_forbidden":
             key, model = str(path[-1]), _find_model(kind, path[:-1])
-            homes = [place for place, other in kind.models.items() if other is not model and key in keys_of(other)]
-            hint = did_you_mean(key, keys_of(model) if model else ())
-            if homes:  # another mapping knows it
-                home = kind.names.get(homes[0], ".".join(homes[0]).replace("*", "<alias>"))
-                hint = f"; it belongs in {home or 'the file itself'!r}"
-            return f"unknown key {key!r}{hint}"
+            for home, other in kind.models.items():
+                if other is not model and key in keys_of(other):
+                    shown = kind.names.get(home, ".".join(home).replace("*", "<alias>")) or "the file itself"
+                    return f"unknown key {key!r}; it belongs in {shown!r}"
+            return f"unknown key {key!r}{did_you_mean(key, keys_of(model) if model else ())}"
         case "literal_error":
             known = re.findall(r"'([^']*)'", item["ctx"]["expected"])
+            is_text = isinstance(value, str)
             given, near = (repr(show_text(value)), did_you_mean(value, known, "")) if is_text else (describe(value), "")
             return f"{name} is {given}, but must be one of {', '.join(known)}{near}"
         case "string_type":

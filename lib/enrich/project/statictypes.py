@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from enrich.base.schemas import kind_of, name_of, step_into
 from enrich.base.spec import DataType
 from enrich.project.ddl import read_ddl_type
-from enrich.project.expressions.functions import RESULTS, WITH_UNIT, split_words
+from enrich.project.expressions.functions import RESULTS, split_words
 from enrich.project.expressions.lexer import ExpressionError, locate, tokenize
 from enrich.project.expressions.reading import (
     COMPARISONS,
@@ -192,7 +192,7 @@ class _Types:
 
     def _type_column(self, node: exp.Expr) -> Known:
         first, *rest = self._reading.paths[place_of(node)]
-        kind = None if self._reading.find_lambda(node, first) else self._columns.get(first)
+        kind = None if self._reading.is_variable(node, first) else self._columns.get(first)
         for name in rest:
             kind = self._step_into(node, kind, name)
         return kind
@@ -244,8 +244,7 @@ class _Types:
             self._require_condition(node, arguments[0])
         if name in ("nullif", "equal_null") and len(arguments) == 2:
             self._compare(node, *arguments)
-        is_worded = place_of(node) in self._reading.worded
-        match "?" if is_worded and name in WITH_UNIT else RESULTS[name]:
+        match "?" if place_of(node) in self._reading.with_unit else RESULTS[name]:
             case "?":
                 return None
             case "first":

@@ -56,7 +56,7 @@ def test_a_refused_dump_is_told_with_lines_and_no_values(home: Path) -> None:
         (["--key", "id", "--format", "json", "--delimiter", ";", "--null", "x"], "--delimiter and --null are for CSV"),
         (["--key", "id", "--format", "parquet", "--encoding", "cp1252"], "--encoding is for text"),
         (["--key", "nope"], "and no column 'nope'"),
-        (["--key", "id", "--types", "id"], "is not a column and its type"),
+        (["--key", "id", "--types", "id"], "does not name columns"),
     ],
 )
 def test_options_that_say_nothing_together_are_refused(home: Path, options: list[str], told: str) -> None:

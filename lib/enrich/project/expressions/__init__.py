@@ -49,8 +49,8 @@ class Scope:
     """What an expression of a job may refer to.
 
     Attributes:
-        aliases: Aliases of the sources in scope; a reference names a column of one.
-        lists: Those that are lists, which may stand alone.
+        aliases: The sources in scope; a reference names a column of one.
+        lists: Aliases of lists, which may stand alone.
         key: Whether the coalesced ``key`` of table joins exists.
     """
 
@@ -105,15 +105,10 @@ def _explain_constant(parts: tuple[str, ...]) -> str | None:
 
 
 def parse_expression(text: str, scope: NameResolver) -> Expression:
-    """Check an expression of a job's ``on``, ``elements``, ``select`` or ``where``.
-
-    Args:
-        text: A Spark SQL scalar expression over ``alias.column``, at most 10 kB.
-        scope: What it may refer to.
+    """Check a Spark SQL scalar expression over the names in ``scope``.
 
     Raises:
-        ExpressionError: When it is not provably a single harmless scalar expression over names in scope; says
-            where, and what to write instead.
+        ExpressionError: When it is not provably a single harmless one; says where, and what to write instead.
     """
     reading = Reading(tokenize(text), scope)
     _check_clock(reading)

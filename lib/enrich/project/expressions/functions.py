@@ -102,15 +102,6 @@ FUNCTIONS = frozenset(RESULTS)
 LAMBDAS = split_words("array_sort " + GROUPS["Functions of functions"])
 """The functions that take ``x -> …``."""
 
-SEPARATORS: dict[str, frozenset[str]] = {
-    "extract": split_words("from"),
-    "trim": split_words("from"),
-    "substr": split_words("from for"),
-    "substring": split_words("from for"),
-    "overlay": split_words("placing from for"),
-}
-"""Words that may stand between arguments where other functions have a comma."""
-
 UNITS: frozenset[str] = split_words(
     """
     year years quarter quarters month months week weeks day days dayofyear hour hours minute minutes second
@@ -121,15 +112,6 @@ UNITS: frozenset[str] = split_words(
 
 WITH_UNIT: frozenset[str] = split_words("timestampadd timestampdiff dateadd datediff date_add date_diff")
 """Functions whose first argument may be a bare unit."""
-
-FIELDS: frozenset[str] = split_words(
-    """
-    year yearofweek quarter month week day dayofweek dow dayofweek_iso dow_iso doy hour minute second years
-    quarters months weeks days hours minutes seconds y yr yrs years mon mons qtr w d h hr hrs m min mins s sec
-    secs
-    """
-)
-"""What ``extract(… from …)`` takes out of a date."""
 
 TYPES: frozenset[str] = split_words(
     """

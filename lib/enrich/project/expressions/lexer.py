@@ -1,8 +1,7 @@
 """Cut the original text of an expression into tokens, and refuse every character that has no place in one.
 
-The text goes to Spark as it stands, so this lexer works on exactly that text and knows less than Spark's: whatever
-the two might cut differently (comments, raw strings, non-ASCII letters that Spark upper-cases into ASCII ones,
-``${…}``) is refused.
+Spark gets this text. What it might cut differently is refused: comments, raw strings, ``${…}``, letters outside quotes
+that it upper-cases into ASCII ones.
 """
 
 from __future__ import annotations
@@ -14,8 +13,7 @@ from typing import Literal, NoReturn, cast
 
 from enrich.base.errors import ConfigError
 
-MAX_BYTES = 10_000
-"""Longest accepted text, in bytes of UTF-8."""
+MAX_BYTES = 10_000  # of UTF-8
 
 TokenType = Literal["word", "quoted", "string", "number", "op", "end"]
 
@@ -26,13 +24,7 @@ class ExpressionError(ConfigError):
 
 @dataclass(frozen=True)
 class Token:
-    """One piece of the text.
-
-    Attributes:
-        type: ``word`` (name or keyword), ``quoted`` (name in backticks), ``string``, ``number``, ``op`` or ``end``.
-        text: As written.
-        start: Offset of its first character.
-    """
+    """One piece of the text, as written; a ``word`` is a name or a keyword, ``quoted`` a name in backticks."""
 
     type: TokenType
     text: str
@@ -63,16 +55,12 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _PLAIN_STRING = re.compile(r"""(?:[^\\]|\\(?!['"uU]|[0-3][0-7][0-7]).)*""")
+# With a time zone: today UTC, today+01:00.
 _RELATIVE_TIME = re.compile(r"(?i:now)|(?i:today|tomorrow|yesterday)(?:\s+[A-Z]\S*|\s*[+-]\S+)?")
-"""What Spark takes for the time of the run: ``today``, and with a time zone ``today UTC`` or ``today+01:00``."""
 
 
 def tokenize(text: str) -> tuple[Token, ...]:
-    """Return the tokens of ``text``, the last one of kind ``end``.
-
-    Raises:
-        ExpressionError: At the first character that no accepted expression holds.
-    """
+    """Return the tokens of ``text``, the last one of type ``end``; raise ExpressionError at what none can be."""
     if not text.strip():
         raise ExpressionError("an expression is empty")
     if len(text) > MAX_BYTES or len(text.encode("utf-8", "surrogatepass")) > MAX_BYTES:

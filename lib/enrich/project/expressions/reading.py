@@ -3,8 +3,8 @@
 Spark gets the user's own text, so sqlglot must read what Spark reads in it. Therefore it is handed this package's own
 tokens, operands and operators in turn, and what has words of its own in a form that all parsers share:
 
-    a.st.x     n4       a name, whatever its words mean elsewhere       cast(x as T), x::T    f0(x, 7), x[7]
-    date 'x'   7        a literal; so are intervals, units, null        trim(both x from y)   f0(x, y)
+    a.st.x     n4       a name, whatever its words mean elsewhere       cast(x as T), x::T      f0(x, 7), x[7]
+    date 'x'   7        a literal; so are intervals, units, null        extract(day from x)     f0(2, x)
     (x, y)     f0(x, y) parentheses, as sqlglot adds some of its own
 
 The numbers are the places of the tokens, so that every node of the tree leads back to what the user wrote. No query,
@@ -20,8 +20,15 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from enrich.base.errors import suggest
-from enrich.project.expressions import functions
-from enrich.project.expressions.functions import FUNCTIONS, LAMBDAS, TYPES, UNITS, WITH_UNIT, split_words
+from enrich.project.expressions.functions import (
+    FUNCTIONS,
+    LAMBDAS,
+    TYPES,
+    UNITS,
+    WITH_UNIT,
+    explain_function,
+    split_words,
+)
 from enrich.project.expressions.lexer import ExpressionError, Token, locate
 
 if TYPE_CHECKING:
@@ -54,7 +61,6 @@ _KEYWORDS = _CONSTANTS | split_words(
     """
 )
 """Words that are no bare names here, though Spark takes most of them for names: backticks make a name of each."""
-
 COMPARISONS = split_words("EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ")
 MATCHES = split_words("Like ILike RegexpLike")
 PREDICATES = MATCHES | split_words("In Is Between Escape Not And Or")
@@ -98,18 +104,12 @@ def place_of(node: exp.Expr) -> int:
 
 def name_operand(node: Any) -> str:
     """Return the kind of a node, without the parentheses that sqlglot adds of its own."""
-    while type(node).__name__ == "Paren":
-        node = node.this
-    return type(node).__name__
+    return name_operand(node.this) if type(node).__name__ == "Paren" else type(node).__name__
 
 
 def list_nodes(tree: exp.Expr) -> list[exp.Expr]:
-    """Return the nodes of a tree, each behind its parts; without recursion, as a sum may have 500 levels."""
-    found, waiting = [], [tree]
-    while waiting:
-        found.append(waiting.pop())
-        waiting.extend(found[-1].iter_expressions())
-    return found[::-1]
+    """Return the nodes of a tree, each behind its parts."""
+    return list(tree.walk(bfs=False))[::-1]
 
 
 @cache
@@ -121,11 +121,10 @@ def _load_parser() -> tuple[Any, Any, Any]:
 
 @dataclass
 class _Frame:
-    """What a bracket, a call or a case has open: the word that ends it, the function, and the place of its name."""
+    """What a bracket, a call or a case has open: the word that ends it, the function, and how many arguments began."""
 
     end: str
     function: str = ""
-    place: int = 0
     count: int = 1
     closes: bool = False
     """Whether only and, or, or an end may follow: Spark takes the any of ``like any ('x') || 'y'`` for a function."""
@@ -141,8 +140,7 @@ class Reading:
         paths: Place -> the column or lambda variable, with fields, that begins there.
         columns: Place -> the reference to a column that begins there.
         types: Place -> the type that is written there.
-        intervals: Place -> the units of the interval that begins there.
-        worded: Places of the calls whose arguments are not just separated by commas.
+        with_unit: Places of the calls whose first argument is a bare unit.
 
     Raises:
         ExpressionError: It is none, or one that Spark might read in another way.
@@ -154,8 +152,7 @@ class Reading:
         self.paths: dict[int, tuple[str, ...]] = {}
         self.columns: dict[int, tuple[str, ...]] = {}
         self.types: dict[int, str] = {}
-        self.intervals: dict[int, list[str]] = {}
-        self.worded: set[int] = set()
+        self.with_unit: set[int] = set()
         self._resolver = resolver
         self._handed: list[tuple[str, str, int]] = []
         self._at = self._operators = 0
@@ -191,18 +188,14 @@ class Reading:
         leaves = (each for each in node.walk() if type(each).__name__ in ("Identifier", "Literal", "Anonymous"))
         return min(map(place_of, leaves))
 
-    def find_lambda(self, node: exp.Expr, name: str) -> exp.Expr | None:
-        """Return the lambda around a node that has a variable of that name; None where it is a column's."""
+    def is_variable(self, node: exp.Expr, name: str) -> bool:
+        """Return whether a lambda around a node has a variable of that name; else it is a column's."""
         above = node.parent
         while above is not None:
-            if type(above).__name__ == "Lambda" and name in self.list_variables(above):
-                return above
+            if type(above).__name__ == "Lambda" and name in [self.token(each).name for each in above.expressions]:
+                return True
             above = above.parent
-        return None
-
-    def list_variables(self, node: exp.Expr) -> list[str]:
-        """Return the variables of a lambda."""
-        return [self.token(each).name for each in node.expressions]
+        return False
 
     # --- the tree
 
@@ -226,30 +219,33 @@ class Reading:
         is_other = right is not None and type(parts["expression"]).__name__ != right
         if kind not in _NODES or lacks or is_other or parts.get("field"):
             raise ExpressionError("expected a scalar expression; a part of it is none, or is not complete")
+        operands = [parts[name] for name in ("this", "expression", "low", "high") if parts.get(name)]
         refused = PREDICATES if kind in _OPERATORS else frozenset[str]()
         if kind in PREDICATES - split_words("Not And Or Escape"):
             refused = PREDICATES | COMPARISONS
-        operands = [name_operand(parts[name]) for name in ("this", "expression", "low", "high") if parts.get(name)]
-        if refused.intersection(operands):
-            self._refuse_condition("as an operand: Spark reads not, and chains of conditions, in another way")
+        elif kind == "Anonymous" and place_of(node) in self.with_unit:  # else Spark reads the unit as a column
+            refused, operands = PREDICATES, node.expressions
+        if refused.intersection(map(name_operand, operands)):
+            self._at = self.start(node)
+            self._fail("a condition is not allowed as an operand", hint="put it into parentheses")
         if kind == "Anonymous":
             self._check_call(node)
         elif kind == "Lambda":
-            taken = {name.lower() for name in self._resolver.reserved}
-            for variable in node.expressions:
-                self._at = place_of(variable)
-                name = self._token.name
-                if name.lower() in _KEYWORDS | FUNCTIONS or len(self.paths.get(self._at, ())) != 1:
-                    self._fail(f"a lambda variable cannot be called {name!r}")
-                if name.lower() in taken or self.find_lambda(node, name) or self.find_lambda(node, name.lower()):
-                    self._fail(f"the lambda variable {name!r} hides another name")
-                taken.add(name.lower())
-        elif kind == "Column" and self.find_lambda(node, self.paths[place_of(node)][0]) is None:
+            self._check_lambda(node)
+        elif kind == "Column" and not self.is_variable(node, self.paths[place_of(node)][0]):
             place = place_of(node)
             self.columns[place] = self._resolver.resolve(self.paths[place], locate(self.tokens[place].start))
 
-    def _refuse_condition(self, where: str) -> NoReturn:
-        raise ExpressionError(f"a condition is not allowed {where}", hint="put it into parentheses")
+    def _check_lambda(self, node: exp.Expr) -> None:
+        taken = {name.lower() for name in self._resolver.reserved}
+        for variable in node.expressions:
+            self._at = place_of(variable)
+            name = self._token.name
+            if name.lower() in _KEYWORDS | FUNCTIONS or len(self.paths.get(self._at, ())) != 1:
+                self._fail(f"a lambda variable cannot be called {name!r}")
+            if name.lower() in taken or self.is_variable(node, name) or self.is_variable(node, name.lower()):
+                self._fail(f"the lambda variable {name!r} hides another name")
+            taken.add(name.lower())
 
     def _check_call(self, node: exp.Expr) -> None:
         name, arguments = self.function(node), node.expressions
@@ -260,14 +256,11 @@ class Reading:
             self._fail(f"expected one value and its type in {name}")
         if name == "map" and len(arguments) % 2:
             self._fail("the arguments of map cannot be read as pairs of a key and a value")
-        lambdas = [each for each in arguments if type(each).__name__ == "Lambda"]
-        if name in LAMBDAS and not lambdas and (name, len(arguments)) != ("array_sort", 1):
+        if self._at in self.with_unit and len(arguments) != 3:
+            self._fail(f"expected two values beside the unit of {name}")
+        has_lambda = any(type(each).__name__ == "Lambda" for each in arguments)
+        if name in LAMBDAS and not has_lambda and (name, len(arguments)) != ("array_sort", 1):
             self._fail(f"{name} needs a lambda such as x -> x > 0")
-        if name in WITH_UNIT and self._at in self.worded:  # else Spark reads the unit as a column
-            if len(arguments) != 3:
-                self._fail(f"expected two values beside the unit of {name}")
-            if PREDICATES.intersection(map(name_operand, arguments)):
-                self._refuse_condition("beside a unit")
 
     # --- tokens
 
@@ -403,23 +396,20 @@ class Reading:
 
     def _measure_interval(self) -> int:
         """Return how many tokens ``interval '…'``, ``interval 1 day 2 hours``, ``interval '1-2' year to month`` has."""
-        start, units = self._at, list[str]()
+        start, values = self._at, ("number", "string")
         self._at += 1
         signed = self._take("+", "-")  # Spark reads interval - '1 day' as a column less a text
-        if signed or self._token.type != "string" or self._next.lower in UNITS:
-            if self._token.type not in ("number", "string"):
-                self._fail(f"expected a number or text after interval, found {self._show_token()}")
-            while self._token.type in ("number", "string") or self._token.lower == "to":
+        if not signed and self._token.type == "string" and self._next.lower not in UNITS:
+            self._at += 1
+        elif self._token.type not in values:
+            self._fail(f"expected a number or text after interval, found {self._show_token()}")
+        else:
+            while self._token.type in values or self._token.lower == "to":
                 if self._token.text[0] in "xX":
                     self._fail("expected a number or text, found a binary literal")
                 self._at += 1
-                if self._token.lower not in UNITS:
+                if not self._take(*UNITS):
                     self._fail(f"expected a unit such as day, found {self._show_token()}")
-                units.append(self._token.lower)
-                self._at += 1
-            self.intervals[start] = units
-        else:
-            self._at += 1
         count, self._at = self._at - start, start
         return count
 
@@ -428,47 +418,33 @@ class Reading:
         if token.type == "quoted":
             self._fail(f"{token.text} cannot be called: functions are written without backticks")
         if name not in FUNCTIONS:
-            if known := functions.explain_function(name):
+            if known := explain_function(name):
                 where = f"{token.text} is not allowed {locate(token.start)} of the expression"
                 raise ExpressionError(f"{where}: it {known[0]}", hint=known[1])
             hint = suggest(name, FUNCTIONS, "docs/expressions.md lists those that are")
             self._fail(f"function {token.text!r} is not allowed", hint=hint)
         self._hand("VAR", f"f{place}")
         self._at += 1
-        self._open(_Frame(")", name, place), "L_PAREN")
+        self._open(_Frame(")", name), "L_PAREN")
         if self._token.lower == ")":
             self._close(self._frames[-1])
-        else:
-            self._read_first_words(name, place)
-
-    def _read_first_words(self, name: str, place: int) -> None:
-        """Read the words that only this function has before its arguments."""
-        word, after = self._token.lower, self._next.lower
-        if name == "extract":
-            if word not in functions.FIELDS or after != "from":
+        elif name == "extract":
+            if self._token.type != "word" or self._next.lower != "from":
                 self._fail("extract is written extract(year from alias.column)")
             self._hand_literal(1)
-        elif name in WITH_UNIT and word in UNITS and after == ",":
-            self.worded.add(place)
+        elif name in WITH_UNIT and self._token.lower in UNITS and self._next.lower == ",":
+            self.with_unit.add(place)
             self._hand_literal(1)
-        elif name == "trim":
-            opened = after != "." and self._take("both", "leading", "trailing")
-            if self._take("from") or opened:
-                self.worded.add(place)
-                # An operator would make a name of the word before it.
-                if self._token.type not in ("string", "word", "quoted") and self._token.lower != "from":
-                    self._fail(f"expected a text or a name, found {self._show_token()}")
 
     # --- behind an operand
 
     def _read_on(self, word: str, frame: _Frame) -> None:
         if word and word == frame.end:
             self._close(frame)
-        elif frame.end == ")" and (word == "," or word in functions.SEPARATORS.get(frame.function, ())):
+        elif frame.end == ")" and (word == "," or (word == "from" and frame.function == "extract")):
             self._hand_operator("COMMA")
             self._operators -= 1
             frame.count += 1
-            self.worded |= {frame.place} if word != "," else set()
         elif word == "as" and frame.function in ("cast", "try_cast", "struct"):
             self._at += 1
             if frame.function == "struct":  # the name of a field

@@ -65,7 +65,7 @@ class AsOf(JoinSyntax):
             compiler.check_types(alias, (f"{alias}.{end}", known.get(end)), start, ("join", alias, "valid_to"))
         if join.gone is not None:  # it says of a version that the thing is gone, and sees the lookup alone
             compiler.see(alias)
-            gone = compiler.columns.parse(join.gone, Scope(frozenset({alias})), "join", alias, "gone")
+            gone = compiler.parse(join.gone, Scope(frozenset({alias})), "join", alias, "gone")
             compiler.check_condition(gone, "join", alias, "gone")
         compiler.written[alias] = [end, gone.canonical if gone is not None else None]
         decisive = frozenset({(alias, end)} if end is not None else ())

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.console import format_count
-from enrich.base.schemas import build_struct, fields_of, find, kind_of, name_of
+from enrich.base.schemas import build_struct, fields_of, find, incomparable, kind_of, name_of
 from enrich.base.spec import DataType, Step
 from enrich.project.kinds.syntax import JoinSyntax
 
@@ -46,7 +46,8 @@ class List(JoinSyntax):
                 message = f"the element's field {name!r} has the name of a column of {alias!r}"
                 compiler.columns.fault(message, *place)
         id_columns = {name: lookup[name] for name in compiler.keys[alias] if name in lookup}
-        element = build_struct(id_columns | own | {name: k for name, k in lookup.items() if name not in id_columns})
+        shown = {name: k for name, k in lookup.items() if name not in id_columns and not incomparable(k)}
+        element = build_struct(id_columns | own | shown)
         compiler.frame[alias] = {"type": "array", "containsNull": True, "elementType": element}
         for name in lookup:
             compiler.columns.named(alias, name, "join", alias)
