@@ -43,10 +43,10 @@ def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Type
     Raises:
         ConfigError: With every fault that was found, each with its line.
     """
-    columns = Columns(job, tables)
-    compiled = JOBS[job.kind].compile(Compiler(job, columns, typer))
-    if columns.faults:
-        raise ConfigError.of(columns.faults)
+    compiler = Compiler(job, tables, typer=typer)
+    compiled = JOBS[job.kind].compile(compiler)
+    if compiler.faults:
+        raise ConfigError.of(compiler.faults)
     return compiled
 
 
@@ -57,9 +57,9 @@ def check_file(job: Job, names: Mapping[str, Collection[str]] | None = None) -> 
         job: The job.
         names: Alias -> columns of those sources whose columns are known without their tables.
     """
-    columns = Columns(job, None, names)
-    JOBS[job.kind].compile(Compiler(job, columns))
-    return columns.faults
+    compiler = Compiler(job, None, names)
+    JOBS[job.kind].compile(compiler)
+    return compiler.faults
 
 
 def list_target_columns(job: Job) -> tuple[str, ...] | None:
@@ -69,16 +69,24 @@ def list_target_columns(job: Job) -> tuple[str, ...] | None:
         part = getattr(part, key, None)
     if part is None:
         return None
-    return tuple(part) if kind.joins else kind.compile(Compiler(job, Columns(job, None))).spec.columns
+    return tuple(part) if kind.joins else kind.compile(Compiler(job, None)).spec.columns
 
 
-class Columns:
-    """The columns of a job's sources, and the faults found while resolving names.
+class Compiler:
+    """Resolves one job, for its kind and for the kinds of its joins, which come in their order.
 
-    Args:
-        job: The job.
-        tables: Alias -> column -> type; None when only the file is looked at, then every column exists.
-        names: Alias -> columns, where they are known and their types are not; only with ``tables`` None.
+    Attributes:
+        open: Whether only the file is looked at: then every column exists, but where ``names`` knows better.
+        tables: Alias -> column -> type.
+        names: Alias -> columns, where they are known and their types are not.
+        faults: What has been found.
+        used: Alias -> the columns that the job reads.
+        keys: Alias -> the columns of its key.
+        complete: False when a type was left unchecked because only Spark can find it and there is no session.
+        frame: What expressions see: column -> type. Each join sees what stands before it.
+        referring: Lookup -> the expressions that refer to it.
+        written: Lookup -> what else its join says that decides about the target's rows, as the file has it.
+        kinds: Target column -> its type, where it is known.
     """
 
     def __init__(
@@ -86,13 +94,23 @@ class Columns:
         job: Job,
         tables: Mapping[str, dict[str, DataType]] | None,
         names: Mapping[str, Collection[str]] | None = None,
+        typer: Typer | None = None,
     ) -> None:
         self.job = job
-        self.names = names or {}
         self.open = tables is None
         self.tables: Mapping[str, dict[str, DataType]] = tables or {alias: {} for alias in job.sources}
+        self.names = names or {}
+        self.typer = typer
         self.faults: list[Fault] = []
         self.used: dict[str, set[str]] = {alias: set() for alias in job.sources}
+        self.keys = {alias: self._resolve_key(alias) for alias in job.sources}
+        self.complete = True
+        self.frame: dict[str, DataType] = {}
+        self.referring: dict[str, list[Expression]] = {}
+        self.written: dict[str, list[Any]] = {}
+        self.kinds: dict[str, DataType] = {}
+        # False when the joins have a fault, so that types after them are not known; None while they are read.
+        self._is_sound: bool | None = None
 
     def fault(self, message: str, *path: str | int) -> None:
         """Note a fault at a place of the job's file."""
@@ -100,17 +118,17 @@ class Columns:
 
     def named(self, alias: str, name: str, *path: str | int) -> str:
         """Resolve a column that the file names literally, and note it as used."""
-        if self.open:
-            if alias in self.names and find(name, self.names[alias]) is None:
-                self._refuse_column(alias, name, self.names[alias], *path)
-            return name
-        columns = self.tables[alias]
-        found = find(name, columns)
+        columns = self.names.get(alias) if self.open else self.tables[alias]
+        found = name if columns is None else find(name, columns)
         if found is None:
-            self._refuse_column(alias, name, columns, *path)
+            table = self.job.sources[alias].table
+            self.fault(
+                f"{name!r} is not a column of {alias!r} (table {table}){did_you_mean(name, columns or ())}", *path
+            )
+        if found is None or self.open:
             return name
         self.used[alias].add(found)
-        kind = columns[found]
+        kind = self.tables[alias][found]
         if types := incomparable(kind):
             collated = any("collate" in each for each in types)
             instead = (
@@ -123,61 +141,24 @@ class Columns:
             )
         return found
 
-    def _refuse_column(self, alias: str, name: str, known: Collection[str], *path: str | int) -> None:
-        table = self.job.sources[alias].table
-        self.fault(f"{name!r} is not a column of {alias!r} (table {table}){did_you_mean(name, known)}", *path)
-
-    def keys(self) -> dict[str, tuple[str, ...]]:
-        """Resolve the key columns of all sources; a type that cannot be a key is a fault."""
-        found: dict[str, tuple[str, ...]] = {}
-        for alias, source in self.job.sources.items():
-            found[alias] = tuple(self.named(alias, name, "sources", alias, "key") for name in source.key)
-            for name in found[alias]:
-                kind = self.tables[alias].get(name)
-                if kind is not None and not may_be_key(kind):
-                    self.fault(f"{name!r} of type {name_of(kind)} cannot be a key column", "sources", alias, "key")
-            kinds = {name: self.tables[alias][name] for name in found[alias] if name in self.tables[alias]}
-            # Of a composite key the text columns are normalised.
-            if source.normalise and kinds and all(kind != TEXT_TYPE for kind in kinds.values()):
-                told = ", ".join(f"{name!r} is {name_of(kind)}" for name, kind in kinds.items())
-                message = f"'normalise' needs a text column in the key; key column {told}"
-                self.fault(message, "sources", alias, "normalise")
-        return found
+    def _resolve_key(self, alias: str) -> tuple[str, ...]:
+        """Resolve the key columns of a source; a type that cannot be a key is a fault."""
+        source, table = self.job.sources[alias], self.tables[alias]
+        key = tuple(self.named(alias, name, "sources", alias, "key") for name in source.key)
+        kinds = {name: table[name] for name in key if name in table}
+        for name, kind in kinds.items():
+            if not may_be_key(kind):
+                self.fault(f"{name!r} of type {name_of(kind)} cannot be a key column", "sources", alias, "key")
+        # Of a composite key the text columns are normalised.
+        if source.normalise and kinds and TEXT_TYPE not in kinds.values():
+            told = ", ".join(f"{name!r} is {name_of(kind)}" for name, kind in kinds.items())
+            self.fault(f"'normalise' needs a text column in the key; key column {told}", "sources", alias, "normalise")
+        return key
 
     def is_list(self, alias: str) -> bool:
         """Return whether an alias is a list join."""
         join = self.job.join.get(alias)
         return join is not None and JOINS[join.kind].gives_list
-
-
-class Compiler:
-    """Resolves one job, for its kind and for the kinds of its joins.
-
-    Joins come in their order; each sees what stands before it.
-
-    Attributes:
-        job: The job.
-        columns: The sources' columns, which take the faults.
-        keys: Alias -> the columns of its key.
-        complete: False when a type was left unchecked because only Spark can find it and there is no session.
-        frame: What expressions see: column -> type.
-        referring: Lookup -> the expressions that refer to it.
-        written: Lookup -> what else its join says that decides about the target's rows, as the file has it.
-        kinds: Target column -> its type, where it is known.
-    """
-
-    def __init__(self, job: Job, columns: Columns, typer: Typer | None = None) -> None:
-        self.job = job
-        self.columns = columns
-        self.keys = columns.keys()
-        self.typer = typer
-        self.frame: dict[str, DataType] = {}
-        self.complete = True
-        self.referring: dict[str, list[Expression]] = {}
-        self.written: dict[str, list[Any]] = {}
-        self.kinds: dict[str, DataType] = {}
-        # False when the joins have a fault, so that types after them are not known; None while they are read.
-        self._is_sound: bool | None = None
 
     # --- for kinds of jobs -----------------------------------------------------------------------------------------
 
@@ -185,8 +166,8 @@ class Compiler:
         """Collect the used columns of every alias, key columns first, then in the table's order."""
         found = {}
         for alias, source in self.job.sources.items():
-            key, table = self.keys[alias], self.columns.tables[alias]
-            used = self.columns.used[alias] | set(key)
+            key, table = self.keys[alias], self.tables[alias]
+            used = self.used[alias] | set(key)
             kept = {name: table[name] for name in dict.fromkeys((*key, *table)) if name in used and name in table}
             found[alias] = SourceSpec(alias, key, kept, source.unique == "trusted", source.normalise)
         return found
@@ -206,7 +187,7 @@ class Compiler:
         if kind is not None and holds_void(kind):
             casts = JOBS[self.job.kind].joins
             mends = "cast it, or leave it out of 'select'" if casts else "leave it out until its table gives it a type"
-            self.columns.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; {mends}", *path)
+            self.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; {mends}", *path)
 
     def check_names(self, filled: Mapping[str, str | None], place: str) -> None:
         """Refuse target columns that Delta or MERGE cannot hold, or the quarantine has, and pairs that differ in case.
@@ -216,17 +197,19 @@ class Compiler:
             place: Where the job file speaks of them.
         """
         seen: dict[str, str] = {}
-        kind, fault = JOBS[self.job.kind], self.columns.fault
+        kind = JOBS[self.job.kind]
         for name, expression in filled.items():
             where = (place, name) if place == "select" else (place,)
             if not name or NOT_IN_COLUMN.search(name) or name.lower().startswith(PREFIX):
                 mends = "" if expression is None else suggest_rename(kind, name, expression)
                 message = f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or {PREFIX}{mends}"
-                fault(message, *where)
+                self.fault(message, *where)
             if user := RESERVED_COLUMNS.get(name.lower()):
-                fault(describe_reserved(name, user, kind, expression), *where)
+                self.fault(describe_reserved(name, user, kind, expression), *where)
             if name.lower() in seen:
-                fault(f"target columns {seen[name.lower()]!r} and {name!r} are one name for Spark; rename one", *where)
+                self.fault(
+                    f"target columns {seen[name.lower()]!r} and {name!r} are one name for Spark; rename one", *where
+                )
             seen[name.lower()] = name
 
     def check_cluster(self, names: tuple[str, ...]) -> None:
@@ -234,18 +217,18 @@ class Compiler:
         for name in self.job.target.cluster_by:
             if name not in names:
                 message = f"cluster_by names {name!r}, which is not a target column{did_you_mean(name, names)}"
-                self.columns.fault(message, "target", "cluster_by")
+                self.fault(message, "target", "cluster_by")
 
     # --- for kinds of joins ----------------------------------------------------------------------------------------
 
     def see(self, alias: str) -> None:
         """Let later expressions see a source's row as a struct."""
-        columns = self.columns.tables[alias].items()
+        columns = self.tables[alias].items()
         self.frame[alias] = build_struct({name: kind for name, kind in columns if not incomparable(kind)})
 
     def expression(self, text: str, *path: str | int) -> Expression | None:
         """Read an expression over what has been joined so far; None when it has a fault."""
-        lists = frozenset(alias for alias in self.frame if self.columns.is_list(alias))
+        lists = frozenset(alias for alias in self.frame if self.is_list(alias))
         return self.parse(text, Scope(frozenset(self.frame) - lists - {"key"}, lists, "key" in self.frame), *path)
 
     def parse(self, text: str, scope: Scope, *path: str | int) -> Expression | None:
@@ -253,32 +236,32 @@ class Compiler:
         try:
             expression = parse_expression(text, scope)
         except ExpressionError as error:
-            self.columns.fault(str(error), *path)
+            self.fault(str(error), *path)
             return None
-        before = len(self.columns.faults)
+        before = len(self.faults)
         for parts in sorted(expression.paths):
             self._check_reference(parts, *path)
-        return expression if len(self.columns.faults) == before else None
+        return expression if len(self.faults) == before else None
 
     def _check_reference(self, parts: tuple[str, ...], *path: str | int) -> None:
         """Check one reference down to its last nested field."""
         alias, *rest = parts
-        before, fault = len(self.columns.faults), self.columns.fault
+        before = len(self.faults)
         if alias == "key":
             names = self.job.sources[self.job.from_].key
             if len(names) == 1 and rest:
-                fault("the key is one column; write key", *path)
+                self.fault("the key is one column; write key", *path)
             elif len(names) > 1 and not rest:
-                fault("the key is composite; write key." + ", key.".join(names), *path)
+                self.fault("the key is composite; write key." + ", key.".join(names), *path)
             elif rest and find(rest[0], names) is None:
-                fault(f"{rest[0]!r} is not a column of the key{did_you_mean(rest[0], names)}", *path)
-        elif not self.columns.is_list(alias):
-            self.columns.named(alias, rest[0], *path)
-        if len(self.columns.faults) == before and not self.columns.open:
+                self.fault(f"{rest[0]!r} is not a column of the key{did_you_mean(rest[0], names)}", *path)
+        elif not self.is_list(alias):
+            self.named(alias, rest[0], *path)
+        if len(self.faults) == before and not self.open:
             try:
                 self._type_path(parts)
             except LookupError as error:
-                fault(f"{'.'.join(parts)}: {error.args[0]}", *path)
+                self.fault(f"{'.'.join(parts)}: {error.args[0]}", *path)
 
     def _type_path(self, parts: tuple[str, ...]) -> DataType:
         """Return the type of what a reference names; raise LookupError where a field of it does not exist."""
@@ -289,18 +272,18 @@ class Compiler:
 
     def type_of(self, expression: Expression, *path: str | int) -> DataType | None:
         """Return an expression's type; None when it needs a session that is not there."""
-        if self.columns.open:
+        if self.open:
             return None
         if expression.is_path:
             return self._type_path(next(iter(expression.paths)))
-        is_sound = not self.columns.faults if self._is_sound is None else self._is_sound
+        is_sound = not self.faults if self._is_sound is None else self._is_sound
         if self.typer is None or not is_sound:
             self.complete = False
             return None
         try:
             found = self.typer(self.frame, expression.text)
         except ConfigError as error:
-            self.columns.fault(error.message, *path)
+            self.fault(error.message, *path)
             return None
         self.complete = self.complete and found is not None
         return None if found is None else strip_type(found)
@@ -310,9 +293,9 @@ class Compiler:
     ) -> None:
         """Refuse a join whose two sides differ in type: keys are compared without casts."""
         name, kind = left
-        other = self.columns.tables[alias].get(key)
+        other = self.tables[alias].get(key)
         if kind is not None and other is not None and strip_type(kind) != strip_type(other):
-            self.columns.fault(
+            self.fault(
                 f"{name} is {name_of(kind)} and {alias}.{key} is {name_of(other)}; give both sides one type", *place
             )
 
@@ -328,13 +311,13 @@ class Compiler:
         """Refuse a condition that is none."""
         kind = self.type_of(expression, *place) if expression is not None else None
         if kind is not None and kind != "boolean":
-            self.columns.fault(f"{str(place[-1])!r} is {name_of(kind)}; it must be a condition", *place)
+            self.fault(f"{str(place[-1])!r} is {name_of(kind)}; it must be a condition", *place)
 
     def list_columns(self, expression: Expression) -> frozenset[tuple[str, str]]:
         """Return the columns that an expression reads, with their aliases; all of a list's. Keys are left out."""
         found = set()
         for alias, *rest in expression.paths:
-            table = self.columns.tables.get(alias, {})
+            table = self.tables.get(alias, {})
             names = [find(rest[0], table) or rest[0]] if rest else list(table)
             found |= {(alias, name) for name in names} if alias != "key" else set()
         return frozenset(found)
@@ -356,7 +339,7 @@ class Compiler:
             is_plain = step.is_plain and all(expression.is_path for expression in referring)
             decisive = step.decisive.union(*[self.list_columns(expression) for expression in referring])
             steps.append(replace(step, reads=reads, decisive=decisive, is_plain=is_plain))
-        self._is_sound = not self.columns.faults
+        self._is_sound = not self.faults
         outputs = self._outputs(steps)
         where = self.expression(job.where, "where") if job.where is not None else None
         self.check_condition(where, "where")
@@ -371,13 +354,13 @@ class Compiler:
             where.text if where else None,
             identity,
             right,
-            read_whole=frozenset(p[0] for t in texts for p in t.paths if len(p) == 1 and self.columns.is_list(p[0])),
-            where_is_plain=where is None or (not self.columns.open and only_compares(self.frame, where.text)),
+            read_whole=frozenset(p[0] for t in texts for p in t.paths if len(p) == 1 and self.is_list(p[0])),
+            where_is_plain=where is None or (not self.open and only_compares(self.frame, where.text)),
         )
         self.check_names(
             {name: each.text for name, each in outputs.items()}, "select" if job.select is not None else "target"
         )
-        if job.select is not None or not self.columns.open:
+        if job.select is not None or not self.open:
             self.check_cluster(spec.columns)
         select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]
         meaning = {**self.describe_meaning(), "select": select, "where": where.canonical if where else None}
@@ -403,18 +386,16 @@ class Compiler:
             self.kinds |= {name: kind} if kind is not None else {}
             self.check_void(name, kind, *where)
             if kind is not None and incomparable(kind):
-                self.columns.fault(
-                    f"{name!r} is {name_of(kind)}, which a target cannot hold and compare; cast it", *where
-                )
+                self.fault(f"{name!r} is {name_of(kind)}, which a target cannot hold and compare; cast it", *where)
         return found
 
     def _default(self, steps: list[Step]) -> dict[str, str]:
-        if self.columns.open:
+        if self.open:
             return {}
         driving = self.job.from_
         coalesced = any(step.shares_key and step.keeps_right for step in steps)
         # What is always null has no type yet: it comes when it has one.
-        found = {name: quote(driving, name) for name, kind in self.columns.tables[driving].items() if kind != "void"}
+        found = {name: quote(driving, name) for name, kind in self.tables[driving].items() if kind != "void"}
         keys = self.keys[driving]
         if coalesced:
             found |= {name: "key" if len(keys) == 1 else f"key.{quote(name)}" for name in keys}
@@ -423,14 +404,14 @@ class Compiler:
                 self._replace_elements(step, found)
                 continue
             keep_key = JOINS[step.kind].describe_pairs(step) is not None
-            for name, kind in self.columns.tables[step.alias].items():
+            for name, kind in self.tables[step.alias].items():
                 if kind == "void":
                     continue
                 if keep_key or name not in self.keys[step.alias]:
                     shown = f"{step.alias}_{name}"
                     if shown in found:
                         message = f"without select, {step.alias}.{name} would be a second target column {shown!r}"
-                        self.columns.fault(f"{message}; write a select", "join", step.alias)
+                        self.fault(f"{message}; write a select", "join", step.alias)
                     found[shown] = quote(step.alias, name)
         return found
 
@@ -442,7 +423,7 @@ class Compiler:
         column = find(rest[0], found) if expression.is_path and alias == self.job.from_ and len(rest) == 1 else None
         if column is None:
             message = "without select, 'elements' must be a top-level column of the driving source"
-            self.columns.fault(message, "join", step.alias, "elements")
+            self.fault(message, "join", step.alias, "elements")
         else:
             found[column] = quote(step.alias)
 
@@ -451,7 +432,7 @@ class Compiler:
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Find the target columns that hold the left key and, where it identifies rows as well, the lookup's."""
         driving, keys = self.job.from_, self.keys[self.job.from_]
-        if self.columns.open and (self.job.select is None or len(outputs) < len(self.job.select)):
+        if self.open and (self.job.select is None or len(outputs) < len(self.job.select)):
             return (), ()
         own = [(driving, name) for name in keys]
         shared = [("key",) if len(keys) == 1 else ("key", name) for name in keys] if "key" in self.frame else own
@@ -477,7 +458,7 @@ class Compiler:
             found.append(next((name for name, path in paths.items() if path in folded), ""))
         if "" in found:
             wanted = ", ".join(".".join(listed[0]) for listed in forms)
-            self.columns.fault(f"{message}; select {wanted}", "select")
+            self.fault(f"{message}; select {wanted}", "select")
         return tuple(found)
 
 

@@ -52,16 +52,16 @@ class AsOf(JoinSyntax):
     def compile(self, compiler: Compiler, alias: str, join: Join) -> Step:
         """Compare types with the lookup's key: those of ``on`` with its parts, that of ``at`` with its time."""
         *parts, start = compiler.keys[alias]
-        texts, moment, known = join.on or (), join.at or "", compiler.columns.tables[alias]
+        texts, moment, known = join.on or (), join.at or "", compiler.tables[alias]
         for text, key in zip(texts, parts, strict=True):
             compiler.refer(alias, text, key, "on")
         compiler.refer(alias, moment, start, "at")
         if start in known and not is_time(known[start]):
             message = f"{alias}.{start} is {name_of(known[start])}; it must be a date, a timestamp or a number"
-            compiler.columns.fault(message, "join", alias, "valid_from")
+            compiler.fault(message, "join", alias, "valid_from")
         end, gone = None, None
         if join.valid_to is not None:
-            end = compiler.columns.named(alias, join.valid_to, "join", alias, "valid_to")
+            end = compiler.named(alias, join.valid_to, "join", alias, "valid_to")
             compiler.check_types(alias, (f"{alias}.{end}", known.get(end)), start, ("join", alias, "valid_to"))
         if join.gone is not None:  # it says of a version that the thing is gone, and sees the lookup alone
             compiler.see(alias)

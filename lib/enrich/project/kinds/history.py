@@ -69,22 +69,22 @@ class History(JobSyntax):
         """Resolve the source's columns."""
         from enrich.project import models
 
-        job, columns = compiler.job, compiler.columns
+        job = compiler.job
         history, alias = job.history or models.History(), job.from_
         place = ("history", "columns") if history.columns is not None else ("history",)
         # What is always null has no type yet: it comes when it has one, as any column that comes later.
-        typed = [name for name, kind in columns.tables[alias].items() if kind != "void"]
+        typed = [name for name, kind in compiler.tables[alias].items() if kind != "void"]
         named = history.columns if history.columns is not None else typed
         tracked = tuple(
-            columns.named(alias, name, *place) for name in named if find(name, compiler.keys[alias]) is None
+            compiler.named(alias, name, *place) for name in named if find(name, compiler.keys[alias]) is None
         )
         for name in tracked:
-            compiler.check_void(name, columns.tables[alias].get(name), *place)
+            compiler.check_void(name, compiler.tables[alias].get(name), *place)
         sources, always = compiler.collect_sources(), history.start == "beginning"
         spec = HistorySpec(job.job, sources, alias, tracked, history.valid_from, history.valid_to, always)
         filled = {name: name_path(alias, name) if name in sources[alias].columns else None for name in spec.columns}
         compiler.check_names(filled, "history")
-        if not columns.open:
+        if not compiler.open:
             compiler.check_cluster(spec.columns)
         shown = None if history.columns is None else list(tracked)
         meaning = {**compiler.describe_meaning(), "history": [spec.valid_from, spec.valid_to, shown, always]}

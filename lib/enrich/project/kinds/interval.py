@@ -59,22 +59,22 @@ class Interval(JoinSyntax):
 
     def compile(self, compiler: Compiler, alias: str, join: Join) -> Step:
         """Compare the types of ``on`` and ``match``, of ``at`` and ``time``; bring the bounds to the time's unit."""
-        columns, texts = compiler.columns, join.on or ()
+        texts = join.on or ()
         match = [_find_column(compiler, alias, name, "match") for name in join.match or ()]
         for text, name in zip(texts, match, strict=True):
             compiler.refer(alias, text, name, "on")
         time = _find_column(compiler, alias, join.time or "", "time")
         compiler.refer(alias, join.at or "", time, "at")
-        kind = columns.tables[alias].get(time)
+        kind = compiler.tables[alias].get(time)
         bounds: tuple[Decimal, Decimal] | str = (Decimal(0), Decimal(0))
         if kind is not None:
             if is_time(kind):
                 bounds = _scale_bounds(join.between or (), str(kind))
             else:
                 message = f"{time!r} of {alias!r} is {name_of(kind)}; a time is a date, a timestamp or a number"
-                columns.fault(message, "join", alias, "time")
+                compiler.fault(message, "join", alias, "time")
         if isinstance(bounds, str):
-            columns.fault(f"{bounds}, not {list(join.between or ())}", "join", alias, "between")
+            compiler.fault(f"{bounds}, not {list(join.between or ())}", "join", alias, "between")
             bounds = (Decimal(0), Decimal(0))
         near = spec.Interval(tuple(match), join.at or "", time, *bounds)
         compiler.written[alias] = [join.match, join.time, join.between]
@@ -107,10 +107,10 @@ def _check_others(draft: Draft, alias: str) -> None:
 
 def _find_column(compiler: Compiler, alias: str, column: str, option: str) -> str:
     """Resolve a column of a lookup that is compared; a type that cannot be is a fault."""
-    name = compiler.columns.named(alias, column, "join", alias, option)
-    kind = compiler.columns.tables[alias].get(name)
+    name = compiler.named(alias, column, "join", alias, option)
+    kind = compiler.tables[alias].get(name)
     if kind is not None and not may_be_key(kind):
-        compiler.columns.fault(f"{name!r} of type {name_of(kind)} cannot be compared", "join", alias, option)
+        compiler.fault(f"{name!r} of type {name_of(kind)} cannot be compared", "join", alias, option)
     return name
 
 

@@ -39,18 +39,18 @@ class List(JoinSyntax):
         kind = compiler.type_of(expression, *place) if expression is not None else None
         compiler.referring[alias] = [expression] if expression is not None else []
         key, own = _find_id(compiler, alias, join, kind) if kind is not None else (join.element_key, {})
-        lookup = {name: kind for name, kind in compiler.columns.tables[alias].items() if kind != "void"}
+        lookup = {name: kind for name, kind in compiler.tables[alias].items() if kind != "void"}
         taken = {name.lower() for name in (*lookup, *compiler.keys[alias])}
         for name in own:
             if name.lower() in taken:
                 message = f"the element's field {name!r} has the name of a column of {alias!r}"
-                compiler.columns.fault(message, *place)
+                compiler.fault(message, *place)
         id_columns = {name: lookup[name] for name in compiler.keys[alias] if name in lookup}
         shown = {name: k for name, k in lookup.items() if name not in id_columns and not incomparable(k)}
         element = build_struct(id_columns | own | shown)
         compiler.frame[alias] = {"type": "array", "containsNull": True, "elementType": element}
         for name in lookup:
-            compiler.columns.named(alias, name, "join", alias)
+            compiler.named(alias, name, "join", alias)
         drops = (join.duplicates == "drop", join.unmatched == "drop")
         return Step(alias, self.name, "left", (), join.elements, key, tuple(own), *drops)
 
@@ -58,7 +58,7 @@ class List(JoinSyntax):
 def _find_id(compiler: Compiler, alias: str, join: Join, kind: DataType) -> tuple[str | None, dict[str, DataType]]:
     """Check the type of ``elements``; return the struct's field with the id, and its other fields."""
     place, at_key = ("join", alias, "elements"), ("join", alias, "element_key")
-    wanted, key, fault = join.element_key, compiler.keys[alias][0], compiler.columns.fault
+    wanted, key, fault = join.element_key, compiler.keys[alias][0], compiler.fault
     if kind_of(kind) != "array" or isinstance(kind, str):
         fault(f"{join.elements} is {name_of(kind)}; a list join needs an array", *place)
         return wanted, {}

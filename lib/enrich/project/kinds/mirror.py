@@ -65,19 +65,19 @@ class Mirror(JobSyntax):
 
     def compile(self, compiler: Compiler) -> CompiledJob:
         """Resolve the master's columns."""
-        job, columns = compiler.job, compiler.columns
+        job = compiler.job
         mirror, master = job.mirror, job.from_
         if mirror is None:
             raise ConfigError("a job of kind mirror needs mirror:", where=job.at())
-        value = tuple(columns.named(master, name, "mirror", "value") for name in mirror.value)
-        extra = tuple(columns.named(master, name, "mirror", "columns") for name in mirror.columns)
-        order = None if mirror.order is None else columns.named(master, mirror.order, "mirror", "order")
+        value = tuple(compiler.named(master, name, "mirror", "value") for name in mirror.value)
+        extra = tuple(compiler.named(master, name, "mirror", "columns") for name in mirror.columns)
+        order = None if mirror.order is None else compiler.named(master, mirror.order, "mirror", "order")
         for name in (*value, *((order,) if order is not None else ())):
-            kind = columns.tables[master].get(name)
+            kind = compiler.tables[master].get(name)
             if kind is not None and not may_be_key(kind):
-                columns.fault(f"column {name!r} is of type {name_of(kind)}, which cannot be compared", "mirror")
+                compiler.fault(f"column {name!r} is of type {name_of(kind)}, which cannot be compared", "mirror")
         for name in extra:
-            compiler.check_void(name, columns.tables[master].get(name), "mirror", "columns")
+            compiler.check_void(name, compiler.tables[master].get(name), "mirror", "columns")
         spec = MirrorSpec(job.job, compiler.collect_sources(), master, value, mirror.conflict, order, extra)
         compiler.check_names({name: name_path(master, name) for name in spec.columns}, "mirror")
         meaning = {**compiler.describe_meaning(), "mirror": [list(value), mirror.conflict, order, list(extra)]}

@@ -32,7 +32,7 @@ class Table(JoinSyntax):
     def compile(self, compiler: Compiler, alias: str, join: Join) -> Step:
         """Compare the types of the keys; from here on, expressions see the coalesced ``key``."""
         driving = compiler.job.from_
-        ours, table = compiler.keys[driving], compiler.columns.tables[driving]
+        ours, table = compiler.keys[driving], compiler.tables[driving]
         for our, their in zip(ours, compiler.keys[alias], strict=True):
             compiler.check_types(alias, (f"{driving}.{our}", table.get(our)), their, ("join", alias))
         types = {name: table.get(name, "string") for name in ours}
