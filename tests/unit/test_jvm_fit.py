@@ -7,15 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from enrich.spark import ADAPTIVE_BY_CHANGE, archive, fit
-from enrich.spark.fit import Fit, choose_fit, choose_hashed, prefer_hashing
+from enrich.spark import ADAPTIVE_BY_CHANGE, archive, fit, session
+from enrich.spark.fit import Fit, choose_fit, choose_hashed
 
 SMALL, MEDIUM = fit.INTERPRETED - 1, fit.QUICKLY_COMPILED - 1
 
 
 @pytest.fixture(autouse=True)
 def no_outside_options(monkeypatch):
-    for name in (*fit._FROM_OUTSIDE, "SPARK_CONF_DIR", "SPARK_HOME"):
+    for name in fit._FROM_OUTSIDE:
         monkeypatch.delenv(name, raising=False)
 
 
@@ -47,17 +47,17 @@ def test_what_is_hashed_fits_often_into_each_cores_part_of_the_memory(memory, co
     assert choose_hashed(memory * 2**30, cores) == partition * 2**20
 
 
-def test_a_session_that_says_itself_what_is_hashed_keeps_it():
-    hashed = "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold"
-    chosen = prefer_hashing({fit.HASHED: "1024"})
-    assert (chosen[hashed], set(chosen.values())) == ("1024", {"1024"})
-    assert prefer_hashing({fit.HASHED: "1024", hashed: "0"}) == {}
-    assert prefer_hashing({}) == {}
+def test_a_configuration_that_says_itself_what_is_hashed_keeps_it():
+    chosen = session._choose_context_settings("local[2]", {}, (), heap=2**30)
+    assert {chosen[key] for key in fit.HASHED} == {str(8 * 2**20)}
+    for key in fit.HASHED:
+        chosen = session._choose_context_settings("local[2]", {key: "0"}, (), heap=2**30)
+        assert {each: chosen.get(each) for each in fit.HASHED} == {**dict.fromkeys(fit.HASHED), key: "0"}
 
 
 @pytest.mark.parametrize("master", ["yarn", "spark://host:7077", "local-cluster[2,1,1024]", None])
 def test_a_cluster_keeps_what_it_is_configured_to(master):
-    assert choose_fit(SMALL, master, None) == Fit()
+    assert choose_fit(SMALL, master, None) == Fit((), {})
 
 
 @pytest.mark.parametrize("given", ["-XX:+UseG1GC", "-Xmx1g -XX:+UseZGC"])
@@ -70,13 +70,8 @@ def test_the_jvm_gets_one_collector_only(given, monkeypatch):
 
 
 @pytest.mark.parametrize("name", ["_JAVA_OPTIONS", "SPARK_SUBMIT_OPTS"])
-def test_a_collector_may_be_named_wherever_the_jvm_looks(name, monkeypatch, tmp_path):
+def test_a_collector_may_be_named_wherever_the_jvm_looks(name, monkeypatch):
     assert choose_fit(None, "local", None).options == ("-XX:+UseParallelGC",)
-    monkeypatch.setenv("SPARK_CONF_DIR", str(tmp_path))
-    assert choose_fit(None, "local", None).options == ("-XX:+UseParallelGC",)
-    (tmp_path / "spark-defaults.conf").write_text("spark.driver.defaultJavaOptions -XX:+UseG1GC\n")
-    assert choose_fit(None, "local", None).options == ()
-    (tmp_path / "spark-defaults.conf").write_text("spark.driver.memory 2g\n")
     monkeypatch.setenv(name, "-XX:+UseZGC")
     assert choose_fit(None, "local", None).options == ()
 
@@ -108,8 +103,7 @@ def groups(monkeypatch, tmp_path):
     [
         ("0::/\n", "memory.max"),
         ("0::/user.slice/run.scope\n", "user.slice/memory.max"),
-        ("4:memory:/\n0::/\n", "memory/memory.limit_in_bytes"),
-        ("4:memory:/a/b\n", "memory/a/b/memory.limit_in_bytes"),
+        ("4:memory:/\n0::/\n", "memory.max"),
     ],
 )
 def test_the_memory_of_a_control_group_counts(own, file, groups):
@@ -124,14 +118,13 @@ def test_the_memory_of_a_control_group_counts(own, file, groups):
     [
         ("0::/\n", {"cpu.max": "50000 100000\n"}),
         ("0::/a/b\n", {"a/b/cpu.max": "max 100000\n", "a/cpu.max": "100000 100000\n"}),
-        ("4:cpu,cpuacct:/a\n", {"cpu/a/cpu.cfs_quota_us": "60000\n", "cpu/a/cpu.cfs_period_us": "100000\n"}),
     ],
 )
 def test_the_processors_of_a_control_group_count(own, files, groups, monkeypatch):
     monkeypatch.setattr("os.sched_getaffinity", lambda _: set(range(64)), raising=False)
     groups(own, files)
     assert fit.count_cores("local[*]") == 1
-    groups(own, {"cpu.max": "max 100000\n", "cpu/a/cpu.cfs_quota_us": "-1\n", "cpu/a/cpu.cfs_period_us": "100000\n"})
+    groups(own, {"cpu.max": "max 100000\n"})
     assert fit.count_cores("local[*]") == 64
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from enrich.base.errors import EnvironmentFault
-from enrich.spark.jars import inspect_delta_jars
+from enrich.spark.jars import find_delta_jars
 from enrich.spark.logstore import CONDITIONAL, JAR, find_log_store_jars, require_exclusive_commits
 from kit.project import ROOT
 
@@ -97,7 +97,7 @@ def test_the_jar_is_what_its_source_gives(tmp_path: Path) -> None:
     told = subprocess.run([javac, "-version"], capture_output=True, text=True, check=False).stdout if javac else ""
     if not told.startswith("javac 17."):
         pytest.skip(f"NOT TESTED: needs the compiler of Java 17, there is {told.strip() or 'none'}")
-    if not inspect_delta_jars()[0]:
+    if not find_delta_jars(fetch=False):
         pytest.skip("NOT TESTED: needs the Delta jars, which `make jars` fetches")
     build = runpy.run_path(str(ROOT / "packaging" / "build-logstore"))["build"]
     build(tmp_path / "new.jar")

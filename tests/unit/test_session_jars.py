@@ -323,7 +323,7 @@ def test_java_home_is_used_and_not_passed_over(monkeypatch, tmp_path):
     assert "JAVA_HOME" in said
     assert str(tmp_path / "jdk") in said
     fake_java(tmp_path / "jdk" / "bin", "11.0.1")
-    assert "(from JAVA_HOME) is Java 11" in fault(jars.require_java)
+    assert "is Java 11" in fault(jars.require_java)
     fake_java(tmp_path / "jdk" / "bin", "21.0.1")
     assert jars.require_java() == tmp_path / "jdk" / "bin" / "java"
 

@@ -37,7 +37,7 @@ from enrich.project.models import Job
 from enrich.project.project import Project
 from enrich.spark.archive import find_archive
 from enrich.spark.fit import MEMORY, choose_memory, find_memory, is_in_one_process
-from enrich.spark.jars import inspect_delta_jars, require_java
+from enrich.spark.jars import find_delta_jars, require_java
 from enrich.spark.logstore import CONDITIONAL, SETTINGS, SINGLE_DRIVER, may_lose_commits
 
 OK, ADVICE, FAULT, UNKNOWN = "ok", "advice", "fault", "unknown"
@@ -146,7 +146,7 @@ def check_machine(project: Project) -> Iterator[Diagnosis]:
 
 def _check_jars(project: Project) -> Iterator[Diagnosis]:
     try:
-        jars, strange = inspect_delta_jars(project.settings.spark.jars)
+        jars = find_delta_jars(project.settings.spark.jars, fetch=False)
     except EnvironmentFault as error:
         yield describe_fault("jars", "Delta jars", error)
         return
@@ -154,12 +154,7 @@ def _check_jars(project: Project) -> Iterator[Diagnosis]:
         message = "they are not in the cache, or damaged; the first run fetches them from Maven"
         yield Diagnosis("jars", ADVICE, "Delta jars", message, _FILL_CACHE)
         return
-    about = str(jars[0].parent)
-    if strange:
-        message = f"{', '.join(strange)}: not the files that were released under these names"
-        yield Diagnosis("jars", ADVICE, about, message, "take the jars from Maven Central")
-    else:
-        yield Diagnosis("jars", OK, about, f"{len(jars)} jars, with the digests of the release")
+    yield Diagnosis("jars", OK, str(jars[0].parent), f"{len(jars)} jars")
     try:
         archive = find_archive(jars)
     except EnvironmentFault:  # told with Java

@@ -41,8 +41,7 @@ _LACKS = (
         "install it where spark.executorEnv.PYSPARK_PYTHON points; docs/clusters.md says what needs it",
     ),
     (
-        r"(IOException|FileSystemException|FSError|OSError).{0,500}"
-        r"(No space left on device|Disk quota exceeded|Read-only file system)",
+        r"(IO|FileSystem|FS|OS)(Exception|Error).{0,500}(No space left on device|quota exceeded|Read-only file system)",
         "a disk is full or read-only",
         "tables, the state directory and temporary files need room that can be written; then run again",
     ),
@@ -242,11 +241,12 @@ def _list_thrown(error: BaseException) -> Iterator[Any]:
 _OF_VALUES = ("DUPLICATED_MAP_KEY", "INVALID_FORMAT", "COLLECTION_SIZE_LIMIT_EXCEEDED")
 _OF_FILES = ("DELTA_", "FAILED_READ_FILE")
 
-_HAVE_TRY = frozenset(
-    "cast element_at make_interval make_timestamp make_timestamp_ltz make_timestamp_ntz mod parse_json parse_url"
-    " to_binary to_date to_number to_timestamp url_decode validate_utf8 variant_get".split()
+_HAVE_TRY = re.compile(
+    r"\s*(cast|element_at|make_interval|make_timestamp(?:_[ln]tz)?|mod|parse_json|parse_url|to_binary|to_date|to_number"
+    r"|to_timestamp|url_decode|validate_utf8|variant_get)\s*\(",
+    re.IGNORECASE,
 )
-"""Functions beside which there is one with ``try_`` before its name, which gives null where they fail."""
+"""A call of a function beside which there is one with ``try_`` before its name, which gives null where it fails."""
 _OPERATORS = {"/": "try_divide", "%": "try_mod", "*": "try_multiply", "+": "try_add", "-": "try_subtract"}
 _BY_CONDITION = {
     "ELEMENT_AT|INDEX_OF_ZERO": "try_element_at",
@@ -283,9 +283,8 @@ class ValueFault:
 
 def suggest_function(condition: str, fragment: str = "") -> str | None:
     """Return the function that gives null where a condition arises, by the part of the expression that failed."""
-    called = re.match(r"\s*(\w+)\s*\(", fragment.lower())
-    if called and called[1] in _HAVE_TRY:
-        return f"try_{called[1]}"
+    if called := _HAVE_TRY.match(fragment):
+        return f"try_{called[1].lower()}"
     if re.search("BY_ZERO|ARITHMETIC_OVERFLOW", condition):
         for sign, function in _OPERATORS.items():
             if sign in fragment:

@@ -11,6 +11,7 @@ import uuid
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, TypeVar
 
 from enrich.base import context, hints
@@ -352,12 +353,12 @@ class Workplace:
 
     def complete(self, opened: Opened, own: SparkSession) -> Opened:
         """Return a job whose expressions are compiled, those too whose types need Spark."""
-        from enrich.spark.session import build_typer
+        from enrich.spark.session import find_type
 
         if opened.compiled.complete:
             return opened
         schemas = {alias: table.columns for alias, table in opened.tables.items()}
-        return replace(opened, compiled=compile_job(opened.job, schemas, build_typer(own)))
+        return replace(opened, compiled=compile_job(opened.job, schemas, partial(find_type, own)))
 
     def fit(self, plan: Plan, own: SparkSession) -> Plan:
         """Return a plan whose rows its target can hold, by the types that Spark gives them.

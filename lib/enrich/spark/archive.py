@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from enrich.spark.jars import find_cache_directory, find_delta_jars, find_spark_home, require_java
+from enrich.spark.jars import PATIENCE, find_cache_directory, find_delta_jars, find_spark_home, require_java
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
@@ -26,8 +26,6 @@ log = logging.getLogger(__name__)
 
 _MAGIC = bytes.fromhex("a8ab0bf0")
 """How a finished archive begins; the JVM writes it last (``CDS_DYNAMIC_ARCHIVE_MAGIC``, little-endian)."""
-
-_PATIENCE = 600
 
 
 def find_archive(jars: Sequence[Path]) -> Path | None:
@@ -47,11 +45,9 @@ def find_archive(jars: Sequence[Path]) -> Path | None:
 
 
 def _name_archive(jars: Sequence[Path]) -> Path:
-    """Return where the archive is kept: its name says of which Java, Spark and jars it is.
-
-    Times count in whole seconds: the layers of an image keep no fractions.
-    """
+    """Return where the archive is kept: its name says of which Java, Spark and jars it is."""
     java = Path(os.path.realpath(require_java()))
+    # Times in whole seconds: the layers of an image keep no fractions.
     parts = [java, int(java.stat().st_mtime), find_spark_home(), *jars, *[int(jar.stat().st_mtime) for jar in jars]]
     digest = hashlib.sha256("\n".join(map(str, parts)).encode()).hexdigest()
     return find_cache_directory() / "classes" / f"{digest[:16]}.jsa"
@@ -72,7 +68,7 @@ def build_archive() -> Path | None:
         with tempfile.TemporaryDirectory(prefix=".new-", dir=file.parent) as workspace:
             fresh = Path(workspace) / file.name
             command = [sys.executable, "-m", "enrich.spark.archive", str(fresh)]
-            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=_PATIENCE, check=True)  # noqa: S603 - ourselves
+            subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, timeout=PATIENCE, check=True)  # noqa: S603 - ourselves
             fresh.rename(file)
     except (OSError, subprocess.SubprocessError) as error:
         log.warning("the classes of Spark and Delta could not be written down (%s); runs work without", error)
@@ -83,35 +79,34 @@ def train(spark: SparkSession, lake: Path) -> None:
     """Do what a small run does: create tables, change them, read changes and snapshots, join them, merge the result."""
     from pyspark.sql import functions as F
 
+    def sql(name: str, text: str) -> DataFrame:
+        return spark.sql(text.format(f"delta.`{lake / name}`"))
+
     properties = {"delta.enableChangeDataFeed": "true", "delta.enableDeletionVectors": "true"}
-    left, right, target = (f"delta.`{lake / name}`" for name in ("left", "right", "target"))
     for name in ("left", "right"):
         rows = spark.range(9).select("id", F.col("id").cast("string").alias("text"), F.array("id").alias("list"))
         rows.write.format("delta").options(**properties).save(str(lake / name))
-    for table in (left, right):
-        spark.sql(" ".join(["UPDATE", table, "SET text = 'new' WHERE id < 3"]))
-        spark.sql(" ".join(["DELETE FROM", table, "WHERE id = 3"]))
-
-    def snapshot(name: str) -> DataFrame:
-        return spark.read.format("delta").option("versionAsOf", 1).load(str(lake / name))
-
+        sql(name, "UPDATE {} SET text = 'new' WHERE id < 3")
+        sql(name, "DELETE FROM {} WHERE id = 3")
     feed = spark.read.format("delta").option("readChangeFeed", "true").option("startingVersion", 1)
     changed = feed.load(str(lake / "left")).groupBy("id").agg(F.max(F.struct("_commit_version", "text")).alias("last"))
     changed = changed.persist()
     changed.count()
-    exploded = snapshot("left").withColumn("item", F.explode("list")).join(F.broadcast(changed.select("id")), "id")
-    joined = exploded.join(
-        snapshot("right").select(F.col("id").alias("item"), F.col("text").alias("other")), "item", "full"
+    pinned = spark.read.format("delta").option("versionAsOf", 1)
+    left = pinned.load(str(lake / "left")).withColumn("item", F.explode("list"))
+    right = pinned.load(str(lake / "right")).select(F.col("id").alias("item"), F.col("text").alias("other"))
+    joined = left.join(F.broadcast(changed.select("id")), "id").join(right, "item", "full")
+    lists = joined.groupBy("id").agg(F.collect_list(F.struct("item")).alias("items"))
+    lists.localCheckpoint().createOrReplaceTempView("joined")
+    sql(
+        "target",
+        "CREATE TABLE {} USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true') AS SELECT * FROM joined",
     )
-    joined.groupBy("id").agg(F.collect_list(F.struct("item")).alias("items")).localCheckpoint().createOrReplaceTempView(
-        "joined"
-    )
-    create = ["CREATE TABLE", target, "USING delta TBLPROPERTIES ('delta.enableDeletionVectors' = 'true')"]
-    spark.sql(" ".join([*create, "AS SELECT * FROM joined"]))
-    merge = ["MERGE INTO", target, "t USING (SELECT * FROM joined LIMIT 4) s ON t.id <=> s.id"]
-    merge += ["WHEN MATCHED AND s.id = 1 THEN DELETE WHEN MATCHED AND s.id = 2 THEN UPDATE SET items = s.items"]
-    spark.sql(" ".join([*merge, "WHEN NOT MATCHED THEN INSERT *"]))
-    spark.sql(" ".join(["SELECT * FROM", target, "ORDER BY id"])).collect()
+    merge = """MERGE INTO {} t USING (SELECT * FROM joined LIMIT 4) s ON t.id <=> s.id
+        WHEN MATCHED AND s.id = 1 THEN DELETE WHEN MATCHED AND s.id = 2 THEN UPDATE SET items = s.items
+        WHEN NOT MATCHED THEN INSERT *"""
+    sql("target", merge)
+    sql("target", "SELECT * FROM {} ORDER BY id").collect()
 
 
 def main(file: str) -> int:

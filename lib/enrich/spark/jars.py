@@ -18,9 +18,9 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, distribution, version
 from pathlib import Path
+from typing import NamedTuple
 
 from enrich.base.errors import EnvironmentFault
 from enrich.base.extras import SPARK, describe_missing, install
@@ -48,20 +48,17 @@ PATIENCE = 600
 OTHERS = "[^i]*:*,io.[^d]*:*"
 """Everything but ``io.delta`` and its kin, as Ivy globs: pyspark's wheel holds the rest (33 jars become 5)."""
 
+# Lines of a JVM that ends badly which say nothing of the cause.
 NOISE = re.compile(r"\s*at |Error: |Error occurred during initialization|Picked up ")
-"""Lines of a JVM that ends badly which say nothing of the cause."""
 
-RESOLVER_SETTINGS = ("spark.jars.ivySettings", "spark.jars.repositories")
+SUPPORTED = (17, 21)
+"""Major versions of Java that Spark 4.0 and 4.1 are released for; Hadoop's security calls are gone from Java 24 on."""
+
+ADVICE = "install a Java 17 (for example openjdk-17-jre-headless) and put it on PATH, or set JAVA_HOME"
 
 
-@dataclass(frozen=True)
-class Release:
-    """The pair of releases that decides which jars are needed.
-
-    Attributes:
-        spark: Spark's minor version, ``4.1``; part of the artifact's name.
-        delta: Delta's version.
-    """
+class Release(NamedTuple):
+    """The minor version of Spark and the version of Delta, which decide which jars are needed."""
 
     spark: str
     delta: str
@@ -78,7 +75,7 @@ class Release:
         except PackageNotFoundError as error:
             raise describe_missing(SPARK, str(error.name)) from None
         found = cls(".".join(spark.split(".")[:2]), delta)
-        if (found.spark, found.delta) not in PAIRS:
+        if found not in PAIRS:
             known = " or ".join(f"pyspark {pair[0]} with delta-spark {pair[1]}" for pair in PAIRS)
             raise EnvironmentFault(
                 f"pyspark {spark} and delta-spark {delta} are installed, enrich works with {known}",
@@ -108,58 +105,41 @@ class Release:
         return tuple(f"delta-{part}-{self.delta}.jar" for part in parts)
 
 
-def find_delta_jars(directory: str | None = None, conf: Mapping[str, str] | None = None) -> tuple[Path, ...]:
+def find_delta_jars(
+    directory: str | None = None, conf: Mapping[str, str] | None = None, *, fetch: bool = True
+) -> tuple[Path, ...]:
     """Return the five jars, absolute.
 
     Args:
         directory: Where they lie already (``spark: {jars: DIR}``); ``ENRICH_JARS`` wins. None: the cache.
         conf: Spark settings; those of the resolver are passed on to it.
+        fetch: Fill the cache where it lacks one; otherwise there are none then.
 
     Raises:
         EnvironmentFault: The directory lacks some of them, they cannot be fetched, or the cache cannot be written.
     """
     release = Release.installed()
-    given = os.environ.get("ENRICH_JARS") or directory
-    if given:
+    if given := os.environ.get("ENRICH_JARS") or directory:
         return _take_from_directory(Path(given).expanduser(), release)
     folder = find_cache_directory() / "jars" / release.folder
-    jars = _take_from_cache(folder, release)
-    if jars is None:
+    if not _holds_release(folder, release):
+        if not fetch:
+            return ()
         _fill(folder, release, conf or {})
-        jars = _take_from_cache(folder, release)
-    if jars is None:
-        raise EnvironmentFault(f"the Delta jars in {str(folder)!r} are damaged", hint="remove that directory")
-    return jars
-
-
-def inspect_delta_jars(directory: str | None = None) -> tuple[tuple[Path, ...], tuple[str, ...]]:
-    """Look at the jars that ``find_delta_jars`` would take, and fetch nothing.
-
-    Returns:
-        The jars, none where the cache has yet to be filled; and the names of those that are not what was released.
-
-    Raises:
-        EnvironmentFault: The directory that was named lacks some of them.
-    """
-    release = Release.installed()
-    given = os.environ.get("ENRICH_JARS") or directory
-    if given:
-        jars = _take_from_directory(Path(given).expanduser(), release)
-        return jars, tuple(jar.name for jar in jars if not _is_released(jar))
-    return _take_from_cache(find_cache_directory() / "jars" / release.folder, release) or (), ()
+        if not _holds_release(folder, release):
+            raise EnvironmentFault(f"the Delta jars in {str(folder)!r} are damaged", hint="remove that directory")
+    return tuple(folder / name for name in release.names)
 
 
 def find_cache_directory() -> Path:
     """Return ``$ENRICH_CACHE``, else ``$XDG_CACHE_HOME/enrich``, else ``~/.cache/enrich``."""
-    own = os.environ.get("ENRICH_CACHE")
-    if own:
+    if own := os.environ.get("ENRICH_CACHE"):
         return Path(own).expanduser().absolute()
     try:
         return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "enrich"
     except RuntimeError as error:
-        raise EnvironmentFault(
-            "there is no home directory for the Delta jars", hint="set ENRICH_CACHE to a directory"
-        ) from error
+        hint = "set ENRICH_CACHE to a directory"
+        raise EnvironmentFault("there is no home directory for the Delta jars", hint=hint) from error
 
 
 def find_spark_home() -> Path:
@@ -173,7 +153,7 @@ def find_spark_home() -> Path:
         return Path(str(distribution("pyspark").locate_file("pyspark")))
     wanted = version("pyspark")
     cores = sorted(Path(own, "jars").glob("spark-core_*.jar"))
-    if cores and f"-{wanted.rsplit('.', 1)[0]}." not in cores[0].name:
+    if cores and f"-{wanted.rpartition('.')[0]}." not in cores[0].name:
         raise EnvironmentFault(
             f"SPARK_HOME is {own!r} with {cores[0].name}, but pyspark is {wanted}",
             hint="unset SPARK_HOME, or install the pyspark of that Spark",
@@ -202,64 +182,55 @@ def _take_from_directory(directory: Path, release: Release) -> tuple[Path, ...]:
     return tuple(path.absolute() for path in found.values() if path is not None)
 
 
-def _take_from_cache(folder: Path, release: Release) -> tuple[Path, ...] | None:
-    """Return the cached jars, or None when there are none or one is another than was released."""
-    jars = tuple(folder / name for name in release.names)
+def _holds_release(folder: Path, release: Release) -> bool:
+    """Tell whether a directory has the jars that were released under their names (12 MB for all five: 12 ms)."""
     try:
-        return jars if all(map(_is_released, jars)) else None
+        return all(_digest(folder / name) == DIGESTS.get(name) for name in release.names)
     except OSError:
-        return None
+        return False
 
 
-def _is_released(jar: Path) -> bool:
-    """Tell whether a jar is the one that was released under its name (12 MB for all five: 12 ms)."""
-    return hashlib.sha256(jar.read_bytes()).hexdigest() == DIGESTS.get(jar.name.removeprefix("io.delta_"))
+def _digest(jar: Path) -> str:
+    return hashlib.sha256(jar.read_bytes()).hexdigest()
 
 
 def _fill(folder: Path, release: Release, conf: Mapping[str, str]) -> None:
     """Resolve into a directory of our own beside ``folder``, then rename: readers see all five or none."""
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        workspace = Path(tempfile.mkdtemp(prefix=".resolving-", dir=folder.parent))
-    except OSError as error:
-        raise EnvironmentFault(
-            f"the cache {str(folder.parent)!r} cannot be written: {error.strerror}",
-            hint="set ENRICH_CACHE to a directory that can be written",
-        ) from error
     log.info("fetching Delta %s for Spark %s from Maven into %s (once, 12 MB)", release.delta, release.spark, folder)
+    beside = folder.parent
     try:
-        fetched = workspace / "jars"
-        fetched.mkdir()
-        _resolve(workspace / "ivy", release, conf)
-        for source, name in zip(_take_from_directory(workspace / "ivy" / "jars", release), release.names, strict=True):
-            shutil.move(source, fetched / name)
-        if strange := [name for name in release.names if not _is_released(fetched / name)]:
-            raise EnvironmentFault(
-                f"what the resolver brought is not what was released: {', '.join(strange)}",
-                hint="check the mirror, or put the jars of your choice into a directory and name it in ENRICH_JARS",
-            )
-        if not _take_from_cache(folder, release):  # else another process was faster
-            with suppress(FileNotFoundError):
-                folder.rename(workspace / "broken")
-            try:
-                fetched.rename(folder)
-            except OSError:
-                if not _take_from_cache(folder, release):
-                    raise
+        beside.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".resolving-", dir=beside, ignore_cleanup_errors=True) as workspace:
+            ivy, fetched = Path(workspace, "ivy"), Path(workspace, "jars")
+            _resolve(ivy, release, conf)
+            fetched.mkdir()
+            for source, name in zip(_take_from_directory(ivy / "jars", release), release.names, strict=True):
+                shutil.move(source, fetched / name)
+            if strange := [name for name in release.names if _digest(fetched / name) != DIGESTS.get(name)]:
+                raise EnvironmentFault(
+                    f"what the resolver brought is not what was released: {', '.join(strange)}",
+                    hint="check the mirror, or put the jars of your choice into a directory and name it in ENRICH_JARS",
+                )
+            if not _holds_release(folder, release):  # else another process was faster
+                with suppress(FileNotFoundError):
+                    folder.rename(Path(workspace, "broken"))
+                try:
+                    fetched.rename(folder)
+                except OSError:
+                    if not _holds_release(folder, release):
+                        raise
     except OSError as error:
         raise EnvironmentFault(
             f"the Delta jars could not be stored in {str(folder)!r}: {error.strerror}",
-            hint="free some space there or set ENRICH_CACHE",
+            hint="free some space there, or set ENRICH_CACHE to a directory that can be written",
         ) from error
-    finally:
-        shutil.rmtree(workspace, ignore_errors=True)
 
 
 def _resolve(ivy: Path, release: Release, conf: Mapping[str, str]) -> None:
     """Let Spark's launcher resolve; its gateway ends at once because its standard input is empty."""
     require_java()
     command = [str(find_spark_home() / "bin" / "spark-submit"), "--master", "local[1]"]
-    for key in RESOLVER_SETTINGS:
+    for key in ("spark.jars.ivySettings", "spark.jars.repositories"):
         if key in conf:
             command += ["--conf", f"{key}={conf[key]}"]
     command += ["--conf", f"spark.jars.ivy={ivy}", "--packages", release.coordinate, "--exclude-packages", OTHERS]
@@ -286,18 +257,8 @@ def _resolve(ivy: Path, release: Release, conf: Mapping[str, str]) -> None:
         raise EnvironmentFault(f"{failed}: {condense(answer.stdout)}", hint=hint)
 
 
-# --- The Java that Spark would start, and what is wrong with it before Spark says it in forty lines -------------------
-
-SUPPORTED = (17, 21)
-"""Major versions that Spark 4.0 and 4.1 are released for; Hadoop's security calls are gone from Java 24 on."""
-
-ADVICE = "install a Java 17 (for example openjdk-17-jre-headless) and put it on PATH, or set JAVA_HOME"
-
-
 def require_java() -> Path:
-    """Return the Java that Spark will start.
-
-    Spark takes ``$JAVA_HOME/bin/java`` when JAVA_HOME is set, and nothing else then; otherwise ``java`` on PATH.
+    """Return the Java that Spark will start: that of JAVA_HOME and nothing else where it is set, else of PATH.
 
     Raises:
         EnvironmentFault: There is none, it does not run, or it is of a version that Spark does not support.
@@ -306,34 +267,27 @@ def require_java() -> Path:
     found = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if found is None:
         raise EnvironmentFault("no Java found: JAVA_HOME is not set and there is no java on PATH", hint=ADVICE)
-    java = Path(found)
-    if home and not os.access(java, os.X_OK):
+    if home and not os.access(found, os.X_OK):
         raise EnvironmentFault(f"JAVA_HOME is {home!r}, which has no bin/java", hint=ADVICE)
-    major = _find_major(java)
+    major = _find_major(found)
     if major not in SUPPORTED:
-        raise EnvironmentFault(
-            f"{_describe(java)} is Java {major}, Spark 4 runs on Java {' or '.join(map(str, SUPPORTED))}", hint=ADVICE
-        )
-    return java
+        wanted = " or ".join(map(str, SUPPORTED))
+        raise EnvironmentFault(f"{found!r} is Java {major}, Spark 4 runs on Java {wanted}", hint=ADVICE)
+    return Path(found)
 
 
-def _find_major(java: Path) -> int:
+def _find_major(java: str) -> int:
     """Return the major version: from the installation's release file (no process), else by asking ``java``."""
     try:
         said = Path(os.path.realpath(java)).parent.with_name("release").read_text(encoding="utf-8", errors="replace")
     except OSError:
-        ask = [str(java), "-version"]  # the java that Spark itself would start
+        ask = [java, "-version"]  # the java that Spark itself would start
         try:
             answer = subprocess.run(ask, capture_output=True, text=True, errors="replace", timeout=30, check=True)  # noqa: S603
         except (OSError, subprocess.SubprocessError) as error:
-            message = f"{_describe(java)} does not start ({type(error).__name__})"
-            raise EnvironmentFault(message, hint=ADVICE) from error
+            raise EnvironmentFault(f"{java!r} does not start ({type(error).__name__})", hint=ADVICE) from error
         said = answer.stderr + answer.stdout
     match = re.search(r'(?:JAVA_VERSION=|version )"(?:1\.)?(\d+)', said)
     if match is None:
-        raise EnvironmentFault(f"{_describe(java)} does not print its version", hint=ADVICE)
+        raise EnvironmentFault(f"{java!r} does not print its version", hint=ADVICE)
     return int(match[1])
-
-
-def _describe(java: Path) -> str:
-    return f"{str(java)!r}{' (from JAVA_HOME)' if os.environ.get('JAVA_HOME') else ''}"

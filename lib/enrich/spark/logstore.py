@@ -1,9 +1,8 @@
 """Whether two drivers that commit to one table of a bucket exclude each other: which log store Delta has there.
 
 Delta's own log store for S3 keeps two commits apart within one JVM only; of two drivers one would overwrite the
-other's commit without a trace. Source: Delta's documentation, "Storage configuration", Amazon S3. Ours, a class of
-Java in a jar beside this module (its source: ``packaging/logstore``), commits by writes that S3 refuses if the file
-is there.
+other's commit without a trace (Delta's documentation, "Storage configuration", Amazon S3). Ours, a class of Java in a
+jar beside this module (its source: ``packaging/logstore``), commits by writes that S3 refuses if the file is there.
 """
 
 from __future__ import annotations
@@ -27,25 +26,11 @@ CONDITIONAL = "enrich.delta.S3ConditionalLogStore"
 JAR = Path(__file__).with_name("enrich-logstore.jar")
 """What holds ``CONDITIONAL``; a session that enrich builds has it where a setting names the class."""
 
-_CAPABILITY = "fs.option.create.conditional.overwrite"
-
-
-def find_log_store(uri: str, setting: Callable[[str], str | None]) -> str | None:
-    """Return the class that commits to the table at ``uri``, where that is in S3 and a setting names it."""
-    return next(filter(None, map(setting, SETTINGS)), None) if uri.startswith("s3a://") else None
-
 
 def may_lose_commits(uri: str, setting: Callable[[str], str | None]) -> bool:
-    """Tell whether another driver could overwrite a commit to the table at ``uri``.
-
-    Args:
-        uri: Where the table is.
-        setting: Returns the value of a Spark setting.
-    """
-    if not uri.startswith("s3a://"):
-        return False
-    store = find_log_store(uri, setting)
-    return store is None or SINGLE_DRIVER in store
+    """Tell whether another driver could overwrite a commit to a table, by what ``setting`` returns for settings."""
+    store = next(filter(None, map(setting, SETTINGS)), SINGLE_DRIVER)
+    return uri.startswith("s3a://") and SINGLE_DRIVER in store
 
 
 def find_log_store_jars(conf: Mapping[str, str]) -> tuple[Path, ...]:
@@ -56,16 +41,15 @@ def find_log_store_jars(conf: Mapping[str, str]) -> tuple[Path, ...]:
 def require_exclusive_commits(uri: str, session: SparkSession) -> bool:
     """Refuse to write to a table where another driver could overwrite the commit.
 
-    Databricks has a commit service of its own.
-
     Returns:
         Whether the commit is safe only if the server knows conditional writes.
 
     Raises:
-        EnvironmentFault: The session has no log store for several drivers, or lacks what it needs.
+        EnvironmentFault: The session has no log store for several drivers, or lacks what ours needs: its class, and an
+            S3A with conditional writes.
     """
-    if "DATABRICKS_RUNTIME_VERSION" in os.environ:
-        return False
+    if "DATABRICKS_RUNTIME_VERSION" in os.environ or not uri.startswith("s3a://"):
+        return False  # Databricks has a commit service of its own
 
     def setting(name: str) -> str | None:
         return session.conf.get(name, None)
@@ -76,14 +60,8 @@ def require_exclusive_commits(uri: str, session: SparkSession) -> bool:
             " commits",
             hint=f"write `{SETTINGS[0]}: {CONDITIONAL}` in conf/*.yml under `spark: {{conf: ...}}`",
         )
-    if find_log_store(uri, setting) != CONDITIONAL:
+    if next(filter(None, map(setting, SETTINGS))) != CONDITIONAL:
         return False
-    _require_support(uri, session)
-    return True
-
-
-def _require_support(uri: str, session: SparkSession) -> None:
-    """Check that the JVM has our log store, and an S3A with conditional writes."""
     jvm: Any = session._jvm
     try:
         jvm.org.apache.spark.util.Utils.classForName(CONDITIONAL, True, False)
@@ -95,15 +73,16 @@ def _require_support(uri: str, session: SparkSession) -> None:
     path = jvm.org.apache.hadoop.fs.Path(uri)
     hadoop = session._jsparkSession.sessionState().newHadoopConf()
     try:
-        is_known = path.getFileSystem(hadoop).hasPathCapability(path, _CAPABILITY)
+        has_writes = path.getFileSystem(hadoop).hasPathCapability(path, "fs.option.create.conditional.overwrite")
     except Exception as error:
         raise EnvironmentFault(
             f"Spark cannot reach {uri}: Hadoop's S3A is missing, or it has no address or no credentials",
             hint="docs/clusters.md says what it needs",
         ) from error
-    if not is_known:
+    if not has_writes:
         version = jvm.org.apache.hadoop.util.VersionInfo.getVersion()
         raise EnvironmentFault(
             f"hadoop-aws {version} has no conditional writes, which {CONDITIONAL} needs",
             hint="use hadoop-aws 3.4.2 or newer, which comes with Spark 4.1",
         )
+    return True

@@ -1,4 +1,4 @@
-"""Hand over a Delta-ready SparkSession: the active one, else one that is built; and a safe session of its own per run.
+"""Hand over a Delta-ready SparkSession: the active one, else one that is built; and a safe session of its own per job.
 
 ``get_session`` never changes a session that it finds. ``open_job_session`` opens a second one beside it, whose settings
 are Spark's own but for those of ``enrich.project.settings``; the engine works in that one alone.
@@ -6,7 +6,6 @@ are Spark's own but for those of ``enrich.project.settings``; the engine works i
 
 from __future__ import annotations
 
-import logging
 import os
 import signal
 import sys
@@ -14,7 +13,6 @@ import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -33,15 +31,7 @@ from enrich.base.spec import DataType
 from enrich.project.settings import FORCED, is_inherited
 from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE
 from enrich.spark.archive import find_archive
-from enrich.spark.fit import (
-    HASHED,
-    choose_fit,
-    choose_hashed,
-    choose_memory,
-    count_cores,
-    is_in_one_process,
-    prefer_hashing,
-)
+from enrich.spark.fit import HASHED, choose_fit, choose_hashed, choose_memory, count_cores, is_in_one_process
 from enrich.spark.jars import Release, condense, find_delta_jars, find_spark_home, require_java
 from enrich.spark.logstore import find_log_store_jars
 
@@ -69,7 +59,6 @@ DEFAULTS = {
 """Settings of a session that enrich builds, where neither configuration nor Spark's own files say otherwise."""
 
 SNAPSHOT_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
-
 LOCAL = {
     # Host name lookups and an open port on the network serve nobody when all threads are in one process.
     "spark.driver.host": "127.0.0.1",
@@ -81,27 +70,24 @@ LOCAL = {
 }
 """Defaults where the master is local."""
 
+# Defaults that spark-submit would fill in by itself, otherwise.
 AT_LAUNCH = {"spark.app.name": "enrich", "spark.ui.showConsoleProgress": "false"}
-"""Defaults that spark-submit would fill in by itself, otherwise."""
-
+# Combined with ours and given to the JVM when it starts.
 ONLY_AT_LAUNCH = ("spark.driver.extraClassPath", "spark.driver.extraJavaOptions")
-"""Settings that are combined with ours and given to the JVM when it starts."""
-
-TELLTALES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
-"""Loggers of pyspark that print an exception's message, which may hold a cell value, to stderr before raising it."""
-
+# What spark-submit and the JVM need when they start. `ps` shows it; all else follows when the JVM is there.
 EARLY = (
     *("spark.app.name", "spark.archives", "spark.driver.", "spark.files", "spark.jars", "spark.kerberos."),
     *("spark.master", "spark.submit.", "spark.ui.showConsoleProgress"),
 )
-"""What spark-submit and the JVM need when they start. ``ps`` shows it; all else follows when the JVM is there."""
+TELLTALES = ("SQLQueryContextLogger", "DataFrameQueryContextLogger")
+"""Loggers of pyspark that print an exception's message, which may hold a cell value, to stderr before raising it."""
 
 
 def get_session(settings: Spark | None = None, size: Callable[[], int | None] = lambda: None) -> SparkSession:
     """Return the active session, else the default one, else build one.
 
     Args:
-        settings: The ``spark`` section of the target's file; used only to build. None: all defaults.
+        settings: The ``spark`` section of the deployment's file; used only to build. None: all defaults.
         size: Tells how many bytes the tables have that will be read; asked only to build. None: not known.
 
     Raises:
@@ -109,13 +95,10 @@ def get_session(settings: Spark | None = None, size: Callable[[], int | None] = 
     """
     conf = dict(settings.conf) if settings else {}
     master = settings.master if settings else None
-    named = next((name for name in ("SPARK_REMOTE", "SPARK_CONNECT_MODE_ENABLED") if os.environ.get(name)), None)
-    if "spark.remote" in conf or (master or "").startswith("sc://"):
-        named = "spark.remote"
-    if "connect" in (os.environ.get("SPARK_API_MODE", ""), conf.get("spark.api.mode", "")):
-        named = "spark.api.mode=connect"
-    if named:
-        raise _describe_remote(named)
+    modes = os.environ.get("SPARK_API_MODE"), conf.get("spark.api.mode")
+    remote = os.environ.get("SPARK_REMOTE") or os.environ.get("SPARK_CONNECT_MODE_ENABLED") or "spark.remote" in conf
+    if remote or "connect" in modes or (master or "").startswith("sc://"):
+        raise _describe_remote("a setting (spark.remote, spark.api.mode, the master, or SPARK_* of the environment)")
     session = SparkSession.getActiveSession() or SparkSession._instantiatedSession
     if session is None or session.sparkContext._jsc is None:
         session = build_session(master, conf, settings.jars if settings else None, size())
@@ -133,11 +116,10 @@ def open_job_session(spark: SparkSession) -> SparkSession:
     """
     _require_delta(spark)
     session = spark.newSession()
-    own = _settings_of(session)  # those of the context: what built it, spark-submit, Spark's own files
-    wanted = _collect_inherited(spark) | FORCED
-    if SNAPSHOT_PARTITIONS not in wanted and is_in_one_process(str(spark.sparkContext.master)):
-        wanted[SNAPSHOT_PARTITIONS] = LOCAL[SNAPSHOT_PARTITIONS]
-    wanted |= prefer_hashing(wanted)
+    own = _read_settings(session)  # those of the context: what built it, spark-submit, Spark's own files
+    wanted = {key: value for key, value in _read_settings(spark).items() if is_inherited(key)} | FORCED
+    if is_in_one_process(str(spark.sparkContext.master)):
+        wanted.setdefault(SNAPSHOT_PARTITIONS, LOCAL[SNAPSHOT_PARTITIONS])
     for key in own.keys() - wanted.keys():
         if not is_inherited(key):
             with suppress(AnalysisException):  # of the context, and shared
@@ -149,15 +131,15 @@ def open_job_session(spark: SparkSession) -> SparkSession:
     return session
 
 
-def _collect_inherited(spark: SparkSession) -> dict[str, str]:
-    return {key: value for key, value in _settings_of(spark).items() if is_inherited(key)}
-
-
-def _settings_of(session: SparkSession) -> dict[str, str]:
+def _read_settings(session: SparkSession) -> dict[str, str]:
     """Return what is set in a session and its context, in one call; ``conf.getAll`` asks the JVM for each by itself."""
     end = "\x1e"
     text = session.conf._jconf.getAll().mkString("", end, end)
     return dict(entry.split(" -> ", 1) for entry in text.split(end)[:-1])
+
+
+_lock = threading.Lock()
+_idle: WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]] = WeakKeyDictionary()
 
 
 @contextmanager
@@ -170,21 +152,24 @@ def borrow_session(spark: SparkSession) -> Iterator[SparkSession]:
         EnvironmentFault: ``spark`` has no Delta, or is a Spark Connect session.
     """
     refuse_connect(spark)
-    settings = _collect_inherited(spark)
+    settings = _read_settings(spark)
     with _lock:
         idle = _idle.setdefault(spark, [])
-        fitting = [each for each in idle if each[0] == settings]
-        if fitting:
-            idle.remove(fitting[-1])
-    chosen = fitting[-1] if fitting else (settings, open_job_session(spark))
+        chosen = next((each for each in idle if each[0] == settings), None)
+        if chosen:
+            idle.remove(chosen)
+    chosen = chosen or (settings, open_job_session(spark))
     try:
         yield chosen[1]
     finally:
         idle.append(chosen)
 
 
-_lock = threading.Lock()
-_idle: WeakKeyDictionary[SparkSession, list[tuple[dict[str, str], SparkSession]]] = WeakKeyDictionary()
+_active: list[SparkSession | None] = []
+"""What pyspark had for its active session, and the sessions of the blocks that run, in all threads."""
+
+for _name in TELLTALES:
+    PySparkLogger.getLogger(_name).addFilter(lambda _: not _active)
 
 
 @contextmanager
@@ -199,7 +184,7 @@ def activate(session: SparkSession) -> Iterator[SparkSession]:
     jvm_before = jvm.getActiveSession()
     with _lock:
         if not _active:
-            _found.append((SparkSession._activeSession, _hush()))
+            _active.append(SparkSession._activeSession)
         _active.append(session)
         SparkSession._activeSession = session
     try:
@@ -208,27 +193,10 @@ def activate(session: SparkSession) -> Iterator[SparkSession]:
     finally:
         with _lock:
             _active.remove(session)
-            if _active:
-                SparkSession._activeSession = _active[-1]
-            else:
-                SparkSession._activeSession, loud = _found.pop()
-                for logger in loud:
-                    logger.disabled = False
+            SparkSession._activeSession = _active[-1]
+            if len(_active) == 1:
+                _active.clear()
         jvm.setActiveSession(jvm_before.get()) if jvm_before.isDefined() else jvm.clearActiveSession()
-
-
-_active: list[SparkSession] = []
-"""The sessions of the blocks that run, in all threads."""
-_found: list[tuple[SparkSession | None, list[logging.Logger]]] = []
-"""What the first of these blocks has found."""
-
-
-def _hush() -> list[logging.Logger]:
-    """Switch pyspark's telltale loggers off; return those that were on."""
-    loud: list[logging.Logger] = [logger for logger in map(PySparkLogger.getLogger, TELLTALES) if not logger.disabled]
-    for logger in loud:
-        logger.disabled = True
-    return loud
 
 
 def _describe_remote(named: str) -> EnvironmentFault:
@@ -276,7 +244,8 @@ def build_session(master: str | None, conf: dict[str, str], jars: str | None, si
     Raises:
         EnvironmentFault: Java or the jars are missing, or Spark does not start.
     """
-    _hush()
+    for name in TELLTALES:
+        PySparkLogger.getLogger(name).disabled = True
     provided: tuple[Path, ...] = ()
     gateway = None
     if SparkContext._gateway is None and "PYSPARK_GATEWAY_PORT" not in os.environ:
@@ -290,18 +259,22 @@ def build_session(master: str | None, conf: dict[str, str], jars: str | None, si
     SparkContext._ensure_initialized(gateway=gateway)
     jvm: Any = SparkContext._jvm
     heap = int(jvm.java.lang.Runtime.getRuntime().maxMemory())  # whoever told it so
-    with _keep_sigint():
-        builder = SparkSession.builder
-        for key, value in _choose_context_settings(master, conf, provided, size, heap).items():
-            builder = builder.config(key, value)
-        try:
-            session: SparkSession = builder.getOrCreate()
-        except Exception as error:
-            raise EnvironmentFault(
-                f"Spark does not start: {condense(str(error))}", hint="check the settings under spark in conf/"
-            ) from error
-    if is_in_one_process(str(session.sparkContext.master)) and "PYSPARK_PYTHON" not in os.environ:
-        session.sparkContext.pythonExec = sys.executable  # not whatever `python3` is: it may lack pyarrow
+    settings: dict[str, Any] = _choose_context_settings(master, conf, provided, size, heap)
+    on_sigint: Any = signal.getsignal(signal.SIGINT)
+    try:
+        context = SparkContext.getOrCreate(SparkConf().setAll(list(settings.items())))
+        # pyspark has put a handler of its own in the place of somebody else's. It asks the JVM to cancel all jobs; if
+        # another question to the JVM is open, that fails, and looks as if Spark did not start.
+        is_main = threading.current_thread() is threading.main_thread()
+        if is_main and on_sigint not in (None, signal.default_int_handler):
+            signal.signal(signal.SIGINT, on_sigint)
+        session: SparkSession = SparkSession.builder.config(map=settings).getOrCreate()
+    except Exception as error:
+        raise EnvironmentFault(
+            f"Spark does not start: {condense(str(error))}", hint="check the settings under spark in conf/"
+        ) from error
+    if is_in_one_process(str(context.master)) and "PYSPARK_PYTHON" not in os.environ:
+        context.pythonExec = sys.executable  # not whatever `python3` is: it may lack pyarrow
     return session
 
 
@@ -315,54 +288,43 @@ def _choose_launch_settings(
         if is_in_one_process(master):
             settings.setdefault("spark.driver.memory", choose_memory())
     beside = map(str, [*jars, *find_log_store_jars(conf)])
-    path = os.pathsep.join(filter(None, [*beside, conf.get("spark.driver.extraClassPath")]))
-    if path:
+    if path := os.pathsep.join(filter(None, [*beside, conf.get("spark.driver.extraClassPath")])):
         settings["spark.driver.extraClassPath"] = path
-    # A JVM leaves nothing outside this process's directory, also when it dies: its temporary files would stay in /tmp,
-    # and what it writes when it crashes (hs_err_pid*.log, a core) would stand in the current directory, which may be
-    # the project's, and holds the environment and pieces of memory.
+    # A JVM leaves nothing outside this process's directory: the report and the core of one that crashes hold the
+    # environment and pieces of memory, and would stand in the current directory.
     temporary = make_private_directory() / "java"
     temporary.mkdir(exist_ok=True)
-    report = temporary / "hs_err_pid%p.log"
-    private = f'"-Djava.io.tmpdir={temporary}"', f'"-XX:ErrorFile={report}"', "-XX:-CreateCoredumpOnCrash"
     log4j = Path(__file__).with_name("log4j2.properties").as_uri()
-    # The JVM takes the last of two equal options: the configuration's.
-    # Spark walks an expression by recursion; the longest that a job file may hold needs more than the usual 1 MB.
-    options = ["-Xss4m", "-Duser.timezone=UTC", f'"-Dlog4j2.configurationFile={log4j}"', *private]
-    given = conf.get("spark.driver.extraJavaOptions")
-    said = " ".join(filter(None, [given, conf.get("spark.driver.defaultJavaOptions")]))
-    options += choose_fit(size, master, said).options
-    if archive := find_archive(jars):
-        options.append(f'"-XX:SharedArchiveFile={archive}"')
-    settings["spark.driver.extraJavaOptions"] = " ".join([*options, given] if given else options)
-    return settings
+    given = conf.get("spark.driver.extraJavaOptions", "")
+    said = f"{given} {conf.get('spark.driver.defaultJavaOptions', '')}"
+    archive = find_archive(jars)
+    options = [
+        "-Xss4m",  # Spark walks an expression by recursion; the longest of a job file needs more than the usual 1 MB
+        "-Duser.timezone=UTC",
+        f'"-Dlog4j2.configurationFile={log4j}"',
+        f'"-Djava.io.tmpdir={temporary}"',
+        f'"-XX:ErrorFile={temporary / "hs_err_pid%p.log"}"',
+        "-XX:-CreateCoredumpOnCrash",
+        *choose_fit(size, master, said).options,
+        *([f'"-XX:SharedArchiveFile={archive}"'] if archive else []),
+        *([given] if given else []),  # the JVM takes the last of two equal options
+    ]
+    return settings | {"spark.driver.extraJavaOptions": " ".join(options)}
 
 
 def _choose_context_settings(
-    master: str | None,
-    conf: Mapping[str, str],
-    jars: tuple[Path, ...],
-    size: int | None = None,
-    heap: int | None = None,
+    master: str | None, conf: Mapping[str, str], jars: tuple[Path, ...], size: int | None = None, heap: int = 2**31
 ) -> dict[str, str]:
-    """Return the settings of the context, now that the JVM knows what spark-submit and Spark's own files say.
-
-    Args:
-        master: As the configuration names it.
-        conf: The configuration's settings.
-        jars: Those of Delta, where enrich brings them.
-        size: Bytes of the tables that a run may read; None when that is not known.
-        heap: The most bytes that the JVM takes; None when that is not known.
-    """
+    """Return the settings of the context, now that the JVM knows what spark-submit and Spark's own files say."""
     known = SparkConf()
     final_master = master or known.get("spark.master") or "local[*]"
+    defaults = DEFAULTS | {"spark.sql.warehouse.dir": str(make_private_directory() / "warehouse")}
+    defaults |= choose_fit(size, final_master, None).conf
     local = is_in_one_process(final_master)
-    private = {"spark.sql.warehouse.dir": str(make_private_directory() / "warehouse")}
     if local:
-        private["spark.local.dir"] = str(make_private_directory() / "local")
-    defaults = DEFAULTS | private | dict(choose_fit(size, final_master, None).conf)
-    if local:
-        defaults |= LOCAL | ({HASHED: str(choose_hashed(heap, count_cores(final_master)))} if heap else {})
+        defaults |= LOCAL | {"spark.local.dir": str(make_private_directory() / "local")}
+        if not any(key in conf or known.contains(key) for key in HASHED):
+            defaults |= dict.fromkeys(HASHED, str(choose_hashed(heap, count_cores(final_master))))
     settings = {key: value for key, value in defaults.items() if not known.contains(key)}
     settings |= {key: value for key, value in conf.items() if key not in ONLY_AT_LAUNCH}
     if ADAPTIVE in conf or known.contains(ADAPTIVE):
@@ -378,9 +340,6 @@ def _choose_context_settings(
     return settings | FORCED
 
 
-# --- Start Spark's JVM, whose output may hold values, and keep the process's own way to end --------------------------
-
-
 def _launch_jvm(settings: Mapping[str, str]) -> Any:
     """Start the JVM; what it prints goes to a file of our own, for it may hold cell values.
 
@@ -389,14 +348,12 @@ def _launch_jvm(settings: Mapping[str, str]) -> Any:
     Raises:
         EnvironmentFault: It does not start.
     """
-    launch_conf = SparkConf(loadDefaults=False)
-    for key, value in settings.items():
-        launch_conf.set(key, value)
+    conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
     output = make_private_directory() / "jvm.log"
     launch: Callable[..., Any] = launch_gateway
     with output.open("wb") as sink:
         try:
-            return launch(launch_conf, popen_kwargs={"stdout": sink, "stderr": sink})
+            return launch(conf, popen_kwargs={"stdout": sink, "stderr": sink})
         except (PySparkRuntimeError, OSError) as error:
             said = condense(output.read_text(encoding="utf-8", errors="replace"))
             raise EnvironmentFault(
@@ -404,39 +361,16 @@ def _launch_jvm(settings: Mapping[str, str]) -> Any:
             ) from error
 
 
-@contextmanager
-def _keep_sigint() -> Iterator[None]:
-    """Keep a handler of SIGINT that somebody has set.
-
-    pyspark puts its own in its place while it starts, which asks the JVM to cancel all jobs. If another question to the
-    JVM is open, as it is most of the time, that fails, and looks as if Spark did not start.
-    """
-    before: Callable[..., Any] | int | None = signal.getsignal(signal.SIGINT)
-    if threading.current_thread() is not threading.main_thread() or before in (None, signal.default_int_handler):
-        yield
-        return
-    module: Any = sys.modules[SparkContext.__module__]
-    module.signal = SimpleNamespace(SIGINT=signal.SIGINT, signal=lambda *_: None)
-    try:
-        yield
-    finally:
-        module.signal = signal
-
-
-def build_typer(session: SparkSession) -> Callable[[Mapping[str, DataType], str], DataType]:
-    """Return a function that lets Spark type an expression over a frame of the given columns.
+def find_type(session: SparkSession, columns: Mapping[str, DataType], expression: str) -> DataType:
+    """Let Spark type an expression over a frame of the given columns.
 
     Raises:
-        ConfigError: (the function) Spark refuses the expression; the message holds its error condition alone.
+        ConfigError: Spark refuses the expression; the message holds its error condition alone.
     """
-
-    def type_of(columns: Mapping[str, DataType], expression: str) -> DataType:
-        frame = session.createDataFrame([], T.StructType.fromJson(build_struct(columns)))
-        try:
-            found: DataType = frame.select(F.expr(expression).alias("found")).schema["found"].dataType.jsonValue()
-        except PySparkException as error:
-            condition = error.getCondition() or type(error).__name__
-            raise ConfigError(f"Spark refuses {expression!r}: {condition}") from None
-        return found
-
-    return type_of
+    frame = session.createDataFrame([], T.StructType.fromJson(build_struct(columns)))
+    try:
+        found: DataType = frame.select(F.expr(expression).alias("found")).schema["found"].dataType.jsonValue()
+    except PySparkException as error:
+        condition = error.getCondition() or type(error).__name__
+        raise ConfigError(f"Spark refuses {expression!r}: {condition}") from None
+    return found
