@@ -9,6 +9,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import partial
 
 from enrich.base.context import begin_command
 
@@ -34,25 +35,24 @@ class RunOptions:
         """Return these options with further rules accepted."""
         return replace(self, accept=tuple(dict.fromkeys((*self.accept, *rules))))
 
-    def spell(self) -> list[str]:
-        """Return the words on the command line."""
-        return [
-            *(["--full-refresh"] if self.full_refresh else []),
-            *(["--since", self.since] if self.since is not None else []),
-            *(["--until", self.until] if self.until is not None else []),
-            *(["--allow-gap"] if self.allow_gap else []),
-            *(["--retry-quarantined"] if self.retry_quarantined else []),
-            *[word for rule in self.accept for word in ("--accept", rule)],
-        ]
-
 
 NO_OPTIONS = RunOptions()
 FULL_REFRESH = RunOptions(full_refresh=True)
 
 
+def _spell(*words: str | int | None) -> str:
+    """Return a command for the project and the deployment that this process was called for."""
+    return f"{begin_command()} {shlex.join(str(word) for word in words if word is not None)}"
+
+
 def run(job: str | None = None, options: RunOptions = NO_OPTIONS) -> str:
     """Run a job, or all."""
-    return _spell("run", *_name(job), *options.spell())
+    words = ["--full-refresh"] if options.full_refresh else []
+    words += ["--since", options.since] if options.since is not None else []
+    words += ["--until", options.until] if options.until is not None else []
+    words += ["--allow-gap"] if options.allow_gap else []
+    words += ["--retry-quarantined"] if options.retry_quarantined else []
+    return _spell("run", job, *words, *(word for rule in options.accept for word in ("--accept", rule)))
 
 
 def refresh(job: str) -> str:
@@ -60,59 +60,20 @@ def refresh(job: str) -> str:
     return run(job, FULL_REFRESH)
 
 
-def plan(job: str) -> str:
-    """Say what a run would do."""
-    return _spell("plan", job)
-
-
-def verify(job: str) -> str:
-    """Compare a target with what its job gives."""
-    return _spell("verify", job)
-
-
 def repair(job: str) -> str:
     """Compare a target with what its job gives, and write the difference."""
     return _spell("verify", job, "--repair")
 
 
-def why(job: str, *words: str) -> str:
-    """Ask why a row or a cell is as it is; the words are the key, and the column if one is meant."""
-    return _spell("why", job, *words)
-
-
-def failing(job: str, rule: int | None = None) -> str:
-    """Ask which rows fail, and why."""
-    return _spell("failing", job, *([] if rule is None else [str(rule)]))
-
-
-def test(file: str) -> str:
-    """Play one scenario."""
-    return _spell("test", file)
-
-
-def list_jobs() -> str:
-    """List the jobs."""
-    return _spell("ls")
-
-
-def validate() -> str:
-    """Check files and tables."""
-    return _spell("validate")
-
-
-def doctor() -> str:
-    """Check machine and tables."""
-    return _spell("doctor")
-
-
-def report(job: str | None = None) -> str:
-    """Show what targets hold and what runs found."""
-    return _spell("report", *_name(job))
-
-
-def maintain(job: str | None = None) -> str:
-    """Put files together, and remove those that nobody needs."""
-    return _spell("maintain", *_name(job))
+plan = partial(_spell, "plan")
+why = partial(_spell, "why")  # the words after the job are the key, and the column if one is meant
+failing = partial(_spell, "failing")
+test = partial(_spell, "test")
+list_jobs = partial(_spell, "ls")
+validate = partial(_spell, "validate")
+doctor = partial(_spell, "doctor")
+report = partial(_spell, "report")
+maintain = partial(_spell, "maintain")
 
 
 def init(directory: str | None = None) -> str:
@@ -123,12 +84,3 @@ def init(directory: str | None = None) -> str:
 def demo(directory: str) -> str:
     """Play the demo in a directory."""
     return shlex.join(["enrich", "demo", directory])
-
-
-def _spell(*words: str) -> str:
-    """Return a command for the project and the deployment that this process was called for."""
-    return f"{begin_command()} {shlex.join(words)}"
-
-
-def _name(job: str | None) -> list[str]:
-    return [] if job is None else [job]
