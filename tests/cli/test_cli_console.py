@@ -15,7 +15,7 @@ from enrich.base.result import Counts, Finding, JobResult, RunResult, SourceWind
         ("plain text", "plain text"),
         ("two\nlines", "two\nlines"),
         ("\x1b[31mred", "\\x1b[31mred"),
-        ("bell\x07 tab\t", "bell\\x07 tab\\x09"),
+        ("bell\x07 tab\t", "bell\\x07 tab\\t"),
         ("\u200buser", "\\u200buser"),
         ("\ufeffuser", "\\ufeffuser"),
         ("abc\u202eexe.txt", "abc\\u202eexe.txt"),

@@ -166,7 +166,7 @@ def check_command_line(call: Call, monkeypatch: pytest.MonkeyPatch, found: dict[
     head, *lines = shown.stdout.splitlines()
     assert head == (
         "5 of 8 rows fail expect_column_values_to_not_be_null email (rule 0): 1 arrived after window, 1 deleted,"
-        " 1 near miss (a key that differs invisibly), 1 no such key, 1 value null in lookup"
+        " 1 near miss (1 invisible), 1 no such key, 1 value null in lookup"
     )
     assert lines[0].split() == ["rows", "reason", "detail", "meaning"]
     (near,) = [line for line in lines if "near_miss" in line]

@@ -14,32 +14,18 @@ from enrich.base import hints
 from enrich.base.result import UNCHANGED, Extent, Finding, JobResult, RunResult, SourceWindow
 
 _CHANGED = ("created", "updated")
-_COLOURS = {
-    "blocked": "red",
-    "failed": "red",
-    "skipped": "yellow",
-    "locked": "yellow",
-    **dict.fromkeys(_CHANGED, "green"),
-}
-
-_HIDDEN = frozenset({"Cc", "Cf", "Cs", "Co", "Cn", "Zl", "Zp"})
+_COLOURS = {"blocked": "red", "failed": "red", "skipped": "yellow", "locked": "yellow"} | dict.fromkeys(
+    _CHANGED, "green"
+)
 
 
 def clean(text: str) -> str:
-    r"""Return ``text`` with everything that a terminal would obey or hide shown as an escape.
+    r"""Return ``text`` with everything that a terminal would obey or hide shown as an escape; line breaks stay.
 
-    Line breaks stay. ``"a\x1b[31m"`` becomes ``a\x1b[31m`` with a visible backslash; a zero-width space becomes
-    ``\u200b``.
+    ``"a\x1b[31m"`` becomes ``a\x1b[31m`` with a visible backslash; a zero-width space becomes ``\u200b``.
     """
-    if text.isascii() and text.replace("\n", "").isprintable():
-        return text
     return "".join(
-        char
-        if char == "\n" or unicodedata.category(char) not in _HIDDEN
-        else f"\\x{ord(char):02x}"
-        if char.isascii()
-        else char.encode("ascii", "backslashreplace").decode()
-        for char in text
+        char if char == "\n" or char.isprintable() else char.encode("unicode_escape").decode() for char in text
     )
 
 
@@ -75,37 +61,21 @@ def format_count(number: int, noun: str) -> str:
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
-# --- why rows fail ---------------------------------------------------------------------------------------------------
-
-_DIFFERS = {
-    "case": "a key that differs in case",
-    "blank": "a key that differs in white space",
-    "unicode_form": "a key that differs in its Unicode form",
-    "invisible": "a key that differs invisibly",
-    "other_type": "a key that had another type before",
-    "leading_zeros": "a key that differs in leading zeros",
-    "combination": "a key that differs in several ways",
-}
-"""Kind of a near miss -> what it is."""
-
-
 def format_reasons(reasons: Mapping[str, int], near_misses: Mapping[str, int]) -> str:
-    """Return why rows fail a rule: ``9 no such key, 1 near miss (a key that differs invisibly)``.
+    """Return why rows fail a rule: ``9 no such key, 3 near miss (2 invisible, 1 case)``.
 
     Args:
         reasons: Reason of ``enrich why`` -> rows.
         near_misses: Kind -> rows, of the reason ``near_miss``.
     """
-    kinds = [(_DIFFERS.get(kind, kind), number) for kind, number in near_misses.items()]
-    nearly = "; ".join(what if len(kinds) == 1 else f"{number}: {what}" for what, number in kinds)
-    return ", ".join(
-        f"{rows} {word.removesuffix('_at').replace('_', ' ')}"
-        + (f" ({nearly})" if word == "near_miss" and near_misses else "")
-        for word, rows in reasons.items()
-    )
 
+    def told(counts: Mapping[str, int]) -> dict[str, str]:
+        return {word: f"{rows} {word.removesuffix('_at').replace('_', ' ')}" for word, rows in counts.items()}
 
-# --- enrich run ------------------------------------------------------------------------------------------------------
+    shown = told(reasons)
+    if "near_miss" in shown and near_misses:
+        shown["near_miss"] += f" ({', '.join(told(near_misses).values())})"
+    return ", ".join(shown.values())
 
 
 def format_window(alias: str, window: SourceWindow) -> str:
@@ -150,35 +120,23 @@ def format_outcome(result: RunResult) -> str:
 
 def list_notes(job: JobResult) -> list[str]:
     """Return the lines below a job: counts that are not always there, findings, the error."""
-    counts = job.counts
-    extra = {
-        "quarantined": counts.quarantined,
-        "null foreign keys": counts.null_foreign_keys,
-        "null ids in lists": counts.null_list_ids,
-        "null values": counts.null_values,
-    }
-    told = ", ".join(f"{number} {name}" for name, number in extra.items() if number)
-    lines = [told] if told else []
-    lines += [
-        clean(f"versions {window.gap[0] + 1} to {window.gap[1]} of {alias} were left out, because of --allow-gap")
-        for alias, window in job.sources.items()
-        if window.gap is not None
-    ]
-    lines += [
-        clean(f"the change feed of {alias} does not tell all: its rows at both ends were compared")
-        for alias, window in job.sources.items()
-        if window.compared
-    ]
-    silent = [finding for finding in job.findings if finding.success is None and finding.error is None]
-    if job.status == UNCHANGED and len(silent) == len(job.findings):
-        pass  # no row was to be judged
-    elif len(silent) == len(job.findings) > 1:
-        lines.append(f"{len(silent)} rules, 0 rows checked")
-    else:
+    rare = ("quarantined", "null_foreign_keys", "null_list_ids", "null_values")
+    told = [f"{number} {name.replace('_', ' ')}" for name in rare if (number := getattr(job.counts, name))]
+    lines = [", ".join(told)] if told else []
+    for alias, window in job.sources.items():
+        if window.gap is not None:
+            first, last = window.gap[0] + 1, window.gap[1]
+            lines.append(clean(f"versions {first} to {last} of {alias} were left out, because of --allow-gap"))
+        if window.compared:
+            lines.append(clean(f"the change feed of {alias} does not tell all: its rows at both ends were compared"))
+    is_silent = all(each.success is None and each.error is None for each in job.findings)
+    if is_silent and len(job.findings) > 1 and job.status != UNCHANGED:
+        lines.append(f"{len(job.findings)} rules, 0 rows checked")
+    elif not (is_silent and job.status == UNCHANGED):  # then no row was to be judged
         lines += [format_finding(finding) for finding in job.findings if finding.success is not True]
     for other, rows in job.quarantined_upstream.items():
-        held = f"{format_count(rows, 'row')} quarantined upstream, by job {other}: `{hints.report(other)}` says why"
-        lines.append(clean(held))
+        held = f"{format_count(rows, 'row')} quarantined upstream, by job {other}"
+        lines.append(clean(f"{held}: `{hints.report(other)}` says why"))
     if job.optimized is not None:
         removed, added = format_extent(job.optimized.removed), format_extent(job.optimized.added)
         lines.append(f"OPTIMIZE of the target: {removed}, became {added}; {job.optimized.why}")
@@ -201,13 +159,13 @@ def format_bytes(count: int) -> str:
 
 def format_finding(finding: Finding) -> str:
     """Return one line about a rule that did not pass; a rule that judged no row says so, it has not passed."""
-    columns = finding.column_list or ((finding.column,) if finding.column else ())
-    name = clean(f"{finding.expectation}({', '.join(columns)})" if columns else finding.expectation)
-    source = clean(f" in {finding.source}") if finding.source else ""
+    columns = ", ".join(finding.column_list or filter(None, [finding.column]))
+    name = f"{finding.expectation}({columns})" if columns else finding.expectation
+    name += f" in {finding.source}" if finding.source else ""
     if finding.error is not None:
-        verdict = f"raised an error: {clean(finding.error)}"
+        verdict = f"raised an error: {finding.error}"
     elif finding.success is None:
-        return f"{name}{source}: 0 rows checked"  # without its action, which would read as if it had been taken
+        return clean(f"{name}: 0 rows checked")  # without its action, which would read as if it had been taken
     else:
         verdict = f"{finding.failed} of {format_count(finding.checked, 'row')} failed"
     if finding.at_least is not None and finding.success is False:
@@ -218,4 +176,4 @@ def format_finding(finding: Finding) -> str:
         verdict += ", which is tolerated"
     if finding.accepted:
         verdict += ", accepted for this run"
-    return f"{finding.action} {name}{source}: {verdict}"
+    return clean(f"{finding.action} {name}: {verdict}")

@@ -12,19 +12,10 @@ from difflib import get_close_matches
 ANOTHER_TARGET = "let the job write to another target, and keep the old one"
 """What helps a history that can neither go on nor be computed again."""
 
-_MAX_SHOWN = 120
-_MAX_WORD = 100
-_MAX_WORDS = 1_000
-
 
 @dataclass(frozen=True)
 class Fault:
-    """One thing that is wrong in a project's files.
-
-    Attributes:
-        message: What is wrong and, where there is one, the correction.
-        where: ``file:line`` relative to the project directory, or the file alone.
-    """
+    """One thing that is wrong in a project's files, and ``where``: ``file:line`` below its directory, or the file."""
 
     message: str
     where: str | None = None
@@ -68,11 +59,7 @@ class SourceMoved(Conflict):
 class ConfigError(EnrichError):
     """The project's files, or a job against its tables, are wrong; nothing was written.
 
-    Args:
-        message: As for every error.
-        hint: As for every error.
-        where: ``file:line`` of the configuration it comes from.
-        faults: What is wrong, each with its place; none: the one thing that the message says.
+    ``faults`` are what is wrong, each with its place; without them it is the one thing that the message says.
     """
 
     exit_code = 2
@@ -113,12 +100,9 @@ class HistoryError(EnrichError):
 
 
 class RefreshNeeded(HistoryError):
-    """A full refresh helps; but one of a history is refused where its source has forgotten what the target knows.
+    """A full refresh helps, which the hint names; ``instead`` says what helps a history whose refresh is refused.
 
-    Args:
-        message: As for every error.
-        hint: As for every error; it names the full refresh.
-        instead: What helps where that is refused.
+    That is so where its source has forgotten what the target knows.
     """
 
     def __init__(self, message: str, *, hint: str, instead: str = ANOTHER_TARGET) -> None:
@@ -150,7 +134,7 @@ def find_gravest(codes: Iterable[int]) -> int:
 def show_text(text: str) -> str:
     """Return a user's text as a message may hold it: control characters escaped, long ones cut."""
     text = text if text.isprintable() else ascii(text)[1:-1]
-    return text if len(text) <= _MAX_SHOWN else f"{text[:_MAX_SHOWN]}..."
+    return text if len(text) <= 120 else f"{text[:120]}..."
 
 
 def refuse_text(name: str, given: object) -> None:
@@ -164,26 +148,20 @@ def refuse_text(name: str, given: object) -> None:
 
 
 def suggest(word: str, known: Iterable[str], otherwise: str | None = None) -> str:
-    """Return what a message says after an unknown word.
+    """Return what a message says after an unknown word: ``did you mean 'x'?``, whatever its case.
 
     Args:
         word: The unknown word.
         known: The words that it might mean; of a set the order is the alphabet's.
         otherwise: What to say when none of them is near; None: list them.
-
-    Returns:
-        ``did you mean 'x'?`` for the nearest known word, whatever its case.
     """
-    words = [
-        each for each in (sorted(known) if isinstance(known, set | frozenset) else known) if len(each) <= _MAX_WORD
-    ]
-    sensible = len(word) <= _MAX_WORD and len(words) <= _MAX_WORDS
-    folded = {each.lower(): each for each in reversed(words)} if sensible else {}
+    words = sorted(known) if isinstance(known, set | frozenset) else list(known)
+    folded = {each.lower(): each for each in reversed(words)}
     if near := get_close_matches(word.lower(), folded, n=1):
         return f"did you mean {folded[near[0]]!r}?"
     if otherwise is not None:
         return otherwise
-    return f"it can be {show_text(', '.join(words))}" if folded else ""
+    return f"it can be {show_text(', '.join(words))}" if words else ""
 
 
 def did_you_mean(word: str, known: Iterable[str], otherwise: str | None = None) -> str:

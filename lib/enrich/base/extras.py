@@ -6,9 +6,7 @@ and because `enrich validate` needs neither: docs/adr/0018-distribution.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from importlib.util import find_spec
-from types import MappingProxyType
 
 from enrich.base.errors import EnvironmentFault
 
@@ -16,16 +14,10 @@ DISTRIBUTION = "enrich-delta"
 """The name to install by; the import name and the command are ``enrich``."""
 
 UPGRADE = f"pip install --upgrade {DISTRIBUTION}"
-"""What installs the newest release."""
 
-SPARK = "spark"
-EXPECTATIONS = "gx"
-LINEAGE = "lineage"
-STORES = "stores"
+SPARK, EXPECTATIONS, LINEAGE, STORES = "spark", "gx", "lineage", "stores"
 
-MODULES: Mapping[str, tuple[str, ...]] = MappingProxyType(
-    {SPARK: ("pyspark", "delta", "py4j"), EXPECTATIONS: ("great_expectations",), STORES: ("obstore",)}
-)
+MODULES = {SPARK: ("pyspark", "delta", "py4j"), EXPECTATIONS: ("great_expectations",), STORES: ("obstore",)}
 """Extra -> the packages that it brings and that enrich imports; a cluster may bring them in another way."""
 
 PURPOSE = {
@@ -47,7 +39,7 @@ def read_version() -> str:
 
 def has_extra(extra: str) -> bool:
     """Tell whether the packages of an extra can be imported, wherever they come from; imports none of them."""
-    return not _find_missing(extra)
+    return all(map(_is_there, MODULES[extra]))
 
 
 def require_extra(extra: str) -> None:
@@ -56,8 +48,9 @@ def require_extra(extra: str) -> None:
     Raises:
         EnvironmentFault: One is missing; the hint is the line that installs it.
     """
-    if missing := _find_missing(extra):
-        raise describe_missing(extra, missing[0])
+    for module in MODULES[extra]:
+        if not _is_there(module):
+            raise describe_missing(extra, module)
 
 
 def describe_missing(extra: str, module: str) -> EnvironmentFault:
@@ -74,14 +67,10 @@ def install(extra: str) -> str:
 
 def find_missing_extra(error: BaseException) -> EnvironmentFault | None:
     """Return what an import that failed means to users; None where it is not about a package of an extra."""
-    name = (getattr(error, "name", None) or "").partition(".")[0]
     if not isinstance(error, ModuleNotFoundError):
         return None
+    name = (error.name or "").partition(".")[0]
     return next((describe_missing(extra, name) for extra, modules in MODULES.items() if name in modules), None)
-
-
-def _find_missing(extra: str) -> list[str]:
-    return [module for module in MODULES[extra] if not _is_there(module)]
 
 
 def _is_there(module: str) -> bool:

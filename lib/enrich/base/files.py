@@ -5,7 +5,6 @@ from __future__ import annotations
 import atexit
 import os
 import shutil
-import stat
 import tempfile
 import uuid
 from contextlib import suppress
@@ -16,16 +15,10 @@ from enrich.base.errors import ConfigError, EnvironmentFault
 
 
 class WholeFile:
-    """A file that appears whole or not at all.
+    """A file that appears whole or not at all; where a link stands, the file that it leads to is replaced.
 
     Making one proves that it can be written, before anything else is done; ``write`` replaces the file in one step.
-    As a context it drops, at its end, what was prepared and not written. Where a link stands, the file that it leads to
-    is replaced.
-
-    Args:
-        path: The file; its directory must exist.
-        named: What messages call it, an option for instance.
-        hint: What messages add.
+    As a context it drops, at its end, what was prepared and not written. Messages call it ``named`` and add ``hint``.
 
     Raises:
         ConfigError: The file cannot be written.
@@ -33,15 +26,13 @@ class WholeFile:
 
     def __init__(self, path: Path, named: str, hint: str | None = None) -> None:
         try:
-            mode = path.stat().st_mode if path.exists() else None
-            if mode is not None and not stat.S_ISREG(mode):
+            if path.exists() and not path.is_file():
                 raise ConfigError(f"{named} {str(path)!r} is not a regular file")
             self.path = path.resolve()
             self._scratch = self.path.with_name(f".{path.name[:100]}.{uuid.uuid4().hex[:12]}")
-            # The umask holds for the mode that is given here: as with every new file, the process's own.
-            os.close(os.open(self._scratch, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o666 if mode is None else 0o600))
-            if mode is not None:
-                self._scratch.chmod(stat.S_IMODE(mode))
+            self._scratch.touch(exist_ok=False)
+            if self.path.exists():
+                shutil.copymode(self.path, self._scratch)
         except (OSError, ValueError, RuntimeError) as error:  # RuntimeError: links that lead to one another
             reason = getattr(error, "strerror", None) or type(error).__name__
             raise ConfigError(f"{named} {str(path)!r} cannot be written: {reason}", hint=hint) from error
@@ -65,10 +56,8 @@ class WholeFile:
 PREFIX = "enrich-run-"
 """How the names of our processes' private directories begin."""
 
-FRESH = "enrich-new-"
-"""How they begin until they are locked: the sweep of another process would take an unlocked one for a dead one's."""
-
 _private: list[Path] = []
+_locks: list[int | None] = []
 
 
 def make_private_directory() -> Path:
@@ -78,19 +67,16 @@ def make_private_directory() -> Path:
     """
     if not _private or not _private[0].is_dir():
         try:
-            fresh = Path(tempfile.mkdtemp(prefix=FRESH))
+            # It gets its name when it is locked: the sweep of another process would take it for a dead one's.
+            fresh = Path(tempfile.mkdtemp(prefix="enrich-new-"))
             _locks.append(lock_directory(fresh))
-            _private[:] = [fresh.rename(fresh.with_name(PREFIX + fresh.name.removeprefix(FRESH)))]
+            _private[:] = [fresh.rename(fresh.with_name(f"{PREFIX}{fresh.name.removeprefix('enrich-new-')}"))]
             sweep(fresh.parent)
         except OSError as error:
-            raise EnvironmentFault(
-                f"no temporary directory can be created: {error.strerror}", hint="free some space or set TMPDIR"
-            ) from error
+            told = f"no temporary directory can be created: {error.strerror}"
+            raise EnvironmentFault(told, hint="free some space or set TMPDIR") from error
         atexit.register(shutil.rmtree, _private[0], ignore_errors=True)
     return _private[0]
-
-
-_locks: list[int | None] = []
 
 
 def lock_directory(directory: Path) -> int | None:
@@ -113,7 +99,6 @@ def sweep(parent: Path) -> None:
     """Remove the directories of our processes that are no more."""
     for left in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
-            handle = lock_directory(left)
-            if handle is not None:
+            if (handle := lock_directory(left)) is not None:
                 shutil.rmtree(left, ignore_errors=True)
                 os.close(handle)
