@@ -21,13 +21,9 @@ if TYPE_CHECKING:
 
 MEASURED, MEASURED_FIRST = "delta.dataSkippingStatsColumns", "delta.dataSkippingNumIndexedCols"
 """Which columns have statistics in the log; where there is no such list, how many of the first do."""
-SMALL_FILE = 32 * 2**20
-"""Bytes below which a file is put together with others."""
-SMALL_TABLE = 8 * 2**20
-"""Bytes of a table up to which a MERGE writes its files anew: deletion vectors take seven more Spark jobs."""
-WORTH = 0.5
-"""Share of a table's bytes from which on skipping is worth it: Spark compares all keys in other files with bounds."""
-
+SMALL_FILE = 32 * 2**20  # bytes below which a file is put together with others
+SMALL_TABLE = 8 * 2**20  # bytes up to which a MERGE writes files anew: deletion vectors take seven more Spark jobs
+WORTH = 0.5  # share of bytes from which on skipping is worth it: keys in other files are compared with bounds
 _EMAIL = re.compile(r"[^@\s]@[^@\s]+\.")
 """Delta cuts long texts, so the end of an address may be missing."""
 
@@ -91,9 +87,6 @@ def find_need(uri: str, limits: Optimize) -> str | None:
     """Return why a table's files should be put together, with the limit; None when they need not be."""
     small = measure_table(uri, SMALL_FILE).files
     return f"{small} small files (small_files is {limits.small_files})" if small >= limits.small_files else None
-
-
-# --- The least and the greatest values that a log has: of which columns, and which files they let a reader skip -----
 
 
 def list_statistics(measured: Sequence[str]) -> dict[str, str]:

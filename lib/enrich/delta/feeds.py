@@ -1,9 +1,4 @@
-"""Find from which version on the change feed of a table is whole: read off its log, and asked of the storage.
-
-A commit leads back to the version before it when the log holds it, the table recorded its changes, no column got
-another type or other files' values, and the files in which it tells what it changed are still there. One that changes
-the partition columns is not read from the feed, where Delta would say null: both snapshots beside it must be there.
-"""
+"""Find from which version on the change feed of a table is whole: read off its log, and asked of the storage."""
 
 from __future__ import annotations
 
@@ -35,12 +30,7 @@ class Told(NamedTuple):
 
 
 def read_range(uri: str, window: tuple[int, int], partitions: Sequence[str] | None = None) -> Told:
-    """Read the commits after ``window[0]`` up to ``window[1]``; ``partitions``: those at its start, if not the log's.
-
-    Raises:
-        HistoryError: A commit holds what is not known.
-        RunFailed: The storage did not answer.
-    """
+    """Read the commits after ``window[0]`` up to ``window[1]``; ``partitions``: those at its start, else the log's."""
     lost, changed, before = [], [], partitions
     for version in range(window[0] + 1, window[1] + 1):
         found = tables.actions(uri, version, "metaData")
@@ -77,11 +67,9 @@ def find_feed_start(
 ) -> int:
     """Return the first version, not before ``stop``, from which on the feed up to ``table``'s version is whole.
 
-    Args:
-        table: The state at the version where the feed ends.
-        stop: How far to look back.
-        readable: Whether rows and time of ``stop`` itself must be there, too; those of later versions always must.
-        used: The columns whose values are read; None: all.
+    A commit leads back to the one before it when the log holds it, the table recorded its changes, all columns kept
+    their values (CHAR matters in the ``used`` ones), and the files in which it tells what it changed are still there.
+    Rows and time of the version must be there too; those of ``stop`` itself only if it shall be ``readable``.
     """
     uri, version = table.uri, table.version
     missing: set[str] = set()
@@ -95,7 +83,8 @@ def find_feed_start(
         has_schema = any("metaData" in each for each in found)
         if has_schema and not _keeps_columns(uri, version, used):
             break
-        if has_schema and read_range(uri, (version - 1, version)).repartitioned:  # both sides of it are compared
+        # Where Delta's feed would say null, the snapshots at both sides are compared.
+        if has_schema and read_range(uri, (version - 1, version)).repartitioned:
             if missing or before or not (_can_open(uri, version - 1) and _can_open(uri, version)):
                 break
         elif not _has_files(uri, found):

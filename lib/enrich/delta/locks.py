@@ -28,12 +28,7 @@ log = logging.getLogger("enrich")
 
 @contextmanager
 def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> Iterator[None]:
-    """Hold the lock of a job in its state directory; an object store has none. ``table``: what is loaded under it.
-
-    Raises:
-        Locked: Another process holds it.
-        EnvironmentFault: The state directory cannot be written, or this is Windows.
-    """
+    """Hold the lock of a job in its state directory, or raise ``Locked``; ``table``: what is loaded under it."""
     if fcntl is None:
         raise EnvironmentFault(
             "a job cannot run on this system: it has no file locks of the POSIX kind",
@@ -41,7 +36,7 @@ def hold_lock(state: str, job: str, run_id: str, table: str | None = None) -> It
         )
     local = find_local_path(state)
     if local is None:
-        open_store(state)  # a missing package is told before the work, and not when its report is written
+        open_store(state)  # it has no locks; a missing package is told before the work
         yield
         return
     pass_point("lock.before")

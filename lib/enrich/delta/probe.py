@@ -58,9 +58,8 @@ def measure_matches(
 ) -> Matches:
     """Count how many of the first values of a column, or in its lists, are keys of a lookup, a place and its key."""
     name, (place, key) = quote_name(column), lookup
-    text = "'" + (field or "").replace("'", "''") + "'"
     reference = f"unnest({name})" if is_list else name
-    value = "r" if field is None else f"r[{text}]"
+    value = "r" if field is None else "r['" + field.replace("'", "''") + "']"
     statement = (
         "SELECT count(DISTINCT r) AS values, count(DISTINCT CASE WHEN k IS NOT NULL THEN r END) AS found"  # noqa: S608
         f" FROM (SELECT DISTINCT r FROM (SELECT {value} AS r FROM"

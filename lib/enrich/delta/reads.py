@@ -101,8 +101,6 @@ def give_fields(value: Column, have: SparkType, want: SparkType) -> Column:
     return value
 
 
-# --- What commits removed and added: from the change feed, or from the two snapshots --------------------------------
-
 _GONE = ("delete", "update_preimage")
 _CHANGE, _VERSION = "_change_type", "_commit_version"
 
@@ -115,8 +113,7 @@ def read_change_feed(spark: SparkSession, uri: str, window: tuple[int, int], col
     Delta's reader hands each row through objects of Java, which changes some (docs/adr/0029-rows-of-feeds.md). So it
     only checks the range and chooses the schema; the rows are read by what it reads them with itself.
 
-    Raises:
-        EnvironmentFault: This is another Delta than those that are known.
+    ``EnvironmentFault``: this is another Delta than those that are known.
     """
     reader = spark.read.format("delta").option("readChangeFeed", "true")
     feed = reader.option("startingVersion", window[0] + 1).option("endingVersion", window[1]).load(uri)

@@ -1,7 +1,6 @@
 """Keep the intents and outcomes of every run of every job, in one Delta table in the state directory, by delta-rs.
 
-It is the history for reports, and the second copy of each cursor, whose first copy lies in the target's commit. A run
-appends one row in one commit, and every hundredth commit tidies up.
+It is the history for reports, and the second copy of each cursor, whose first copy lies in the target's commit.
 """
 
 from __future__ import annotations
@@ -32,16 +31,14 @@ INTENT, OUTCOME = "intent", "outcome"
 FORMAT = 1
 """The format of records in commits and of documents here, as ``enrich``; it grows when older releases would misread."""
 
-_PAUSES = (0.1, 0.3, 1.0, 3.0)
-"""Seconds before another attempt to append, where another run's tidying came between."""
+_PAUSES = (0.1, 0.3, 1.0, 3.0)  # seconds before another attempt, where another run's tidying came between
 _DAMAGED = (
     "if the table itself is damaged, restore it, or move it away: the targets keep what they have consumed, only the"
     " record of the runs is lost"
 )
 
 _CHECKPOINT_EVERY, _TIDY_EVERY = 20, 100
-_SMALL = 500_000
-"""Bytes below which a file is put together with its neighbours; one of this size holds 5,000 to 20,000 rows."""
+_SMALL = 500_000  # bytes below which a file is put together with its neighbours: 5,000 to 20,000 rows
 _PROPERTIES = {"delta.logRetentionDuration": "interval 2 days", "delta.deletedFileRetentionDuration": "interval 1 days"}
 """Nobody travels back in this table; who has begun to read it gets a day to end."""
 

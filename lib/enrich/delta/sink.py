@@ -42,18 +42,8 @@ from enrich.base.errors import ConfigError, Conflict
 from enrich.base.failpoints import pass_point
 from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, VECTOR_COLUMNS
 from enrich.base.spec import OPERATION, quote
-from enrich.delta import extents
+from enrich.delta import extents, tables
 from enrich.delta.reads import fit_columns
-from enrich.delta.tables import (
-    CHANGE_FEED,
-    RECENT,
-    exists,
-    has_remains,
-    open_log,
-    read_history,
-    read_metadata,
-    read_state,
-)
 
 log = logging.getLogger("enrich")
 
@@ -71,9 +61,7 @@ def hold_settings(session: SparkSession, values: Mapping[str, str]) -> Iterator[
             session.conf.unset(name) if old is None else session.conf.set(name, old)
 
 
-_FEW = 100_000
-"""Rows that are sent to every task of a MERGE, and that are appended as one file."""
-
+_FEW = 100_000  # rows that are sent to every task of a MERGE, and that are appended as one file
 _VECTORS = "spark.databricks.delta.merge.deletionVectors.persistent"
 
 
@@ -132,10 +120,10 @@ def _prove(commit: Commit) -> int | None:
     """Return the version of a commit after its base, None when the log does not hold it, and tell the writer."""
     pass_point("proof.before")
     uri = commit.locate()
-    entries = read_history(open_log(uri), RECENT) if uri is not None and exists(uri) else []
+    entries = tables.read_history(tables.open_log(uri), tables.RECENT) if uri is not None and tables.exists(uri) else []
     pass_point("proof.after")
     after = [each for each in entries if commit.base is None or int(each["version"]) > commit.base]
-    version = next((int(each["version"]) for each in after if commit.is_ours(read_metadata(each))), None)
+    version = next((int(each["version"]) for each in after if commit.is_ours(tables.read_metadata(each))), None)
     if version is None:
         commit.lost()
     else:
@@ -295,7 +283,7 @@ def create_table(session: SparkSession, table: NewTable, rows: DataFrame, commit
     view = "__enrich_staged"
     _drop_metadata(rows).createOrReplaceTempView(view)
     # Delta refuses a directory with the files of a creation that ended early.
-    create = "CREATE OR REPLACE TABLE" if table.uri is not None and has_remains(table.uri) else "CREATE TABLE"
+    create = "CREATE OR REPLACE TABLE" if table.uri is not None and tables.has_remains(table.uri) else "CREATE TABLE"
     clusters = ["CLUSTER BY", _list_columns(table.cluster_by)] if table.cluster_by else []
     properties = ["TBLPROPERTIES", _list_properties(table.properties)]
     parts = [create, table.name, "USING delta", *clusters, *properties, "AS SELECT * FROM", quote(view)]
@@ -329,7 +317,7 @@ def _allow_types(session: SparkSession, name: str, uri: str, rows: DataFrame) ->
     """Let an existing table have timestamps without time zone, where ``rows`` do: Delta allows new tables alone."""
     if 'ype":"timestamp_ntz"' not in rows.schema.json():  # of a column, a field, an element, a key or a value
         return
-    if "timestampNtz" not in (open_log(uri).protocol().writer_features or []):
+    if "timestampNtz" not in (tables.open_log(uri).protocol().writer_features or []):
         _alter(session, name, "SET TBLPROPERTIES", _list_properties({"delta.feature.timestampNtz": "supported"}))
 
 
@@ -339,7 +327,7 @@ def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFra
     Without the setting, the log would get values of every column. So it is never away: new columns are added before,
     empty. What somebody has taken out stays out, but for columns that the table is clustered by, as Delta wants it.
     """
-    old = read_state(str(table.uri))
+    old = tables.read_state(str(table.uri))
     if not old.properties.keys() & {extents.MEASURED, extents.MEASURED_FIRST}:
         return  # somebody wants what Delta does by itself
     there, wanted = _read_measured(old.properties), _read_measured(table.properties)
@@ -393,7 +381,7 @@ def _alter(session: SparkSession, name: str, *words: str) -> None:
 def enable_change_feed(session: SparkSession, name: str) -> None:
     """Switch the change feed of a table on, in a commit of its own; ``name`` is quoted."""
     pass_point("feed.before")
-    _alter(session, name, "SET TBLPROPERTIES", _list_properties({CHANGE_FEED: "true"}))
+    _alter(session, name, "SET TBLPROPERTIES", _list_properties({tables.CHANGE_FEED: "true"}))
     pass_point("feed.after")
 
 

@@ -1,7 +1,4 @@
-"""Read and write single files and objects beside tables: commits of a log, copies for executors, reports.
-
-A local path is opened as such; an object store with delta-rs, and where a write has a condition with obstore.
-"""
+"""Read and write single files and objects beside tables: commits of a log, copies for executors, reports."""
 
 from __future__ import annotations
 

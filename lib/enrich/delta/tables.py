@@ -29,8 +29,7 @@ if TYPE_CHECKING:
 Log: TypeAlias = "DeltaTable"
 """A table's log, opened at a version."""
 CHANGE_FEED = "delta.enableChangeDataFeed"
-RECENT = 20
-"""Commits that are looked at first."""
+RECENT = 20  # commits that are looked at first
 _HEAD = 65536
 _AT_ONCE = 32
 _ACTIONS = frozenset(
@@ -76,12 +75,7 @@ class TableState:
 
 
 def open_log(uri: str) -> DeltaTable:
-    """Open a table's log at its latest version.
-
-    Raises:
-        ConfigError: There is no table, or what is there is not Delta.
-        EnrichError: A permission is missing, or the log cannot be read.
-    """
+    """Open a table's log at its latest version; ``ConfigError`` where there is no Delta table."""
     from deltalake import DeltaTable
     from deltalake.exceptions import TableNotFoundError
 
@@ -347,8 +341,6 @@ def read_commits(log: DeltaTable) -> dict[int, int]:
     return times
 
 
-# --- What a schema says of values beside their types: their names in the files, and CHAR ----------------------------
-
 # The names (column mapping) suffice, ids need no comparison: Delta gives a column that is dropped and added again a new
 # physical name. A CHAR(5) is a string in the log; Spark fills its values with blanks when it reads them.
 _PHYSICAL = "delta.columnMapping.physicalName"
@@ -399,8 +391,6 @@ def keeps_values(before: DataType, after: DataType) -> bool:
     parts = [part for part in ("elementType", "keyType", "valueType") if part in before]
     return all(keeps_values(before[part], after[part]) for part in parts)
 
-
-# --- For how long a table's past stays readable, as its properties say ----------------------------------------------
 
 KEEPS_FILES, KEEPS_LOG = "delta.deletedFileRetentionDuration", "delta.logRetentionDuration"
 _INTERVAL = re.compile(r"(?:interval\s+)?((?:[0-9]+\s+(?:week|day|hour|minute|second)s?\s*)+)", re.IGNORECASE)

@@ -16,11 +16,8 @@ from enrich.delta.tables import open_log
 _OPTIMIZE = "spark.databricks.delta.optimize."
 _DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 
-_LARGE_FILE = 256 * 2**20
-"""Bytes of the files that OPTIMIZE makes: several tasks can read a table of a few of them, and a MERGE rewrites one."""
-
-_CUBE = 2**30
-"""Bytes of clustered files that are not clustered again. Delta's 100 GB would write most tables anew every time."""
+_LARGE_FILE = 256 * 2**20  # bytes: several tasks can read a table of a few of them, and a MERGE rewrites one
+_CUBE = 2**30  # bytes of clustered files that are not clustered again; Delta's 100 GB would write most tables anew
 
 
 def optimize_table(session: SparkSession, uri: str, author: tuple[str, str], why: str) -> Compaction | None:

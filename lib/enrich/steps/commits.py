@@ -1,7 +1,6 @@
 """Stop, or plan anew, a run whose commit would be, or is, no longer the view: another one was faster, or others wrote.
 
-The proof of a commit is ``delta.sink``. A run that ends between its two commits is set right by the next one's plan
-(``progress.continuity.find_contained``).
+A run that ends between its two commits is set right by the next one's plan (``progress.continuity.find_contained``).
 """
 
 from __future__ import annotations
@@ -63,8 +62,7 @@ def refuse_drift(plan: Plan, version: int) -> None:
 
 T = TypeVar("T")
 
-PAUSES = (0.5, 1.5, 4.0)
-"""Seconds before the next attempt, half of it more or less."""
+PAUSES = (0.5, 1.5, 4.0)  # seconds before the next attempt, half of it more or less
 
 
 def retry(attempt: Callable[[], T], job: str, run_id: str, is_final: Callable[[], bool]) -> T:

@@ -9,22 +9,11 @@ from dataclasses import dataclass, replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from enrich.base import result as results
 from enrich.base.errors import Blocked, EnrichError
 from enrich.base.failpoints import pass_point
 from enrich.base.names import find_quarantine
-from enrich.base.result import (
-    APPEND,
-    CREATE,
-    CREATED,
-    CURSOR,
-    MERGE,
-    NOTHING,
-    REWRITE,
-    UNCHANGED,
-    UPDATED,
-    JobResult,
-    State,
-)
+from enrich.base.result import JobResult, State
 from enrich.base.schemas import NOT_NULL
 from enrich.base.spec import FAILED_COLUMN, KEY_NOT_NULL, OPERATION, RUN_ID_COLUMN, Affected, name_left_key, quote
 from enrich.base.suites import MASS_CHANGE, list_needed_columns
@@ -69,12 +58,12 @@ class StagedTable:
     def strategy(self) -> str:
         """What is done to the table, as a result names it."""
         if self.table is None:
-            return CREATE
+            return results.CREATE
         if self.whole is not None:
-            return REWRITE
+            return results.REWRITE
         if not self.difference.operations:
-            return CURSOR
-        return MERGE if sink.touches_rows(self.difference.operations) else APPEND
+            return results.CURSOR
+        return results.MERGE if sink.touches_rows(self.difference.operations) else results.APPEND
 
 
 @dataclass(frozen=True)
@@ -194,9 +183,9 @@ def write_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) ->
         deleted=target.deleted,
         quarantined=found.quarantine.difference.inserted if found.quarantine is not None else 0,
     )
-    status = CREATED if plan.target.table is None else UPDATED if found.changes else UNCHANGED
+    status = results.CREATED if plan.target.table is None else results.UPDATED if found.changes else results.UNCHANGED
     result = replace(result, status=status, counts=counts)
-    if status == UNCHANGED and not plan.advances:  # what was computed again is as it was
+    if status == results.UNCHANGED and not plan.advances:  # what was computed again is as it was
         return _end_unmoved(run, result)
     for staged in (found.target, found.quarantine):
         if staged is not None and found.changes:
@@ -214,7 +203,7 @@ def write_cursor(run: Run, result: JobResult, runs: RunsTable) -> JobResult:
     if plan.dry_run or not plan.advances:
         return _end_unmoved(run, result)
     nothing = StagedTable(Difference(make_no_rows(run)), identify_rows(plan), plan.target.table)
-    return _commit_run(run, replace(result, status=UNCHANGED), StagedRun(nothing, state=carry_state(run)), runs)
+    return _commit_run(run, replace(result, status=results.UNCHANGED), StagedRun(nothing, state=carry_state(run)), runs)
 
 
 def _end_unmoved(run: Run, result: JobResult) -> JobResult:
@@ -224,7 +213,7 @@ def _end_unmoved(run: Run, result: JobResult) -> JobResult:
     assert table is not None  # noqa: S101 - an incremental run has a target
     if plan.needs_feed and not plan.dry_run:
         sink.enable_change_feed(run.session, plan.place.name)
-    return replace(result, status=UNCHANGED, target_version=table.version, strategy=NOTHING)
+    return replace(result, status=results.UNCHANGED, target_version=table.version, strategy=results.NOTHING)
 
 
 def _commit_run(run: Run, result: JobResult, found: StagedRun, runs: RunsTable) -> JobResult:

@@ -25,14 +25,9 @@ from enrich.spark import ADAPTIVE, adapts_to_change
 P = ParamSpec("P")
 R = TypeVar("R")
 
-LARGE_LOOKUP = 2**20
-"""Bytes from which on a lookup is filtered by what the affected rows refer to before it is joined with them."""
-
-FEW = 100_000
-"""Affected rows whose references are sent to every task that reads a large lookup, and that need no adaptive plans."""
-
-_IN_A_LIST = 10
-"""References that a list is taken to have: nobody has counted them when it is decided whether they are sent."""
+LARGE_LOOKUP = 2**20  # bytes from which on a lookup is filtered by what the affected rows refer to
+FEW = 100_000  # affected rows whose references are sent to every task, and that need no adaptive plans
+_IN_A_LIST = 10  # references that a list is taken to have, which nobody has counted
 
 
 @dataclass

@@ -49,8 +49,7 @@ def read_range(plan: Plan, alias: str, window: tuple[int, int]) -> Told:
 def _keeps_layout(plan: Plan, alias: str, window: tuple[int, int]) -> bool:
     """Return whether the used columns have their values under the same names in the files at both ends of a range.
 
-    Delta refuses a feed across a column that is renamed, or dropped and added again; but where that is the first commit
-    of the range, the feed is just empty.
+    Delta refuses a feed across other names; but where they change in its first commit, the feed is just empty.
     """
     table, used = plan.tables[alias], plan.spec.sources[alias].columns
     known = {table.version: table.layout}
@@ -265,7 +264,7 @@ def explain_losses(run: Run) -> Iterator[None]:
 
 
 def check_ends(run: Run, aliases: Iterable[str]) -> None:
-    """Read sources at the ends of their windows, which is done only after something went wrong.
+    """Read sources at the ends of their windows after something went wrong, and raise what is lost of them.
 
     Raises:
         Conflict: The pinned version was vacuumed, and later ones have come.
@@ -300,11 +299,7 @@ def _describe_loss(
 
 
 def find_loss(read: Callable[[], DataFrame], said: str) -> str | None:
-    """Read all values of a table after something went wrong; return what is lost of it, or None.
-
-    Raises:
-        EnrichError: Something else is lacking, or the storage does not answer: what is ``said``.
-    """
+    """Read all values of a table, return what is lost of it, or None; where that cannot be told, raise what is said."""
     try:  # a sink that takes nothing would do, but that is refused for tables with deletion vectors
         read().agg(F.max(F.length(F.to_json(F.struct("*"))))).collect()
     except (PySparkException, Py4JJavaError) as error:
