@@ -20,8 +20,7 @@ from http.client import HTTPException
 from typing import Any
 
 from enrich.base.result import BLOCKED, FAILED, LOCKED, SKIPPED, JobResult
-from enrich.project.models import Notify
-from enrich.project.settings import FIELD
+from enrich.project.models import FIELD, Notify
 
 VERSION = 1
 FAILURE, BLOCK, RECOVERY = "failure", "block", "recovery"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
 
 from pydantic import (
+    AfterValidator,
     BaseModel,
     BeforeValidator,
     ConfigDict,
@@ -23,12 +24,13 @@ from pydantic import (
     StrictInt,
     StrictStr,
     WithJsonSchema,
+    model_validator,
 )
 from pydantic.json_schema import GenerateJsonSchema, JsonSchemaValue
 from pydantic_core import PydanticCustomError
 
 from enrich.base import hints
-from enrich.base.errors import ConfigError, Fault
+from enrich.base.errors import ConfigError, Fault, did_you_mean
 from enrich.base.failures import ValueFault
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.kinds.syntax import JoinSyntax
@@ -88,6 +90,48 @@ Bounds = Annotated[
 Expressions = Annotated[tuple[StrictStr, ...], BeforeValidator(_wrap_in_list), _allow_one_or_many({**_SCALAR})]
 
 
+TEXT_FIELDS = ("event", "deployment", "project", "run_id", "exit_code", "jobs")
+"""What the ``text`` of a notification may contain, in braces."""
+FIELD = re.compile(r"\{(\w*)\}")
+_ADDRESS = re.compile(r"https?://[^/@\s]+(/\S*)?")
+_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
+
+
+def _refuse(said: str) -> PydanticCustomError:
+    """Return an error of a value; what is said follows the value's name."""
+    return PydanticCustomError("refused", "{said}", {"said": said})
+
+
+def _check_path(text: str) -> str:
+    """Refuse what is no path of this machine: these files are written and read without Spark."""
+    if "://" in text or text.startswith("~"):
+        raise _refuse("must be a path on this machine, no URI and without '~'; write ${HOME} instead")
+    return text
+
+
+def _check_figures_file(text: str) -> str:
+    if not text.endswith(".prom"):
+        raise _refuse("must end in .prom; node exporter reads no other files")
+    return text
+
+
+def _check_address(text: str) -> str:
+    if "${" not in text and not _ADDRESS.fullmatch(text):
+        raise _refuse("must be http://host/... or https://host/..., without user and password; use api_key")
+    return text
+
+
+def _check_message(text: str) -> str:
+    for field in FIELD.findall(text):
+        if field not in TEXT_FIELDS:
+            known = "; it can contain " + ", ".join(f"{{{each}}}" for each in TEXT_FIELDS)
+            raise _refuse(f"contains {{{field}}}{did_you_mean(field, TEXT_FIELDS, '') or known}")
+    return text
+
+
+LocalPath = Annotated[StrictStr, AfterValidator(_check_path), WithJsonSchema(_TEXT)]
+
+
 class Model(BaseModel):
     """What all models share."""
 
@@ -104,9 +148,9 @@ class Source(Model):
     )
     normalise: Normalisers = Field(
         (),
-        description="How text keys, and references to them, are brought into one form; applied in the order in which"
-        " you write them: trim (no white space at the ends), lower, nfc (one form of accents), visible (no invisible"
-        " characters), integer (7 for 7.0), unpad (no leading zeros).",
+        description="How text keys, and references to them, are brought into one form, in this order: trim (no white"
+        " space at the ends), lower, nfc (accents), visible (no invisible characters), integer (7 for 7.0), unpad (no"
+        " leading zeros).",
     )
 
 
@@ -116,37 +160,24 @@ class Join(Model):
     kind: Annotated[StrictStr, BeforeValidator(_one_of(JOINS))] = Field(
         description=" ".join(f"{each.name}: {each.says}." for each in JOINS.values())
     )
-    how: Literal["inner", "left", "right", "full"] = Field(
-        "left", description="Not with kind list; as_of: inner or left."
-    )
+    how: Literal["inner", "left", "right", "full"] = Field("left", description="Not with list; as_of: inner, left.")
     on: Expressions | None = Field(
         None,
         description="foreign_key: the expression, or one for each key column, that gives the lookup's key. as_of: the"
-        " same for the key columns before the last. interval: the expression, or one for each column of 'match', whose"
-        " value must equal that column.",
+        " same for the key columns before the last. interval: what must equal the columns of 'match'.",
     )
     at: ExpressionText | None = Field(
-        None,
-        description="as_of: the expression that gives the moment. interval: the expression that gives the time of the"
-        " driving row. A date, timestamp or number.",
+        None, description="as_of: the moment. interval: the driving row's time. A date, timestamp or number."
     )
-    valid_from: Text | None = Field(
-        None, description="as_of: the lookup's column with the time from which a version holds, the last of its key."
-    )
-    valid_to: Text | None = Field(
-        None, description="as_of: the lookup's column with the time at which a version ends; null: it is open."
-    )
-    gone: ExpressionText | None = Field(
-        None, description="as_of: a condition over the lookup: this version says that the thing does not exist."
-    )
-    match: Names | None = Field(
-        None, description="interval: the lookup's columns that must equal 'on', in the same order."
-    )
+    valid_from: Text | None = Field(None, description="as_of: the column from when a version holds, last of its key.")
+    valid_to: Text | None = Field(None, description="as_of: the column until when a version holds; null: it is open.")
+    gone: ExpressionText | None = Field(None, description="as_of: a condition; true: the thing does not exist.")
+    match: Names | None = Field(None, description="interval: the lookup's columns that must equal 'on', in its order.")
     time: Text | None = Field(None, description="interval: the lookup's column of time, of the type of 'at'.")
     between: Bounds | None = Field(
         None,
-        description="interval: two bounds; 'time' minus 'at' must lie between them, or be equal to one: 90s, 10m, 1h,"
-        " 2d; whole days for dates, numbers for numbers.",
+        description="interval: the bounds of 'time' minus 'at', both included: 90s, 10m, 1h, 2d; whole days for dates,"
+        " numbers for numbers.",
     )
     elements: ExpressionText | None = Field(None, description="list: the array of ids, or of structs with an id.")
     element_key: Text | None = Field(None, description="list: the field of the struct with the id.")
@@ -169,12 +200,8 @@ class History(Model):
     """What a table said of each key, and from when to when."""
 
     valid_from: Text = Field("valid_from", description="The target's column of the time from which a version holds.")
-    valid_to: Text = Field(
-        "valid_to", description="The target's column of the time at which a version ends; null: it still holds."
-    )
-    columns: Names | None = Field(
-        None, description="The columns whose values make a version; all of the source's when not given."
-    )
+    valid_to: Text = Field("valid_to", description="The target's column of the time at which it ends; null: not yet.")
+    columns: Names | None = Field(None, description="The columns whose values make a version; all when not given.")
     start: Literal["beginning"] | None = Field(
         None, description="beginning: what the first run finds was always so, from 0001-01-01T00:00:00Z on."
     )
@@ -190,13 +217,10 @@ class Rule(Model):
     )
     join: Text | None = Field(None, description="The alias of the join that the rule is about.")
     at_least: Threshold | None = Field(None, description="match_rate: the smallest share that passes.")
-    at_most: Threshold | None = Field(
-        None, description="Other rules: how many may fail; a share with a decimal point, otherwise a number of rows."
-    )
+    at_most: Threshold | None = Field(None, description="Other rules: how many may fail: rows, or a share as 0.05.")
     scope: Literal["changed", "target"] | None = Field(
         None,
-        description="match_rate, null_foreign_keys: what the rule counts. changed, if left out: the rows that a run"
-        " computes; target: all rows.",
+        description="match_rate, null_foreign_keys: count the rows that a run computes (changed), or all (target).",
     )
     action: Literal["warn", "fail"] | None = Field(
         None, description="fail blocks the run. If left out: fail for mass_change, warn for the others."
@@ -233,7 +257,7 @@ class Job(Model):
         None, description="The target's columns and their expressions; if left out: every column."
     )
     where: ExpressionText | None = Field(
-        None, description="A condition on the joined rows; rows that do not meet it are not in the target."
+        None, description="A condition; rows that do not meet it are not in the target."
     )
     mirror: Mirror | None = Field(None, description="Only with kind mirror.")
     history: History | None = Field(None, description="Only with kind history; may be left out.")
@@ -269,16 +293,20 @@ class Spark(Model):
     conf: dict[StrictStr, Annotated[StrictStr, WithJsonSchema({"type": ["string", "number", "boolean"]})]] = Field(
         {}, description="Spark settings; values become text."
     )
-    jars: Text | None = Field(
-        None, description="Directory of the five Delta jars; if left out, they are fetched once into a cache."
-    )
+    jars: Text | None = Field(None, description="Directory of the Delta jars; if left out, they are fetched once.")
 
 
 class Reference(Model):
     """Where a secret is: never in a conf file itself, so that no message and no repository holds it."""
 
     env: Text | None = Field(None, description="The environment variable that holds the value.")
-    file: Text | None = Field(None, description="The file that holds the value; blanks around it are left out.")
+    file: LocalPath | None = Field(None, description="The file that holds the value; blanks around it are left out.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.env is None) == (self.file is None):
+            raise _refuse("needs either 'env' or 'file': where the value is")
+        return self
 
 
 Seconds = Annotated[int, Field(strict=True, ge=1, le=300)]
@@ -287,26 +315,37 @@ Seconds = Annotated[int, Field(strict=True, ge=1, le=300)]
 class Lineage(Model):
     """Where OpenLineage events go: to a file or to a server, one of the two."""
 
-    file: Text | None = Field(None, description="The file to which each event is appended, as one line of JSON.")
-    url: Text | None = Field(None, description="The server's address, http:// or https://.")
+    file: LocalPath | None = Field(None, description="The file to which each event is appended, as one line of JSON.")
+    url: Annotated[Text, AfterValidator(_check_address)] | None = Field(
+        None, description="The server's address, http:// or https://."
+    )
     endpoint: Text = Field("api/v1/lineage", description="The path at the server that takes events.")
     api_key: Reference | None = Field(None, description="The key that is sent to the server as a bearer token.")
     namespace: Text | None = Field(None, description="The namespace of the jobs; default enrich/<deployment>.")
-    timeout: Seconds = Field(
-        5, description="Seconds that one event may take; after an event that fails, the run sends no more."
-    )
+    timeout: Seconds = Field(5, description="Seconds that an event may take; after one that fails no more are sent.")
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if (self.file is None) == (self.url is None):
+            raise _refuse("needs either 'file' or 'url': where the events go")
+        if self.api_key is not None and self.url is None:
+            raise _refuse("has an 'api_key', which is for a server; it has no effect with 'file'")
+        return self
 
 
 class Metrics(Model):
     """Where figures for Prometheus go."""
 
-    file: Text = Field(description="A file that ends in .prom, in the directory of node exporter's textfile collector.")
+    file: Annotated[LocalPath, AfterValidator(_check_figures_file)] = Field(
+        description="A file that ends in .prom, in the directory of node exporter's textfile collector."
+    )
 
 
 _Ending = Literal["failure", "block", "recovery"]
 Endings = Annotated[
     tuple[_Ending, ...],
     BeforeValidator(_wrap_in_list),
+    Field(min_length=1),
     _allow_one_or_many({"type": "string", "enum": list(get_args(_Ending))}),
 ]
 
@@ -321,20 +360,24 @@ class Notify(Model):
         description="What is told: a job failed (failure), a rule blocked it (block), it succeeds again (recovery).",
     )
     repeat: StrictBool = Field(True, description="false: tell only the first of several equal endings of a job.")
-    text: Text | None = Field(
+    text: Annotated[Text, AfterValidator(_check_message)] | None = Field(
         None,
         description='Send {"text": ...}, as chat programs want it, instead of the whole event. May contain {event},'
         " {deployment}, {project}, {run_id}, {exit_code}, {jobs}.",
     )
     timeout: Seconds = Field(15, description="Seconds after which no further attempt is made.")
 
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if wrong := [name for name in self.headers if not _HEADER.fullmatch(name)]:
+            raise _refuse(f"has headers that HTTP cannot have: {', '.join(map(repr, wrong))}")
+        return self
+
 
 class Optimize(Model):
     """When a run puts the files of its target in shape, right after its commit."""
 
-    after_commit: StrictBool = Field(
-        True, description="false: runs do not; only `enrich maintain` puts files in shape."
-    )
+    after_commit: StrictBool = Field(True, description="false: only `enrich maintain` puts files in shape.")
     small_files: int = Field(
         100,
         strict=True,
@@ -350,9 +393,7 @@ class Settings(Model):
     lake: Text | None = Field(None, description="Directory or object-store URI of the tables with bare names.")
     catalog: Text | None = Field(None, description="Catalog schema of the tables with bare names, e.g. main.silver.")
     state: Text | None = Field(None, description="Runs table, locks and reports; default <lake>/_enrich.")
-    keep_runs: int = Field(
-        400, strict=True, ge=1, le=36_500, description="Days after which the runs table forgets a run."
-    )
+    keep_runs: int = Field(400, strict=True, ge=1, le=36_500, description="Days for which the runs table keeps a run.")
     spark: Spark = Spark(master=None, conf={}, jars=None)
     lineage: Lineage | None = Field(None, description="OpenLineage events of every run.")
     metrics: Metrics | None = Field(None, description="Figures of every run, for Prometheus.")

@@ -14,12 +14,12 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from enrich.base.errors import ConfigError, Fault, did_you_mean, show_text
+from enrich.base.errors import ConfigError, Fault, show_text
 from enrich.base.names import SCHEME, CatalogName, Location
 from enrich.base.stores import PREFIX, is_secret
 from enrich.project.models import Reference, Settings
@@ -31,14 +31,6 @@ if TYPE_CHECKING:
 
 _VARIABLE = re.compile(r"\$(\$\{)|\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}|(\$\{)")
 _ONE_VARIABLE = re.compile(r"\$\{[A-Za-z_][A-Za-z0-9_]*(:-)?\}")
-TEXT_FIELDS = ("event", "deployment", "project", "run_id", "exit_code", "jobs")
-"""What the ``text`` of a notification may contain, in braces."""
-FIELD = re.compile(r"\{(\w*)\}")
-_Found = tuple[tuple[PathStep, ...], str]
-"""A place in the conf file, and what is wrong there."""
-_ADDRESS = re.compile(r"https?://[^/@\s]+(/\S*)?")
-_HEADER = re.compile(r"[A-Za-z0-9!#$%&'*+.^_`|~-]+")
-
 SCHEMES = ("abfs", "abfss", "file", "gs", "hdfs", "s3a")
 """Schemes that a plain Spark (Hadoop's connectors) and delta-rs 1.6 both know.
 
@@ -128,8 +120,6 @@ def load_settings(tree: Tree, base: Path, environment: Mapping[str, str]) -> tup
     faults += [*_check_spark(written, settings), *shape]
     if isinstance(tree.value, dict):
         faults += _check_places(tree, base)
-    if settings is not None:
-        faults += check_observers(tree, settings)
     if faults or settings is None:
         return None, faults
     if settings.spark.jars is not None:  # below the project directory, wherever the process runs
@@ -215,64 +205,6 @@ def _check_spark(written: Tree, settings: Settings | None) -> list[Fault]:
             message = f"{name!r} {said}, so that rows do not depend on who runs them; leave it out"
             faults.append(Fault(message, written.at("spark", "conf", name)))
     return faults
-
-
-def check_observers(tree: Tree, settings: Settings) -> list[Fault]:
-    """Return what one of these settings contradicts; no environment variable and no file is looked at."""
-    found = [*_check_figures(settings), *_check_references(settings)]
-    for name, notify in settings.notify.items():
-        if not notify.on:
-            found.append((("notify", name, "on"), f"'notify.{name}.on' is empty; leave it out to be told everything"))
-        wrong = [header for header in notify.headers if not _HEADER.fullmatch(header)]
-        found += [(("notify", name, "headers", each), f"{each!r} is no name of an HTTP header") for each in wrong]
-        for field in FIELD.findall(notify.text or ""):
-            if field not in TEXT_FIELDS:
-                known = "; it can contain " + ", ".join(f"{{{each}}}" for each in TEXT_FIELDS)
-                hint = did_you_mean(field, TEXT_FIELDS, "") or known
-                found.append((("notify", name, "text"), f"'notify.{name}.text' contains {{{field}}}{hint}"))
-    return [Fault(message, tree.at(*path)) for path, message in found]
-
-
-def _check_figures(settings: Settings) -> Iterator[_Found]:
-    """Check where lineage and metrics go."""
-    lineage, metrics = settings.lineage, settings.metrics
-    if lineage is not None:
-        if (lineage.file is None) == (lineage.url is None):
-            yield ("lineage",), "'lineage' needs either 'file' or 'url': where the events go"
-        if lineage.url is not None and not _ADDRESS.fullmatch(lineage.url):
-            message = "'lineage.url' must be http://host/... or https://host/..., without user and password"
-            yield ("lineage", "url"), f"{message}; a password goes into api_key"
-        if lineage.api_key is not None and lineage.url is None:
-            yield ("lineage", "api_key"), "'lineage.api_key' is for a server; it has no effect with 'file'"
-        yield from _check_path(lineage.file, ("lineage", "file"))
-    if metrics is not None:
-        if not metrics.file.endswith(".prom"):
-            yield ("metrics", "file"), "'metrics.file' must end in .prom; node exporter reads no other files"
-        yield from _check_path(metrics.file, ("metrics", "file"))
-
-
-def _check_references(settings: Settings) -> Iterator[_Found]:
-    """Check the secrets that a deployment names."""
-    secrets: dict[tuple[PathStep, ...], Reference] = {}
-    if settings.lineage is not None and settings.lineage.api_key is not None:
-        secrets["lineage", "api_key"] = settings.lineage.api_key
-    for name, notify in settings.notify.items():
-        secrets["notify", name, "url"] = notify.url
-        secrets |= {("notify", name, "headers", header): each for header, each in notify.headers.items()}
-    for path, reference in secrets.items():
-        if (reference.env is None) == (reference.file is None):
-            yield path, f"'{'.'.join(map(str, path))}' needs either 'env' or 'file': where the value is"
-        else:
-            yield from _check_path(reference.file, (*path, "file"))
-
-
-def _check_path(text: str | None, path: tuple[PathStep, ...]) -> Iterator[_Found]:
-    """Refuse what is no path of this machine: these files are written and read without Spark."""
-    name = ".".join(map(str, path))
-    if text is not None and "://" in text:
-        yield path, f"'{name}' must be a path on this machine, not a URI"
-    elif text is not None and text.startswith("~"):
-        yield path, f"'{name}': '~' is not expanded; write ${{HOME}} instead"
 
 
 def resolve(project: Project, reference: Reference, name: str) -> str:

@@ -56,7 +56,7 @@ def build_model(model: type[_Model], tree: Tree, kind: FileKind) -> tuple[_Model
     except ValidationError as error:
         for item in error.errors(include_url=False, include_context=True):
             if item["type"] == "missing" or item["input"] is not None:
-                values.fault(describe_error(item, item["loc"], kind), item["loc"])
+                values.fault(_describe_error(item, item["loc"], kind), item["loc"])
         return None, values.faults
     return (None if values.faults else built), values.faults
 
@@ -122,7 +122,7 @@ def _describe_path(path: tuple[PathStep, ...]) -> str:
     return f"'{dotted}'{item}" if dotted else "the file"
 
 
-def describe_error(item: Any, path: tuple[PathStep, ...], kind: FileKind) -> str:
+def _describe_error(item: Any, path: tuple[PathStep, ...], kind: FileKind) -> str:
     """Return one pydantic error, of the node at ``path``, in our words."""
     value, name = item["input"], _describe_path(path)
     match item["type"]:
@@ -152,6 +152,8 @@ def describe_error(item: Any, path: tuple[PathStep, ...], kind: FileKind) -> str
             if _find_model(kind, path) is Reference:
                 name = f"{name} is a secret: write where it is, {{env: NAME}} or {{file: PATH}}; it"
             return f"{name} must be a mapping of keys and values, not {describe(value)}"
+        case "refused":
+            return f"{name} {item['msg']}"
     return f"{name}: {item['msg']}"
 
 

@@ -14,10 +14,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Any, Literal
 
-from pydantic import AfterValidator, Field, StrictBool, StrictStr, TypeAdapter, ValidationError, model_validator
-from pydantic_core import PydanticCustomError
+from pydantic import Field, StrictStr
 
 from enrich.base import suites
 from enrich.base.errors import ConfigError, Fault, did_you_mean
@@ -29,11 +28,12 @@ from enrich.project.expressions.lexer import is_relative_time
 from enrich.project.expressions.reading import AnyName
 from enrich.project.kinds.syntax import list_names
 from enrich.project.models import Model, Threshold
-from enrich.project.shape import FileKind, build_model, describe, describe_error
+from enrich.project.shape import FileKind, build_model
 from enrich.project.yamlfile import PathStep, Tree, read_tree
 
 MAX_PARTS = 100
 """GX's own limit of a row condition."""
+_OPERATORS = ("==", "!=", "<", "<=", ">", ">=", "IN", "NOT_IN")
 _PARSERS = ("great_expectations", "great_expectations__experimental__", "spark")
 _SPACE = r"[ \t\r\n]*"
 _TEXT_FORM = re.compile(
@@ -241,71 +241,37 @@ def check_kwargs(kind: str, spec: Type, kwargs: Mapping[str, Any]) -> Iterator[t
         yield f"{kind} needs {' or '.join(map(repr, spec.either))}", None
 
 
-# Row conditions in GX's mapping form.
-
-
-def _check_spark(text: str) -> str:
-    """Check Spark SQL text against the allow-list of functions; its columns are checked once the job's are known."""
-    try:
-        parse_expression(text, AnyName())
-    except ConfigError as error:
-        raise PydanticCustomError("refused", "{said}", {"said": str(error)}) from None
-    return text
+def _check_mapping(value: Any, *, in_group: bool = False) -> None:
+    """Refuse what is none of GX's forms of a condition; GX allows no ``or`` within a group."""
+    match value:
+        case {"type": "and" | "or" as kind, "conditions": [_, *_] as parts, **rest} if not (in_group and kind == "or"):
+            for part in parts:
+                _check_mapping(part, in_group=True)
+            is_known = not rest
+        case {"type": "pass_through", "pass_through_filter": str(text), **rest}:
+            is_known = not rest
+            parse_expression(text, AnyName())
+        case {"type": "nullity", "column": {"name": str(name), **others}, "is_null": bool(), **rest}:
+            is_known = bool(name) and not others and not rest
+        case {"type": "comparison", "column": {"name": str(name), **others}, "operator": operator, **rest}:
+            values = rest.get("parameter")
+            values = values if operator in ("IN", "NOT_IN") else [values]
+            is_known = bool(name) and not others and rest.keys() == {"parameter"} and operator in _OPERATORS
+            is_known = is_known and isinstance(values, list) and bool(values) and all(map(_is_literal, values))
+        case _:
+            is_known = False
+    if not is_known:
+        raise ConfigError(
+            "none of GX's forms: {type: comparison, column: {name}, operator, parameter} with the operators"
+            f" {', '.join(_OPERATORS)} and a text, a number or a boolean (of IN and NOT_IN a list of them);"
+            " {type: nullity, column: {name}, is_null}; {type: pass_through, pass_through_filter};"
+            " {type: and (or: or), conditions}, with no 'or' within another group"
+        )
 
 
 def _is_literal(value: Any) -> bool:
+    """Tell whether GX, which writes a parameter as Python would print it, makes SQL of it."""
     return isinstance(value, str | int) or (isinstance(value, float) and math.isfinite(value))
-
-
-class _Column(Model):
-    name: Annotated[StrictStr, Field(min_length=1)]
-
-
-class _Comparison(Model):
-    type: Literal["comparison"]
-    column: _Column
-    operator: Literal["==", "!=", "<", "<=", ">", ">=", "IN", "NOT_IN"]
-    parameter: Any
-
-    @model_validator(mode="after")
-    def _check_parameter(self) -> Self:
-        """Refuse what GX would turn into broken SQL: it writes the parameter as Python would print it."""
-        values = self.parameter if self.operator in ("IN", "NOT_IN") else [self.parameter]
-        if not isinstance(values, list) or not values or not all(map(_is_literal, values)):
-            said = "'parameter' must be a text, a number or a boolean, of IN and NOT_IN a list of at least one"
-            raise PydanticCustomError("refused", "{said}", {"said": f"{said}; test for null with type 'nullity'"})
-        return self
-
-
-class _Nullity(Model):
-    type: Literal["nullity"]
-    column: _Column
-    is_null: StrictBool
-
-
-class _PassThrough(Model):
-    type: Literal["pass_through"]
-    pass_through_filter: Annotated[StrictStr, AfterValidator(_check_spark)]
-
-
-class _Group(Model):
-    conditions: list[_Part] = Field(min_length=1)
-
-
-class _And(_Group):
-    type: Literal["and"]
-
-
-class _Or(_Group):
-    type: Literal["or"]
-
-
-_Part = Annotated[_Comparison | _Nullity | _PassThrough | _And, Field(discriminator="type")]
-"""What a group may hold; GX allows no ``or`` in one."""
-_TYPES = ("comparison", "nullity", "pass_through", "and", "or")
-_CONDITION = TypeAdapter[Any](
-    Annotated[_Comparison | _Nullity | _PassThrough | _And | _Or, Field(discriminator="type")]
-)
 
 
 def read_condition(value: Any, parser: Any) -> Condition | None:
@@ -324,17 +290,11 @@ def read_condition(value: Any, parser: Any) -> Condition | None:
     if isinstance(value, str):
         is_spark = parser in (None, "spark")
         value = {"type": "pass_through", "pass_through_filter": value} if is_spark else _read_text(value)
-    if not isinstance(value, dict):
-        raise ConfigError(f"row_condition must be text or a mapping, not {describe(value)}")
     try:
-        condition: Condition = _CONDITION.validate_python(value).model_dump()
-    except ValidationError as error:
-        item = error.errors(include_url=False)[0]
-        if item["type"].startswith("union_tag"):
-            said = f"the 'type' of a condition is {', '.join(_TYPES)}; no 'or' stands within another group"
-        else:
-            said = describe_error(item, item["loc"], FileKind({}, {}))
-        raise ConfigError(f"row_condition: {said}") from None
+        _check_mapping(value)
+    except ConfigError as error:
+        raise ConfigError(f"row_condition: {error}") from None
+    condition: Condition = value
     if sum(1 for _ in list_leaves(condition)) > MAX_PARTS:
         raise ConfigError(f"row_condition has more than {MAX_PARTS} parts")
     return condition

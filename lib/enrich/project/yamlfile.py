@@ -1,19 +1,18 @@
 """Read one YAML or JSON file into plain values that remember the line each of them stands on.
 
 YAML is read as version 1.2 with the core schema: ``on``, ``yes``, ``12:30``, ``2026-01-01`` and ``1_000`` are strings.
-PyYAML resolves scalars as YAML 1.1 does, so only its event stream is used and the scalars are resolved here. JSON has
-a walk of its own, because PyYAML refuses the tabs and the surrogate pairs that JSON allows and ``json`` drops lines.
+PyYAML resolves scalars as YAML 1.1 does, so only its event stream is used and the scalars are resolved here. JSON is
+read as the YAML that it is, once the standard library has said that it is JSON.
 
 What lets one file mean two things (anchors, aliases, tags, several documents, duplicate keys) is refused.
 """
 
 from __future__ import annotations
 
-import json
 import math
 import re
-from bisect import bisect_right
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass, field
 from json.decoder import JSONDecodeError, JSONDecoder
 from pathlib import Path
@@ -30,7 +29,8 @@ PathStep = str | int
 """A mapping's key or a list's index (from 0)."""
 
 _CONTROL = re.compile(r"[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-_SURROGATE = re.compile(r"[\ud800-\udfff]")
+_NOT_YAML = re.compile("[\t\x85\u2028\u2029]")
+"""What YAML reads in another way than JSON does."""
 _WORDS: dict[str, bool | float | None] = {
     **dict.fromkeys(("", "~", "null", "Null", "NULL")),
     **dict.fromkeys(("true", "True", "TRUE"), True),
@@ -62,10 +62,9 @@ class Tree:
 
     def line(self, *path: PathStep) -> int:
         """Return the line of the node at ``path``, or of the nearest enclosing node that exists."""
-        for end in range(len(path), 0, -1):
-            if (found := self.lines.get(path[:end])) is not None:
-                return found
-        return self.lines.get((), 1)
+        while path and path not in self.lines:
+            path = path[:-1]
+        return self.lines.get(path, 1)
 
     def at(self, *path: PathStep) -> str:
         """Return ``file:line`` of the node at ``path``, or of the nearest enclosing node that exists."""
@@ -109,12 +108,9 @@ def load_tree(text: str, name: str) -> Tree:
     Raises:
         ConfigError: With one fault, at ``file:line``, for each thing that is refused.
     """
-    if control := _CONTROL.search(text):
-        line = text.count("\n", 0, control.start()) + 1
-        message = f"control character U+{ord(control.group()):04X} is not allowed; write it as an escape"
-        raise ConfigError.of([Fault(message, f"{name}:{line}")])
-    reader = _Json(text, name) if name.lower().endswith(".json") else _Yaml(text, name)
-    value = reader.read()
+    reader = _Reader(text, name, is_json=name.lower().endswith(".json"))
+    with suppress(_StopReading):
+        value = reader.document()
     if reader.faults:
         raise ConfigError.of(reader.faults)
     return Tree(name, value, reader.lines, reader.texts)
@@ -137,26 +133,14 @@ class _StopReading(Exception):
 
 @dataclass
 class _Reader:
-    """What both readers share: the lines and texts noted and the faults found."""
+    """Builds values from PyYAML's events; notes lines, texts and faults."""
 
     text: str
     name: str
+    is_json: bool
     lines: dict[tuple[PathStep, ...], int] = field(default_factory=dict)
     texts: dict[tuple[PathStep, ...], str] = field(default_factory=dict)
     faults: list[Fault] = field(default_factory=list)
-
-    def read(self) -> Any:
-        """Return the root's value; faults are left in `faults`."""
-        try:
-            if not self.text.strip():
-                self.stop("the file is empty", 1)
-            return self.document()
-        except _StopReading:
-            return None
-
-    def document(self) -> Any:
-        """Read the whole text."""
-        raise NotImplementedError
 
     def fault(self, message: str, line: int) -> None:
         """Note a fault and go on."""
@@ -167,35 +151,19 @@ class _Reader:
         self.fault(message, line)
         raise _StopReading
 
-    def enter(self, path: tuple[PathStep, ...], line: int) -> None:
-        """Check the depth of a mapping or list at ``path``."""
-        if len(path) >= MAX_LEVELS:
-            self.stop(f"nested deeper than {MAX_LEVELS} levels", line)
-
-    def check_text(self, value: str, line: int) -> None:
-        """Refuse half of a surrogate pair, which no UTF-8 output could show."""
-        if _SURROGATE.search(value):
-            self.fault("half of a surrogate pair is not a character", line)
-
-    def check_key(self, key: str, path: tuple[PathStep, ...], line: int) -> None:
-        """Refuse a key that its mapping holds already, and note its line."""
-        self.check_text(key, line)
-        if (first := self.lines.get((*path, key))) is not None:
-            self.fault(f"duplicate key {key!r}, first on line {first}", line)
-        else:
-            self.lines[*path, key] = line
-
-
-class _Yaml(_Reader):
-    """Builds values from PyYAML's events."""
-
     def document(self) -> Any:
+        """Return the root's value."""
+        if control := _CONTROL.search(self.text):
+            message = f"control character U+{ord(control.group()):04X} is not allowed; write it as an escape"
+            self.stop(message, self.text.count("\n", 0, control.start()) + 1)
+        if self.is_json and self.text.strip():
+            self.check_json()
         events = self.events()
         next(events)  # the stream's start
         first = next(events)
         if isinstance(first, yaml.StreamEndEvent):
             self.stop("the file is empty", 1)
-        line = self.line_of(first)
+        line = _line_of(first)
         if first.version not in (None, (1, 2)):
             self.fault("%YAML: only version 1.2 is read", line)
         if first.tags:
@@ -204,17 +172,28 @@ class _Yaml(_Reader):
         next(events)  # the document's end
         last = next(events)
         if not isinstance(last, yaml.StreamEndEvent):
-            self.stop("several documents in one file; write one file for each", self.line_of(last))
+            self.stop("several documents in one file; write one file for each", _line_of(last))
         if value is None and not self.faults:
             self.stop("the file is empty", 1)
         return value
+
+    def check_json(self) -> None:
+        """Refuse what is no JSON, and write what is left as YAML reads it."""
+        try:
+            JSONDecoder(parse_int=str, parse_float=str).decode(self.text)
+        except JSONDecodeError as error:
+            problem = error.msg.replace("Expecting", "expected").removesuffix(" at").removesuffix(": ")
+            self.stop(f"not valid JSON: {problem[0].lower()}{problem[1:]}", error.lineno)
+        except RecursionError:
+            self.stop(f"nested deeper than {MAX_LEVELS} levels", 1)
+        self.text = _NOT_YAML.sub(lambda found: " " if found[0] == "\t" else f"\\u{ord(found[0]):04x}", self.text)
 
     def events(self) -> Iterator[Any]:
         """Yield PyYAML's events; its errors become faults."""
         line = 1
         try:
             for event in yaml.parse(self.text, Loader=yaml.SafeLoader):
-                line = self.line_of(event)
+                line = _line_of(event)
                 yield event
         except yaml.MarkedYAMLError as error:
             problem = (error.problem or "syntax error").replace("character '\\t'", "a tab")
@@ -228,26 +207,25 @@ class _Yaml(_Reader):
         except (yaml.YAMLError, ValueError, OverflowError):
             self.stop("not valid YAML", line)
 
-    @staticmethod
-    def line_of(event: Any) -> int:
-        return int(event.start_mark.line) + 1
-
     def node(self, event: Any, events: Iterator[Any], path: tuple[PathStep, ...]) -> Any:
         """Return the value that starts with ``event``, reading what belongs to it."""
-        line = self.line_of(event)
+        line = _line_of(event)
         self.lines.setdefault(path, line)
         if isinstance(event, yaml.AliasEvent):
             self.fault(f"alias *{event.anchor}: aliases are not allowed; repeat the value", line)
             return None
         self.check_properties(event, line)
         if isinstance(event, yaml.ScalarEvent):
-            text: str = event.value
-            self.check_text(text, line)
-            value = resolve_scalar(text) if event.style is None else text  # only a plain one can be anything but text
+            if event.style is not None:  # quoted: it cannot be anything but text
+                return self.join_surrogates(event.value, line)
+            value = resolve_scalar(event.value)
             if not isinstance(value, str):
-                self.texts[path] = text
+                self.texts[path] = event.value
+            elif self.is_json:
+                self.stop(f"not valid JSON: expected a value, not {show_text(value)}", line)
             return value
-        self.enter(path, line)
+        if len(path) >= MAX_LEVELS:
+            self.stop(f"nested deeper than {MAX_LEVELS} levels", line)
         if isinstance(event, yaml.SequenceStartEvent):
             items: list[Any] = []
             while not isinstance(event := next(events), yaml.SequenceEndEvent):
@@ -259,15 +237,16 @@ class _Yaml(_Reader):
         """Read the entries of a mapping; a scalar key counts as its text, so ``1`` and ``"1"`` are one key."""
         entries: dict[str, Any] = {}
         while not isinstance(event := next(events), yaml.MappingEndEvent):
-            line = self.line_of(event)
+            line = _line_of(event)
             if not isinstance(event, yaml.ScalarEvent):
                 self.stop("a key must be a name, not a list, a mapping or an alias", line)
             self.check_properties(event, line)
             if event.implicit[0] and not event.value:
                 self.fault("a key is missing before ':'", line)
-            self.check_key(event.value, path, line)
-            entries.setdefault(event.value, None)
-            entries[event.value] = self.node(next(events), events, (*path, event.value))
+            key = self.join_surrogates(event.value, line)
+            if (first := self.lines.setdefault((*path, key), line)) != line or key in entries:
+                self.fault(f"duplicate key {key!r}, first on line {first}", line)
+            entries[key] = self.node(next(events), events, (*path, key))
         return entries
 
     def check_properties(self, event: Any, line: int) -> None:
@@ -277,61 +256,14 @@ class _Yaml(_Reader):
         if event.tag is not None:
             self.fault(f"tag {show_text(event.tag)}: tags are not allowed; quote the value when it is text", line)
 
-
-_JSON_TOKEN = re.compile(r'"(?:[^"\\]+|\\.)*"|[{}\[\],:]|[^\s{}\[\],:"]+')
-_JSON_SYNTAX = JSONDecoder(parse_int=str, parse_float=str)
-
-
-class _Json(_Reader):
-    """Reads JSON strictly, without comments, trailing commas and NaN.
-
-    The standard library says whether it is JSON; after that a walk over its tokens builds the values and notes lines.
-    """
-
-    def document(self) -> Any:
-        self.starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+    def join_surrogates(self, text: str, line: int) -> str:
+        r"""Return a text with ``\ud83d\ude00`` as the one character that it is; half of a pair is none."""
         try:
-            _JSON_SYNTAX.decode(self.text)
-        except JSONDecodeError as error:
-            problem = error.msg.replace("Expecting", "expected").removesuffix(" at").removesuffix(": ")
-            self.stop(f"not valid JSON: {problem[0].lower()}{problem[1:]}", error.lineno)
-        except RecursionError:
-            self.stop(f"nested deeper than {MAX_LEVELS} levels", 1)
-        self.tokens = _JSON_TOKEN.finditer(self.text)
-        return self.node(next(self.tokens), ())
+            return text.encode("utf-16", "surrogatepass").decode("utf-16")
+        except UnicodeDecodeError:
+            self.fault("half of a surrogate pair is not a character", line)
+            return ""
 
-    def node(self, token: re.Match[str], path: tuple[PathStep, ...]) -> Any:
-        """Return the value that starts with ``token``."""
-        text, line = token.group(), bisect_right(self.starts, token.start())
-        self.lines.setdefault(path, line)
-        if text == "{":
-            self.enter(path, line)
-            return self.mapping(path)
-        if text == "[":
-            self.enter(path, line)
-            items: list[Any] = []
-            while (token := next(self.tokens)).group() != "]":
-                if token.group() != ",":
-                    items.append(self.node(token, (*path, len(items))))
-            return items
-        if text.startswith('"'):
-            value: str = json.loads(text)
-            self.check_text(value, line)
-            return value
-        if text.endswith(("NaN", "Infinity")):
-            self.stop(f"not valid JSON: expected a value, not {text}", line)
-        if len(text) > _MAX_DIGITS:
-            self.stop("a number with too many digits", line)
-        self.texts[path] = text
-        return json.loads(text)
 
-    def mapping(self, path: tuple[PathStep, ...]) -> dict[str, Any]:
-        """Read an object."""
-        entries: dict[str, Any] = {}
-        while (token := next(self.tokens)).group() != "}":
-            if token.group() != ",":
-                key: str = json.loads(token.group())
-                self.check_key(key, path, bisect_right(self.starts, token.start()))
-                next(self.tokens)  # the colon
-                entries[key] = self.node(next(self.tokens), (*path, key))
-        return entries
+def _line_of(event: Any) -> int:
+    return int(event.start_mark.line) + 1

@@ -33,6 +33,7 @@ _BATCH = "rows"
 BOOLEAN_ONLY = {"result_format": {"result_format": "BOOLEAN_ONLY"}}
 _NAMES = ("column", "column_A", "column_B", "column_list", "column_set")
 _LOGGERS = ("great_expectations", "DataFrameQueryContextLogger", "SQLQueryContextLogger", "py4j")
+UNRESOLVED = "MetricResolutionError"
 _RAISED = re.compile(r"^(?:[a-z_]\w*\.)*([A-Z]\w*(?:Error|Exception|Warning))\b", re.MULTILINE)
 
 
@@ -144,30 +145,27 @@ class Bench:
     def compute(self, metrics: Sequence[Any]) -> tuple[dict[Any, Any], dict[Any, str]]:
         """Return the values of metrics by GX's id, and for those that raised the class of the cause.
 
-        GX keeps texts of what was raised; what is no verdict on the rows is raised again here.
+        What is no verdict on the rows is raised again here.
         """
         values, aborted = self.calculator.compute_metrics(list(metrics), copy.deepcopy(BOOLEAN_ONLY))
         if self.engine.failure is not None:
             raise self.engine.failure
         causes = {}
         for key, info in aborted.items():
+            # GX keeps the text of each trace, in an object or in one or several mappings; all of it is in this one.
             infos: Any = info["exception_info"]
             has_many = isinstance(infos, dict) and "exception_traceback" not in infos
             items = infos.values() if has_many else [infos]
-            texts = [
-                each["exception_traceback"] if isinstance(each, dict) else each.exception_traceback for each in items
-            ]
-            raised = [name for text in texts for name in _RAISED.findall(text or "")]
-            causes[key] = next(
-                (str(name) for name in raised if name != "MetricResolutionError"), "MetricResolutionError"
-            )
+            texts = [vars(each) if not isinstance(each, dict) else each for each in items]
+            raised = [name for text in texts for name in _RAISED.findall(text["exception_traceback"] or "")]
+            causes[key] = next((name for name in raised if name != UNRESOLVED), UNRESOLVED)
         return values, causes
 
 
 def _build_engine_class() -> type[Any]:
-    """Return GX's engine, taught to hand lists of columns over under the names they were asked for by.
+    """Return GX's engine, taught two things.
 
-    It also remembers what was raised that says nothing of the rows.
+    It hands lists of columns over under the names they were asked for by, and remembers what says nothing of the rows.
     """
     from great_expectations.core.metric_domain_types import MetricDomainTypes
     from great_expectations.execution_engine.sparkdf_execution_engine import SparkDFExecutionEngine
@@ -230,12 +228,11 @@ def judge_whole(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, Findi
     """Return GX's verdict on ``frame`` for rules that have one verdict for all rows, by the rule's index.
 
     The frame is read as often as GX needs: once for all simple aggregates, once more for each quantile or value count.
-    Expectations about types see the columns as they are, so where there are timestamps they are judged apart.
+    Expectations about types see the columns as they are, so they are judged apart.
     """
-    has_zones = drop_zones(frame) is not frame
     groups: dict[tuple[str, bool], list[SuiteRule]] = {}
     for rule in rules:
-        groups.setdefault((repr(rule.row_condition), has_zones and _asks_types(rule)), []).append(rule)
+        groups.setdefault((repr(rule.row_condition), _asks_types(rule)), []).append(rule)
     found: dict[int, Finding] = {}
     with silence_gx():
         for group in groups.values():
@@ -282,24 +279,20 @@ def _judge_together(frame: DataFrame, rules: Sequence[SuiteRule]) -> dict[int, F
     needed = {index: bench.dependencies(expectation) for index, expectation in expectations.items()}
     values, causes = bench.compute([size, *(metric for needs in needed.values() for metric in needs.values())])
     if size.id not in values:
-        raise RuleError(causes.get(size.id, "MetricResolutionError"))
+        raise RuleError(causes.get(size.id, UNRESOLVED))
     checked = int(values[size.id])
     found: dict[int, Finding] = {}
     for rule in rules:
         missing = [metric.id for metric in needed[rule.index].values() if metric.id not in values]
         judged = replace(rule.unjudged, checked=checked)
         if checked and missing:
-            judged = replace(judged, error=causes.get(missing[0], "MetricResolutionError"))
+            judged = replace(judged, error=causes.get(missing[0], UNRESOLVED))
         elif checked:
             try:
-                success = bool(
-                    expectations[rule.index]
-                    .metrics_validate(
-                        values, runtime_configuration=copy.deepcopy(BOOLEAN_ONLY), execution_engine=bench.engine
-                    )
-                    .success
+                said = expectations[rule.index].metrics_validate(
+                    values, runtime_configuration=copy.deepcopy(BOOLEAN_ONLY), execution_engine=bench.engine
                 )
-                judged = replace(judged, failed=0 if success else 1, success=success)
+                judged = replace(judged, failed=0 if said.success else 1, success=bool(said.success))
             except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
                 judged = replace(judged, error=name_error(error))
         found[rule.index] = judged

@@ -31,10 +31,11 @@ from pyspark.sql import functions as F
 
 from enrich.base.failures import is_no_verdict
 from enrich.base.result import Finding, RuleState, resolve_threshold
-from enrich.base.suites import CHANGED, COLUMN, FAIL, PAIR, QUARANTINE, TARGET, Suite, SuiteRule
+from enrich.base.suites import CHANGED, COLUMN, FAIL, QUARANTINE, TARGET, Suite, SuiteRule
 from enrich.frames.columns import unite
 from enrich.quality.gx import (
     BOOLEAN_ONLY,
+    UNRESOLVED,
     Bench,
     RuleError,
     build_condition,
@@ -119,8 +120,8 @@ def _ask_labels(names: Sequence[str], bench: Bench, rules: Sequence[SuiteRule]) 
         except Exception as error:  # noqa: BLE001 - one rule's error is that rule's finding
             found[rule.index] = RuleError(name_error(error))
             continue
-        listed = [str(name) for name in kwargs.get("column_list", [])]
-        keeps_names = any("." in name for name in listed) and rule.type != "expect_multicolumn_sum_to_equal"
+        has_dots = any("." in name for name in kwargs.get("column_list", ()))
+        keeps_names = has_dots and rule.type != "expect_multicolumn_sum_to_equal"
         asked.setdefault(keeps_names, {})[rule.index] = (rule, expectation, metric)
     for keeps_names, group in asked.items():
         bench.engine.keeps_names = keeps_names
@@ -129,7 +130,7 @@ def _ask_labels(names: Sequence[str], bench: Bench, rules: Sequence[SuiteRule]) 
             if metric.id in values:
                 found[index] = _build_label(rule, names, values[metric.id], expectation)
             else:
-                found[index] = RuleError(causes.get(metric.id, "MetricResolutionError"))
+                found[index] = RuleError(causes.get(metric.id, UNRESOLVED))
     return found
 
 
@@ -152,18 +153,15 @@ def _build_label(rule: SuiteRule, names: Sequence[str], metric: Any, expectation
 
 def _find_ignored(rule: SuiteRule, names: Sequence[str], expectation: Any) -> Column | None:
     """Return the rows that GX leaves out for their nulls."""
+    nulls = [F.col(quote_column(name, names)).isNull() for name in rule.columns]
     if rule.spec.judges == COLUMN:
-        if rule.type in _NULL_TYPES:
-            return None
-        return F.col(quote_column(rule.kwargs["column"], names)).isNull()
-    nulls = [F.col(quote_column(name, names)).isNull() for name in rule.column_list or ()]
-    how = expectation.ignore_row_if
-    every, some = ("both_values_are_missing", "either_value_is_missing")
-    if rule.spec.judges != PAIR:
-        every, some = ("all_values_are_missing", "any_value_is_missing")
-    if how == every:
-        return reduce(operator.and_, nulls)
-    return reduce(operator.or_, nulls) if how == some else None
+        return None if rule.type in _NULL_TYPES else nulls[0]
+    match expectation.ignore_row_if:
+        case "both_values_are_missing" | "all_values_are_missing":
+            return reduce(operator.and_, nulls)
+        case "either_value_is_missing" | "any_value_is_missing":
+            return reduce(operator.or_, nulls)
+    return None
 
 
 def count_rules(
@@ -174,9 +172,6 @@ def count_rules(
 ) -> tuple[dict[int, RuleState], dict[str, int]]:
     """Count what row rules say of rows, by the rule's index; a rule that raises has its error alone.
 
-    A rule that looks at other rows, or that runs Python on a value, must not see what its row condition keeps out, so
-    with a row condition it has a pass of its own.
-
     Args:
         rows: Frames with the columns for which ``labels`` were made.
         rules: Row rules.
@@ -184,7 +179,7 @@ def count_rules(
         marks: Further conditions to be counted in the same pass, by name.
 
     Returns:
-        What the rules say, by index, without counts where one raised; and for how many rows each mark is true.
+        What the rules say, without counts where one raised; and for how many rows each mark is true.
     """
     good = {index: label for index, label in labels.items() if isinstance(label, Labels)}
     shared = [rule for rule in rules if rule.index in good and not needs_own_rows(rule)]
@@ -207,7 +202,7 @@ def count_rules(
 
 
 def needs_own_rows(rule: SuiteRule) -> bool:
-    """Tell whether a rule must not be evaluated on rows that its row condition keeps out."""
+    """Tell whether a rule, as it looks at other rows or runs Python, must not see what its row condition keeps out."""
     return rule.row_condition is not None and (rule.spec.windowed or rule.type in _PYTHON)
 
 
@@ -236,10 +231,9 @@ def find_failing(
     Returns:
         ``kept`` and ``RULE``, the rule's index. Read the rows within ``silence_gx``.
     """
-    alone = [rule for rule in rules if needs_own_rows(rule)]
-    shared = [rule for rule in rules if rule not in alone]
+    shared = [rule for rule in rules if not needs_own_rows(rule)]
     parts = [(frame, shared)] if shared else []
-    parts += [(filter_rows(frame, rule), [rule]) for rule in alone]
+    parts += [(filter_rows(frame, rule), [rule]) for rule in rules if needs_own_rows(rule)]
     found = []
     for rows, chosen in parts:
         marks = [F.when(labels[rule.index].failing(), F.lit(rule.index)) for rule in chosen]
@@ -293,8 +287,9 @@ def count_marks(rows: Weighted, marks: Mapping[str, Column]) -> dict[str, int]:
         frame.select(*[F.when(condition, F.lit(weight)).alias(name) for name, condition in marks.items()])
         for frame, weight in rows
     ]
-    united = unite(projected)
-    counts = united.agg(*[F.coalesce(F.sum(F.col(name)), F.lit(0)).alias(name) for name in marks]).collect()[0]
+    counts = (
+        unite(projected).agg(*[F.coalesce(F.sum(F.col(name)), F.lit(0)).alias(name) for name in marks]).collect()[0]
+    )
     return {name: int(counts[name]) for name in marks}
 
 
@@ -376,7 +371,7 @@ def judge_state(
     Args:
         suite: The job's suite.
         verdict: What ``judge`` gave.
-        entries: The state's entries as they would be, by index; they have counts, or what the rule raised.
+        entries: The state's entries as they would be, by index.
         scanned: Rules for which the whole target was read, by index.
     """
     found = {rule.index: each for rule, each in zip(suite.rules, verdict.findings, strict=True)}
@@ -409,8 +404,7 @@ def _judge_counts(rule: SuiteRule, counts: RuleState, labels: Mapping[int, Label
 def _conclude(suite: Suite, found: Mapping[int, Finding]) -> tuple[tuple[Finding, ...], tuple[Finding, ...]]:
     """Return the findings in the suite's order, and those that close the gate.
 
-    Whether a rule tolerates its failures (rows when whole, else a share of the checked ones) is asked when GX says that
-    it has failed. The gate closes at an error always, at a failure of ``fail`` when that is not tolerated.
+    The gate closes at an error always, at a failure of ``fail`` when that is not tolerated.
     """
     findings, closing = [], []
     for rule in suite.rules:
@@ -436,14 +430,9 @@ def _collect_reasons(
     rules = [rule for rule in suite.rules if rule.action == QUARANTINE]
     if not rules:
         return None
-    marks = []
-    for rule in rules:
-        label = labels[rule.index]
-        if isinstance(label, Labels) and found[rule.index].error is None:
-            marks.append(F.when(label.failing(), F.lit(rule.label)))
-    if not marks:
-        return F.array().cast("array<string>")
-    return F.array_distinct(F.array_compact(F.array(*marks)))
+    labelled = [(rule, labels[rule.index]) for rule in rules if found[rule.index].error is None]
+    marks = [F.when(each.failing(), F.lit(rule.label)) for rule, each in labelled if isinstance(each, Labels)]
+    return F.array_distinct(F.array_compact(F.array(*marks).cast("array<string>")))
 
 
 def _try_labels(rows: DataFrame, suite: Suite, labels: Mapping[int, Labels | RuleError]) -> dict[int, Finding]:

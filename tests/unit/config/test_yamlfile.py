@@ -162,7 +162,7 @@ def test_refused_yaml(text: str, faults: list[str]) -> None:
         ('{"a": "\\u12"}', ["1: not valid JSON: invalid \\uXXXX escape"]),
         ('{"a": "\\ud800"}', ["1: half of a surrogate pair"]),
         ("01", ["1: not valid JSON: extra data"]),
-        ("9" * 2000, ["1: a number with too many digits"]),
+        ("9" * 2000, ["1: not valid JSON: expected a value"]),
         ("[" * 100_000, ["1: nested deeper than 20 levels"]),
     ],
 )

@@ -8,8 +8,8 @@ from typing import get_args
 
 from enrich.observe.metrics import FAMILIES
 from enrich.observe.notify import GRAVITY
-from enrich.project.models import Lineage, Metrics, Notify, keys_of
-from enrich.project.settings import TEXT_FIELDS, load_settings
+from enrich.project.models import TEXT_FIELDS, Lineage, Metrics, Notify, keys_of
+from enrich.project.settings import load_settings
 from enrich.project.yamlfile import load_tree
 from kit.project import ROOT
 
