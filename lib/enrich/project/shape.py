@@ -152,9 +152,7 @@ def _describe_error(item: Any, path: tuple[PathStep, ...], kind: FileKind) -> st
             if _find_model(kind, path) is Reference:
                 name = f"{name} is a secret: write where it is, {{env: NAME}} or {{file: PATH}}; it"
             return f"{name} must be a mapping of keys and values, not {describe(value)}"
-        case "refused":
-            return f"{name} {item['msg']}"
-    return f"{name}: {item['msg']}"
+    return f"{name}{' ' if item['type'] == 'refused' else ': '}{item['msg']}"
 
 
 def _find_model(kind: FileKind, place: tuple[PathStep, ...]) -> type[Model] | None:
