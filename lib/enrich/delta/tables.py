@@ -97,11 +97,9 @@ def open_log(uri: str) -> DeltaTable:
 def is_occupied(uri: str) -> bool:
     """Return whether a place without a Delta table holds something else: a file, or a directory with content."""
     local = find_local_path(uri)
-    if local is None:
-        return bool(list_objects(uri)) and not has_remains(uri)
-    if not local.exists():
-        return False
-    return not local.is_dir() or (any(local.iterdir()) and not has_remains(uri))
+    if local is not None and not local.is_dir():
+        return local.exists()
+    return any(list_objects(uri) if local is None else local.iterdir()) and not has_remains(uri)
 
 
 def has_remains(uri: str) -> bool:

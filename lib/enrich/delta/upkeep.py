@@ -14,7 +14,6 @@ from enrich.delta.sink import hold_settings
 from enrich.delta.tables import open_log
 
 _OPTIMIZE = "spark.databricks.delta.optimize."
-_DISCOVERY = "spark.sql.sources.parallelPartitionDiscovery.parallelism"
 
 _LARGE_FILE = 256 * 2**20  # bytes: several tasks can read a table of a few of them, and a MERGE rewrites one
 _CUBE = 2**30  # bytes of clustered files that are not clustered again; Delta's 100 GB would write most tables anew
@@ -49,7 +48,7 @@ def vacuum_table(session: SparkSession, uri: str, *, dry_run: bool) -> Extent:
     settings = {
         # A version that changes nothing would still make every job that reads the table start Spark.
         "spark.databricks.delta.vacuum.logging.enabled": "false",
-        _DISCOVERY: str(4 * session.sparkContext.defaultParallelism),
+        "spark.sql.sources.parallelPartitionDiscovery.parallelism": str(4 * session.sparkContext.defaultParallelism),
     }
     command = f"VACUUM {quote('delta', uri)}"
     with hold_settings(session, settings):

@@ -98,17 +98,6 @@ def refuse_run(closed: Closed, plan: Plan) -> JobResult:
     else:
         again = hints.run(result.job, plan.asked)
         hint = f"the target is unchanged: correct the rows or the rule, then run `{again}`"
-    # For people: the rows that it shows stay theirs. SQL would count forms of a key apart that ``normalise`` makes one.
-    for alias in dict.fromkeys(each.source for each in closed_by if each.expectation == "key_unique" and each.source):
-        table, source = plan.tables[alias], plan.spec.sources[alias]
-        if not source.normalise:
-            keys = [quote(name) for name in source.key]
-            parts = (
-                f". This lists the doubled keys of {alias}: SELECT {', '.join(keys)}, count(*) AS count",
-                f"FROM delta.{quote(table.uri)} VERSION AS OF {table.version}",
-                f"WHERE {' AND '.join(f'{key} IS NOT NULL' for key in keys)} GROUP BY ALL HAVING count(*) > 1",
-            )
-            hint += " ".join(parts)
     return replace(
         result, status=BLOCKED, counts=Counts(), error=f"blocked by {rules}; {hint}", exit_code=Blocked.exit_code
     )
