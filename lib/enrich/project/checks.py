@@ -12,10 +12,10 @@ from pathlib import PurePath
 from typing import Any, NamedTuple
 
 from enrich.base.errors import Fault, did_you_mean
-from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS, suggest_name
+from enrich.base.names import FEED_COLUMNS, MERGE_COLUMNS
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.kinds.joins import Joins
-from enrich.project.kinds.syntax import Draft, JobSyntax, JoinSyntax, check_list, list_names
+from enrich.project.kinds.syntax import Draft, JoinSyntax, check_list, list_names
 from enrich.project.shape import describe
 from enrich.project.yamlfile import Tree
 
@@ -37,21 +37,13 @@ AT_LEAST, AT_MOST = "at_least", "at_most"
 
 
 class _Known(NamedTuple):
-    """What one rule takes.
-
-    Attributes:
-        about: What it counts.
-        threshold: ``at_least`` or ``at_most``.
-        join: Whether it is about one join.
-        refers: Whether that join must be one whose references can be null.
-        scoped: True when it can count the whole target.
-    """
+    """What one rule takes."""
 
     about: str
     threshold: str = AT_MOST
-    join: bool = False
-    refers: bool = False
-    scoped: bool = False
+    join: bool = False  # it is about one join
+    refers: bool = False  # ... whose references can be null
+    scoped: bool = False  # it can count the whole target
 
 
 RULES = {
@@ -93,10 +85,7 @@ def check_job(tree: Tree) -> list[Fault]:
 
 
 def _check_names(draft: Draft) -> None:
-    """The job is named as its file is.
-
-    Aliases are identifiers, unlike each other and unlike what expressions and the engine use themselves.
-    """
+    """The job is named as its file is; aliases are unlike each other and what expressions and the engine use."""
     name, file = draft.root.get("job"), PurePath(draft.tree.name)
     if isinstance(name, str) and name.strip():
         if not _JOB_NAME.fullmatch(name):
@@ -170,35 +159,14 @@ def _check_target_columns(draft: Draft) -> None:
         if bad := NOT_IN_NAME.search(name):
             draft.fault(f"the target column {name!r} must not contain {bad.group()!r}", *path)
         if user := RESERVED_COLUMNS.get(name.lower()):
-            draft.fault(describe_reserved(name, user, draft.syntax, draft.syntax.find_expression(draft, name)), *path)
+            draft.fault(f"the target column {name!r} is a column of {user}; choose another name", *path)
         first = seen.get(name.lower())
         seen.setdefault(name.lower(), name)
         if first == name:
             kind = draft.syntax
-            draft.fault(f"the target column {name!r} is twice in the {kind.name}; {kind.mends_doubled}", *path)
+            draft.fault(f"{name!r} is twice in the {kind.name}; {kind.mends_doubled}", *path)
         elif first is not None:
             draft.fault(f"the target columns {first!r} and {name!r} differ only in upper and lower case", *path)
-
-
-def describe_reserved(name: str, user: str, kind: JobSyntax, expression: str | None) -> str:
-    """Return what is wrong with a target column that another one is called like, and the item that mends it.
-
-    Args:
-        name: The column.
-        user: Whose column that is.
-        kind: The job's kind.
-        expression: What fills it; None for a column that only the job file names.
-    """
-    message = f"the target column {name!r} is a column of {user}"
-    return f"{message}; choose another name" if expression is None else message + suggest_rename(kind, name, expression)
-
-
-def suggest_rename(kind: JobSyntax, name: str, expression: str) -> str:
-    """Return how a column that no target can have gets another name."""
-    item = f"select: {{{suggest_name(name)}: {expression}}}"
-    if kind.joins:
-        return f"; give it another name: {item}"
-    return f"; a {kind.name} keeps the names: let it read the target of a join job, which gives it another one: {item}"
 
 
 def _check_clustering(draft: Draft) -> None:
@@ -261,7 +229,7 @@ def _find_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iterator[
     other = AT_LEAST if wanted == AT_MOST else AT_MOST
     if other in rule:
         yield f"{name} takes '{wanted}', not '{other}'", other
-    if wanted not in rule and other not in rule:
+    elif wanted not in rule:
         yield f"{name} needs '{wanted}'", None
     value = rule.get(wanted)
     if value is not None and (message := find_threshold_fault(wanted, value, is_share=wanted == AT_LEAST)):
@@ -276,8 +244,7 @@ def _find_join_faults(draft: Draft, rule: dict[str, Any], known: _Known) -> Iter
         joins = [each for each, join in draft.joins.items() if join.get("kind") in fit]
         yield f"{name} needs 'join', the alias of what is joined{did_you_mean('', joins)}", None
     elif isinstance(alias, str) and alias not in draft.joins and alias.strip():
-        what = "the driving source" if alias == draft.driving else "not among the joins"
-        yield f"{name} names {alias!r}, which is {what}{did_you_mean(alias, draft.joins)}", "join"
+        yield f"{name} names {alias!r}, which is not among the joins{did_you_mean(alias, draft.joins)}", "join"
     elif isinstance(kind, str) and kind in JOINS and kind not in fit:  # an unknown kind is a fault already
         why = f"the key of a {kind} join is never null"
         yield f"{name} is for joins of kind {' or '.join(fit)}, not for {alias!r}: {why}", "join"

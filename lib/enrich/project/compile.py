@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from typing import Any, cast
@@ -19,7 +19,7 @@ from enrich.base.schemas import (
     strip_type,
 )
 from enrich.base.spec import PREFIX, TEXT_TYPE, CompiledJob, DataType, JoinSpec, Output, SourceSpec, Step, quote
-from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS, describe_reserved, suggest_rename
+from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS
 from enrich.project.expressions import Expression, ExpressionError, Scope, parse_expression
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.models import Job
@@ -189,23 +189,19 @@ class Compiler:
             mends = "cast it, or leave it out of 'select'" if casts else "leave it out until its table gives it a type"
             self.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; {mends}", *path)
 
-    def check_names(self, filled: Mapping[str, str | None], place: str) -> None:
+    def check_names(self, names: Iterable[str], place: str) -> None:
         """Refuse target columns that Delta or MERGE cannot hold, or the quarantine has, and pairs that differ in case.
 
-        Args:
-            filled: Target column -> the expression that fills it; None where the job file alone gives it.
-            place: Where the job file speaks of them.
+        The job file speaks of them at ``place``.
         """
         seen: dict[str, str] = {}
-        kind = JOBS[self.job.kind]
-        for name, expression in filled.items():
+        for name in names:
             where = (place, name) if place == "select" else (place,)
             if not name or NOT_IN_COLUMN.search(name) or name.lower().startswith(PREFIX):
-                mends = "" if expression is None else suggest_rename(kind, name, expression)
-                message = f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or {PREFIX}{mends}"
-                self.fault(message, *where)
+                message = f"{name!r} cannot be a target column: it has a backtick, blank, ,;{{}}()= or {PREFIX}"
+                self.fault(f"{message}; select it under another name", *where)
             if user := RESERVED_COLUMNS.get(name.lower()):
-                self.fault(describe_reserved(name, user, kind, expression), *where)
+                self.fault(f"the target column {name!r} is a column of {user}; select it under another name", *where)
             if name.lower() in seen:
                 self.fault(
                     f"target columns {seen[name.lower()]!r} and {name!r} are one name for Spark; rename one", *where
@@ -357,9 +353,7 @@ class Compiler:
             read_whole=frozenset(p[0] for t in texts for p in t.paths if len(p) == 1 and self.is_list(p[0])),
             where_is_plain=where is None or (not self.open and only_compares(self.frame, where.text)),
         )
-        self.check_names(
-            {name: each.text for name, each in outputs.items()}, "select" if job.select is not None else "target"
-        )
+        self.check_names(outputs, "select" if job.select is not None else "target")
         if job.select is not None or not self.open:
             self.check_cluster(spec.columns)
         select = None if job.select is None else [[name, each.canonical] for name, each in outputs.items()]

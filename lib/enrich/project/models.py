@@ -432,10 +432,7 @@ def keys_of(model: type[Model]) -> tuple[str, ...]:
 
 
 def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
-    """Return the error of a run that a value has ended: the lines of the expressions that it may be, and what helps.
-
-    Running again helps as little as with any other slip in a file, so it is one of these.
-    """
+    """Return the error of a run that a value has ended: the lines of the expressions that it may be, and what helps."""
     written: list[tuple[str, str, str]] = []  # what an expression is, where it stands, its text
     for alias, join in job.join.items():
         for option in ("on", "at", "gone", "elements"):

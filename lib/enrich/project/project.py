@@ -7,6 +7,7 @@ whose targets, or their quarantines, it reads. Tables are compared by where they
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from graphlib import CycleError, TopologicalSorter
@@ -26,7 +27,7 @@ from enrich.project.suitefiles import load_suite
 from enrich.project.yamlfile import PathStep, Tree, read_tree
 
 _YAML = (".yml", ".yaml")
-_MAX_MESSAGE = 500
+_MORE = re.compile(r"(.{500}).+", re.DOTALL)
 
 
 @dataclass(frozen=True)
@@ -86,10 +87,8 @@ def load_project(
 ) -> Project:
     """Read a project's files; no table is touched and no JVM starts.
 
-    ``path`` and ``target`` are those of ``enrich.load_project``, which also checks each job's expressions and columns.
-
     Args:
-        path: The project directory.
+        path: The project directory, as for ``enrich.load_project``, which also checks expressions and columns.
         target: The deployment.
         all_suites: Read the suites that no job names, too.
         needs_jobs: Whether a project without a job is none.
@@ -118,18 +117,18 @@ def load_project(
         project = Project(reader.base, target, settings, jobs, suites, tuple(deployments))
         reader.faults += check_neighbours(trees, project)
     if reader.faults or settings is None:
-        found: dict[Fault, tuple[str, int]] = {}  # each once, none longer than a reader bears
-        for fault in reader.faults:
-            file, _, line = (fault.where or "").rpartition(":")
-            place = (file, int(line)) if file and line.isdigit() else (fault.where or "", 0)
-            is_long = len(fault.message) > _MAX_MESSAGE
-            found[Fault(f"{fault.message[:_MAX_MESSAGE]}...", fault.where) if is_long else fault] = place
-        raise ConfigError.of(sorted(found, key=lambda fault: found[fault]))
+        short = dict.fromkeys(Fault(_MORE.sub(r"\1...", each.message), each.where) for each in reader.faults)
+        raise ConfigError.of(sorted(short, key=_find_place))
     tables = [job.target.table for job in jobs.values()]
     tables += [source.table for job in jobs.values() for source in job.sources.values()]
     places = [place for place in map(project.location, tables) if isinstance(place, str)]
     remember_settings([project.state, *places], settings.spark.conf)
     return project
+
+
+def _find_place(fault: Fault) -> tuple[str, int]:
+    file, _, line = (fault.where or "").rpartition(":")
+    return (file, int(line)) if file and line.isdigit() else (fault.where or "", 0)
 
 
 def find_project(path: str | os.PathLike[str] | None = None, *, needs_jobs: bool = True) -> Path:
@@ -236,21 +235,14 @@ class _Reader:
 
 @dataclass(frozen=True)
 class _Table:
-    """One table reference of a job file.
-
-    Attributes:
-        reference: What the job's file writes.
-        at: Where it does.
-        place: The same for every spelling of the location.
-        quarantine: The place of its quarantine, if the job writes it.
-    """
+    """One table reference of a job file, as it is written, and where the table is."""
 
     job: str
     reference: str
     at: str
     location: Location
-    place: str
-    quarantine: str
+    place: str  # the same for every spelling of the location
+    quarantine: str  # the place of its quarantine, if the job writes it
 
 
 def check_references(trees: dict[str, Tree], base: Path) -> list[Fault]:
@@ -271,8 +263,7 @@ def check_references(trees: dict[str, Tree], base: Path) -> list[Fault]:
 def check_neighbours(trees: dict[str, Tree], project: Project) -> list[Fault]:
     """Return what contradicts itself between the jobs of a project: who writes where, who reads what, in which order.
 
-    Plain values are read, as by ``checks``: a fault elsewhere in a file hides none of these. References that are wrong
-    are left out.
+    References that are wrong are left out.
     """
     targets: dict[str, _Table] = {}
     sources: dict[str, list[_Table]] = {job: [] for job in trees}
@@ -362,11 +353,11 @@ def sort_jobs(jobs: Iterable[str], project: Project) -> list[str]:
 
 def find_edges(project: Project) -> dict[str, tuple[str, ...]]:
     """Return for each job of the project those whose target it reads."""
-    targets = {name: project.location(job.target.table) for name, job in project.jobs.items()}
-    sources = {
-        name: [project.location(source.table) for source in job.sources.values()] for name, job in project.jobs.items()
-    }
-    return connect(targets, sources)
+    jobs = project.jobs.items()
+    targets = {name: project.location(job.target.table) for name, job in jobs}
+    return connect(
+        targets, {name: [project.location(each.table) for each in job.sources.values()] for name, job in jobs}
+    )
 
 
 def connect(targets: Mapping[str, Location], sources: Mapping[str, Iterable[Location]]) -> dict[str, tuple[str, ...]]:

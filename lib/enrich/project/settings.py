@@ -75,33 +75,30 @@ FORCED = {
 _FAMILIES = ("spark.sql.", "spark.databricks.delta.")
 """All settings that Spark's SQL and Delta register. The others are of storage, credentials, resources or a platform."""
 
-_INHERITED = {
-    "where tables are, and who coordinates commits": """
-        spark.sql.catalog. spark.sql.catalogImplementation spark.sql.defaultCatalog spark.sql.hive.
-        spark.sql.warehouse.dir spark.databricks.delta.coordinatedCommits.""",
-    "what a context is made of, how it shows and hides what it does": """
-        spark.sql.artifact. spark.sql.cache.serializer spark.sql.extensions spark.sql.queryExecutionListeners
-        spark.sql.redaction. spark.sql.ui.""",
-    "how many tasks, and of which size": """
-        spark.sql.adaptive. spark.sql.files.maxPartitionBytes spark.sql.files.maxPartitionNum
-        spark.sql.files.maxRecordsPerFile spark.sql.files.minPartitionNum spark.sql.files.openCostInBytes
-        spark.sql.leafNodeDefaultParallelism spark.sql.maxSinglePartitionBytes spark.sql.shuffle.partitions
-        spark.sql.sources.parallelPartitionDiscovery. spark.databricks.delta.optimizeWrite.
-        spark.databricks.delta.merge.repartitionBeforeWrite.enabled spark.databricks.delta.snapshotPartitions""",
-    "how rows are joined, sorted and kept": """
-        spark.sql.autoBroadcastJoinThreshold spark.sql.broadcastTimeout spark.sql.inMemoryColumnarStorage.
-        spark.sql.join.preferSortMergeJoin spark.sql.maxBroadcastTableSize spark.sql.optimizer.dynamicPartitionPruning.
-        spark.sql.optimizer.runtime. spark.sql.optimizer.runtimeFilter. spark.sql.sortMergeJoinExec.buffer.
-        spark.sql.windowExec.buffer.""",
-    "how code is made, how files and logs are read and packed": """
-        spark.sql.codegen. spark.sql.parquet.columnarReaderBatchSize spark.sql.parquet.compression.codec
-        spark.sql.parquet.enableNestedColumnVectorizedReader spark.sql.parquet.enableVectorizedReader
-        spark.databricks.delta.checkpoint.partSize spark.databricks.delta.delta.log.
-        spark.databricks.delta.snapshotCache.storageLevel""",
-}
-"""Settings of these families that a job's session takes from the user's; those with a dot at the end with all below."""
-
-_NAMES = frozenset(" ".join(_INHERITED.values()).split())
+# Settings of these families that a job's session takes from the user's; those with a dot at the end with all below.
+_PLACES = """
+    spark.sql.catalog. spark.sql.catalogImplementation spark.sql.defaultCatalog spark.sql.hive.
+    spark.sql.warehouse.dir spark.databricks.delta.coordinatedCommits."""
+_CONTEXT = """
+    spark.sql.artifact. spark.sql.cache.serializer spark.sql.extensions spark.sql.queryExecutionListeners
+    spark.sql.redaction. spark.sql.ui."""
+_TASKS = """
+    spark.sql.adaptive. spark.sql.files.maxPartitionBytes spark.sql.files.maxPartitionNum
+    spark.sql.files.maxRecordsPerFile spark.sql.files.minPartitionNum spark.sql.files.openCostInBytes
+    spark.sql.leafNodeDefaultParallelism spark.sql.maxSinglePartitionBytes spark.sql.shuffle.partitions
+    spark.sql.sources.parallelPartitionDiscovery. spark.databricks.delta.optimizeWrite.
+    spark.databricks.delta.merge.repartitionBeforeWrite.enabled spark.databricks.delta.snapshotPartitions"""
+_JOINS_AND_SORTS = """
+    spark.sql.autoBroadcastJoinThreshold spark.sql.broadcastTimeout spark.sql.inMemoryColumnarStorage.
+    spark.sql.join.preferSortMergeJoin spark.sql.maxBroadcastTableSize spark.sql.optimizer.dynamicPartitionPruning.
+    spark.sql.optimizer.runtime. spark.sql.optimizer.runtimeFilter. spark.sql.sortMergeJoinExec.buffer.
+    spark.sql.windowExec.buffer."""
+_CODE_AND_FILES = """
+    spark.sql.codegen. spark.sql.parquet.columnarReaderBatchSize spark.sql.parquet.compression.codec
+    spark.sql.parquet.enableNestedColumnVectorizedReader spark.sql.parquet.enableVectorizedReader
+    spark.databricks.delta.checkpoint.partSize spark.databricks.delta.delta.log.
+    spark.databricks.delta.snapshotCache.storageLevel"""
+_NAMES = frozenset((_PLACES + _CONTEXT + _TASKS + _JOINS_AND_SORTS + _CODE_AND_FILES).split())
 _BELOW = tuple(name for name in _NAMES if name.endswith("."))
 
 
@@ -144,16 +141,13 @@ def interpolate(tree: Tree, environment: Mapping[str, str]) -> tuple[Tree, list[
         if escaped:
             return "${"
         if broken:
-            faults.append(
-                Fault("a variable is written ${NAME} or ${NAME:-default}; write '$${' for '${'", tree.at(*path))
-            )
-            return match.group()
-        found = environment.get(name)
-        if found is None and default is None:
+            message = "a variable is written ${NAME} or ${NAME:-default}; write '$${' for '${'"
+        elif (found := environment.get(name)) is not None or default is not None:
+            return found or default or ""
+        else:
             message = f"the environment variable {name} is not set; set it or write ${{{name}:-default}}"
-            faults.append(Fault(message, tree.at(*path)))
-            return match.group()
-        return found or default or ""
+        faults.append(Fault(message, tree.at(*path)))
+        return match.group()
 
     return replace(tree, value=walk(tree.value, ())), faults
 
@@ -187,7 +181,7 @@ def _check_spark(written: Tree, settings: Settings | None) -> list[Fault]:
     """Refuse credentials of object stores that stand in a file, and what the sessions of jobs cannot have.
 
     Args:
-        written: The file before variables are put in: a variable of the environment may hold a credential.
+        written: The file before variables are put in: a variable may hold a credential.
         settings: What the file says with its variables; None where it has faults.
     """
     spark = written.mapping("spark").get("conf")
@@ -200,8 +194,7 @@ def _check_spark(written: Tree, settings: Settings | None) -> list[Fault]:
             faults.append(Fault(message, written.at("spark", "conf", name)))
     for name, value in settings.spark.conf.items() if settings is not None else ():
         if not is_inherited(name) and FORCED.get(name) != value:
-            always = f"is always {FORCED[name]!r} for jobs" if name in FORCED else ""
-            said = always or "does not reach jobs: they keep its default"
+            said = f"is always {FORCED[name]!r} for jobs" if name in FORCED else "does not reach jobs"
             message = f"{name!r} {said}, so that rows do not depend on who runs them; leave it out"
             faults.append(Fault(message, written.at("spark", "conf", name)))
     return faults
@@ -225,12 +218,11 @@ def resolve(project: Project, reference: Reference, name: str) -> str:
         raise ConfigError(f"{where}: the environment variable {reference.env} of '{name}' is not set", hint="set it")
     path = project.dir / (reference.file or "")
     try:
-        found = Path(path).read_text(encoding="utf-8").strip()
+        found = path.read_text(encoding="utf-8").strip()
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or type(error).__name__
-        raise ConfigError(
-            f"{where}: the file {str(path)!r} of '{name}' cannot be read: {why}", hint="create it"
-        ) from None
+        said = f"{where}: the file {str(path)!r} of '{name}' cannot be read: {why}"
+        raise ConfigError(said, hint="create it") from None
     if not found:
         raise ConfigError(f"{where}: the file {str(path)!r} of '{name}' is empty", hint="write the value into it")
     return found
@@ -296,17 +288,13 @@ def locate(reference: str, base: Path, lake: str | None, schema: tuple[str, ...]
     if not all(_NAME.fullmatch(part) for part in parts):
         if "${" in reference:
             raise ConfigError(f"{named}: variables are read in conf files only")
-        raise ConfigError(
-            f"{named} is not a table name (letters, digits, '_', '-', catalog names with dots);"
-            " a path is written ./x, /x or scheme://bucket/x"
-        )
+        names = "letters, digits, '_', '-', catalog names with dots"
+        raise ConfigError(f"{named} is not a table name ({names}); a path is written ./x, /x or scheme://bucket/x")
     if len(parts) > 3:
         raise ConfigError(f"{named} has {len(parts)} parts; catalog.schema.table is the longest")
     check_lengths(parts)
-    if len(parts) > 1:
-        return CatalogName(parts)
-    if schema is not None:
-        return CatalogName((*schema, reference))
+    if len(parts) > 1 or schema is not None:
+        return CatalogName(parts if len(parts) > 1 else (*(schema or ()), reference))
     return f"{(lake or str(base)).rstrip('/')}/{reference}"
 
 
@@ -333,9 +321,7 @@ def _normalise_uri(text: str, shown: str | None = None) -> str:
     if not authority:
         raise ConfigError(f"a URI names its bucket, container or host: {scheme}://name/path")
     if ":" in authority.partition("@")[0] and "@" in authority:
-        raise ConfigError(
-            "a URI must not contain a user and a password; give credentials by Spark settings or environment"
-        )
+        raise ConfigError("a URI must not contain a user and a password; give them by Spark settings or environment")
     segments = [segment for segment in path.split("/") if segment not in ("", ".")]
     return "/".join([f"{scheme}://{authority}", *segments])
 
@@ -356,10 +342,8 @@ def _require_readable(path: str) -> str:
     """
     for each in (path, os.path.realpath(path)):
         if bad := _UNREADABLE.search(each):
-            raise ConfigError(
-                f"tables cannot be below {show_text(each)!r}: the library that reads their logs cannot open a directory"
-                f" with {bad.group()!r} in its name; rename that directory, or give one elsewhere"
-            )
+            why = f"their logs cannot be read in a directory with {bad.group()!r} in its name"
+            raise ConfigError(f"tables cannot be below {show_text(each)!r}: {why}; rename that directory")
     return path
 
 

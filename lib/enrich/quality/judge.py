@@ -5,13 +5,8 @@
     2, null                                                                            2: [..._not_be_null:email]
 
 All row rules are labelled in one projection and counted in one aggregate; the quarantine is split off by the same
-labels. The labels are GX's own conditions, so a verdict is GX's.
-
-    rows                 rule                          marks                 counts
-    1, a@b; 2, null      not null (email)              (1, 0), (1, 1)        checked 2, failed 1
-
-Rows count as often as the weight of their frame says: the state of a target grows by the new images of changed rows,
-weight 1, and shrinks by the old ones, weight -1.
+labels. The labels are GX's own conditions, so a verdict is GX's. Rows count as often as the weight of their frame says:
+the state of a target grows by the new images of changed rows, weight 1, and shrinks by the old ones, weight -1.
 """
 
 from __future__ import annotations
@@ -300,8 +295,8 @@ class SuiteVerdict:
     Attributes:
         findings: One per expectation, in the order of the suite; without verdict for those of ``open_rules``.
         closing: The findings that close the gate; empty when the rows may be written.
-        reasons: Over the staged rows, ``array<string>``: the quarantine rules that a row breaks, as
-            ``<type>:<column>``; empty for a good row. None when the suite has no quarantine rule.
+        reasons: ``array<string>``: the quarantine rules that a staged row breaks, as ``<type>:<column>``; empty for a
+            good row. None when the suite has no quarantine rule.
         labels: What each row rule says about a row, by index, where it does not measure the rows first.
         open_rules: Rules of scope ``target`` whose counts come from the state of the target: ``judge_state``.
         counts: What the row rules say of the staged rows, by index, where these are the whole target.

@@ -363,7 +363,7 @@ spark:
             UNHEARD_CONF,
             [
                 (3, "'spark.sql.session.timeZone' is always 'UTC' for jobs"),
-                (4, "'spark.sql.mapKeyDedupPolicy' does not reach jobs: they keep its default"),
+                (4, "'spark.sql.mapKeyDedupPolicy' does not reach jobs"),
                 (6, "'spark.databricks.delta.properties.defaults.appendOnly' does not reach jobs"),
             ],
         ),

@@ -61,7 +61,7 @@ WRONG = {
     "no value": ("{rule: mass_change, at_most: }", "has no value"),
     "a match rate in rows": ("{rule: match_rate, join: notes, at_least: 1}", "write 1.0 for all rows"),
     "unknown alias": ("{rule: match_rate, join: note, at_least: 0.5}", "not among the joins; did you mean 'notes'?"),
-    "the driving source": ("{rule: new_orphans, join: orders, at_most: 0}", "'orders', which is the driving source"),
+    "the driving source": ("{rule: new_orphans, join: orders, at_most: 0}", "'orders', which is not among the joins"),
     "no alias": ("{rule: new_orphans, at_most: 0}", "needs 'join', the alias of what is joined; it can be customers"),
     "an alias too many": ("{rule: mass_change, join: notes, at_most: 0}", "the whole target; leave 'join' out"),
     "nulls of a table join": ("{rule: null_foreign_keys, join: notes, at_most: 0}", "not for 'notes': the key of a"),

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from enrich.base.names import name_path
 from enrich.base.schemas import find
 from enrich.base.spec import CompiledJob, HistorySpec
 from enrich.project.kinds.syntax import (
@@ -61,10 +60,6 @@ class History(JobSyntax):
             if name.lower() not in parts:
                 yield name, path
 
-    def find_expression(self, draft: Draft, name: str) -> str | None:
-        """Return the source's column; the times come from none."""
-        return None if name in _list_times(draft) else super().find_expression(draft, name)
-
     def compile(self, compiler: Compiler) -> CompiledJob:
         """Resolve the source's columns."""
         from enrich.project import models
@@ -82,8 +77,7 @@ class History(JobSyntax):
             compiler.check_void(name, compiler.tables[alias].get(name), *place)
         sources, always = compiler.collect_sources(), history.start == "beginning"
         spec = HistorySpec(job.job, sources, alias, tracked, history.valid_from, history.valid_to, always)
-        filled = {name: name_path(alias, name) if name in sources[alias].columns else None for name in spec.columns}
-        compiler.check_names(filled, "history")
+        compiler.check_names(spec.columns, "history")
         if not compiler.open:
             compiler.check_cluster(spec.columns)
         shown = None if history.columns is None else list(tracked)

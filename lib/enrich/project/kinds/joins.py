@@ -44,10 +44,6 @@ class Joins(JobSyntax):
         """Yield those of ``select``."""
         yield from ((name, ("select", name)) for name in draft.tree.mapping("select"))
 
-    def find_expression(self, draft: Draft, name: str) -> str:
-        """Return what ``select`` says."""
-        return str(draft.tree.mapping("select").get(name))
-
     def compile(self, compiler: Compiler) -> CompiledJob:
         """Resolve joins, columns and condition."""
         return compiler.compile_joins()

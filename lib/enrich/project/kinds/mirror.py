@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from enrich.base.errors import ConfigError
-from enrich.base.names import name_path
 from enrich.base.schemas import may_be_key, name_of
 from enrich.base.spec import CompiledJob, MirrorSpec
 from enrich.project.kinds.syntax import (
@@ -79,7 +78,7 @@ class Mirror(JobSyntax):
         for name in extra:
             compiler.check_void(name, compiler.tables[master].get(name), "mirror", "columns")
         spec = MirrorSpec(job.job, compiler.collect_sources(), master, value, mirror.conflict, order, extra)
-        compiler.check_names({name: name_path(master, name) for name in spec.columns}, "mirror")
+        compiler.check_names(spec.columns, "mirror")
         meaning = {**compiler.describe_meaning(), "mirror": [list(value), mirror.conflict, order, list(extra)]}
         return CompiledJob(spec, meaning, complete=True)
 

@@ -12,7 +12,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import Fault
-from enrich.base.names import name_path
 from enrich.project.yamlfile import PathStep, Tree
 
 if TYPE_CHECKING:
@@ -185,10 +184,6 @@ class JobSyntax:
     def list_target_columns(self, draft: Draft) -> Iterator[Named]:
         """Yield the target's columns that the file names, each with its place."""
         raise NotImplementedError
-
-    def find_expression(self, draft: Draft, name: str) -> str | None:
-        """Return what fills a target column, here the source's column; None for one that comes from no expression."""
-        return name_path(draft.driving or "", name)
 
     def list_arrays(self, draft: Draft) -> tuple[str, ...]:  # noqa: ARG002 - no kind but mirrors has some
         """Return the target's columns that are arrays, whatever the source has."""
