@@ -67,18 +67,11 @@ def measure_commit(uri: str, version: int) -> Extent:
 
 def measure_files(uri: str, paths: Iterable[str]) -> Extent:
     """Count the files among paths, relative to a table or whole, as Delta or delta-rs list them, and their bytes."""
-    local = find_local_path(uri)
-    if local is not None:
-        files = set()
-        for path in paths:
-            plain = path.removeprefix("file://").removeprefix("file:")
-            places = (local / plain, local / unquote(plain))  # Delta writes some letters as escapes, and some not
-            files.add(next((place for place in places if place.is_file()), None))
-        return _sum([file.stat().st_size for file in files if file is not None])
     from pyarrow.fs import FileType, PyFileSystem
 
-    place = uri.partition("://")[2]
-    inside = {path.partition(place)[2].lstrip("/") if place in path else path for path in paths}
+    place = str(find_local_path(uri) or uri.partition("://")[2])
+    named = {name for path in paths for name in (path, unquote(path))}  # Delta escapes some letters, and some not
+    inside = {name.partition(place)[2].lstrip("/") if place in name else name for name in named}
     infos = PyFileSystem(open_files(uri)).get_file_info(sorted(inside)) if inside else []
     return _sum([info.size or 0 for info in infos if info.type == FileType.File])
 
