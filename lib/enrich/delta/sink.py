@@ -330,7 +330,8 @@ def _measure_other_columns(session: SparkSession, table: NewTable, rows: DataFra
     old = tables.read_state(str(table.uri))
     if not old.properties.keys() & {extents.MEASURED, extents.MEASURED_FIRST}:
         return  # somebody wants what Delta does by itself
-    there, wanted = _read_measured(old.properties), _read_measured(table.properties)
+    lists = [each.get(extents.MEASURED, "").split(",") for each in (old.properties, table.properties)]
+    there, wanted = ([name.strip().strip("`") for name in each if name.strip()] for each in lists)  # none has a comma
     known = {name.lower() for name in old.columns}
     new = [name for name in wanted if name.lower() not in known]
     measured = [name for name in wanted if name in {*there, *table.cluster_by} or (there and name in new)]
@@ -348,11 +349,6 @@ def choose_statistics(rows: DataFrame, wanted: Iterable[str]) -> dict[str, str]:
     kinds = T.NumericType | T.StringType | T.DateType | T.TimestampType | T.TimestampNTZType  # as Delta has it
     known = {field.name for field in rows.schema.fields if isinstance(field.dataType, kinds)}
     return extents.list_statistics(list(dict.fromkeys(name for name in wanted if name in known)))
-
-
-def _read_measured(properties: Mapping[str, str]) -> list[str]:
-    """Return the columns that the property names; none of ours has a comma or a backtick."""
-    return [name.strip().strip("`") for name in properties.get(extents.MEASURED, "").split(",") if name.strip()]
 
 
 def _drop_metadata(rows: DataFrame) -> DataFrame:

@@ -130,7 +130,11 @@ def _find_comparable_rows(run: Run, rows: DataFrame) -> DataFrame | None:
 def _stage_quarantine(run: Run, changed: Changes, verdict: JudgedRows, affected: Affected | None) -> StagedTable | None:
     """Compare what is quarantined, with a key and without, with the quarantine; None when there is nothing to write."""
     plan, before = run.plan, run.plan.target.quarantine
-    fits = before is None or _can_hold(before.table, verdict.good)
+    fits = True
+    if before is not None:  # columns and fields that came later it may lack
+        kinds = {field.name: field.dataType.jsonValue() for field in verdict.good.schema.fields}
+        ours = {name: kind for name, kind in before.table.columns.items() if name not in (FAILED_COLUMN, RUN_ID_COLUMN)}
+        fits = all(name in kinds and keeps_values(kind, kinds[name]) for name, kind in ours.items())
     replaces = before is not None and (plan.rewrites or (plan.everything and not fits))
     driving, without_key = plan.spec.driving, None
     # Without a quarantine nothing lacked its key before; then only the window can have brought such rows.
@@ -163,13 +167,6 @@ def _stage_quarantine(run: Run, changed: Changes, verdict: JudgedRows, affected:
     staged = found.rows.withColumn(RUN_ID_COLUMN, F.lit(plan.run_id))
     whole = staged.select(*[F.col(quote(name)) for name in (*names, RUN_ID_COLUMN)]) if replaces else None
     return StagedTable(replace(found, rows=staged), identity, None if before is None else before.table, whole)
-
-
-def _can_hold(table: tables.TableState, rows: DataFrame) -> bool:
-    """Return whether a quarantine has the types of ``rows``; columns and fields that came later it may lack."""
-    kinds = {field.name: field.dataType.jsonValue() for field in rows.schema.fields}
-    ours = {name: kind for name, kind in table.columns.items() if name not in (FAILED_COLUMN, RUN_ID_COLUMN)}
-    return all(name in kinds and keeps_values(kind, kinds[name]) for name, kind in ours.items())
 
 
 @measure("write")
