@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from enrich.project.kinds import JOINS
-from enrich.project.models import MODELS, build_schemas
+from enrich.project.models import Job, Settings, build_schemas, list_models
 
 PAGE = Path(__file__).parents[1] / "reference.md"
 
@@ -51,7 +51,7 @@ def build_page() -> str:
         parts.append(_write_table(schema))
         if kind in _AFTER:
             parts.append(_AFTER[kind] + "\n")
-        for place, model in MODELS[kind].items():
+        for place, model in list_models({"job": Job, "conf": Settings}[kind]).items():
             if place and model.__name__ not in seen:
                 seen.add(model.__name__)
                 parts.extend(_write_model(place, model.__name__, models[model.__name__]))

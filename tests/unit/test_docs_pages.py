@@ -16,7 +16,7 @@ import yaml
 from docs.generators import pictures, reference
 
 from enrich.base.errors import EnrichError
-from enrich.project.models import MODELS, keys_of
+from enrich.project.models import Job, Settings, keys_of, list_models
 from kit.command import call, restored
 from kit.pages import DOCS, RECIPES, TOUR, mask, play, prepare, read_files, read_steps
 from kit.project import ROOT
@@ -32,7 +32,7 @@ def test_reference_is_generated_from_the_models() -> None:
 
 def test_reference_has_every_key_of_every_model() -> None:
     rows = re.findall(r"^\| `([^`]+)` \|", reference.build_page(), re.MULTILINE)
-    wanted = {key for models in MODELS.values() for model in models.values() for key in keys_of(model)}
+    wanted = {key for file in (Job, Settings) for model in list_models(file).values() for key in keys_of(model)}
     assert wanted <= set(rows)
     assert {"job", "from", "keep_runs", "element_key"} <= wanted
 

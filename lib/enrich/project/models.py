@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Self, get_args, get_origin
 
 from pydantic import (
     AfterValidator,
@@ -401,29 +401,15 @@ class Settings(Model):
     optimize: Optimize = Optimize(after_commit=True, small_files=100)
 
 
-MODELS: dict[str, dict[tuple[str, ...], type[Model]]] = {
-    "job": {
-        (): Job,
-        ("sources", "*"): Source,
-        ("join", "*"): Join,
-        ("mirror",): Mirror,
-        ("history",): History,
-        ("target",): Target,
-        ("rules", "*"): Rule,
-    },
-    "conf": {
-        (): Settings,
-        ("spark",): Spark,
-        ("lineage",): Lineage,
-        ("lineage", "api_key"): Reference,
-        ("metrics",): Metrics,
-        ("notify", "*"): Notify,
-        ("notify", "*", "url"): Reference,
-        ("notify", "*", "headers", "*"): Reference,
-        ("optimize",): Optimize,
-    },
-}
-"""Which model stands where in which kind of file; ``*`` is a name of the user's."""
+def list_models(model: Any, place: tuple[str, ...] = ()) -> dict[tuple[str, ...], type[Model]]:
+    """Return which model stands where in a file of ``model``; ``*`` is a name of the user's, or an item of a list."""
+    if isinstance(model, type) and issubclass(model, Model):
+        found = {place: model}
+        for name, each in model.model_fields.items():
+            found |= list_models(each.annotation, (*place, each.alias or name))
+        return found
+    inside = (*place, "*") if get_origin(model) in (dict, tuple) else place
+    return {at: each for part in get_args(model) for at, each in list_models(part, inside).items()}
 
 
 def keys_of(model: type[Model]) -> tuple[str, ...]:
@@ -506,7 +492,7 @@ class FileSchema(GenerateJsonSchema):
 
 def build_schemas() -> dict[str, dict[str, Any]]:
     """Return the schemas by file name: ``job.schema.json`` and ``conf.schema.json``."""
-    job = MODELS["job"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
+    job = Job.model_json_schema(by_alias=True, schema_generator=FileSchema)
     job["properties"]["kind"]["enum"] = list(JOBS)
     without = {"not": _require_any_of(("join", "select", "where"))}
     job["allOf"] = [
@@ -527,7 +513,7 @@ def build_schemas() -> dict[str, dict[str, Any]]:
         if "how" in kind.takes and kind.hows != JoinSyntax.hows:
             then["properties"] = {"how": {"enum": sorted(kind.hows)}}
         joins["allOf"].append({"if": _is_kind(kind.name), "then": then})
-    conf = MODELS["conf"][()].model_json_schema(by_alias=True, schema_generator=FileSchema)
+    conf = Settings.model_json_schema(by_alias=True, schema_generator=FileSchema)
     conf["oneOf"] = [{"required": ["lake"]}, {"required": ["catalog"]}]
     conf["dependencies"] = {"catalog": ["state"]}
     conf["properties"]["spark"].pop("default", None)

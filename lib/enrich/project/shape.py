@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pydantic import ValidationError
 
 from enrich.base.errors import Fault, did_you_mean, show_text
-from enrich.project.models import MODELS, Model, Reference, keys_of
+from enrich.project.models import Job, Model, Reference, Settings, keys_of, list_models
 from enrich.project.yamlfile import PathStep, Tree
 
 _WORDS = {
@@ -68,8 +68,8 @@ def _is_expression(path: tuple[PathStep, ...]) -> bool:
     return path == ("where",) or (path[:1] == ("select",) and len(path) == 2)
 
 
-JOB = FileKind(MODELS["job"], {("rules", "*"): "rules"}, _is_expression)
-CONF = FileKind(MODELS["conf"], {}, lambda path: path[:2] == ("spark", "conf"))
+JOB = FileKind(list_models(Job), {("rules", "*"): "rules"}, _is_expression)
+CONF = FileKind(list_models(Settings), {}, lambda path: path[:2] == ("spark", "conf"))
 
 
 @dataclass(frozen=True)

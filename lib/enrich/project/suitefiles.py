@@ -27,7 +27,7 @@ from enrich.project.expressions import check_condition, parse_expression
 from enrich.project.expressions.lexer import is_relative_time
 from enrich.project.expressions.reading import AnyName
 from enrich.project.kinds.syntax import list_names
-from enrich.project.models import Model, Threshold
+from enrich.project.models import Model, Threshold, list_models
 from enrich.project.shape import FileKind, build_model
 from enrich.project.yamlfile import PathStep, Tree, read_tree
 
@@ -85,10 +85,7 @@ def _is_free(path: tuple[PathStep, ...]) -> bool:
     return False
 
 
-_RULE = ("expectations", "*")
-_FILE = FileKind(
-    {(): _SuiteFile, _RULE: _Rule, (*_RULE, "meta"): _Meta, (*_RULE, "meta", "enrich"): _Settings}, {}, is_data=_is_free
-)
+_FILE = FileKind(list_models(_SuiteFile), {}, is_data=_is_free)
 
 
 def load_suite(path: Path, name: str) -> Suite:

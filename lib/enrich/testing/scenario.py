@@ -14,7 +14,7 @@ from pydantic import Field, StrictBool, StrictInt, StrictStr, WithJsonSchema
 
 from enrich.base.spec import DataType
 from enrich.dumps.result import MAX_DELETE
-from enrich.project.models import FileSchema, Model, Names, Text, finish_schema
+from enrich.project.models import FileSchema, Model, Names, Text, finish_schema, list_models
 from enrich.project.shape import FileKind
 from enrich.project.yamlfile import PathStep
 
@@ -166,16 +166,7 @@ def _is_data(path: tuple[PathStep, ...]) -> bool:
 
 
 KIND = FileKind(
-    {
-        (): ScenarioFile,
-        ("tables", "*"): Table,
-        ("rounds", "*"): RoundEntry,
-        ("rounds", "*", "commits", "*"): Commit,
-        ("rounds", "*", "load", "*"): Dump,
-        ("rounds", "*", "commits", "*", "load", "*"): Dump,
-        ("rounds", "*", "findings", "*", "*"): FindingEntry,
-        ("rounds", "*", "counts", "*"): CountsEntry,
-    },
+    list_models(ScenarioFile),
     {
         ("tables", "*"): "tables.<table>",
         ("rounds", "*"): "rounds",
