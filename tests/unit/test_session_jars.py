@@ -143,12 +143,6 @@ def test_the_installed_pyspark_decides_which_jars_are_taken(monkeypatch, spark, 
     assert Release.installed() == Release(minor, "4.4.0")
 
 
-@pytest.mark.parametrize(("spark", "fitting"), [("4.0.2", "4.0"), ("4.1.0", "4.1"), ("3.5.1", None), ("4.10.0", None)])
-def test_a_session_that_lacks_jars_is_told_which(spark, fitting):
-    release = Release.fitting(spark)
-    assert (release.spark if release else None) == fitting
-
-
 def test_releases_that_were_not_tried_together_are_refused(monkeypatch):
     monkeypatch.setattr(jars, "version", {"pyspark": "4.2.1", "delta-spark": "4.4.1"}.__getitem__)
     said = fault(Release.installed)
@@ -171,9 +165,7 @@ def test_the_jars_of_what_is_not_installed_ask_for_the_extra(monkeypatch, missin
 @pytest.mark.parametrize("known", [{}, {**SMALL, RELEASE.names[1]: SMALL[RELEASE.names[0]]}])
 def test_a_jar_that_is_not_the_released_one_is_refused_and_not_kept(resolver, monkeypatch, known):
     monkeypatch.setattr(jars, "DIGESTS", known)
-    said = fault(find_delta_jars)
-    assert "is not what was released" in said
-    assert RELEASE.names[1] in said
+    assert "is not what was released" in fault(find_delta_jars)
     assert list(cached().parent.iterdir()) == []
 
 

@@ -38,14 +38,7 @@ def measure_width(text: str) -> int:
 
 
 def format_table(header: Sequence[str], rows: Iterable[Sequence[str]], right: Sequence[int] = ()) -> str:
-    """Lay out rows under a header, columns two blanks apart; ``right`` names the columns that align right.
-
-    ```
-    job    status     inserted
-    a      updated           3
-    b_two  unchanged         0
-    ```
-    """
+    """Lay out rows under a header, columns two blanks apart; ``right`` names the columns that align right."""
     lines = [list(header), *(list(row) for row in rows)]
     widths = [max(measure_width(line[column]) for line in lines) for column in range(len(header))]
 
@@ -62,12 +55,7 @@ def format_count(number: int, noun: str) -> str:
 
 
 def format_reasons(reasons: Mapping[str, int], near_misses: Mapping[str, int]) -> str:
-    """Return why rows fail a rule: ``9 no such key, 3 near miss (2 invisible, 1 case)``.
-
-    Args:
-        reasons: Reason of ``enrich why`` -> rows.
-        near_misses: Kind -> rows, of the reason ``near_miss``.
-    """
+    """Return why rows fail a rule, by reasons and kinds of near misses: ``3 near miss (2 invisible, 1 case)``."""
 
     def told(counts: Mapping[str, int]) -> dict[str, str]:
         return {word: f"{rows} {word.removesuffix('_at').replace('_', ' ')}" for word, rows in counts.items()}

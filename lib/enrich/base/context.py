@@ -15,7 +15,7 @@ _call: ContextVar[str] = ContextVar("enrich_call", default="enrich")
 
 
 def begin_run(run_id: str | None) -> None:
-    """Name the run to which every line belongs from here on; it stays until the next one, as errors come last."""
+    """Name the run of every line from here on, until the next one: errors come last."""
     _run.set(run_id)
     _written.set(None)
 
@@ -47,12 +47,7 @@ def current() -> tuple[str | None, str | None]:
 
 @contextmanager
 def work_at(target: str, directory: Path | None = None) -> Iterator[None]:
-    """Let the commands in messages that are made inside be for a deployment; as they stand they are for ``dev``.
-
-    Args:
-        target: The deployment.
-        directory: The project's, where it was named; None where it is the one in which the command is called.
-    """
+    """Let the commands in messages that are made inside be for a deployment, and for a project that was named."""
     place = [] if directory is None else ["--project-dir", str(directory.absolute())]
     token = _call.set(shlex.join(["enrich", *place, *(["--target", target] if target != "dev" else [])]))
     try:

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from difflib import get_close_matches
 
+# What helps a history that can neither go on nor be computed again.
 ANOTHER_TARGET = "let the job write to another target, and keep the old one"
-"""What helps a history that can neither go on nor be computed again."""
 
 
 @dataclass(frozen=True)
@@ -25,15 +25,9 @@ class Fault:
 
 
 class EnrichError(Exception):
-    """A failure that enrich foresaw.
-
-    Args:
-        message: One line: what happened, and where.
-        hint: The next command or the correction, one line.
-    """
+    """A failure that enrich foresaw: what happened and where, and the next command or the correction; a line each."""
 
     exit_code = 1
-    """The process's exit code when this error decides the run."""
 
     def __init__(self, message: str, *, hint: str | None = None) -> None:
         self.message = message
@@ -138,11 +132,7 @@ def show_text(text: str) -> str:
 
 
 def refuse_text(name: str, given: object) -> None:
-    """Refuse one text where a caller's list is expected, for its letters would be taken for the elements.
-
-    Raises:
-        ConfigError: It is one.
-    """
+    """Refuse one text where a caller's list is expected, for its letters would be taken for the elements."""
     if isinstance(given, str | bytes):
         raise ConfigError(f"{name} is one text", hint=f"give a list: {name}=[...]")
 

@@ -28,7 +28,7 @@ PURPOSE = {
 
 
 def read_version() -> str:
-    """Return the installed version; ``0+source`` where the source tree is on the path and not installed."""
+    """Return the installed version; ``0+source`` where there is none."""
     from importlib.metadata import PackageNotFoundError, version
 
     try:
@@ -43,11 +43,7 @@ def has_extra(extra: str) -> bool:
 
 
 def require_extra(extra: str) -> None:
-    """Check that the packages of an extra are there.
-
-    Raises:
-        EnvironmentFault: One is missing; the hint is the line that installs it.
-    """
+    """Raise an EnvironmentFault with the line that installs an extra where one of its packages is missing."""
     for module in MODULES[extra]:
         if not _is_there(module):
             raise describe_missing(extra, module)
@@ -55,9 +51,8 @@ def require_extra(extra: str) -> None:
 
 def describe_missing(extra: str, module: str) -> EnvironmentFault:
     """Return the error for a package of an extra that is not there."""
-    return EnvironmentFault(
-        f"this needs {PURPOSE[extra]}, and the package {module!r} is not installed", hint=f"run `{install(extra)}`"
-    )
+    told = f"this needs {PURPOSE[extra]}, and the package {module!r} is not installed"
+    return EnvironmentFault(told, hint=f"run `{install(extra)}`")
 
 
 def install(extra: str) -> str:

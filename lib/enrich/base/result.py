@@ -24,12 +24,10 @@ CREATED, UPDATED, UNCHANGED = "created", "updated", "unchanged"
 BLOCKED, FAILED, SKIPPED, LOCKED = "blocked", "failed", "skipped", "locked"
 _STATUS_OF_CODE = {3: BLOCKED, 4: LOCKED}
 
+# What a run does to its target; `compare` stands in plans alone: which rows differ is not known yet.
 CREATE, REWRITE, COMPARE, MERGE, APPEND = "create", "rewrite", "compare", "merge", "append"
 CURSOR, NOTHING = "cursor", "nothing"
-"""What a run does to its target; ``compare`` stands in plans alone: which rows differ is not known yet."""
-
-BEFORE_ALL = -1
-"""The version before a table's first one."""
+BEFORE_ALL = -1  # the version before a table's first one
 
 _SPARSE, _FLAT = {"json": "only where it is neither None nor False"}, {"json": "its keys, and not itself"}
 
@@ -44,7 +42,7 @@ def _adapt(kind: type) -> TypeAdapter[Any]:
 
 
 def _describe(schema: dict[str, Any], kind: Any) -> None:
-    """Complete the schema of a class by what its docstring says, and by which keys may be left out."""
+    """Complete the schema of a class by its docstring, and by which keys may be left out."""
     schema["description"] = (inspect.getdoc(kind) or "").partition("\n\n")[0].replace("``", "")
     for each in reversed(kind.__mro__):
         for name, text in re.findall(r"^ {4}(\w+): (.+(?:\n {5,}.+)*)$", inspect.getdoc(each) or "", re.MULTILINE):
@@ -83,9 +81,6 @@ class Told:
         return found
 
 
-# --- one rule, one join, one source, rows and files -------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class Finding(Told):
     """What one rule says about the run: its verdict over the rows that it judged; see docs/quality.md.
@@ -107,7 +102,6 @@ class Finding(Told):
         scope: The rows that it judged: those that the run touched, or the whole target.
         scanned: The whole target was read for it.
         tolerated: Rows failed, and no more than tolerate allows: there is nothing to act upon.
-        where: ``file:line`` of the rule in its suite; in messages alone.
     """
 
     index: int | None
@@ -127,7 +121,7 @@ class Finding(Told):
     scanned: bool = field(default=False, metadata=_SPARSE)
     tolerated: bool = field(default=False, metadata=_SPARSE)
     rule: Annotated[int | None, Field(exclude=True)] = None
-    where: Annotated[str | None, Field(exclude=True)] = field(default=None, compare=False)
+    where: Annotated[str | None, Field(exclude=True)] = field(default=None, compare=False)  # its line, in messages
 
     @property
     def is_failing(self) -> bool:
@@ -278,9 +272,6 @@ class Compaction(Told):
     why: str
 
 
-# --- the whole target -------------------------------------------------------------------------------------------------
-
-
 @dataclass(frozen=True)
 class RuleState(Told):
     """What one row rule says of all rows of the target, as recorded.
@@ -290,14 +281,13 @@ class RuleState(Told):
         checked: Rows that the rule judges; null if they are not counted yet, or if it raised an error.
         failed: Rows that fail; null like checked.
         error: Class of the error that the rule raised on a row of the target.
-        rule: What tells the rule from others, wherever it stands: ``SuiteRule.fingerprint``.
     """
 
     index: int
     checked: int | None = None
     failed: int | None = None
     error: str | None = None
-    rule: Annotated[str, Field(exclude=True)] = ""
+    rule: Annotated[str, Field(exclude=True)] = ""  # SuiteRule.fingerprint
 
     @property
     def is_counted(self) -> bool:
@@ -310,9 +300,6 @@ class State(Told):
     """What the whole target holds, as recorded by a run.
 
     It is kept in the record of the target's commit, so that it is one with the rows, and stands in every result.
-
-        recorded                     + what a run changed                        = after the run
-        rows 100, rule 0: 12 failed    2 rows come, 1 of them fails; 1 turns good  rows 102, rule 0: 12 failed
 
     Attributes:
         rows: Its rows.
@@ -340,21 +327,17 @@ class State(Told):
     def agrees_with(self, counted: State) -> bool:
         """Return whether all that is counted here is what ``counted`` says; rules without counts are not compared."""
         theirs = {each.index: each for each in counted.rules}
-        said, found = ((each.rows, dict(each.lookups), dict(each.nulls)) for each in (self, counted))
-        return said == found and all(each == theirs.get(each.index) for each in self.rules if each.is_counted)
+        same = replace(self, rules=()) == replace(counted, rules=())
+        return same and all(each == theirs.get(each.index) for each in self.rules if each.is_counted)
 
     def under(self, rules: Sequence[RuleState]) -> State:
-        """Return this state with an entry for each of ``rules``, which are not counted where it has none for them.
+        """Return this state with an entry for each of ``rules``, told apart by their fingerprints.
 
-        Rules are told apart by their fingerprints: one that moves within its suite keeps its counts, one that changes
-        its arguments does not, and one that has left the suite is gone.
+        It is not counted where there is none; those of rules that have left the suite are gone.
         """
         known = {each.rule: each for each in self.rules}
         kept = [replace(known[each.rule], index=each.index) if each.rule in known else each for each in rules]
         return replace(self, rules=tuple(kept))
-
-
-# --- a job, and the run -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
@@ -374,8 +357,6 @@ class JobResult(Told):
         written: What the target's commit added; null without one.
         state: What the whole target holds when the run ends; null when nobody can say, or when there is no target.
         optimized: What put the target in shape after its commit; null when that was not needed, or did not succeed.
-        exit_code: This job's share in the run's exit code.
-        number: The transaction number of the job's commit; None when it made none.
     """
 
     job: str
@@ -396,7 +377,7 @@ class JobResult(Told):
     optimized: Compaction | None = None
     exit_code: Annotated[int, Field(exclude=True)] = 0
     seconds: Annotated[float, Field(exclude=True)] = 0.0
-    number: Annotated[int | None, Field(exclude=True)] = None
+    number: Annotated[int | None, Field(exclude=True)] = None  # of its commit's transaction
 
     def with_findings(self, found: Iterable[Finding]) -> JobResult:
         """Return this result with ``found`` in their places; a verdict takes the place of "0 rows checked"."""

@@ -34,13 +34,9 @@ def is_secret(setting: str) -> bool:
 
 
 def remember_settings(uris: Iterable[str], settings: Mapping[str, str]) -> None:
-    """Let the tables of a project be reached as its settings say, from here on and in the whole process.
+    """Let the tables of a project be reached as its Spark settings say, from here on and in the whole process.
 
-    Hadoop keeps one connection for a bucket and process, too.
-
-    Args:
-        uris: Where the project has tables; others (a catalog's) are taken to be like those of the last project.
-        settings: Spark settings of its deployment.
+    Tables elsewhere (a catalog's) are taken to be like those of the last project.
     """
     for bucket in {urlsplit(uri).netloc for uri in uris if uri.startswith("s3a://")} | {""}:
         _known[bucket] = settings
@@ -55,12 +51,7 @@ def find_options(uri: str) -> dict[str, str]:
 
 
 def derive_options(settings: Mapping[str, str], bucket: str) -> dict[str, str]:
-    """Return the storage options of delta-rs that mean what settings of S3A say.
-
-    Args:
-        settings: Spark settings by name.
-        bucket: Whose own settings (``fs.s3a.bucket.<bucket>.*``) come first, as they do in S3A.
-    """
+    """Return the storage options of delta-rs that mean what settings of S3A say; a bucket's own come first."""
 
     def get(name: str) -> str:
         return (settings.get(f"{PREFIX}bucket.{bucket}.{name}") or settings.get(PREFIX + name) or "").strip()
@@ -78,8 +69,7 @@ def derive_options(settings: Mapping[str, str], bucket: str) -> dict[str, str]:
         secure = get("connection.ssl.enabled").lower() != "false"
         whole = endpoint if "://" in endpoint else f"{'https' if secure else 'http'}://{endpoint}"
         if get("path.style.access").lower() != "true":
-            scheme, _, place = whole.partition("://")
-            whole = f"{scheme}://{bucket}.{place}"
+            whole = whole.replace("://", f"://{bucket}.", 1)
             options["aws_virtual_hosted_style_request"] = "true"
         options["aws_endpoint_url"] = whole
         options["aws_allow_http"] = str(whole.startswith("http:")).lower()

@@ -1,7 +1,7 @@
 """Make the class-data archive: Spark's and Delta's classes as the JVM keeps them, so that it need not read them.
 
-It saves a quarter of a short run. ``python -m enrich.spark`` makes it, once for a Java and its jars. The JVM
-itself refuses an archive of other jars or of another Java, and starts without it; see ``docs/adr/0014-jvm-fit.md``.
+``python -m enrich.spark`` makes it, once for a Java and its jars. The JVM itself refuses one of others, and starts
+without it: docs/adr/0014-jvm-fit.md.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
+# How a finished archive begins; the JVM writes it last (CDS_DYNAMIC_ARCHIVE_MAGIC, little-endian).
 _MAGIC = bytes.fromhex("a8ab0bf0")
-"""How a finished archive begins; the JVM writes it last (``CDS_DYNAMIC_ARCHIVE_MAGIC``, little-endian)."""
 
 
 def find_archive(jars: Sequence[Path]) -> Path | None:

@@ -15,14 +15,12 @@ from typing import NamedTuple
 
 from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE
 
+# Bytes of all tables below which it costs more to compile a query than to interpret it.
 INTERPRETED = 4 * 2**20
-"""Bytes of all tables below which it costs more to compile a query than to interpret it."""
-
+# Bytes below which the JVM's second compiler costs more than its code saves.
 QUICKLY_COMPILED = 256 * 2**20
-"""Bytes below which the JVM's second compiler costs more than its code saves."""
-
+# The least and the most that a local Spark gets of a machine's memory, of which it gets a quarter.
 MEMORY = (2 * 2**30, 8 * 2**30)
-"""The least and the most that a local Spark gets of a machine's memory, of which it gets a quarter."""
 
 HASHED = (
     "spark.sql.adaptive.maxShuffledHashJoinLocalMapThreshold",
@@ -48,12 +46,9 @@ class Fit(NamedTuple):
 
 
 def choose_fit(size: int | None, master: str | None, given: str | None) -> Fit:
-    """Return the settings for tables of ``size`` bytes.
+    """Return the settings of a local Spark for tables of ``size`` bytes, or an unknown number.
 
-    Args:
-        size: Bytes of the tables that a run may read; None when that is not known.
-        master: Spark's master; only a local one does the work in the JVM that is started here.
-        given: The options that the configuration gives to the JVM; a second collector would keep it from starting.
+    ``given`` are the JVM's options of the configuration: a second collector would keep it from starting.
     """
     if master is None or not is_in_one_process(master):
         return Fit((), {})

@@ -1,7 +1,5 @@
 """Find Java, and provide the five Delta jars that pyspark lacks: from Maven into a cache, once, or from a directory.
 
-The installed pyspark, 4.0 or 4.1, decides which: the name of Delta's first jar has Spark's minor version in it.
-
 The resolver is Spark's own (Ivy), so the machine's settings for it count: proxies in ``JAVA_TOOL_OPTIONS``, mirrors in
 ``spark.jars.ivySettings`` or ``spark.jars.repositories``, ``~/.m2`` and ``~/.ivy2`` as first places to look.
 ``python -m enrich.spark`` fills the cache ahead of time. See ``docs/adr/0003-delta-jars.md``.
@@ -28,7 +26,6 @@ from enrich.base.extras import SPARK, describe_missing, install
 log = logging.getLogger(__name__)
 
 SCALA = "2.13"
-
 PAIRS = (("4.0", "4.4.0"), ("4.1", "4.4.0"))
 """Spark's minor version and Delta's version, where both were tried together: docs/adr/0018-distribution.md."""
 
@@ -42,18 +39,13 @@ DIGESTS = {
 }
 """SHA-256 of the jars as Maven Central has them: a mirror or a cache may hold something else under these names."""
 
-PATIENCE = 600
-"""Seconds that the resolver may take: 12 MB over a slow line."""
-
+PATIENCE = 600  # seconds for 12 MB over a slow line
+# Everything but `io.delta` and its kin, as Ivy globs: pyspark's wheel holds the rest (33 jars become 5).
 OTHERS = "[^i]*:*,io.[^d]*:*"
-"""Everything but ``io.delta`` and its kin, as Ivy globs: pyspark's wheel holds the rest (33 jars become 5)."""
-
 # Lines of a JVM that ends badly which say nothing of the cause.
 NOISE = re.compile(r"\s*at |Error: |Error occurred during initialization|Picked up ")
-
+# Of Java, for Spark 4.0 and 4.1; Hadoop's security calls are gone from Java 24 on.
 SUPPORTED = (17, 21)
-"""Major versions of Java that Spark 4.0 and 4.1 are released for; Hadoop's security calls are gone from Java 24 on."""
-
 ADVICE = "install a Java 17 (for example openjdk-17-jre-headless) and put it on PATH, or set JAVA_HOME"
 
 
@@ -65,11 +57,7 @@ class Release(NamedTuple):
 
     @classmethod
     def installed(cls) -> Release:
-        """Return the installed releases of pyspark and delta-spark.
-
-        Raises:
-            EnvironmentFault: One of them is not installed, or there are no jars for the two.
-        """
+        """Return those that are installed; an EnvironmentFault where one is missing or there are no jars for both."""
         try:
             spark, delta = version("pyspark"), version("delta-spark")
         except PackageNotFoundError as error:
@@ -82,11 +70,6 @@ class Release(NamedTuple):
                 hint=f"run `{install(SPARK)}`",
             )
         return found
-
-    @classmethod
-    def fitting(cls, spark: str) -> Release | None:
-        """Return the release for a version of Spark, whatever is installed here; None where there is none."""
-        return next((cls(*pair) for pair in PAIRS if spark.startswith(f"{pair[0]}.")), None)
 
     @property
     def coordinate(self) -> str:
@@ -126,8 +109,6 @@ def find_delta_jars(
         if not fetch:
             return ()
         _fill(folder, release, conf or {})
-        if not _holds_release(folder, release):
-            raise EnvironmentFault(f"the Delta jars in {str(folder)!r} are damaged", hint="remove that directory")
     return tuple(folder / name for name in release.names)
 
 
@@ -185,13 +166,10 @@ def _take_from_directory(directory: Path, release: Release) -> tuple[Path, ...]:
 def _holds_release(folder: Path, release: Release) -> bool:
     """Tell whether a directory has the jars that were released under their names (12 MB for all five: 12 ms)."""
     try:
-        return all(_digest(folder / name) == DIGESTS.get(name) for name in release.names)
+        found = {name: hashlib.sha256((folder / name).read_bytes()).hexdigest() for name in release.names}
     except OSError:
         return False
-
-
-def _digest(jar: Path) -> str:
-    return hashlib.sha256(jar.read_bytes()).hexdigest()
+    return all(DIGESTS.get(name) == digest for name, digest in found.items())
 
 
 def _fill(folder: Path, release: Release, conf: Mapping[str, str]) -> None:
@@ -206,9 +184,9 @@ def _fill(folder: Path, release: Release, conf: Mapping[str, str]) -> None:
             fetched.mkdir()
             for source, name in zip(_take_from_directory(ivy / "jars", release), release.names, strict=True):
                 shutil.move(source, fetched / name)
-            if strange := [name for name in release.names if _digest(fetched / name) != DIGESTS.get(name)]:
+            if not _holds_release(fetched, release):
                 raise EnvironmentFault(
-                    f"what the resolver brought is not what was released: {', '.join(strange)}",
+                    f"what the resolver brought is not what was released as {release.coordinate}",
                     hint="check the mirror, or put the jars of your choice into a directory and name it in ENRICH_JARS",
                 )
             if not _holds_release(folder, release):  # else another process was faster

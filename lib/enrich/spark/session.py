@@ -32,7 +32,7 @@ from enrich.project.settings import FORCED, is_inherited
 from enrich.spark import ADAPTIVE, ADAPTIVE_BY_CHANGE
 from enrich.spark.archive import find_archive
 from enrich.spark.fit import HASHED, choose_fit, choose_hashed, choose_memory, count_cores, is_in_one_process
-from enrich.spark.jars import Release, condense, find_delta_jars, find_spark_home, require_java
+from enrich.spark.jars import PAIRS, Release, condense, find_delta_jars, find_spark_home, require_java
 from enrich.spark.logstore import find_log_store_jars
 
 if TYPE_CHECKING:
@@ -57,7 +57,6 @@ DEFAULTS = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",
 }
 """Settings of a session that enrich builds, where neither configuration nor Spark's own files say otherwise."""
-
 SNAPSHOT_PARTITIONS = "spark.databricks.delta.snapshotPartitions"
 LOCAL = {
     # Host name lookups and an open port on the network serve nobody when all threads are in one process.
@@ -87,8 +86,8 @@ def get_session(settings: Spark | None = None, size: Callable[[], int | None] = 
     """Return the active session, else the default one, else build one.
 
     Args:
-        settings: The ``spark`` section of the deployment's file; used only to build. None: all defaults.
-        size: Tells how many bytes the tables have that will be read; asked only to build. None: not known.
+        settings: The ``spark`` section of the deployment's file, for one that is built.
+        size: Tells how many bytes the tables have that will be read, or None; asked only to build.
 
     Raises:
         EnvironmentFault: The session at hand lacks Delta or is of Spark Connect, or none can be built.
@@ -147,9 +146,6 @@ def borrow_session(spark: SparkSession) -> Iterator[SparkSession]:
     """Give a job a session that nobody else uses meanwhile; the next job with the same settings gets it again.
 
     Delta keeps sessions alive for an hour, so that one for each job would fill a process that runs many.
-
-    Raises:
-        EnvironmentFault: ``spark`` has no Delta, or is a Spark Connect session.
     """
     refuse_connect(spark)
     settings = _read_settings(spark)
@@ -177,8 +173,7 @@ def activate(session: SparkSession) -> Iterator[SparkSession]:
     """Make ``session`` the active one of this thread for the time of the block, then put back what was there.
 
     Delta reads some settings from the active session; ``createDataFrame`` makes its own the active one for good.
-    Inside the block pyspark logs no exception by itself. pyspark has its active session and its loggers once for all
-    threads: the last block to end puts them back.
+    pyspark has its active session once for all threads, and tells nothing by itself until the last block ends.
     """
     jvm = SparkSession._get_j_spark_session_class(session._jvm)
     jvm_before = jvm.getActiveSession()
@@ -207,11 +202,7 @@ def _describe_remote(named: str) -> EnvironmentFault:
 
 
 def refuse_connect(session: SparkSession) -> None:
-    """Refuse a session of Spark Connect, before something asks it for the JVM that it does not have.
-
-    Raises:
-        EnvironmentFault: It is one.
-    """
+    """Refuse a session of Spark Connect, before something asks it for the JVM that it does not have."""
     if type(session).__module__.startswith("pyspark.sql.connect"):
         raise _describe_remote("the given session")
 
@@ -231,10 +222,10 @@ def _require_delta(session: SparkSession) -> None:
     try:
         jvm.org.apache.spark.util.Utils.classForName(EXTENSION, True, False)
     except Exception as error:
-        release = Release.fitting(session.version)
+        release = Release(session.version.rpartition(".")[0], PAIRS[-1][1])
         raise EnvironmentFault(
             "the active Spark session is set up for Delta, but its JVM does not have the Delta jars",
-            hint=f"start it with spark-submit --packages {release.coordinate}" if release else "use Spark 4.0 or 4.1",
+            hint=f"start it with spark-submit --packages {release.coordinate}",
         ) from error
 
 
@@ -341,15 +332,9 @@ def _choose_context_settings(
 
 
 def _launch_jvm(settings: Mapping[str, str]) -> Any:
-    """Start the JVM; what it prints goes to a file of our own, for it may hold cell values.
-
-    The JVM ends when this process does: its standard input is a pipe that we hold.
-
-    Raises:
-        EnvironmentFault: It does not start.
-    """
+    """Start the JVM, which ends when this process does: its standard input is a pipe that we hold."""
     conf = SparkConf(loadDefaults=False).setAll(list(settings.items()))
-    output = make_private_directory() / "jvm.log"
+    output = make_private_directory() / "jvm.log"  # of our own: what the JVM prints may hold cell values
     launch: Callable[..., Any] = launch_gateway
     with output.open("wb") as sink:
         try:
