@@ -90,7 +90,7 @@ def test_first_runs_tell_the_line_and_rules_too(lab: Lab) -> None:
     code, error = found["ruled"]
     assert code == 3
     assert "expectations/orders.json:" in error
-    assert "try_cast" in error
+    assert "CAST_INVALID_INPUT" in error
     assert CANARY not in error
 
 

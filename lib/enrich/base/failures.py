@@ -241,30 +241,16 @@ def _list_thrown(error: BaseException) -> Iterator[Any]:
 _OF_VALUES = ("DUPLICATED_MAP_KEY", "INVALID_FORMAT", "COLLECTION_SIZE_LIMIT_EXCEEDED")
 _OF_FILES = ("DELTA_", "FAILED_READ_FILE")
 
-_HAVE_TRY = re.compile(
-    r"\s*(cast|element_at|make_interval|make_timestamp(?:_[ln]tz)?|mod|parse_json|parse_url|to_binary|to_date|to_number"
-    r"|to_timestamp|url_decode|validate_utf8|variant_get)\s*\(",
-    re.IGNORECASE,
+INSTEAD = (
+    "functions such as try_cast, try_divide, try_to_date, try_element_at and get give null there instead;"
+    " case when ... then ... end keeps such values out"
 )
-"""A call of a function beside which there is one with ``try_`` before its name, which gives null where it fails."""
-_OPERATORS = {"/": "try_divide", "%": "try_mod", "*": "try_multiply", "+": "try_add", "-": "try_subtract"}
-_BY_CONDITION = {
-    "ELEMENT_AT|INDEX_OF_ZERO": "try_element_at",
-    "ARRAY_INDEX": "get",
-    "CAST_|CONVERSION_INVALID_INPUT|CANNOT_PARSE_DECIMAL|NUMERIC_VALUE_OUT_OF_RANGE": "try_cast",
-    "CANNOT_PARSE_TIME": "try_to_timestamp",
-}
+"""What helps against a value that cannot be computed with."""
 
 
 @dataclass(frozen=True)
 class ValueFault:
-    """What Spark says of a value that it cannot compute with.
-
-    Attributes:
-        condition: Spark's word for it, such as ``CAST_INVALID_INPUT``.
-        fragment: The part of an expression that failed, as written; empty where Spark does not tell.
-        start: Where that begins in the expression.
-    """
+    """What Spark says of a value that it cannot compute with, and which part of the expression failed, if it tells."""
 
     condition: str
     fragment: str = ""
@@ -273,23 +259,6 @@ class ValueFault:
     def is_in(self, text: str) -> bool:
         """Tell whether an expression has the part that failed, at its place."""
         return bool(self.fragment) and text.startswith(self.fragment, self.start)
-
-    def suggest(self, text: str = "") -> str:
-        """Return what helps; ``text`` is the expression, for where Spark does not tell what of it failed."""
-        if function := suggest_function(self.condition, self.fragment or text):
-            return f"{function}(...) gives null there instead"
-        return "case when ... then ... end keeps such values out"
-
-
-def suggest_function(condition: str, fragment: str = "") -> str | None:
-    """Return the function that gives null where a condition arises, by the part of the expression that failed."""
-    if called := _HAVE_TRY.match(fragment):
-        return f"try_{called[1].lower()}"
-    if re.search("BY_ZERO|ARITHMETIC_OVERFLOW", condition):
-        for sign, function in _OPERATORS.items():
-            if sign in fragment:
-                return function
-    return next((function for words, function in _BY_CONDITION.items() if re.search(words, condition)), None)
 
 
 def find_value_fault(error: BaseException) -> ValueFault | None:

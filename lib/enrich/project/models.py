@@ -31,7 +31,7 @@ from pydantic_core import PydanticCustomError
 
 from enrich.base import hints
 from enrich.base.errors import ConfigError, Fault, did_you_mean
-from enrich.base.failures import ValueFault
+from enrich.base.failures import INSTEAD, ValueFault
 from enrich.project.kinds import JOBS, JOINS
 from enrich.project.kinds.syntax import JoinSyntax
 from enrich.project.yamlfile import PathStep, Tree
@@ -433,8 +433,7 @@ def explain_value_fault(job: Job, fault: ValueFault) -> ConfigError:
     if not found:
         said = f"job {job.job!r} cannot take a value ({fault.condition})"
         return ConfigError(said, hint="correct the row in its source, and run again", where=job.at("target"))
-    remedy = fault.suggest(found[0][2] if len(found) == 1 else "")
-    hint = f"correct the expression: {remedy}; then run `{hints.refresh(job.job)}`"
+    hint = f"correct the expression: {INSTEAD}; then run `{hints.refresh(job.job)}`"
     places = dict.fromkeys((what, at) for what, at, _ in found)
     what = " or ".join(what for what, _ in places)
     said = f"{what} of job {job.job!r} cannot be computed for a row ({fault.condition})"

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 
 from enrich.base import hints, suites
 from enrich.base.errors import Blocked
-from enrich.base.failures import ValueFault, suggest_function
 from enrich.base.result import BLOCKED, Counts, Finding, JobResult, LookupState, RuleState
 from enrich.base.spec import FAILED_COLUMN, Affected, name_left_key, name_partners, quote
 from enrich.base.suites import TARGET
@@ -108,9 +107,7 @@ def _describe(finding: Finding) -> str:
     what = f"{finding.expectation} ({where})" if where else finding.expectation
     if not finding.error:
         return f"{what}: {finding.failed} of {finding.checked} rows"
-    condition = finding.error.partition("[")[2].rstrip("]")
-    remedy = f"; {ValueFault(condition).suggest()}" if suggest_function(condition) else ""
-    return f"{f'{finding.where}: ' if finding.where else ''}{what}: {finding.error}{remedy}"
+    return f"{f'{finding.where}: ' if finding.where else ''}{what}: {finding.error}"
 
 
 @measure("rules")
