@@ -11,7 +11,8 @@ from pathlib import Path
 _run: ContextVar[str | None] = ContextVar("enrich_run", default=None)
 _job: ContextVar[str | None] = ContextVar("enrich_job", default=None)
 _written: ContextVar[str | None] = ContextVar("enrich_written", default=None)
-_call: ContextVar[str] = ContextVar("enrich_call", default="enrich")
+command: ContextVar[str] = ContextVar("enrich_call", default="enrich")
+"""The words with which a command begins: ``enrich``, and what names project and deployment."""
 
 
 def begin_run(run_id: str | None) -> None:
@@ -49,13 +50,8 @@ def current() -> tuple[str | None, str | None]:
 def work_at(target: str, directory: Path | None = None) -> Iterator[None]:
     """Let the commands in messages that are made inside be for a deployment, and for a project that was named."""
     place = [] if directory is None else ["--project-dir", str(directory.absolute())]
-    token = _call.set(shlex.join(["enrich", *place, *(["--target", target] if target != "dev" else [])]))
+    token = command.set(shlex.join(["enrich", *place, *(["--target", target] if target != "dev" else [])]))
     try:
         yield
     finally:
-        _call.reset(token)
-
-
-def begin_command() -> str:
-    """Return the words with which a command begins: ``enrich``, and what names project and deployment."""
-    return _call.get()
+        command.reset(token)

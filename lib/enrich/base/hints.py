@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from functools import partial
 
-from enrich.base.context import begin_command
+from enrich.base.context import command
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ FULL_REFRESH = RunOptions(full_refresh=True)
 
 def _spell(*words: str | int | None) -> str:
     """Return a command for the project and the deployment that this process was called for."""
-    return f"{begin_command()} {shlex.join(str(word) for word in words if word is not None)}"
+    return f"{command.get()} {shlex.join(str(word) for word in words if word is not None)}"
 
 
 def run(job: str | None = None, options: RunOptions = NO_OPTIONS) -> str:

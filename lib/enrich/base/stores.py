@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from urllib.parse import urlsplit
 
 PREFIX = "spark.hadoop.fs.s3a."
-_SECRET = re.compile(
+SECRET = re.compile(
     r"spark\.hadoop\.fs\.(s3a\..*(access\.key|secret\.key|session\.token)"
     r"|azure\.(account\.key|account\.oauth2\.client\.secret|sas)\b.*"
     r"|gs\.(auth\.(service\.account\.private\.key|client\.secret|refresh\.token)|proxy\.password))"
@@ -26,11 +26,6 @@ _SAME = {
 }
 _known: dict[str, Mapping[str, str]] = {}
 """Bucket -> the settings of the project that names it; ``""``: those of the project that was read last."""
-
-
-def is_secret(setting: str) -> bool:
-    """Tell whether a setting of Spark is a credential of an object store."""
-    return _SECRET.fullmatch(setting) is not None
 
 
 def remember_settings(uris: Iterable[str], settings: Mapping[str, str]) -> None:

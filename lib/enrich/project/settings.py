@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 
 from enrich.base.errors import ConfigError, Fault, show_text
 from enrich.base.names import SCHEME, CatalogName, Location
-from enrich.base.stores import PREFIX, is_secret
+from enrich.base.stores import PREFIX, SECRET
 from enrich.project.models import Reference, Settings
 from enrich.project.shape import CONF, build_model
 from enrich.project.yamlfile import PathStep, Tree
@@ -187,7 +187,7 @@ def _check_spark(written: Tree, settings: Settings | None) -> list[Fault]:
     spark = written.mapping("spark").get("conf")
     faults = []
     for name, value in (spark if isinstance(spark, dict) else {}).items():
-        if is_secret(name) and not _ONE_VARIABLE.fullmatch(str(value)):
+        if SECRET.fullmatch(name) and not _ONE_VARIABLE.fullmatch(str(value)):
             message = f"{name!r} must not stand in a file: write ${{NAME}} for an environment variable"
             if name.startswith(PREFIX):
                 message += ", or leave it out, and set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"
