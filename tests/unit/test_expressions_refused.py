@@ -362,6 +362,7 @@ REFUSED: dict[str, list[str]] = {
         "lower(a.x,)",
         "lower(,a.x)",
         "trim(both)",
+        "a.s not like '%y!%' escape '!'",
         "trim(both 'x' from a.s)",
         "substring(a.s from 1 for 2)",
         "overlay(a.s placing '_' from 2 for 1)",

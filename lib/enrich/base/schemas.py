@@ -125,21 +125,13 @@ _GENERATION, _DEFAULT, _IDENTITY = "delta.generationExpression", "CURRENT_DEFAUL
 
 @dataclass(frozen=True)
 class Constraint:
-    """One thing that must hold for each row.
-
-    Attributes:
-        type: ``NOT NULL CHECK GENERATED LENGTH``.
-        name: The name of the constraint, else of the column; fields of structs behind a dot.
-        path: The column and the fields in it; empty for a constraint of the table.
-        expression: What Spark computes, where there is something to compute.
-        limit: Characters, of ``LENGTH``.
-    """
+    """One thing that must hold for each row."""
 
     type: str
-    name: str
-    path: tuple[str, ...] = ()
-    expression: str = ""
-    limit: int = 0
+    name: str  # of the constraint, else of the column; fields of structs behind a dot
+    path: tuple[str, ...] = ()  # the column and the fields in it; empty for a constraint of the table
+    expression: str = ""  # what Spark computes, where there is something to compute
+    limit: int = 0  # characters
 
     def __str__(self) -> str:
         return {
@@ -152,17 +144,11 @@ class Constraint:
 
 @dataclass(frozen=True)
 class Demands:
-    """What a table demands of its rows, and what it fills in by itself.
-
-    Attributes:
-        constraints: What must hold.
-        generated: Column -> the expression that it is computed with whenever it is not written.
-        defaults: Column -> the expression for new rows that lack it; empty for numbers that Delta counts up.
-    """
+    """What a table demands of its rows, and what it fills in by itself: column -> expression."""
 
     constraints: tuple[Constraint, ...] = ()
-    generated: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[str, str] = field(default_factory=dict)
+    generated: Mapping[str, str] = field(default_factory=dict)  # whenever the column is not written
+    defaults: Mapping[str, str] = field(default_factory=dict)  # for new rows; empty for numbers that Delta counts up
 
 
 def read_demands(fields: Sequence[Mapping[str, Any]], properties: Mapping[str, str]) -> Demands:

@@ -75,17 +75,11 @@ def name_reference(count: int) -> list[str]:
 
 @dataclass(frozen=True)
 class KnownRows:
-    """Rows of a source at the window's end that were read on the way to the affected keys.
+    """Rows of a source at the window's end that were read on the way to the affected keys."""
 
-    Attributes:
-        rows: ``__enrich_k*`` and the source's struct, one row a key.
-        others: ``__enrich_k*``, the affected keys whose rows have to be read still; None when there are none.
-        read: Whether some of ``rows`` are read from the source's table, because nothing else tells them.
-    """
-
-    rows: DataFrame
-    others: DataFrame | None = None
-    read: bool = False
+    rows: DataFrame  # __enrich_k* and the source's struct, one row a key
+    others: DataFrame | None = None  # __enrich_k*, the affected keys whose rows have to be read still
+    read: bool = False  # whether some of ``rows`` are read from the source's table, as nothing else tells them
 
 
 @dataclass(frozen=True)
@@ -102,101 +96,64 @@ class Range:
 
 @dataclass(frozen=True)
 class Affected:
-    """Keys whose target rows may differ.
+    """Keys whose target rows may differ."""
 
-    Attributes:
-        left: ``__enrich_k*``, distinct, not null.
-        right: ``__enrich_r*``, distinct, not null: keys of the lookup whose rows without left side may differ; None
-            when the job has no right or full foreign-key or interval join.
-        count: How many keys these are, once they are counted.
-        ranges: Parts of ``left`` -> the least and the greatest value, for kinds of values by which files are skipped.
-        known: The driving source or the lookup of a table join -> those of its affected rows that need not be read.
-    """
-
-    left: DataFrame
+    left: DataFrame  # __enrich_k*, distinct, not null
+    # __enrich_r*, distinct, not null: keys of the lookup of a right, full or interval join whose rows without left side
+    # may differ.
     right: DataFrame | None = None
-    count: int = 0
-    ranges: Mapping[str, Range] = field(default_factory=dict)
+    count: int = 0  # once they are counted
+    ranges: Mapping[str, Range] = field(default_factory=dict)  # of parts of ``left`` by which files are skipped
+    # Of the driving source or the lookup of a table join: affected rows that need not be read.
     known: Mapping[str, KnownRows] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class SourceSpec:
-    """One alias of a job.
-
-    Attributes:
-        columns: The used columns with their types, key columns first.
-        trusted: True when the search for two rows with one key is switched off.
-        normalise: What brings text keys into one form, in this order; see ``enrich.frames.normalise``.
-    """
+    """One alias of a job, with its used columns, key columns first."""
 
     alias: str
     key: tuple[str, ...]
     columns: dict[str, DataType]
-    trusted: bool = False
-    normalise: tuple[str, ...] = ()
+    trusted: bool = False  # two rows with one key are not searched
+    normalise: tuple[str, ...] = ()  # what brings text keys into one form, in this order
 
 
 @dataclass(frozen=True)
 class Interval:
-    """Which rows of a lookup are near a row in time.
+    """Which rows of a lookup are near a row in time: ``lower <= time - at <= upper`` in microseconds, days, numbers."""
 
-    Attributes:
-        match: The lookup's columns that ``on`` equals, in its order.
-        at: The expression that gives the row's time.
-        time: The lookup's column of time, of the same type.
-        lower: The least ``time - at``, inclusive: microseconds for timestamps, days for dates, else a number.
-        upper: The greatest one, inclusive.
-    """
-
-    match: tuple[str, ...]
-    at: str
-    time: str
+    match: tuple[str, ...]  # the lookup's columns that ``on`` equals, in its order
+    at: str  # an expression
+    time: str  # the lookup's column
     lower: Decimal
     upper: Decimal
 
 
 @dataclass(frozen=True)
 class Step:
-    """One join, in the job's order.
-
-    Attributes:
-        alias: The lookup.
-        how: ``inner``, ``left``, ``right`` or ``full``.
-        on: The foreign key's expressions, one per key column of the lookup; of an as-of join, without the last one; of
-            an interval join, one per ``match``.
-        at: The moment that an as-of join asks for; it is compared with the last part of the lookup's key.
-        valid_to: The lookup's column with the moment at which a version ends; None: a version lasts until the next one.
-        gone: The condition over the lookup by which a version says that the thing does not exist.
-        elements: The expression that gives a list join's array.
-        element_key: The struct field that holds the id; None for an array of ids.
-        element_fields: The element struct's other fields, in order.
-        drop_duplicates: Keep only the first element of each id.
-        drop_unmatched: Leave out elements without partner.
-        reads: What ``on``, ``at`` or ``elements`` reads: aliases, and ``key``.
-        decisive: The columns, with their aliases, on whose values it depends which partners a row has: those that
-            ``on``, ``at``, ``elements`` or ``gone`` read, ``valid_to``, and what an interval join compares.
-        is_plain: True when ``on``, ``at``, ``gone`` or ``elements`` only names columns, and so cannot fail.
-        module: The module that does what the kind does; empty: the one of ``enrich.joins`` that has the kind's name.
-    """
+    """One join, in the job's order."""
 
     alias: str
     kind: str
     how: str
+    # Expressions, one per key column of the lookup; of an as-of join, without the last one; of an interval join, one
+    # per ``match``.
     on: tuple[str, ...] = ()
-    elements: str | None = None
-    element_key: str | None = None
-    element_fields: tuple[str, ...] = ()
-    drop_duplicates: bool = False
+    elements: str | None = None  # the expression that gives a list join's array
+    element_key: str | None = None  # the struct field that holds the id; None for an array of ids
+    element_fields: tuple[str, ...] = ()  # the other ones, in order
+    drop_duplicates: bool = False  # of elements: the first one of each id is kept
     drop_unmatched: bool = False
-    reads: frozenset[str] = frozenset()
+    reads: frozenset[str] = frozenset()  # what ``on``, ``at`` or ``elements`` reads: aliases, and ``key``
+    # The columns, with their aliases, on whose values it depends which partners a row has.
     decisive: frozenset[tuple[str, str]] = frozenset()
-    is_plain: bool = True
-    at: str | None = None
-    valid_to: str | None = None
-    gone: str | None = None
+    is_plain: bool = True  # ``on``, ``at``, ``gone`` or ``elements`` only names columns, and so cannot fail
+    at: str | None = None  # the moment that an as-of join asks for; it meets the last part of the lookup's key
+    valid_to: str | None = None  # the lookup's column with a version's end; None: until the next one
+    gone: str | None = None  # the condition by which a version says that the thing does not exist
     interval: Interval | None = None
-    module: str = ""
+    module: str = ""  # that does what the kind does; empty: the one of enrich.joins that has the kind's name
 
     @property
     def references(self) -> tuple[str, ...]:
@@ -216,38 +173,20 @@ class Step:
 
 @dataclass(frozen=True)
 class Output:
-    """One target column.
-
-    Attributes:
-        expression: The Spark SQL expression over the joined frame that fills it.
-        paths: What the expression refers to: alias, column and fields, ``key`` and its part, or a list's alias alone.
-        is_plain: True when the expression only names a column, and so cannot fail.
-    """
+    """One target column, and the Spark SQL expression over the joined frame that fills it."""
 
     name: str
     expression: str
-    paths: frozenset[tuple[str, ...]]
-    is_plain: bool = False
+    paths: frozenset[tuple[str, ...]]  # alias, column and fields; ``key`` and its part; a list's alias alone
+    is_plain: bool = False  # only names a column, and so cannot fail
 
 
 @dataclass(frozen=True)
 class JoinSpec:
-    """A join job.
-
-    Attributes:
-        sources: Every alias; the driving one is ``driving``.
-        where: The condition after all joins, or None.
-        identity: Target columns that hold the left key, in the driving key's order.
-        right_identity: Target columns that hold the lookup's key of a right or full foreign-key join, or of an interval
-            join; else empty.
-        read_whole: The lists that an expression reads as a whole, all columns of their lookups: an output, the
-            condition, or what a later join refers by.
-        where_is_plain: True when the condition only compares values of one type, and so cannot fail.
-        remembers: Whether the target holds what its source may have forgotten: it is computed anew only where all of
-            that can still be read.
-    """
+    """A join job."""
 
     kind: ClassVar[str] = "join"
+    # Whether the target holds what its source may have forgotten: it is computed anew only where that can be read.
     remembers: ClassVar[bool] = False
 
     job: str
@@ -256,10 +195,10 @@ class JoinSpec:
     steps: tuple[Step, ...]
     outputs: tuple[Output, ...]
     where: str | None
-    identity: tuple[str, ...]
-    right_identity: tuple[str, ...] = ()
-    read_whole: frozenset[str] = frozenset()
-    where_is_plain: bool = False
+    identity: tuple[str, ...]  # target columns that hold the left key, in the driving key's order
+    right_identity: tuple[str, ...] = ()  # those of the lookup's key, in a right or full foreign-key or interval join
+    read_whole: frozenset[str] = frozenset()  # lists of which an expression reads all columns of their lookups
+    where_is_plain: bool = False  # only compares values of one type, and so cannot fail
 
     @property
     def has_key(self) -> bool:
@@ -286,8 +225,9 @@ class JoinSpec:
         return next((step for step in self.steps if step.keeps_right and not step.shares_key), None)
 
 
+@dataclass(frozen=True)
 class WithoutJoins:
-    """What jobs lack that read one source and join nothing."""
+    """A job that reads one source and joins nothing."""
 
     remembers: ClassVar[bool] = False
     steps: ClassVar[tuple[Step, ...]] = ()
@@ -296,73 +236,13 @@ class WithoutJoins:
     right_identity: ClassVar[tuple[str, ...]] = ()
     interval_step: ClassVar[Step | None] = None
 
+    job: str
+    sources: dict[str, SourceSpec]
+    driving: str
+
     def right_step(self) -> Step | None:
         """Return no join."""
         return None
-
-
-@dataclass(frozen=True)
-class MirrorSpec(WithoutJoins):
-    """A mirror job: value -> key of one master.
-
-    Attributes:
-        value: The master's columns that become the mirror's key.
-        conflict: ``fail``, ``first``, ``last`` or ``collect``.
-        order: The column that decides ``first`` and ``last``; None: the master's key alone.
-        extra: Further columns of the winning row.
-    """
-
-    kind: ClassVar[str] = "mirror"
-
-    job: str
-    sources: dict[str, SourceSpec]
-    driving: str
-    value: tuple[str, ...]
-    conflict: str
-    order: str | None = None
-    extra: tuple[str, ...] = ()
-
-    @property
-    def key(self) -> tuple[str, ...]:
-        """The master's key columns."""
-        return self.sources[self.driving].key
-
-    @property
-    def identity(self) -> tuple[str, ...]:
-        """The target's key: the value columns."""
-        return self.value
-
-    key_columns = identity
-    """The master's columns that hold the target's key."""
-
-    @property
-    def columns(self) -> tuple[str, ...]:
-        """The target's columns: value columns, key columns (``keys`` for a collected composite key), extra ones."""
-        key = ("keys",) if self.conflict == "collect" and len(self.key) > 1 else self.key
-        return (*self.value, *key, *self.extra)
-
-
-@dataclass(frozen=True)
-class HistorySpec(WithoutJoins):
-    """A history job: what a source said of each key, and from when to when.
-
-    Attributes:
-        tracked: The source's columns whose values make a version.
-        valid_from: The target's column of the time from which a version holds.
-        valid_to: The target's column of the time at which it ends; null: it still holds.
-        from_beginning: Whether the rows that the first run finds were always so.
-    """
-
-    kind: ClassVar[str] = "history"
-    remembers: ClassVar[bool] = True
-
-    job: str
-    sources: dict[str, SourceSpec]
-    driving: str
-    tracked: tuple[str, ...]
-    valid_from: str
-    valid_to: str
-    from_beginning: bool = False
 
     @property
     def source(self) -> SourceSpec:
@@ -374,7 +254,45 @@ class HistorySpec(WithoutJoins):
         """The source's key columns."""
         return self.source.key
 
-    key_columns = key
+
+@dataclass(frozen=True)
+class MirrorSpec(WithoutJoins):
+    """A mirror job: value -> key of one master."""
+
+    kind: ClassVar[str] = "mirror"
+
+    value: tuple[str, ...]  # the master's columns that become the mirror's key
+    conflict: str  # fail, first, last or collect
+    order: str | None = None  # the column that decides ``first`` and ``last``; None: the master's key alone
+    extra: tuple[str, ...] = ()  # further columns of the winning row
+
+    @property
+    def identity(self) -> tuple[str, ...]:
+        """The target's key: the value columns."""
+        return self.value
+
+    key_columns = identity
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The target's columns: value columns, key columns (``keys`` for a collected composite key), extra ones."""
+        key = ("keys",) if self.conflict == "collect" and len(self.key) > 1 else self.key
+        return (*self.value, *key, *self.extra)
+
+
+@dataclass(frozen=True)
+class HistorySpec(WithoutJoins):
+    """A history job: what a source said of each key, and from when to when."""
+
+    kind: ClassVar[str] = "history"
+    remembers: ClassVar[bool] = True
+
+    tracked: tuple[str, ...]  # the source's columns whose values make a version
+    valid_from: str
+    valid_to: str
+    from_beginning: bool = False  # the rows that the first run finds were always so
+
+    key_columns = WithoutJoins.key
 
     @property
     def identity(self) -> tuple[str, ...]:
@@ -392,16 +310,9 @@ JobSpec = JoinSpec | MirrorSpec | HistorySpec
 
 @dataclass(frozen=True)
 class CompiledJob:
-    """A job ready to run.
-
-    Attributes:
-        spec: What the verbs read.
-        meaning: What decides whether an existing target was made by the same job: hashed into every cursor.
-        complete: False when types that only Spark can find were left unchecked (no session yet).
-        kinds: Columns of a join's target -> their types, as far as they are known.
-    """
+    """A job ready to run."""
 
     spec: JobSpec
-    meaning: dict[str, Any]
-    complete: bool
-    kinds: Mapping[str, DataType] = field(default_factory=dict)
+    meaning: dict[str, Any]  # what decides whether a target was made by the same job: hashed into every cursor
+    complete: bool  # False when types that only Spark can find were left unchecked (no session yet)
+    kinds: Mapping[str, DataType] = field(default_factory=dict)  # of a join's target columns, as far as known

@@ -39,27 +39,16 @@ class Kind:
 
 @dataclass(frozen=True)
 class Type:
-    """One expectation type.
+    """One expectation type."""
 
-    Attributes:
-        judges: ``column``, ``pair``, ``multi`` (rules that judge rows) or ``aggregate`` (one verdict for all rows).
-        required: Arguments that must be given, with what they take.
-        optional: Arguments that may be left out or null.
-        verdict_only: True for row types that GX answers from the schema, without counts.
-        either: At least one of these must be given.
-        windowed: True when the condition looks at other rows through a window.
-        measured: True when the condition holds figures that GX computes from the rows first.
-        unconditional: True when GX judges all rows whatever ``row_condition`` says, and so do we.
-    """
-
-    judges: str
+    judges: str  # column, pair, multi (rules that judge rows) or aggregate (one verdict for all rows)
     required: Mapping[str, Kind] = field(default_factory=dict)
-    optional: Mapping[str, Kind] = field(default_factory=dict)
-    verdict_only: bool = False
-    either: tuple[str, ...] = ()
-    windowed: bool = False
-    measured: bool = False
-    unconditional: bool = False
+    optional: Mapping[str, Kind] = field(default_factory=dict)  # these may also be null
+    verdict_only: bool = False  # a row type that GX answers from the schema, without counts
+    either: tuple[str, ...] = ()  # at least one of these must be given
+    windowed: bool = False  # the condition looks at other rows through a window
+    measured: bool = False  # the condition holds figures that GX computes from the rows first
+    unconditional: bool = False  # GX judges all rows whatever row_condition says, and so do we
 
     @property
     def is_row(self) -> bool:
@@ -151,7 +140,7 @@ class SuiteRule:
         return {"type": self.type, "kwargs": kwargs, "row_condition": self.row_condition}
 
     def list_judged_columns(self) -> tuple[str, ...]:
-        """Return the columns that must exist for the rule to be judged at all, the row condition's included."""
+        """Return the columns without which the rule is not judged, the row condition's included."""
         is_judged = self.spec.is_row or (self.column is not None and self.type != "expect_column_to_exist")
         own = self.columns if is_judged else ()
         return tuple(dict.fromkeys((*own, *self.condition_columns)))
@@ -222,9 +211,9 @@ def select_quarantine_rules(suite: Suite) -> Suite | None:
 
 
 def fingerprint_quarantine(suite: Suite) -> str:
-    """Return a canonical text of what decides which rows are quarantined: those rules alone, in their order."""
-    rules = [rule.meaning for rule in suite.rules if rule.action == QUARANTINE]
-    return _write_canonically(rules) if rules else ""
+    """Return a canonical text of what decides which rows are quarantined, in the order of the rules."""
+    chosen = select_quarantine_rules(suite)
+    return _write_canonically([rule.meaning for rule in chosen.rules]) if chosen else ""
 
 
 def _write_canonically(value: Any) -> str:

@@ -26,10 +26,7 @@ from enrich.project.models import Job
 from enrich.project.statictypes import only_compares
 
 Typer = Callable[[Mapping[str, DataType], str], DataType | None]
-"""Column -> type of a frame, and an expression over it -> its type, as Spark finds it; raises ConfigError.
-
-None where it is not known without Spark.
-"""
+"""Column -> type of a frame, and an expression over it -> its type, None where only Spark knows; raises ConfigError."""
 
 
 def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Typer | None = None) -> CompiledJob:
@@ -121,22 +118,18 @@ class Compiler:
         columns = self.names.get(alias) if self.open else self.tables[alias]
         found = name if columns is None else find(name, columns)
         if found is None:
-            table = self.job.sources[alias].table
-            self.fault(
-                f"{name!r} is not a column of {alias!r} (table {table}){did_you_mean(name, columns or ())}", *path
-            )
+            known = did_you_mean(name, columns or ())
+            self.fault(f"{name!r} is not a column of {alias!r} (table {self.job.sources[alias].table}){known}", *path)
         if found is None or self.open:
             return name
         self.used[alias].add(found)
         kind = self.tables[alias][found]
         if types := incomparable(kind):
-            collated = any("collate" in each for each in types)
-            instead = (
-                "let the table have it with the collation UTF8_BINARY" if collated else "keep it as text in its table"
-            )
+            way = "let the table have it with the collation UTF8_BINARY"
             self.fault(
                 f"column {found!r} of {alias!r} is {name_of(kind)}, and a change of a value of type"
-                f" {' or '.join(types)} might not be found; leave it out, or {instead}",
+                f" {' or '.join(types)} might not be found; leave it out, or"
+                f" {way if any('collate' in each for each in types) else 'keep it as text in its table'}",
                 *path,
             )
         return found
@@ -339,20 +332,14 @@ class Compiler:
         outputs = self._outputs(steps)
         where = self.expression(job.where, "where") if job.where is not None else None
         self.check_condition(where, "where")
-        identity, right = self._identity(outputs, steps)
         texts = [*outputs.values(), *([where] if where else []), *chain.from_iterable(self.referring.values())]
+        columns = tuple(Output(name, each.text, each.paths, each.is_path) for name, each in outputs.items())
+        read_whole = frozenset(p[0] for each in texts for p in each.paths if len(p) == 1 and self.is_list(p[0]))
+        is_plain = where is None or (not self.open and only_compares(self.frame, where.text))
         spec = JoinSpec(
-            job.job,
-            self.collect_sources(),
-            job.from_,
-            tuple(steps),
-            tuple(Output(name, each.text, each.paths, each.is_path) for name, each in outputs.items()),
-            where.text if where else None,
-            identity,
-            right,
-            read_whole=frozenset(p[0] for t in texts for p in t.paths if len(p) == 1 and self.is_list(p[0])),
-            where_is_plain=where is None or (not self.open and only_compares(self.frame, where.text)),
-        )
+            job.job, self.collect_sources(), job.from_, tuple(steps), columns, where.text if where else None,
+            *self._identity(outputs, steps), read_whole=read_whole, where_is_plain=is_plain,
+        )  # fmt: skip
         self.check_names(outputs, "select" if job.select is not None else "target")
         if job.select is not None or not self.open:
             self.check_cluster(spec.columns)

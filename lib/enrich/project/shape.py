@@ -32,19 +32,12 @@ def describe(value: Any) -> str:
 
 @dataclass(frozen=True)
 class FileKind:
-    """What is to be known of a kind of file in order to read it.
+    """What is to be known of a kind of file in order to read it."""
 
-    Attributes:
-        models: Which model stands where; ``*`` is a name of the user's, or an item of a list.
-        names: How messages name these places; those that are not here, as paths.
-        is_text: Tells where numbers and truth values are texts as well.
-        is_data: Tells below which paths values are the user's rows, which are left as they are.
-    """
-
-    models: Mapping[tuple[str, ...], type[Model]]
-    names: Mapping[tuple[str, ...], str]
-    is_text: Callable[[tuple[PathStep, ...]], bool] = lambda _: False
-    is_data: Callable[[tuple[PathStep, ...]], bool] = lambda _: False
+    models: Mapping[tuple[str, ...], type[Model]]  # at its place; ``*`` is a name of the user's, or an item of a list
+    names: Mapping[tuple[str, ...], str]  # of places, for messages; those that are not here are told as paths
+    is_text: Callable[[tuple[PathStep, ...]], bool] = lambda _: False  # where numbers and truth values are texts
+    is_data: Callable[[tuple[PathStep, ...]], bool] = lambda _: False  # below it are the user's rows, left as they are
 
 
 def build_model(model: type[_Model], tree: Tree, kind: FileKind) -> tuple[_Model | None, list[Fault]]:

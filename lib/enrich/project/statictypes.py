@@ -42,18 +42,9 @@ _FAMILIES = {
 }
 """Types that Spark treats alike; those that are not here go with everything."""
 _NESTED = ("array", "map", "struct")
-_CASTS = {
-    "boolean": "boolean number string",
-    "number": "boolean number string time",
-    "string": "boolean number string time binary",
-    "time": "number string time",
-    "binary": "string binary",
-    **{each: f"string {each}" for each in _NESTED},
-}
-"""What may be cast to what."""
-_SUMS = split_words("Add Sub Mul Mod")
-_SHIFTS = split_words("BitwiseLeftShift BitwiseRightShift")
-_COMPUTING = _SUMS | _SHIFTS | split_words("Div IntDiv BitwiseAnd BitwiseOr BitwiseXor Neg BitwiseNot")
+_COMPUTING = split_words(
+    "Add Sub Mul Mod Div IntDiv BitwiseAnd BitwiseOr BitwiseXor BitwiseLeftShift BitwiseRightShift Neg BitwiseNot"
+)
 _COMPARING = COMPARISONS | split_words("And Or Not In Between Is Paren Column Identifier Literal")
 _SHORT_DECIMAL = 18
 """Digits of decimals that Spark brings to one scale with each other, and with all whole numbers, without loss."""
@@ -130,10 +121,11 @@ class _Types:
         if name in _COMPUTING:
             return None if self._is_mixed else self._compute(node)
         if (wanted := self._reading.cast_to(node)) is not None:
-            return self._cast(node, wanted)
+            return read_ddl_type(wanted)
         types: dict[str, Callable[[Any], Known]] = {
             "Column": self._type_column, "Literal": self._type_literal, "Case": self._type_case,
-            "Dot": self._type_field, "Bracket": self._type_element, "Anonymous": self._type_call,
+            "Dot": lambda dot: self._step_into(dot, self.get(dot.this), self._reading.token(dot.expression).name),
+            "Bracket": self._type_element, "Anonymous": self._type_call,
             "Paren": lambda _: self.get(node.this), "DPipe": self._type_text,
         }  # fmt: skip
         return types[name](node) if name in types else None
@@ -160,7 +152,7 @@ class _Types:
                 self._require_condition(node, self.get(left))
                 self._require_condition(node, self.get(right))
         # Of a = b < c, Spark's precedence is another one.
-        elif name not in MATCHES | {"Escape"} and not COMPARISONS.intersection(map(name_operand, (left, right))):
+        elif name not in MATCHES and not COMPARISONS.intersection(map(name_operand, (left, right))):
             others = [node.args["low"], node.args["high"]] if name == "Between" else node.expressions
             for each in (right, *others):
                 self._compare(node, self.get(left), self.get(each))
@@ -173,22 +165,12 @@ class _Types:
                 self._refuse(node, f"{_name(kind)} is no number; cast it,")
         if name in ("Neg", "BitwiseNot"):
             return left if _find_family(left) == "number" else None
-        if left in _WHOLE and right in _WHOLE and name not in ("Div", *_SHIFTS):
-            return "long" if name == "IntDiv" else _unite([left, right])
-        numbers = (*_WHOLE, "float", "double")
-        is_broken = name == "Div" or (name in _SUMS and "double" in (left, right))
-        return "double" if is_broken and left in numbers and right in numbers else None
+        if left not in _WHOLE or right not in _WHOLE or name.endswith("Shift"):
+            return None
+        return {"Div": "double", "IntDiv": "long"}.get(name) or _unite([left, right])
 
     def _type_text(self, node: exp.Expr) -> Known:
         return None if self._is_mixed else _join_texts([self.get(node.this), self.get(node.expression)])
-
-    def _cast(self, node: exp.Expr, wanted: str) -> Known:
-        given = self.get(node.this if type(node).__name__ == "Bracket" else node.expressions[0])
-        found = read_ddl_type(wanted)
-        a, b = _find_family(given), _find_family(found)
-        if a and b and b not in _CASTS[a].split():
-            self._refuse(node, f"{_name(given)} cannot be cast to {_name(found)}")
-        return found
 
     def _type_column(self, node: exp.Expr) -> Known:
         first, *rest = self._reading.paths[place_of(node)]
@@ -196,9 +178,6 @@ class _Types:
         for name in rest:
             kind = self._step_into(node, kind, name)
         return kind
-
-    def _type_field(self, node: exp.Expr) -> Known:
-        return self._step_into(node, self.get(node.this), self._reading.token(node.expression).name)
 
     def _step_into(self, node: exp.Expr, kind: Known, name: str) -> Known:
         try:

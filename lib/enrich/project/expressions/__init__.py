@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
 __all__ = ["FUNCTIONS", "Expression", "ExpressionError", "Scope", "check_condition", "parse_expression"]
 
-_WITHOUT_PARENTHESES = split_words(
-    "current_date current_time current_timestamp current_user localtimestamp session_user user"
-)
+# Functions that Spark calls without parentheses.
+_CONSTANTS = split_words("current_date current_time current_timestamp current_user localtimestamp session_user user")
 
 
 @dataclass(frozen=True)
@@ -90,17 +89,15 @@ class _Columns:
     reserved: frozenset[str]
 
     def resolve(self, parts: tuple[str, ...], where: str) -> tuple[str, ...]:
-        if parts[0] in self.reserved:
-            return parts
-        raise ExpressionError(
-            f"unknown column {parts[0]!r} {where} of the condition",
-            hint=_explain_constant(parts) or suggest(parts[0], self.reserved, ""),
-        )
+        if parts[0] not in self.reserved:
+            hint = _explain_constant(parts) or suggest(parts[0], self.reserved, "")
+            raise ExpressionError(f"unknown column {parts[0]!r} {where} of the condition", hint=hint)
+        return parts
 
 
 def _explain_constant(parts: tuple[str, ...]) -> str | None:
     """Return what a function is that Spark calls without parentheses (``current_date``); None for other names."""
-    known = explain_function(parts[0]) if len(parts) == 1 and parts[0].lower() in _WITHOUT_PARENTHESES else None
+    known = explain_function(parts[0]) if len(parts) == 1 and parts[0].lower() in _CONSTANTS else None
     return None if known is None else f"as a function of Spark, it {known[0]}; {known[1]}"
 
 
@@ -127,17 +124,14 @@ def check_condition(text: str, columns: Collection[str]) -> Expression:
     return parse_expression(text, _Columns(frozenset(columns)))
 
 
-_BUILDERS = frozenset(
-    name
-    for name in split_words(f"{GROUPS['Text']} {GROUPS['JSON and variants']} array_join conv date_format from_unixtime")
-    | split_words("reverse str_to_map")
-    if RESULTS[name] not in ("int", "boolean")
-) - split_words("char chr soundex space to_number try_to_number")
-"""Functions that may put a word together."""
+_TEXTS = f"{GROUPS['Text']} {GROUPS['JSON and variants']} array_join conv date_format from_unixtime reverse str_to_map"
+# Functions that may put a word together, and those of them that cast no argument to a date.
+_BUILDERS = frozenset(name for name in _TEXTS.split() if RESULTS[name] not in ("int", "boolean")) - split_words(
+    "char chr soundex space to_number try_to_number"
+)
 _KEEPERS = _BUILDERS - split_words("date_format decode from_unixtime")
-"""Those of them that cast no argument to a date."""
+# Bytes become readable in these, or in a part of them, when they are cast.
 _CARRIERS = split_words("string variant array map struct")
-"""What bytes become readable in, or in a part of it, when they are cast to it."""
 
 
 def _check_clock(reading: Reading) -> None:

@@ -102,39 +102,32 @@ FUNCTIONS = frozenset(RESULTS)
 LAMBDAS = split_words("array_sort " + GROUPS["Functions of functions"])
 """The functions that take ``x -> …``."""
 
-UNITS: frozenset[str] = split_words(
-    """
-    year years quarter quarters month months week weeks day days dayofyear hour hours minute minutes second
-    seconds millisecond milliseconds microsecond microseconds
-    """
+# Functions whose first argument may be a bare unit, and the units, which intervals have, too.
+WITH_UNIT = split_words("timestampadd timestampdiff dateadd datediff date_add date_diff")
+UNITS = split_words(
+    "year quarter month week day hour minute second millisecond microsecond"
+    " years quarters months weeks days hours minutes seconds milliseconds microseconds dayofyear"
 )
-"""Units of intervals and of the functions in `WITH_UNIT`."""
 
-WITH_UNIT: frozenset[str] = split_words("timestampadd timestampdiff dateadd datediff date_add date_diff")
-"""Functions whose first argument may be a bare unit."""
-
-TYPES: frozenset[str] = split_words(
-    """
-    bigint binary boolean byte date dec decimal double float int integer long numeric real short smallint string
-    timestamp timestamp_ltz timestamp_ntz tinyint variant
-    """
+# A cast may name these, and array<…>, map<…> and struct<…> of them.
+TYPES = split_words(
+    "bigint binary boolean byte date dec decimal double float int integer long numeric real short smallint string"
+    " timestamp timestamp_ltz timestamp_ntz tinyint variant"
 )
-"""Types that a cast may name; ``array<…>``, ``map<…>`` and ``struct<…>`` of them as well."""
 
 _ELSEWHERE = "compute it in a table of its own, which the job reads"
-
-_NOT_ALLOWED: tuple[tuple[str, str, str], ...] = (
+_NOT_ALLOWED = (
     (
         """
-        any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate approx_top_k_combine
-        array_agg avg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg bool_and bool_or
-        collect_list collect_set corr count count_if count_min_sketch covar_pop covar_samp every first first_value
-        grouping grouping_id histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint kll_merge_agg_double
-        kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float kurtosis last last_value
-        listagg max max_by mean median min min_by mode percentile percentile_approx percentile_cont percentile_disc
-        product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope regr_sxx regr_sxy regr_syy
-        schema_of_variant_agg skewness some std stddev stddev_pop stddev_samp string_agg sum theta_intersection_agg
-        theta_sketch_agg theta_union_agg try_avg try_sum var_pop var_samp variance
+        any any_value approx_count_distinct approx_percentile approx_top_k approx_top_k_accumulate
+        approx_top_k_combine array_agg avg bit_and bit_or bit_xor bitmap_and_agg bitmap_construct_agg bitmap_or_agg
+        bool_and bool_or collect_list collect_set corr count count_if count_min_sketch covar_pop covar_samp every
+        first first_value grouping grouping_id histogram_numeric hll_sketch_agg hll_union_agg kll_merge_agg_bigint
+        kll_merge_agg_double kll_merge_agg_float kll_sketch_agg_bigint kll_sketch_agg_double kll_sketch_agg_float
+        kurtosis last last_value listagg max max_by mean median min min_by mode percentile percentile_approx
+        percentile_cont percentile_disc product regr_avgx regr_avgy regr_count regr_intercept regr_r2 regr_slope
+        regr_sxx regr_sxy regr_syy schema_of_variant_agg skewness some std stddev stddev_pop stddev_samp string_agg
+        sum theta_intersection_agg theta_sketch_agg theta_union_agg try_avg try_sum var_pop var_samp variance
         """,
         "is an aggregate of many rows, and an expression sees one row",
         f"{_ELSEWHERE}; of a list there are array_max, array_min, size, aggregate, of columns greatest, least",
@@ -146,8 +139,8 @@ _NOT_ALLOWED: tuple[tuple[str, str, str], ...] = (
     ),
     (
         """
-        collations explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer sql_keywords stack
-        variant_explode variant_explode_outer
+        collations explode explode_outer inline inline_outer json_tuple posexplode posexplode_outer sql_keywords
+        stack variant_explode variant_explode_outer
         """,
         "makes several rows of one, and a job gives one row for a key",
         "keep the list in a column, or write a row for each element to a table of its own, which the job reads",
@@ -174,10 +167,7 @@ _NOT_ALLOWED: tuple[tuple[str, str, str], ...] = (
         "take the value from a column",
     ),
 )
-
-_WHY: dict[str, tuple[str, str]] = {
-    name: (why, instead) for names, why, instead in _NOT_ALLOWED for name in split_words(names)
-}
+_WHY = {name: (why, instead) for names, why, instead in _NOT_ALLOWED for name in names.split()}
 
 
 def explain_function(name: str) -> tuple[str, str] | None:

@@ -110,12 +110,10 @@ def _check_token(text: str, token: Token) -> None:
     if token.type == "op" and pair in ("--", "/*", "*/", "|>", "=>", "!>", "!<"):
         raise ExpressionError(f"{pair!r} {locate(token.start)} is not allowed in an expression")
     if token.type in ("string", "quoted"):
-        for offset, char in enumerate(token.text):
+        for offset, char in enumerate(token.text, token.start):
             # Cc, Cf, Co, Cs, Cn: controls, invisible and direction marks, private, surrogates. Zl, Zp: line breaks.
             if unicodedata.category(char)[0] == "C" or unicodedata.category(char) in ("Zl", "Zp"):
-                raise ExpressionError(
-                    f"character U+{ord(char):04X} {locate(token.start + offset)} is not allowed in quotes"
-                )
+                raise ExpressionError(f"character U+{ord(char):04X} {locate(offset)} is not allowed in quotes")
     if token.type != "string":
         return
     if not _PLAIN_STRING.fullmatch(token.text[1:-1]):

@@ -20,28 +20,18 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from enrich.base.errors import suggest
-from enrich.project.expressions.functions import (
-    FUNCTIONS,
-    LAMBDAS,
-    TYPES,
-    UNITS,
-    WITH_UNIT,
-    explain_function,
-    split_words,
-)
+from enrich.project.expressions import functions
+from enrich.project.expressions.functions import FUNCTIONS, LAMBDAS, TYPES, UNITS, WITH_UNIT, split_words
 from enrich.project.expressions.lexer import ExpressionError, Token, locate
 
 if TYPE_CHECKING:
     from sqlglot import exp
 
-MAX_DEPTH = 32
-"""How deep parentheses, calls, subscripts, cases and types may be nested; Spark runs out of stack at some hundreds."""
+MAX_DEPTH = 32  # of parentheses, calls, subscripts, cases and types; Spark runs out of stack at some hundreds
+MAX_OPERATORS = 500  # and steps: each is a level of Spark's tree, and its stack ends near a thousand
 
-MAX_OPERATORS = 500
-"""Operators and steps in one expression: each is a level of Spark's tree, and its stack ends near a thousand."""
-
+# Spark's operators -> sqlglot's tokens. It would drop a plus, which has a minus's operands and place.
 _SIGNS = {"-": "DASH", "+": "DASH", "~": "TILDE", "!": "NOT", "not": "NOT"}
-"""Signs -> sqlglot's tokens; it would drop a plus, which has a minus's operands and place."""
 _MATCHES = {"like": "LIKE", "ilike": "ILIKE", "rlike": "RLIKE", "regexp": "RLIKE"}
 _PREDICATES = {"in": "IN", "between": "BETWEEN", **_MATCHES}
 _BINARY = _PREDICATES | {
@@ -50,30 +40,27 @@ _BINARY = _PREDICATES | {
     "=": "EQ", "==": "EQ", "!=": "NEQ", "<>": "NEQ", "<": "LT", "<=": "LTE", ">": "GT", ">=": "GTE",
     "<=>": "NULLSAFE_EQ", "and": "AND", "or": "OR",
 }  # fmt: skip
-"""Spark's operators -> the tokens that sqlglot has for them."""
 _CONSTANTS = split_words("null true false")
-TYPED = split_words("date timestamp timestamp_ntz timestamp_ltz")
-"""Words that make a literal of the text behind them."""
+TYPED = split_words("date timestamp timestamp_ntz timestamp_ltz")  # make a literal of the text behind them
+# No bare names here, though Spark takes most of them for names: backticks make a name of each.
 _KEYWORDS = _CONSTANTS | split_words(
     """
     all and any as between both case distinct div else end escape for from ilike in interval is leading like not or
     placing regexp rlike select some then to trailing when
     """
 )
-"""Words that are no bare names here, though Spark takes most of them for names: backticks make a name of each."""
 COMPARISONS = split_words("EQ NEQ LT LTE GT GTE NullSafeEQ NullSafeNEQ")
 MATCHES = split_words("Like ILike RegexpLike")
-PREDICATES = MATCHES | split_words("In Is Between Escape Not And Or")
+PREDICATES = MATCHES | split_words("In Is Between Not And Or")
 _OPERATORS = COMPARISONS | split_words(
     """
     Add Sub Mul Div IntDiv Mod BitwiseAnd BitwiseOr BitwiseXor BitwiseLeftShift BitwiseRightShift DPipe Neg BitwiseNot
     Bracket Dot
     """
 )
+# The nodes of sqlglot's tree that a scalar expression may have, and parts without which it makes one all the same.
 _NODES = _OPERATORS | PREDICATES | split_words("Paren Case If Column Identifier Literal Anonymous Lambda")
-"""The nodes of sqlglot's tree that a scalar expression may have."""
 _NEEDED = {"In": "expressions", "Between": "low high", "Case": "ifs", "If": "true"}
-"""Parts without which sqlglot makes a node all the same."""
 
 
 class NameResolver(Protocol):
@@ -126,16 +113,15 @@ class _Frame:
     end: str
     function: str = ""
     count: int = 1
+    # Only and, or, or an end may follow: Spark takes the any of ``like any ('x') || 'y'`` for a function.
     closes: bool = False
-    """Whether only and, or, or an end may follow: Spark takes the any of ``like any ('x') || 'y'`` for a function."""
 
 
 class Reading:
     """The tokens of a text, read as one scalar expression over ``resolver``.
 
     Attributes:
-        tokens: The user's own, ended by one of kind ``end``.
-        tree: What sqlglot makes of them.
+        tree: What sqlglot makes of the tokens.
         names: Places of the tokens that are parts of names.
         paths: Place -> the column or lambda variable, with fields, that begins there.
         columns: Place -> the reference to a column that begins there.
@@ -157,12 +143,9 @@ class Reading:
         self._handed: list[tuple[str, str, int]] = []
         self._at = self._operators = 0
         self._frames = [_Frame("")]
-        self._is_open = True
-        """True when an operand must come."""
-        self._has_steps = False
-        """True when a field or a subscript may follow the operand; Spark reads true.x as a field of true."""
-        self._is_closed = False
-        """True when no operator but and, or may follow it."""
+        self._is_open = True  # an operand must come
+        self._has_steps = False  # a field or a subscript may follow; Spark reads true.x as a field of true
+        self._is_closed = False  # no operator but and, or may follow
         self._read()
         self.tree = self._parse()
         for node in list_nodes(self.tree):
@@ -221,7 +204,7 @@ class Reading:
             raise ExpressionError("expected a scalar expression; a part of it is none, or is not complete")
         operands = [parts[name] for name in ("this", "expression", "low", "high") if parts.get(name)]
         refused = PREDICATES if kind in _OPERATORS else frozenset[str]()
-        if kind in PREDICATES - split_words("Not And Or Escape"):
+        if kind in PREDICATES - split_words("Not And Or"):
             refused = PREDICATES | COMPARISONS
         elif kind == "Anonymous" and place_of(node) in self.with_unit:  # else Spark reads the unit as a column
             refused, operands = PREDICATES, node.expressions
@@ -418,7 +401,7 @@ class Reading:
         if token.type == "quoted":
             self._fail(f"{token.text} cannot be called: functions are written without backticks")
         if name not in FUNCTIONS:
-            if known := explain_function(name):
+            if known := functions.explain_function(name):
                 where = f"{token.text} is not allowed {locate(token.start)} of the expression"
                 raise ExpressionError(f"{where}: it {known[0]}", hint=known[1])
             hint = suggest(name, FUNCTIONS, "docs/expressions.md lists those that are")
@@ -483,11 +466,6 @@ class Reading:
             self._at += 1
         elif word == "is":
             self._read_is()
-        elif word == "escape" and self._next.type == "string":
-            self._hand_operator("ESCAPE")
-            self._hand("STRING", str(self._at))
-            self._at += 1
-            self._is_open, self._is_closed = False, True
         elif word == "[" and self._has_steps:
             self._operators += 1
             self._open(_Frame("]"), "L_BRACKET")
