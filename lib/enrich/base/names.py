@@ -1,7 +1,6 @@
 """Name tables, and the columns that Delta's commands add to those of a table; the case of a column does not count.
 
-A source may have columns of these names, which are never read beside Delta's. ``tests/spark/test_taken_names.py`` asks
-Delta whether they are all, and none too many.
+``tests/spark/test_taken_names.py`` asks Delta whether they are all, and none too many.
 """
 
 from __future__ import annotations
@@ -14,9 +13,9 @@ from dataclasses import dataclass
 FEED_COLUMNS = ("_change_type", "_commit_version", "_commit_timestamp", "__is_cdc")
 # A MERGE, and its reading of deletion vectors, adds these to the rows of the target: it fails where that has them.
 MERGE_COLUMNS = (
-    *("_row_id_", "_file_name_", "_source_row_present_", "_target_row_present_", "_row_dropped_"),
+    "_row_id_", "_file_name_", "_source_row_present_", "_target_row_present_", "_row_dropped_",
     "__delta_internal_is_row_deleted",
-)
+)  # fmt: skip
 # A MERGE adds these only where it writes deletion vectors.
 VECTOR_COLUMNS = ("_metadata", "filepath", "dvfilepath", "rowindexcol", "deletionvectorid")
 
@@ -46,8 +45,7 @@ class CatalogName:
         return ".".join(self.parts)
 
 
-Location = str | CatalogName
-"""An absolute path, a URI, or a catalog name."""
+Location = str | CatalogName  # an absolute path, a URI, or a catalog name
 
 
 def find_quarantine(target: Location) -> Location:

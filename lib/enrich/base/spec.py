@@ -25,8 +25,7 @@ def quote(*parts: str) -> str:
     return ".".join("`" + part.replace("`", "``") + "`" for part in parts)
 
 
-PREFIX = "__enrich_"
-"""How the names of all columns begin that enrich itself puts into frames."""
+PREFIX = "__enrich_"  # of the names of all columns that enrich itself puts into frames
 
 
 def name_inside(column: str) -> str:
@@ -50,10 +49,9 @@ KEY_NOT_NULL = "key_not_null"
 
 
 def name_partners(alias: str) -> str:
-    """Return the column that says how one join went for a row: a struct of ``rows``, ``matched`` and ``nulls``.
+    """Return the column that says how one join went for a row; null where a row has no left side.
 
-    ``rows`` are driving rows (0 or 1) or list elements, ``matched`` those with a partner, ``nulls`` those whose
-    reference is null. The struct is null in rows that have no left side.
+    ``rows`` are driving rows (0 or 1) or list elements, ``matched`` those with a partner, ``nulls`` null references.
     """
     return f"__enrich_partners_{alias}"
 
@@ -84,14 +82,11 @@ class KnownRows:
 
 @dataclass(frozen=True)
 class Range:
-    """The least and the greatest value of a column whose kind is exact in logs: whole numbers, short decimals, dates.
+    """The least and the greatest value of a column whose kind is exact in logs: whole number, short decimal, date."""
 
-    None is no such end. Dates are days since 1970, because Python has not all dates.
-    """
-
-    least: Any
+    least: Any  # None: no such end
     most: Any
-    is_day: bool = False
+    is_day: bool = False  # dates are days since 1970, because Python has not all dates
 
 
 @dataclass(frozen=True)
@@ -99,8 +94,7 @@ class Affected:
     """Keys whose target rows may differ."""
 
     left: DataFrame  # __enrich_k*, distinct, not null
-    # __enrich_r*, distinct, not null: keys of the lookup of a right, full or interval join whose rows without left side
-    # may differ.
+    # __enrich_r*, distinct, not null: keys of the lookup of a right, full or interval join, for rows without left side.
     right: DataFrame | None = None
     count: int = 0  # once they are counted
     ranges: Mapping[str, Range] = field(default_factory=dict)  # of parts of ``left`` by which files are skipped

@@ -67,30 +67,19 @@ class Type:
 
 @dataclass(frozen=True)
 class SuiteRule:
-    """One expectation of a suite.
+    """One expectation of a suite."""
 
-    Attributes:
-        index: Its position in the suite, from 0.
-        kwargs: GX's arguments, without the row condition and without what decides nothing (``result_format`` ...).
-        tolerate: Rows (int) or share of the checked rows (float) that may fail; None: none.
-        row_condition: Which rows are judged, in GX's mapping form; None: all.
-        where: ``expectations/x.json:7``.
-        places: ``file:line`` of single arguments, by name.
-        condition_columns: The columns that the row condition names, in order, as the suite writes them.
-        is_lasting: Whether the rule says the same of a row in every run: no text is read as the time of the run.
-    """
-
-    index: int
+    index: int  # its position in the suite, from 0
     type: str
-    kwargs: Mapping[str, Any]
+    kwargs: Mapping[str, Any]  # GX's, without the row condition and what decides nothing (``result_format`` ...)
     action: str
-    tolerate: int | float | None
+    tolerate: int | float | None  # rows, or the share of the checked rows, that may fail
     scope: str
-    row_condition: Condition | None
-    where: str
+    row_condition: Condition | None  # which rows are judged; None: all
+    where: str  # expectations/x.json:7; ``places`` are those of single arguments
     places: Mapping[str, str] = field(default_factory=dict, compare=False, repr=False)
-    condition_columns: tuple[str, ...] = ()
-    is_lasting: bool = True
+    condition_columns: tuple[str, ...] = ()  # as the row condition names them, in order
+    is_lasting: bool = True  # the rule says the same of a row in every run: no text is read as the time of the run
     spec: Type = field(kw_only=True, compare=False, repr=False)
 
     @property

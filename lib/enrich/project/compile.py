@@ -8,16 +8,7 @@ from itertools import chain
 from typing import Any, cast
 
 from enrich.base.errors import ConfigError, Fault, did_you_mean
-from enrich.base.schemas import (
-    build_struct,
-    find,
-    holds_void,
-    incomparable,
-    may_be_key,
-    name_of,
-    step_into,
-    strip_type,
-)
+from enrich.base.schemas import build_struct, find, holds_void, incomparable, may_be_key, name_of, step_into, strip_type
 from enrich.base.spec import PREFIX, TEXT_TYPE, CompiledJob, DataType, JoinSpec, Output, SourceSpec, Step, quote
 from enrich.project.checks import NOT_IN_COLUMN, RESERVED_COLUMNS
 from enrich.project.expressions import Expression, ExpressionError, Scope, parse_expression
@@ -30,12 +21,7 @@ Typer = Callable[[Mapping[str, DataType], str], DataType | None]
 
 
 def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Typer | None = None) -> CompiledJob:
-    """Resolve a job against its tables.
-
-    Args:
-        job: The job.
-        tables: Alias -> column -> Delta type.
-        typer: Finds the types of expressions; None where there is no session.
+    """Resolve a job against its tables: alias -> column -> Delta type.
 
     Raises:
         ConfigError: With every fault that was found, each with its line.
@@ -48,12 +34,7 @@ def compile_job(job: Job, tables: Mapping[str, dict[str, DataType]], typer: Type
 
 
 def check_file(job: Job, names: Mapping[str, Collection[str]] | None = None) -> list[Fault]:
-    """Return what a job's file alone shows to be wrong in its expressions and its target's columns.
-
-    Args:
-        job: The job.
-        names: Alias -> columns of those sources whose columns are known without their tables.
-    """
+    """Return what a job's file, and the columns of some sources, show to be wrong in expressions and target columns."""
     compiler = Compiler(job, None, names)
     JOBS[job.kind].compile(compiler)
     return compiler.faults
@@ -70,21 +51,7 @@ def list_target_columns(job: Job) -> tuple[str, ...] | None:
 
 
 class Compiler:
-    """Resolves one job, for its kind and for the kinds of its joins, which come in their order.
-
-    Attributes:
-        open: Whether only the file is looked at: then every column exists, but where ``names`` knows better.
-        tables: Alias -> column -> type.
-        names: Alias -> columns, where they are known and their types are not.
-        faults: What has been found.
-        used: Alias -> the columns that the job reads.
-        keys: Alias -> the columns of its key.
-        complete: False when a type was left unchecked because only Spark can find it and there is no session.
-        frame: What expressions see: column -> type. Each join sees what stands before it.
-        referring: Lookup -> the expressions that refer to it.
-        written: Lookup -> what else its join says that decides about the target's rows, as the file has it.
-        kinds: Target column -> its type, where it is known.
-    """
+    """Resolves one job, for its kind and for the kinds of its joins, which come in their order."""
 
     def __init__(
         self,
@@ -94,18 +61,19 @@ class Compiler:
         typer: Typer | None = None,
     ) -> None:
         self.job = job
-        self.open = tables is None
+        self.open = tables is None  # only the file is looked at: every column exists, but where ``names`` knows better
         self.tables: Mapping[str, dict[str, DataType]] = tables or {alias: {} for alias in job.sources}
         self.names = names or {}
         self.typer = typer
         self.faults: list[Fault] = []
         self.used: dict[str, set[str]] = {alias: set() for alias in job.sources}
         self.keys = {alias: self._resolve_key(alias) for alias in job.sources}
-        self.complete = True
-        self.frame: dict[str, DataType] = {}
-        self.referring: dict[str, list[Expression]] = {}
+        self.complete = True  # no type was left unchecked because only Spark can find it
+        self.frame: dict[str, DataType] = {}  # what expressions see; each join sees what stands before it
+        self.referring: dict[str, list[Expression]] = {}  # lookup -> the expressions that refer to it
+        # Lookup -> what else its join says that decides about the target's rows, as the file has it.
         self.written: dict[str, list[Any]] = {}
-        self.kinds: dict[str, DataType] = {}
+        self.kinds: dict[str, DataType] = {}  # of target columns, where they are known
         # False when the joins have a fault, so that types after them are not known; None while they are read.
         self._is_sound: bool | None = None
 
@@ -183,10 +151,7 @@ class Compiler:
             self.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; {mends}", *path)
 
     def check_names(self, names: Iterable[str], place: str) -> None:
-        """Refuse target columns that Delta or MERGE cannot hold, or the quarantine has, and pairs that differ in case.
-
-        The job file speaks of them at ``place``.
-        """
+        """Refuse target columns that Delta or MERGE cannot hold, or the quarantine has, and pairs that differ in case."""
         seen: dict[str, str] = {}
         for name in names:
             where = (place, name) if place == "select" else (place,)
@@ -304,12 +269,12 @@ class Compiler:
 
     def list_columns(self, expression: Expression) -> frozenset[tuple[str, str]]:
         """Return the columns that an expression reads, with their aliases; all of a list's. Keys are left out."""
-        found = set()
-        for alias, *rest in expression.paths:
-            table = self.tables.get(alias, {})
-            names = [find(rest[0], table) or rest[0]] if rest else list(table)
-            found |= {(alias, name) for name in names} if alias != "key" else set()
-        return frozenset(found)
+        return frozenset(
+            (alias, name)
+            for alias, *rest in expression.paths
+            if alias != "key"
+            for name in ([find(rest[0], self.tables[alias]) or rest[0]] if rest else self.tables[alias])
+        )
 
     # --- jobs of joins ---------------------------------------------------------------------------------------------
 
@@ -373,12 +338,10 @@ class Compiler:
     def _default(self, steps: list[Step]) -> dict[str, str]:
         if self.open:
             return {}
-        driving = self.job.from_
-        coalesced = any(step.shares_key and step.keeps_right for step in steps)
+        driving, keys = self.job.from_, self.keys[self.job.from_]
         # What is always null has no type yet: it comes when it has one.
         found = {name: quote(driving, name) for name, kind in self.tables[driving].items() if kind != "void"}
-        keys = self.keys[driving]
-        if coalesced:
+        if any(step.shares_key and step.keeps_right for step in steps):
             found |= {name: "key" if len(keys) == 1 else f"key.{quote(name)}" for name in keys}
         for step in steps:
             if JOINS[step.kind].gives_list:
@@ -386,9 +349,7 @@ class Compiler:
                 continue
             keep_key = JOINS[step.kind].describe_pairs(step) is not None
             for name, kind in self.tables[step.alias].items():
-                if kind == "void":
-                    continue
-                if keep_key or name not in self.keys[step.alias]:
+                if kind != "void" and (keep_key or name not in self.keys[step.alias]):
                     shown = f"{step.alias}_{name}"
                     if shown in found:
                         message = f"without select, {step.alias}.{name} would be a second target column {shown!r}"
@@ -412,10 +373,10 @@ class Compiler:
         self, outputs: Mapping[str, Expression], steps: list[Step]
     ) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Find the target columns that hold the left key and, where it identifies rows as well, the lookup's."""
-        driving, keys = self.job.from_, self.keys[self.job.from_]
+        keys = self.keys[self.job.from_]
         if self.open and (self.job.select is None or len(outputs) < len(self.job.select)):
             return (), ()
-        own = [(driving, name) for name in keys]
+        own = [(self.job.from_, name) for name in keys]
         shared = [("key",) if len(keys) == 1 else ("key", name) for name in keys] if "key" in self.frame else own
         widened = any(step.shares_key and step.keeps_right for step in steps)
         forms = [[path] if widened else [path, ours] for path, ours in zip(shared, own, strict=True)]
@@ -425,22 +386,20 @@ class Compiler:
             return identity, ()
         right, said = pairs[0]
         theirs = [[(right.alias, name)] for name in self.keys[right.alias]]
-        message = f"{said} needs the lookup's key in the target"
-        return identity, self._find_holders(outputs, theirs, message)
+        return identity, self._find_holders(outputs, theirs, f"{said} needs the lookup's key in the target")
 
     def _find_holders(
         self, outputs: Mapping[str, Expression], forms: Sequence[Sequence[tuple[str, ...]]], message: str
     ) -> tuple[str, ...]:
         """Find the target column of each part of a key, given the paths that name it, or note ``message``."""
         paths = {name: _fold_path(next(iter(each.paths))) for name, each in outputs.items() if each.is_path}
-        found = []
-        for listed in forms:
-            folded = [_fold_path(form) for form in listed]
-            found.append(next((name for name, path in paths.items() if path in folded), ""))
+        found = tuple(
+            next((name for name, path in paths.items() if path in map(_fold_path, listed)), "") for listed in forms
+        )
         if "" in found:
             wanted = ", ".join(".".join(listed[0]) for listed in forms)
             self.fault(f"{message}; select {wanted}", "select")
-        return tuple(found)
+        return found
 
 
 def _fold_path(path: tuple[str, ...]) -> tuple[str, ...]:

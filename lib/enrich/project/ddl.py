@@ -23,10 +23,7 @@ _NO_TYPE = re.compile(r"(?i);|--|/\*|,\s*[,>)]|\scollate\s")
 
 
 def read_ddl_type(text: str) -> DataType | None:
-    """Return Delta's name for a type of Spark SQL; None when it is none that a table can have.
-
-    A type alone is meant: NOT NULL, COMMENT and COLLATE, which would be lost, are none.
-    """
+    """Return Delta's name for a type of Spark SQL; None when no table has it, or with more than a type (NOT NULL)."""
     import sqlglot
     from sqlglot import exp
     from sqlglot.errors import SqlglotError
@@ -42,11 +39,7 @@ def read_ddl_type(text: str) -> DataType | None:
 
 
 def read_columns(text: str) -> dict[str, DataType]:
-    """Return the columns that a text declares: name -> type, in order.
-
-    Raises:
-        ConfigError: It is no list of names and types, or a name stands twice.
-    """
+    """Return the columns that a text declares, in order; raise ConfigError where it does not, or names one twice."""
     found = read_ddl_type(f"struct<{text}>")
     if found is None:
         raise ConfigError(

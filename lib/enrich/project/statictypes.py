@@ -30,9 +30,7 @@ from enrich.project.expressions.reading import (
 if TYPE_CHECKING:
     from sqlglot import exp
 
-Known = DataType | None
-"""A type; None when it is not known for sure."""
-
+Known = DataType | None  # None: not known for sure
 _WHOLE = ("byte", "short", "integer", "long")
 _SUFFIXES = {"l": "long", "s": "short", "y": "byte", "d": "double", "f": "float"}
 _FAMILIES = {
@@ -46,8 +44,7 @@ _COMPUTING = split_words(
     "Add Sub Mul Mod Div IntDiv BitwiseAnd BitwiseOr BitwiseXor BitwiseLeftShift BitwiseRightShift Neg BitwiseNot"
 )
 _COMPARING = COMPARISONS | split_words("And Or Not In Between Is Paren Column Identifier Literal")
-_SHORT_DECIMAL = 18
-"""Digits of decimals that Spark brings to one scale with each other, and with all whole numbers, without loss."""
+_SHORT_DECIMAL = 18  # digits that Spark brings to one scale with each other and with whole numbers, without loss
 
 
 def check_types(columns: Mapping[str, DataType], expression: str) -> DataType | None:
@@ -56,8 +53,8 @@ def check_types(columns: Mapping[str, DataType], expression: str) -> DataType | 
     Raises:
         ConfigError: Spark refuses the expression, as its parts have types that do not go together.
     """
-    types = _Types(Reading(tokenize(expression), AnyName()), columns)
-    return types.get(types.tree)
+    reading = Reading(tokenize(expression), AnyName())
+    return _Types(reading, columns).get(reading.tree)
 
 
 def only_compares(columns: Mapping[str, DataType], condition: str) -> bool:
@@ -65,11 +62,23 @@ def only_compares(columns: Mapping[str, DataType], condition: str) -> bool:
 
     Where types differ, Spark casts one of the two, and a text may be no number.
     """
+    reading = Reading(tokenize(condition), AnyName())
     try:
-        types = _Types(Reading(tokenize(condition), AnyName()), columns)
+        types = _Types(reading, columns)
     except ExpressionError:
         return False
-    return types.only_compares()
+    for node in list_nodes(reading.tree):
+        name = type(node).__name__
+        if name not in _COMPARING and not (name == "Anonymous" and reading.function(node) == "("):
+            return False
+        kinds = [types.get(each) for each in node.iter_expressions() if types.get(each) != "void"]
+        if name in ("And", "Or", "Not", "Is"):
+            kinds += ["boolean"] if name != "Is" or len(kinds) > 1 else []
+        elif name not in COMPARISONS | {"In", "Between"}:
+            continue
+        if any(_find_exact(kind) != _find_exact(kinds[0]) or kind is None for kind in kinds):
+            return False
+    return types.get(reading.tree) == "boolean"
 
 
 def _find_family(kind: Known) -> str | None:
@@ -80,7 +89,6 @@ class _Types:
     """The types of the nodes of one expression, each after those of its parts."""
 
     def __init__(self, reading: Reading, columns: Mapping[str, DataType]) -> None:
-        self.tree = reading.tree
         self._reading = reading
         self._columns = columns
         self._kinds: dict[int, Known] = {}
@@ -94,23 +102,6 @@ class _Types:
     def get(self, node: exp.Expr | None) -> Known:
         """Return the type of a node."""
         return self._kinds.get(id(node))
-
-    def only_compares(self) -> bool:
-        """Return whether there are only comparisons of one type each, joined by and, or, not."""
-        if self.get(self.tree) != "boolean":
-            return False
-        for node in list_nodes(self.tree):
-            name = type(node).__name__
-            if name not in _COMPARING and not (name == "Anonymous" and self._reading.function(node) == "("):
-                return False
-            kinds = [self.get(each) for each in node.iter_expressions() if self.get(each) != "void"]
-            if name in ("And", "Or", "Not", "Is"):
-                kinds += ["boolean"] if name != "Is" or len(kinds) > 1 else []
-            elif name not in COMPARISONS | {"In", "Between"}:
-                continue
-            if any(_find_exact(kind) != _find_exact(kinds[0]) or kind is None for kind in kinds):
-                return False
-        return True
 
     def _type(self, node: exp.Expr) -> Known:
         """Find the type of a node, after those of its parts."""
@@ -145,7 +136,6 @@ class _Types:
             self._refuse(node, f"{_name(left)} and {_name(right)} cannot be compared; cast one of them,")
 
     def _check_condition(self, node: exp.Expr) -> None:
-        """Check what stands beside the operator of a condition."""
         name, left, right = type(node).__name__, node.this, node.args.get("expression")
         if name in ("And", "Or", "Not", "Is"):
             if name != "Is" or self._reading.token(node.expression).lower in ("true", "false"):
@@ -205,7 +195,6 @@ class _Types:
         return _unite([self.get(each) for each in (*results, node.args.get("default")) if each is not None])
 
     def _type_element(self, node: exp.Expr) -> Known:
-        """Return the type of an element of a list or of a map's value."""
         kind = self.get(node.this)
         if _find_family(kind) not in (None, *_NESTED):
             self._refuse(node, f"{_name(kind)} has no elements")
@@ -215,7 +204,6 @@ class _Types:
         return found
 
     def _type_call(self, node: exp.Expr) -> Known:
-        """Return the type of what a function gives."""
         name, arguments = self._reading.function(node), [self.get(each) for each in node.expressions]
         if name == "(":
             return arguments[0] if len(arguments) == 1 else None

@@ -26,36 +26,23 @@ _CONSTANTS = split_words("current_date current_time current_timestamp current_us
 
 @dataclass(frozen=True)
 class Expression:
-    """A checked expression.
+    """A checked expression."""
 
-    Attributes:
-        text: As written; the only form that is ever run.
-        canonical: The same with white space, case of keywords and functions, and backticks made equal; for comparing
-            definitions.
-        paths: Every column reference: ``(alias, column, field…)``, ``("key",)``, ``("key", column)``, or ``(alias,)``
-            for a list.
-        is_path: Whether the whole expression is one dotted reference without function, operator or subscript.
-    """
-
-    text: str
+    text: str  # as written; the only form that is ever run
+    # The same with white space, case of keywords and functions, and backticks made equal; for comparing definitions.
     canonical: str
+    # Every reference: (alias, column, field…), ("key",), ("key", column), or (alias,) for a list.
     paths: frozenset[tuple[str, ...]]
-    is_path: bool
+    is_path: bool  # one dotted reference without function, operator or subscript
 
 
 @dataclass(frozen=True)
 class Scope:
-    """What an expression of a job may refer to.
+    """What an expression of a job may refer to."""
 
-    Attributes:
-        aliases: The sources in scope; a reference names a column of one.
-        lists: Aliases of lists, which may stand alone.
-        key: Whether the coalesced ``key`` of table joins exists.
-    """
-
-    aliases: frozenset[str]
-    lists: frozenset[str] = frozenset()
-    key: bool = False
+    aliases: frozenset[str]  # a reference names a column of one
+    lists: frozenset[str] = frozenset()  # may stand alone
+    key: bool = False  # the coalesced one of table joins
 
     @property
     def reserved(self) -> Collection[str]:
@@ -183,8 +170,7 @@ def _holds_bytes(reading: Reading, node: exp.Expr) -> bool:
 def _reads_row(reading: Reading, node: exp.Expr) -> bool:
     """Return whether a node reads a column or a lambda variable; a type's name is known without a row."""
     found = node.walk(prune=lambda each: type(each).__name__ == "Anonymous" and reading.function(each) == "typeof")
-    for each in found:
-        is_field = type(each.parent).__name__ == "Dot" and each.arg_key == "expression"
-        if type(each).__name__ == "Identifier" and not is_field:
-            return True
-    return False
+    return any(
+        type(each).__name__ == "Identifier" and (type(each.parent).__name__ != "Dot" or each.arg_key != "expression")
+        for each in found
+    )

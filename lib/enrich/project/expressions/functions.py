@@ -1,9 +1,7 @@
 """The functions that expressions may call: deterministic, scalar, without side effects, part of Spark 4.1.
 
-Left out on purpose: aggregates, generators and windows (no scalars); everything that depends on the moment, the user,
-the session, the file or the task; everything random, ``aes_encrypt`` with its random start among it; what runs code
-or reads files (``reflect``, ``java_method``, ``from_avro``, ``from_protobuf``, XML); what fails on purpose, as its
-message would hold values (``raise_error``, ``assert_true``).
+Left out on purpose: what sees or makes several rows; what depends on the moment, the user, the session, the file, the
+task or chance; what runs code or reads files (``from_avro``); what fails with values in its message (``raise_error``).
 """
 
 from __future__ import annotations
@@ -86,10 +84,8 @@ common: the type that all arguments have; rest: all but the first. first: the fi
 text: string, unless an argument is a list or binary. ?: only Spark knows it.
 """
 
-GROUPS: dict[str, str] = {}
-"""Heading in the documentation -> the functions below it."""
-RESULTS: dict[str, str] = {}
-"""Function -> its result, as in the table."""
+GROUPS: dict[str, str] = {}  # heading -> functions
+RESULTS: dict[str, str] = {}  # function -> result
 
 for _line in _TABLE.strip().splitlines():
     _heading, _result, _names = _line.strip().split(" | ")
@@ -97,10 +93,7 @@ for _line in _TABLE.strip().splitlines():
     RESULTS |= dict.fromkeys(_names.split(), _result)
 
 FUNCTIONS = frozenset(RESULTS)
-"""Every function that an expression may call, in lower case."""
-
-LAMBDAS = split_words("array_sort " + GROUPS["Functions of functions"])
-"""The functions that take ``x -> …``."""
+LAMBDAS = split_words("array_sort " + GROUPS["Functions of functions"])  # take x -> …
 
 # Functions whose first argument may be a bare unit, and the units, which intervals have, too.
 WITH_UNIT = split_words("timestampadd timestampdiff dateadd datediff date_add date_diff")

@@ -9,13 +9,11 @@ from __future__ import annotations
 import re
 import unicodedata
 from dataclasses import dataclass
-from typing import Literal, NoReturn, cast
+from typing import NoReturn
 
 from enrich.base.errors import ConfigError
 
 MAX_BYTES = 10_000  # of UTF-8
-
-TokenType = Literal["word", "quoted", "string", "number", "op", "end"]
 
 
 class ExpressionError(ConfigError):
@@ -24,9 +22,9 @@ class ExpressionError(ConfigError):
 
 @dataclass(frozen=True)
 class Token:
-    """One piece of the text, as written; a ``word`` is a name or a keyword, ``quoted`` a name in backticks."""
+    """One piece of the text, as written."""
 
-    type: TokenType
+    type: str  # word (name or keyword), quoted (name in backticks), string, number, op, end
     text: str
     start: int
 
@@ -74,7 +72,7 @@ def tokenize(text: str) -> tuple[Token, ...]:
         found = _TOKEN.match(text, at)
         if found is None:
             _refuse_character(text, at)
-        kind = cast("TokenType", found.lastgroup)
+        kind = str(found.lastgroup)
         token = Token(kind, found[kind], at)
         _check_token(text, token)
         tokens.append(token)

@@ -16,7 +16,6 @@ from __future__ import annotations
 import re
 from collections.abc import Collection
 from dataclasses import dataclass
-from functools import cache
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from enrich.base.errors import suggest
@@ -99,13 +98,6 @@ def list_nodes(tree: exp.Expr) -> list[exp.Expr]:
     return list(tree.walk(bfs=False))[::-1]
 
 
-@cache
-def _load_parser() -> tuple[Any, Any, Any]:
-    from sqlglot import Dialect, errors, tokens  # 0.2 s
-
-    return Dialect.get_or_raise("spark"), tokens, errors
-
-
 @dataclass
 class _Frame:
     """What a bracket, a call or a case has open: the word that ends it, the function, and how many arguments began."""
@@ -120,25 +112,17 @@ class _Frame:
 class Reading:
     """The tokens of a text, read as one scalar expression over ``resolver``.
 
-    Attributes:
-        tree: What sqlglot makes of the tokens.
-        names: Places of the tokens that are parts of names.
-        paths: Place -> the column or lambda variable, with fields, that begins there.
-        columns: Place -> the reference to a column that begins there.
-        types: Place -> the type that is written there.
-        with_unit: Places of the calls whose first argument is a bare unit.
-
     Raises:
         ExpressionError: It is none, or one that Spark might read in another way.
     """
 
     def __init__(self, tokens: tuple[Token, ...], resolver: NameResolver) -> None:
         self.tokens = tokens
-        self.names: set[int] = set()
-        self.paths: dict[int, tuple[str, ...]] = {}
-        self.columns: dict[int, tuple[str, ...]] = {}
-        self.types: dict[int, str] = {}
-        self.with_unit: set[int] = set()
+        self.names: set[int] = set()  # places of the tokens that are parts of names
+        self.paths: dict[int, tuple[str, ...]] = {}  # place -> the name that begins there: a column's, or a variable's
+        self.columns: dict[int, tuple[str, ...]] = {}  # place -> the reference to a column that begins there
+        self.types: dict[int, str] = {}  # place -> the type that is written there
+        self.with_unit: set[int] = set()  # places of the calls whose first argument is a bare unit
         self._resolver = resolver
         self._handed: list[tuple[str, str, int]] = []
         self._at = self._operators = 0
@@ -183,10 +167,13 @@ class Reading:
     # --- the tree
 
     def _parse(self) -> exp.Expr:
-        dialect, kinds, errors = _load_parser()
+        from sqlglot import Dialect, errors, tokens  # 0.2 s
+
+        kinds: Any = tokens
         made = [kinds.Token(kinds.TokenType[kind], text, col=place + 1) for kind, text, place in self._handed]
+        spark: Any = Dialect.get_or_raise("spark")
         try:
-            (tree,) = dialect.parser(error_level=errors.ErrorLevel.IMMEDIATE).parse(made, "")
+            (tree,) = spark.parser(error_level=errors.ErrorLevel.IMMEDIATE).parse(made, "")
         except errors.ParseError as error:
             self._at = min((error.errors[0].get("col") or 1) - 1 if error.errors else 0, len(self.tokens) - 1)
             self._fail(f"did not expect {self._show_token()}")
@@ -281,7 +268,6 @@ class Reading:
         self._is_open, self._is_closed = True, False
 
     def _hand_literal(self, count: int) -> None:
-        """Hand on what ``count`` tokens say as one literal."""
         self._hand("NUMBER", str(self._at))
         self._at += count
         self._is_open = self._has_steps = False
@@ -343,15 +329,14 @@ class Reading:
             if self._token.lower == "when":
                 self._hand_operator("WHEN")
         elif word == "interval" and after != "(":
-            self._hand_literal(self._measure_interval())
+            self._read_interval()
         elif after == "(":
             self._read_call(word)
         elif word in TYPED and self._next.type == "string":
             self._hand_literal(2)
         elif word in _KEYWORDS:
-            self._fail(
-                f"the word {self._token.text!r} is not allowed here", hint="if it is a name, put it into backticks"
-            )
+            hint = "put it into backticks if it is a name, and commas between arguments"
+            self._fail(f"the word {self._token.text!r} is not allowed here", hint=hint)
         else:
             self._read_name()
 
@@ -368,7 +353,6 @@ class Reading:
         return token.name
 
     def _read_name(self) -> None:
-        """Read ``alias.column.field``, or a lambda variable and its fields."""
         start = self._at
         parts = [self._read_part()]
         while self._take("."):
@@ -377,8 +361,8 @@ class Reading:
         self._hand("VAR", f"n{start}", start)
         self._is_open, self._has_steps = False, True
 
-    def _measure_interval(self) -> int:
-        """Return how many tokens ``interval '…'``, ``interval 1 day 2 hours``, ``interval '1-2' year to month`` has."""
+    def _read_interval(self) -> None:
+        """Read ``interval '…'``, ``interval 1 day 2 hours`` or ``interval '1-2' year to month``."""
         start, values = self._at, ("number", "string")
         self._at += 1
         signed = self._take("+", "-")  # Spark reads interval - '1 day' as a column less a text
@@ -394,7 +378,7 @@ class Reading:
                 if not self._take(*UNITS):
                     self._fail(f"expected a unit such as day, found {self._show_token()}")
         count, self._at = self._at - start, start
-        return count
+        self._hand_literal(count)
 
     def _read_call(self, name: str) -> None:
         token, place = self._token, self._at
