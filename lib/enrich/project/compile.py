@@ -151,7 +151,7 @@ class Compiler:
             self.fault(f"{name!r} is {name_of(kind)}: what is always null has no type; {mends}", *path)
 
     def check_names(self, names: Iterable[str], place: str) -> None:
-        """Refuse target columns that Delta or MERGE cannot hold, or the quarantine has, and pairs that differ in case."""
+        """Refuse target columns that no table can hold, or the quarantine has, and pairs that differ in case."""
         seen: dict[str, str] = {}
         for name in names:
             where = (place, name) if place == "select" else (place,)
